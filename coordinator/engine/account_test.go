@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // An agent whose heartbeats carry a timestamp that stands still, as those of a cached body do, is
@@ -20,7 +21,7 @@ func TestEndsBehindAClockThatStands(t *testing.T) {
 		if i%10 == 9 {
 			r.pass(100 * time.Millisecond)
 			r.hear(beat("a").running().stamped(stands))
-			if n := len(r.fleet.byID["a"].recent); n > 10 {
+			if n := r.FleetAgent("a").RecentEnds(); n > 10 {
 				t.Fatalf("after %d tasks %d ends are kept, at most the 10 since the last heartbeat", i+1, n)
 			}
 		}
@@ -64,11 +65,11 @@ func TestEndsBehindASlowClock(t *testing.T) {
 				if i%perInterval == perInterval-1 {
 					r.hear(tt.report(r, begun))
 				}
-				if n := len(r.fleet.byID["a"].recent); n > 3*perInterval {
+				if n := r.FleetAgent("a").RecentEnds(); n > 3*perInterval {
 					t.Fatalf("after %d tasks %d ends are kept, at most the %d of three intervals", i+1, n, 3*perInterval)
 				}
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 	t.Run("credit lasts until the next report", func(t *testing.T) {

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // gaveBack has the agent of a dispatch give the task back, having begun, with these words; after is how
@@ -40,7 +41,7 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 				t.Errorf("%d tries by %v, want 1 by a", d.Tries, d.Tried)
 			}
 			r.confirm(d.Handle)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			want(t, back(r, d), "given back t.2 a")
 			want(t, r.pass(4*time.Second-1)) // 2 × 4 s, likewise
 			want(t, r.pass(4*time.Second+1), "dispatch t.3 a")
@@ -55,7 +56,7 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 			if f.Attempts != 3 || f.Said != "429 rate limit" || strings.Contains(f.Text, "429") || !strings.HasSuffix(f.Full(), `its agent says: "429 rate limit"`) {
 				t.Errorf("%d attempts, %q said, full: %q", f.Attempts, f.Said, f.Full())
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -90,7 +91,7 @@ func TestAgentAsksForTime(t *testing.T) {
 	t.Run("another does not wait for it", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a"), worker("b")))
 		r.gaveBack(r.give(job("t").prefers("a")), "", asked)
-		want(t, r.pass(backoffFirst), "dispatch t.2 b")
+		want(t, r.pass(engine.BackoffFirst), "dispatch t.2 b")
 	})
 	t.Run("no longer than half of the time for which the message may be held", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxTimeout = 10 * time.Minute }))
@@ -142,7 +143,7 @@ func TestAnotherGoesFirst(t *testing.T) {
 		r.confirm(r.latest().Handle)
 		r.gaveBack(r.latest(), "", 0)
 		want(t, r.pass(8*time.Second), "dispatch t.3 a")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -152,7 +153,7 @@ func TestOnlyAgentRestarts(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")))
 	d := r.give(job("t"))
 	for n := range 2 {
-		r.pass(flapMemory + time.Second) // else it comes and goes too often
+		r.pass(engine.FlapMemory + time.Second) // else it comes and goes too often
 		r.hear(beat("a").running(d.Task.ID))
 		r.hear(beat("a").running().status(coordinator.StatusOffline))
 		r.returns(d, coordinator.ReturnTakenBack, true)
@@ -163,7 +164,7 @@ func TestOnlyAgentRestarts(t *testing.T) {
 		}
 		r.confirm(d.Handle)
 	}
-	r.pass(flapMemory + time.Second)
+	r.pass(engine.FlapMemory + time.Second)
 	r.hear(beat("a").running("t").status(coordinator.StatusOffline))
 	want(t, r.returns(d, coordinator.ReturnTakenBack, true), "fail t retries_exhausted")
 	if text := r.failures[0].Failure.Text; !strings.Contains(text, "a went away with the task in hand") {
@@ -231,11 +232,11 @@ func TestOnlyAgentIsAskedForEver(t *testing.T) {
 // TestSaidIsCut: what is kept of an agent's words is bounded, and whole characters.
 func TestSaidIsCut(t *testing.T) {
 	for _, words := range []string{strings.Repeat("x", 2048), strings.Repeat("ä", 1024), strings.Repeat("€", 500)} {
-		if got := said(words); len(got) > maxSaid || len(got) < maxSaid-6 || !strings.HasSuffix(got, "…") || strings.ToValidUTF8(got, "") != got {
+		if got := engine.Said(words); len(got) > engine.MaxSaid || len(got) < engine.MaxSaid-6 || !strings.HasSuffix(got, "…") || strings.ToValidUTF8(got, "") != got {
 			t.Errorf("%d bytes: %q", len(got), got)
 		}
 	}
-	if got := said("429"); got != "429" {
+	if got := engine.Said("429"); got != "429" {
 		t.Errorf("%q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"math"
@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // fast is a leader whose clock is a year ahead, with two agents. exact: they list what they run.
 func fast(t *testing.T, exact bool, p *policyBuilder) *rig {
-	r := &rig{Engine: New(), t: t, now: epoch.AddDate(1, 0, 0), auctions: make(map[coordinator.TaskID]string)}
+	r := &rig{Engine: engine.New(), t: t, now: epoch.AddDate(1, 0, 0), auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	r.apply(coordinator.SessionOpened{})
@@ -69,7 +70,7 @@ func TestSlotOfAFastClock(t *testing.T) {
 	r := fast(t, false, p)
 	r.give(job("t"))
 	journal := r.Records(nil)
-	heir := &rig{Engine: New(), t: t, now: epoch}
+	heir := &rig{Engine: engine.New(), t: t, now: epoch}
 	heir.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	heir.Follow()
 	for _, rec := range journal {
@@ -107,8 +108,8 @@ func TestLearningAfterAFastClock(t *testing.T) {
 	if led > 0.3 {
 		t.Errorf("after 30 failures a succeeds with %.2f: they have not counted", led)
 	}
-	last := &rig{Engine: New(), t: t, now: heir.now}
-	last.apply(coordinator.PolicyChanged{Policy: heir.policy})
+	last := &rig{Engine: engine.New(), t: t, now: heir.now}
+	last.apply(coordinator.PolicyChanged{Policy: heir.Policy()})
 	last.Follow()
 	for _, rec := range ahead {
 		last.Fold(r.now, rec)
@@ -166,7 +167,7 @@ func TestIDsOfAFastClock(t *testing.T) {
 		if n := heir.Snapshot(heir.now).Remembered; n != 20 {
 			t.Errorf("%s: %d ids are remembered, want the 20 of the last hour", name, n)
 		}
-		checkIndexes(t, heir.Engine)
+		engine.CheckIndexes(t, heir.Engine)
 	}
 }
 
@@ -189,7 +190,7 @@ func TestBudgetsOfAFastClock(t *testing.T) {
 	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
 		for again := range 4 {
 			heir := ahead.heirOf(right.Add(time.Duration(again+1)*time.Second), journal)
-			n, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+			n, _ := heir.Ledger().Node(heir.now, "pool/x")
 			if b := n.Budgets[0]; b.Used != 540 || b.Reserved != 21 || heir.now.Before(b.Start) || !heir.now.Before(b.End) {
 				t.Errorf("%s, start %d: %+v", name, again+1, b)
 			}
@@ -283,7 +284,7 @@ func TestEndsOfAFastClock(t *testing.T) {
 	r.tell(says(r.give(job("t")).Agent, "t"))
 	ahead := r.heirOf(r.now.Add(100*time.Hour), r.Records(nil))
 	right := r.heirOf(r.now.Add(time.Second), ahead.imaged())
-	if task := right.ends.of(coordinator.KeyOf("t")); task == nil {
+	if !right.RecentEnd("t") {
 		t.Error("what the task was accepted with is not known any more")
 	}
 }
@@ -293,14 +294,14 @@ func TestEndsOfAFastClock(t *testing.T) {
 func TestEndsInASnapshotBeforeTheSession(t *testing.T) {
 	r := leads(t, policyOf(worker("a")))
 	r.tell(says(r.give(job("t")).Agent, "t"))
-	heir := &rig{Engine: New(), t: t, now: r.now}
+	heir := &rig{Engine: engine.New(), t: t, now: r.now}
 	heir.Follow()
-	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	heir.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	for _, rec := range r.Records(nil) {
 		heir.Fold(r.now, rec)
 	}
 	heir.Succeed(r.now, time.Second)
-	if next := r.heirOf(r.now, heir.imaged()); next.ends.of(coordinator.KeyOf("t")) == nil {
+	if next := r.heirOf(r.now, heir.imaged()); !next.RecentEnd("t") {
 		t.Error("what the task was accepted with is not known any more")
 	}
 }

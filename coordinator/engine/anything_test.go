@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -20,7 +21,7 @@ import (
 // a file of his own; clocks that jump.
 type anything struct {
 	t       *rapid.T
-	e       *Engine
+	e       *engine.Engine
 	now     time.Time
 	policy  *coordinator.Policy
 	open    bool // its session is
@@ -43,7 +44,7 @@ func TestAnythingMeetsAnything(t *testing.T) {
 		x.begin()
 		t.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) {
-				checkIndexes(t, x.e)
+				engine.CheckIndexes(t, x.e)
 				if found := x.e.Audit(x.now); len(found) > 0 {
 					t.Fatalf("%+v", found)
 				}
@@ -137,7 +138,7 @@ func (x *anything) drawStrategies() []coordinator.Strategy {
 }
 
 func (x *anything) begin() {
-	x.e = New()
+	x.e = engine.New()
 	x.e.Record(true)
 	x.policy = x.drawPolicy()
 	x.do(coordinator.PolicyChanged{Policy: x.policy})
@@ -209,7 +210,7 @@ func (x *anything) takeOver() {
 		x.journal = journal
 	}
 	x.now = x.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour, -time.Hour, 365 * 24 * time.Hour, -365 * 24 * time.Hour}).Draw(x.t, "another clock"))
-	x.e = New()
+	x.e = engine.New()
 	if x.n("another file at 0", 2) == 0 {
 		x.policy = x.drawPolicy()
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestAFleetAsksForTime: three agents with one rate limit. Two have said so: the task waits for the first
@@ -20,7 +21,7 @@ func TestAFleetAsksForTime(t *testing.T) {
 		for range 2 {
 			had = append(had, d.Agent)
 			r.gaveBack(d, "429", 20*time.Second)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			r.pass(2 * time.Second)
 			if next := r.latest(); next.Attempt == d.Attempt {
 				break
@@ -60,13 +61,13 @@ func TestAsksOfOne(t *testing.T) {
 			w := says(d.Agent, "t").of(d.DispatchID).gaveUp()
 			w.RetryAfter = 20 * time.Second
 			r.tell(w)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := tracking(t, policyOf(worker("a"), worker("b")))
 			back(r, r.give(job("t").prefers("a")))
-			want(t, r.pass(backoffFirst), "dispatch t.2 b")
+			want(t, r.pass(engine.BackoffFirst), "dispatch t.2 b")
 			d := r.latest()
 			r.confirm(d.Handle)
 			if d.Tries != 0 || len(d.Failed) != 0 {
@@ -86,7 +87,7 @@ func TestAsksWhileAnotherIsFull(t *testing.T) {
 	r.give(job("other").kind("b's"))
 	r.gaveBack(d, "429", 20*time.Second)
 	want(t, r.pass(20*time.Second-1))
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.pass(1), "dispatch t.2 a")
 }
 
@@ -141,12 +142,12 @@ func TestAsksIsNoFault(t *testing.T) {
 				w := says("a0", d.Task.ID).of(d.DispatchID).but(coordinator.OutcomeRejected)
 				w.Attempted, w.RetryAfter = c.begun, 20*time.Second
 				c.back(r, d, w)
-				checkIndexes(t, r.Engine)
+				engine.CheckIndexes(t, r.Engine)
 			}
 			for i := range 6 { // five faults in a row eject it
 				asks(numbered(i))
 			}
-			outcomes := func() float64 { return r.learner.Outcomes(r.fleet.known("a0").number, r.kind("go")) }
+			outcomes := func() float64 { return r.Learner().Outcomes(r.KnownAgent("a0").Number(), r.KindOf("go")) }
 			if got := outcomes(); got != 0 {
 				t.Errorf("%v outcomes have been learned, want none", got)
 			}
@@ -164,9 +165,9 @@ func TestAsksIsNoFault(t *testing.T) {
 	t.Run("half an hour later", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a")))
 		d := r.give(job("t"))
-		r.lives(freeAsks, beat("a").running("t"))
+		r.lives(engine.FreeAsks, beat("a").running("t"))
 		r.gaveBack(d, "429", time.Second)
-		if got := r.learner.Outcomes(r.fleet.known("a").number, r.kind("any")); got == 0 {
+		if got := r.Learner().Outcomes(r.KnownAgent("a").Number(), r.KindOf("any")); got == 0 {
 			t.Error("nothing has been learned of a try")
 		}
 	})

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestAttemptsThatCannotBeToldApart: a record has 16 bits for the attempt, and dispatch ids that
@@ -28,12 +29,12 @@ func TestAttemptsThatCannotBeToldApart(t *testing.T) {
 		t.Errorf("%q says neither what is at its end nor what to do", text)
 	}
 	want(t, r.assign(job("u")), "fail u retries_exhausted") // u.1 has been somebody's already
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 
 	// An agent's queue may hold anything: this one was never dispatched. (The schema lets a
 	// million through, of which 16 bits are 16,960.)
 	want(t, came("v", 1_000_000), "fail v retries_exhausted")
-	if rec := r.recall(r.now, coordinator.KeyOf("v")); rec.attempt != 65535 {
-		t.Errorf("attempt %d is remembered, want all that there are", rec.attempt)
+	if attempt := r.RememberedAttempt(r.now, "v"); attempt != 65535 {
+		t.Errorf("attempt %d is remembered, want all that there are", attempt)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 const batchWait = 50 * time.Millisecond
@@ -38,7 +39,7 @@ func (r *rig) assignAll(jobs ...*taskBuilder) {
 	for _, j := range jobs {
 		want(r.t, r.assign(j))
 	}
-	checkIndexes(r.t, r.Engine)
+	engine.CheckIndexes(r.t, r.Engine)
 }
 
 func jobs(ids ...coordinator.TaskID) (list []*taskBuilder) {
@@ -85,10 +86,7 @@ func TestBatchTakesNothingThatMayBeACopy(t *testing.T) {
 
 // batchTimer is when the next batch closes.
 func (r *rig) batchTimer() (at time.Time, scheduled bool) {
-	for _, g := range r.batches.gathering {
-		return g.closes, true
-	}
-	return at, false
+	return r.BatchCloses()
 }
 
 func TestBatchIsFull(t *testing.T) {
@@ -124,10 +122,10 @@ func TestBatchIsSplit(t *testing.T) {
 			r.assignAll(jobs("t1", "t2", "t3", "t4", "t5")...)
 			r.pass(batchWait)
 			want(t, r.together(0), tt.want...)
-			if n := r.pending.total(); n != tt.waits {
+			if n := r.PendingTotal(); n != tt.waits {
 				t.Errorf("%d wait, want %d", n, tt.waits)
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -225,8 +223,8 @@ func TestWhoDoesNotWaitForABatch(t *testing.T) {
 // TestBatchThatNobodyTakesInTime: the wait for others counts as waiting.
 func TestBatchThatNobodyTakesInTime(t *testing.T) {
 	r := full(t, func(s *coordinator.Settings) {})
-	r.policy.Routes["any"] = coordinator.Route{Batch: coordinator.Batch{MaxSize: 10, MaxWait: batchWait}}
-	r.apply(coordinator.PolicyChanged{Policy: r.policy})
+	r.Policy().Routes["any"] = coordinator.Route{Batch: coordinator.Batch{MaxSize: 10, MaxWait: batchWait}}
+	r.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	r.assignAll(jobs("t1", "t2")...)
 	want(t, r.pass(30*time.Second-1))
 	want(t, r.pass(1), "fail t1 all_agents_at_capacity", "fail t2 all_agents_at_capacity") // 30 s after they came
@@ -329,7 +327,7 @@ func TestCancelOfWhatGathers(t *testing.T) {
 		t.Errorf("snapshot: %d gather, pending %v, the oldest for %v", s.Gathering, s.Pending, s.OldestPending)
 	}
 	want(t, r.withdraw("t1"), "fail t1 cancelled", "cancel t1: done")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.pass(30*time.Millisecond), "dispatch t2.1 a", "dispatch t3.1 a")
 	want(t, r.together(0), "t2 a (t2.1/2)", "t3 a (t2.1/2)")
 	r.assignAll(job("t4"))
@@ -347,10 +345,10 @@ func TestSessionEndsWhileABatchGathers(t *testing.T) {
 			r := ready(t, policyOf(worker("a").slots(4)).batched("any", 10))
 			r.assignAll(jobs("t1", "t2")...)
 			want(t, r.apply(end))
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			want(t, r.pass(time.Second))
-			if len(r.held) != 0 || r.pending.total() != 0 {
-				t.Errorf("%d held, %d pending", len(r.held), r.pending.total())
+			if len(r.HeldTasks()) != 0 || r.PendingTotal() != 0 {
+				t.Errorf("%d held, %d pending", len(r.HeldTasks()), r.PendingTotal())
 			}
 		})
 	}
@@ -376,7 +374,7 @@ func TestPolicyChangesWhileABatchGathers(t *testing.T) {
 			r.assignAll(jobs("t1", "t2", "t3")...)
 			r.apply(coordinator.PolicyChanged{Policy: &tt.next.Policy})
 			want(t, r.together(0), tt.want...)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			want(t, r.pass(batchWait)) // its timer is gone
 		})
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/strategy"
 )
@@ -20,7 +21,7 @@ const (
 // a heartbeat of the next agent in turn, which speaks for what it was given and
 // says that it runs two of four tasks at most.
 type bench struct {
-	e       *Engine
+	e       *engine.Engine
 	now     time.Time
 	reports []coordinator.AgentReported // one per agent, boxed once
 	turn    int
@@ -49,7 +50,7 @@ func newBench(b *testing.B, n int) *bench {
 		}
 		p.Agents = append(p.Agents, w.can(append(can, fmt.Sprintf("cap-%02d", i%benchCapabilities))...).AgentSpec)
 	}
-	w := &bench{e: New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
+	w := &bench{e: engine.New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
 	for i := range w.tasks {
 		need := []string{fmt.Sprintf("cap-%02d", i%benchCapabilities)}
 		if i%2 == 1 {
@@ -132,7 +133,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
-			if waiting := w.e.pending.total(); waiting > b.N/10+10 {
+			if waiting := w.e.PendingTotal(); waiting > b.N/10+10 {
 				b.Fatalf("%d of %d tasks wait: this measured something else", waiting, b.N)
 			}
 		})
@@ -164,19 +165,19 @@ func BenchmarkChoose(b *testing.B) {
 		for _, n := range []int{100, 10_000} {
 			b.Run(fmt.Sprintf("%s/agents=%d", name, n), func(b *testing.B) {
 				w := newBench(b, n)
-				w.e.policy.Routes["any"] = coordinator.Route{}
-				kind := w.e.kind("any")
+				w.e.Policy().Routes["any"] = coordinator.Route{}
+				kind := w.e.KindOf("any")
 				for i := range n / 2 {
 					for j := range i%7 + 1 {
 						o := learning.Outcome{Attribution: learning.Succeeded, Duration: time.Duration(i+j) * time.Millisecond}
 						if j%3 == 1 {
 							o = learning.Outcome{Attribution: learning.AgentFault}
 						}
-						w.e.learner.Observe(w.now, 2*i, kind, o)
+						w.e.Learner().Observe(w.now, 2*i, kind, o)
 					}
 				}
-				t := &openTask{attempt: 1, task: &coordinator.Task{ID: "t", Type: "any", Strategy: name}}
-				if reason, text := w.e.resolve(t); reason != coordinator.ReasonNone {
+				choose, text := w.e.Chooser(coordinator.Task{ID: "t", Type: "any", Strategy: name})
+				if text != "" {
 					b.Fatal(text)
 				}
 				ids := make([]coordinator.TaskID, 1024) // as many places to begin with, and draws
@@ -186,8 +187,7 @@ func BenchmarkChoose(b *testing.B) {
 				b.ReportAllocs()
 				b.ResetTimer()
 				for i := range b.N {
-					t.task.ID = ids[i%len(ids)]
-					if a, _ := w.e.choose(t); a == nil {
+					if !choose(ids[i%len(ids)]) {
 						b.Fatal("nobody")
 					}
 				}
@@ -218,18 +218,16 @@ func BenchmarkRefuse(b *testing.B) {
 			for range n {
 				w.heartbeat()
 			}
-			t := &openTask{attempt: 1, task: &coordinator.Task{ID: "t", Type: "type-000"}}
-			if reason, text := w.e.resolve(t); reason != coordinator.ReasonNone {
+			refuse, ready, able, text := w.e.Refuser(coordinator.Task{ID: "t", Type: "type-000"})
+			if text != "" {
 				b.Fatal(text)
 			}
-			allowed, d := t.needs.class.usable.common(w.e.fleet.ready), &decisionWithRoom{}
-			if allowed == 0 || allowed == t.needs.class.able {
-				b.Fatalf("%d of %d are ready", allowed, t.needs.class.able)
+			if ready == 0 || ready == able {
+				b.Fatalf("%d of %d are ready", ready, able)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				d.Decision = coordinator.Decision{}
-				w.e.fleet.refuse(d, t, w.e.fleet.ready, allowed)
+				refuse()
 			}
 		})
 	}
@@ -262,7 +260,7 @@ func BenchmarkPendingWake(b *testing.B) {
 	p := policyOf(w1.can(needs[:]...)).set(func(s *coordinator.Settings) {
 		s.MaxQueueSize, s.AssignmentTimeout, s.StaleAfter = 2*waiting, 1000*time.Hour, 1000*time.Hour
 	})
-	w := &bench{e: New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
+	w := &bench{e: engine.New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
 	for i := range w.tasks {
 		w.tasks[i] = coordinator.Task{Type: "any", Required: needs[i%classes : i%classes+1], Priority: coordinator.Priority(i % 4), ContentHash: 1}
 	}
@@ -280,7 +278,7 @@ func BenchmarkPendingWake(b *testing.B) {
 		w.assign(waiting + i)
 	}
 	b.StopTimer()
-	if got := w.e.pending.total(); got != waiting {
+	if got := w.e.PendingTotal(); got != waiting {
 		b.Fatalf("%d tasks wait, want %d: this measured something else", got, waiting)
 	}
 }

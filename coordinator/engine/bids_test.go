@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 func TestMarketRefusesBids(t *testing.T) {
@@ -178,13 +179,13 @@ func TestMarketHearsLateBids(t *testing.T) {
 		r.bid(bid("b", id))
 		r.bid(bid("c", id))
 		if r.confirm(r.latest().Handle); i == 20 {
-			if w := r.market.window.Length(); w != 100*time.Millisecond {
+			if w := r.AuctionWindow(); w != 100*time.Millisecond {
 				t.Fatalf("the window of a quick fleet is %v, want the floor of 100 ms", w)
 			}
 		}
 		r.tell(says(r.latest().Agent, id))
 	}
-	if w := r.market.window.Length(); w != 300*time.Millisecond {
+	if w := r.AuctionWindow(); w != 300*time.Millisecond {
 		t.Errorf("the window is %v, want 300 ms", w)
 	}
 }
@@ -217,15 +218,15 @@ func TestBidStorm(t *testing.T) {
 	}
 	opened := time.Since(began)
 	for id, n := range most {
-		if n > maxOffers {
+		if n > engine.MaxOffers {
 			t.Errorf("%s is asked about %d tasks at once", id, n)
 		}
 	}
 	r.pass(500 * time.Millisecond)
-	if len(r.dispatches) != auctions || len(r.market.open) != 0 {
-		t.Errorf("%d of %d dispatched, %d auctions open", len(r.dispatches), auctions, len(r.market.open))
+	if len(r.dispatches) != auctions || r.OpenAuctions() != 0 {
+		t.Errorf("%d of %d dispatched, %d auctions open", len(r.dispatches), auctions, r.OpenAuctions())
 	}
 	t.Logf("%d auctions among %d agents: %d offers, opened in %v (%v each), all decided after %v", auctions, agents, total, opened.Round(time.Millisecond),
 		(opened / auctions).Round(time.Microsecond), time.Since(began).Round(time.Millisecond))
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

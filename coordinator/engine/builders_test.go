@@ -1,4 +1,18 @@
-package engine
+// How a test of the kernel is written: events in, effects out. A policy, a rig in virtual time, and one line
+// for each effect that an event has (see describe):
+//
+//	r := ready(t, policyOf(worker("a").can("go"), worker("b").can("go")).route("build", "go"))
+//	want(t, r.assign(job("t").kind("build")), "dispatch t.1 a")
+//	r.confirm(r.last)                                                  // the broker's answer
+//	want(t, r.tell(says("a", "t").but(coordinator.OutcomeRejected)), "given back t.1 a")
+//	want(t, r.pass(10*time.Second))                                    // deadlines on the way are kept
+//	engine.CheckIndexes(t, r.Engine)                                   // the books balance
+//
+// It asks what the engine exports: Snapshot, Explain, Audit, Place. Where that does not say it there are
+// accessors in export_test.go, by the part that they look into; a field of a part is for a test beside that
+// part, in its package. The ledger, the model and the histories (property_test.go, takeover_test.go) judge
+// the effects of random events; the referee compares them with those of the commit before.
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +22,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -135,7 +150,7 @@ func (b *resultBuilder) gaveUp() *resultBuilder {
 // rig drives an engine in virtual time. Its methods return what the engine
 // asked for, one line for each effect (see describe).
 type rig struct {
-	*Engine
+	*engine.Engine
 	t    testing.TB
 	now  time.Time
 	last coordinator.Handle // handles are given out as 1, 2, 3, …
@@ -151,7 +166,7 @@ type rig struct {
 // the start-up grace pass. No agent has reported.
 func boot(t testing.TB, p *policyBuilder) *rig {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch, auctions: map[coordinator.TaskID]string{}}
+	r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: map[coordinator.TaskID]string{}}
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	r.apply(coordinator.SessionOpened{})
 	r.now = r.now.Add(interval)
@@ -308,7 +323,7 @@ func (r *rig) slots(id coordinator.AgentID, inFlight, free int) {
 	if a := r.seen(id); a.InFlight != inFlight || a.Free != free {
 		r.t.Fatalf("%s has %d in flight and %d free, want %d and %d", id, a.InFlight, a.Free, inFlight, free)
 	}
-	checkIndexes(r.t, r.Engine)
+	engine.CheckIndexes(r.t, r.Engine)
 }
 
 func (r *rig) settle(h coordinator.Handle, o coordinator.PublishOutcome) []string {
@@ -330,7 +345,7 @@ func (r *rig) latest() coordinator.Dispatch {
 
 // whyNot is the agent's eligibility as operators see it.
 func (r *rig) whyNot(id coordinator.AgentID) coordinator.Ineligibility {
-	return r.fleet.eligibility(r.fleet.byID[id])
+	return r.Eligibility(id)
 }
 
 // describe renders an effect: "dispatch t1.1 a1", "fail t2 backlog_full",

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"testing"
@@ -56,7 +56,7 @@ func TestSameIDAnotherBody(t *testing.T) {
 				}
 			}
 		}
-		if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Used != 200 || n.Budgets[0].Reserved != 100 {
+		if n, _ := r.Ledger().Node(r.now, "pool/team"); n.Budgets[0].Used != 200 || n.Budgets[0].Reserved != 100 {
 			t.Errorf("%s: %+v, want 200 used and 100 reserved", name, n.Budgets[0])
 		}
 	}

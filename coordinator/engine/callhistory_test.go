@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // callIDs are few, so that what is asked about has often been asked about before.
@@ -59,16 +60,16 @@ func (h *history) question(t *rapid.T) {
 	}
 	h.charge(t, task)
 	h.e.Explain(h.now, task)
-	if len(h.e.held) > 0 {
-		held := h.e.held[rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.held))).Draw(t, "of which")]
-		h.e.Explain(h.now, held.task)
-		h.e.Place(h.now, held.task)
+	if len(h.e.HeldTasks()) > 0 {
+		held := h.e.HeldTask(rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.HeldTasks()))).Draw(t, "of which"))
+		h.e.Explain(h.now, held.Task())
+		h.e.Place(h.now, held.Task())
 	}
 	c := drawCall(t)
-	q := &QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage, NoBorrowing: c.NoBorrowing, Routes: c.Routes}
+	q := &engine.QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage, NoBorrowing: c.NoBorrowing, Routes: c.Routes}
 	a, ok := h.e.ExplainQuota(h.now, q)
 	all := h.e.Quotas(h.now, 1000, nil)
-	if quotas := h.e.policy.Quotas; ok != (quotas != nil) || all.Installed != ok || ok && len(all.Nodes) != len(quotas.Nodes) {
+	if quotas := h.e.Policy().Quotas; ok != (quotas != nil) || all.Installed != ok || ok && len(all.Nodes) != len(quotas.Nodes) {
 		t.Fatalf("there are quotas: %v; %+v, %d nodes", ok, a, len(all.Nodes))
 	}
 	for _, n := range all.Nodes {
@@ -83,7 +84,7 @@ func (h *history) question(t *rapid.T) {
 // quotasGo has quotas.yaml be taken away, and put back, as it was or otherwise, some time later: what was
 // set aside meanwhile stands.
 func (h *history) quotasGo(t *rapid.T) {
-	p := *h.e.policy
+	p := *h.e.Policy()
 	if p.Quotas != nil {
 		h.gone, p.Quotas = p.Quotas, nil
 	} else if p.Quotas = h.gone; p.Quotas == nil || rapid.Bool().Draw(t, "otherwise") {
@@ -107,7 +108,7 @@ func (h *history) askCalls(t *rapid.T) {
 	h.do(coordinator.Tick{}) // what has expired stands no more
 	was := make([]bool, len(ev.Calls))
 	for i, c := range ev.Calls {
-		was[i] = h.e.quotas.ledger.IsOpen(c.Key)
+		was[i] = h.e.Ledger().IsOpen(c.Key)
 	}
 	h.do(ev)
 	h.checkCalls(ev, was)
@@ -126,9 +127,9 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 	if answered == nil || answered.Token != ev.Token || len(answered.Answers) != len(ev.Calls) {
 		h.t.Fatalf("what was asked about %d calls is answered by %+v", len(ev.Calls), answered)
 	}
-	l, all := h.e.quotas.ledger, true
+	l, all := h.e.Ledger(), true
 	for i, a := range answered.Answers {
-		all = all && (a.State == coordinator.CallGranted || !asks(ev.Calls[i].Op))
+		all = all && (a.State == coordinator.CallGranted || !engine.Asks(ev.Calls[i].Op))
 	}
 	for i, c := range ev.Calls {
 		a := answered.Answers[i]
@@ -184,8 +185,8 @@ func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
 // pool that was chosen; no pool of a provider with keys is called by the provider's name alone.
 func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
 	h.t.Helper()
-	l := h.e.quotas.ledger
-	if len(l.Keys(a.Provider)) > 0 && !a.Standing && asks(c.Op) {
+	l := h.e.Ledger()
+	if len(l.Keys(a.Provider)) > 0 && !a.Standing && engine.Asks(c.Op) {
 		h.t.Fatalf("%+v goes to %s, which is no key", c, a.Provider)
 	}
 	for _, r := range a.Routes {

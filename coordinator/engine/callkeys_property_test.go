@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // keyModel is what one key has left, counted by hand.
@@ -63,6 +64,6 @@ func TestCallFindsTheKeyThatHasRoom(t *testing.T) {
 				left[a.Pool], stands[id] = keyModel{k.seats - 1, k.calls - 1}, a.Pool
 			}
 		}
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -109,10 +109,10 @@ func TestProviderRefuses(t *testing.T) {
 	}
 	r.state(answered(coordinator.CallRelease, "2", refused), coordinator.CallGranted) // of the same round
 	health := func() int64 {
-		c, _ := r.callCharge(routed(coordinator.CallCheck, "", "lab"))
+		c := r.CallCharge(routed(coordinator.CallCheck, "", "lab"))
 		c.Provider = "lab"
-		r.quotas.ledger.Now()
-		return r.quotas.ledger.HealthOf(&c).PerMille
+		r.Ledger().Now()
+		return r.Ledger().HealthOf(&c).PerMille
 	}
 	if got := health(); got != 700 {
 		t.Errorf("it is used at %d per mille, want 700", got)
@@ -138,7 +138,7 @@ func TestProviderRefuses(t *testing.T) {
 
 // apart is what the chance of a call adds to the time for which its provider wants no other.
 func (r callRig) apart(wait time.Duration, id string) time.Duration {
-	return coordinator.Spread(wait, coordinator.Mix(callOf(coordinator.CallRelease, id).Key[0]^r.policy.Settings.Seed))
+	return coordinator.Spread(wait, coordinator.Mix(callOf(coordinator.CallRelease, id).Key[0]^r.Policy().Settings.Seed))
 }
 
 // A pool opens again after the moment that its provider has named, and less than a tenth and a minute
@@ -151,7 +151,7 @@ func TestPoolsOpenApart(t *testing.T) {
 			r.state(routed(coordinator.CallReserve, id, "lab"), coordinator.CallGranted)
 			r.now = r.now.Add(time.Second)
 			r.state(answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: c.asked}), coordinator.CallGranted)
-			closed := r.quotas.ledger.HealthOf(&fairshare.Charge{Provider: "lab"}).BlockedUntil.Sub(r.now)
+			closed := r.Ledger().HealthOf(&fairshare.Charge{Provider: "lab"}).BlockedUntil.Sub(r.now)
 			if closed < c.asked || closed >= c.most {
 				t.Errorf("%s: it is closed for %v, want from %v to %v", id, closed, c.asked, c.most)
 			}
@@ -228,7 +228,7 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 		c.Agent, c.OwnOnly = agent, true
 		r.state(c, coordinator.CallGranted)
 	}
-	health := func() fairshare.Health { return r.quotas.ledger.HealthOf(&fairshare.Charge{Provider: "lab"}) }
+	health := func() fairshare.Health { return r.Ledger().HealthOf(&fairshare.Charge{Provider: "lab"}) }
 	refused("x") // closed for 10 s, and not again in the 10 s after that
 	r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallRefused)
 	r.pass(11 * time.Second)

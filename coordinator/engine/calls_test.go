@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"reflect"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // callRig asks about calls.
@@ -262,7 +263,7 @@ func TestCallStandsBackBehindTasks(t *testing.T) {
 		t.Errorf("%+v", a.Lacks)
 	}
 	// Who asks why hears that it is not for want of quota.
-	a, _ := r.ExplainQuota(r.now, &QuotaQuestion{Group: "team", Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
+	a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "team", Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
 	if a.Explanation.Verdict.OK || !strings.HasSuffix(a.Lack, "; tasks wait for it, and go first") || a.Explanation.Limits[0].Refuses || a.Routes[0].Lacks == nil {
 		t.Errorf("explained as %q: %+v", a.Lack, a)
 	}
@@ -285,11 +286,11 @@ func TestCallGivesWayToTasks(t *testing.T) {
 func TestCallsHaveNoTurn(t *testing.T) {
 	r := calls(t, `groups: [{id: team, limits: {requests: {amount: 99, per: day}}}, {id: other-team}]`)
 	r.give(job("t1").of("team").tokens(10, 10))
-	before := r.quotas.shares.Export()
+	before := r.Shares().Export()
 	c := tokens(coordinator.CallConsume, "1", 5000, 5000)
 	c.Group = "team"
 	r.state(c, coordinator.CallGranted)
-	if after := r.quotas.shares.Export(); !reflect.DeepEqual(after, before) {
+	if after := r.Shares().Export(); !reflect.DeepEqual(after, before) {
 		t.Errorf("%+v, before %+v", after, before)
 	}
 }

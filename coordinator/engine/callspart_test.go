@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // ask asks about calls and gives what is answered.
@@ -51,7 +52,7 @@ func TestPartOfACallIsNoRequest(t *testing.T) {
 			t.Errorf("%s: state %d of %v, want %d of %v", tc.name, a.State, a.Amounts, tc.want, tc.is)
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 
 	// All or none: of what is asked together nothing is charged if one is refused.
 	r.now = r.now.Add(24 * time.Hour)
@@ -62,5 +63,5 @@ func TestPartOfACallIsNoRequest(t *testing.T) {
 	if a := r.ask(part("z", coordinator.CallConsume, coordinator.Usage{Requests: 2})); a[0].State != coordinator.CallGranted {
 		t.Errorf("two requests at once after that: state %d, want granted: the burst is whole", a[0].State)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

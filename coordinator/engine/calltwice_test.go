@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"testing"
@@ -16,7 +16,7 @@ func TestSameReservationTwiceInARefusedQuestion(t *testing.T) {
 			t.Errorf("call %d: %+v, want state %d", i, a[i], want)
 		}
 	}
-	if r.quotas.ledger.Knows(tokens(coordinator.CallReserve, "1", 0, 0).Key) {
+	if r.Ledger().Knows(tokens(coordinator.CallReserve, "1", 0, 0).Key) {
 		t.Error("it stands")
 	}
 	// One that stood before stands on.

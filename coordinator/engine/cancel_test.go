@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestCancel: in every state of the task. Each row says what the cancel brings, and
@@ -133,7 +134,7 @@ func TestCancel(t *testing.T) {
 			want(t, r.withdraw("t"), tt.want...)
 			for _, s := range tt.then {
 				want(t, s.do(r), s.want...)
-				checkIndexes(t, r.Engine)
+				engine.CheckIndexes(t, r.Engine)
 			}
 		})
 	}
@@ -169,7 +170,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	for i := range 5000 {
 		r.withdraw(coordinator.TaskID(rune('A' + i)))
 	}
-	if n := r.memory.size(); n > 100 {
+	if n := r.RememberedIDs(); n > 100 {
 		t.Errorf("%d ids remembered, want at most 100", n)
 	}
 }
@@ -212,11 +213,11 @@ func TestReasonsOfCancelsAreKept(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := ready(t, policyOf(worker("a")))
 			tt.do(r)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			if len(r.failures) != 1 || r.failures[0].Failure.Text != tt.want || r.failures[0].Failure.Reason != coordinator.ReasonCancelled {
 				t.Fatalf("failures %+v, want one cancelled: %q", r.failures, tt.want)
 			}
-			if n := len(r.memory.reasons.list); n != 0 {
+			if n := len(r.CancelReasons()); n != 0 {
 				t.Errorf("%d reasons are kept after the end", n)
 			}
 		})
@@ -226,27 +227,27 @@ func TestReasonsOfCancelsAreKept(t *testing.T) {
 // TestReasonsOfCancelsAreBounded: the oldest goes first, and all go with their
 // records. The cancels themselves still count.
 func TestReasonsOfCancelsAreBounded(t *testing.T) {
-	r := ready(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 10 * maxReasons }))
+	r := ready(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 10 * engine.MaxReasons }))
 	name := func(i int) coordinator.TaskID { return coordinator.TaskID(fmt.Sprint("t", i)) }
-	for i := range maxReasons + 1 {
+	for i := range engine.MaxReasons + 1 {
 		r.withdraw(name(i))
 	}
-	checkIndexes(t, r.Engine)
-	if n := len(r.memory.reasons.list); n != maxReasons {
-		t.Errorf("%d reasons kept, want %d", n, maxReasons)
+	engine.CheckIndexes(t, r.Engine)
+	if n := len(r.CancelReasons()); n != engine.MaxReasons {
+		t.Errorf("%d reasons kept, want %d", n, engine.MaxReasons)
 	}
 	want(t, r.assign(job(name(0))), "fail t0 cancelled")
 	want(t, r.assign(job(name(1))), "fail t1 cancelled")
 	if oldest, next := r.failures[0].Failure.Text, r.failures[1].Failure.Text; oldest != "it was withdrawn" || next != "not wanted" {
 		t.Errorf("the oldest says %q, the next %q", oldest, next)
 	}
-	r.now = r.now.Add(time.Hour) // the dedupe window
-	for i := range maxReasons {  // each new task drops up to expireStep old ids
+	r.now = r.now.Add(time.Hour)       // the dedupe window
+	for i := range engine.MaxReasons { // each new task drops up to expireStep old ids
 		r.withdraw(coordinator.TaskID(fmt.Sprint("later", i)))
 	}
-	checkIndexes(t, r.Engine)
-	for _, reason := range r.memory.reasons.list {
-		if reason.key == coordinator.KeyOf(name(2)) {
+	engine.CheckIndexes(t, r.Engine)
+	for _, key := range r.CancelReasons() {
+		if key == coordinator.KeyOf(name(2)) {
 			t.Error("a reason has outlived its record")
 		}
 	}

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestStrategies: whom each strategy takes. Every agent has 10 slots.
@@ -164,7 +165,7 @@ func TestPreferredAndExcluded(t *testing.T) {
 // TestLargeFleetIsSampled: beyond exactLimit eligible agents the best of
 // sampleSize is taken, from a place that depends on the task.
 func TestLargeFleetIsSampled(t *testing.T) {
-	const n = 8 * exactLimit
+	const n = 8 * engine.ExactLimit
 	var crew []*specBuilder
 	for i := range n {
 		crew = append(crew, worker(coordinator.AgentID(fmt.Sprintf("a%05d", i))))
@@ -177,12 +178,12 @@ func TestLargeFleetIsSampled(t *testing.T) {
 		if d.Decision.Eligible != n-i || len(d.Decision.Candidates) != coordinator.MaxCandidates {
 			t.Fatalf("task %d: %d eligible, want %d", i, d.Decision.Eligible, n-i)
 		}
-		places[r.fleet.byID[d.Agent].number/sampleSize] = true
+		places[r.FleetAgent(d.Agent).Number()/engine.SampleSize] = true
 	}
 	// 4096/256 = 16 stretches; 400 tasks that start anywhere miss none of them
 	// but with a chance of 16 × (15/16)^400 < 10⁻⁹ (and the hash repeats).
-	if len(places) != n/sampleSize {
-		t.Errorf("work went to %d of %d stretches of the fleet", len(places), n/sampleSize)
+	if len(places) != n/engine.SampleSize {
+		t.Errorf("work went to %d of %d stretches of the fleet", len(places), n/engine.SampleSize)
 	}
 }
 
@@ -201,7 +202,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("unknown type: %+v", d)
 	}
 	r.Explain(r.now, &job("t").needs("go", "rust").not("a").Task)
-	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 || len(r.pending.classes) != 2 { // those of the two routes
+	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 || r.PendingClasses() != 2 { // those of the two routes
 		t.Errorf("explaining left traces: %+v", s)
 	}
 }

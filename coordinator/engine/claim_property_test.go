@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/pull"
+	"taskbus/coordinator/engine"
 )
 
 // TestClaims: whatever is claimed, when, and by whom: every claim is answered once, in its
@@ -44,12 +44,12 @@ func TestClaims(t *testing.T) {
 			for _, f := range r.Apply(r.now, ev, nil) {
 				switch f := f.(type) {
 				case *coordinator.Dispatch:
-					a := r.fleet.byID[f.Agent]
+					a := r.FleetAgent(f.Agent)
 					handed[f.Agent]++
-					if len(a.open) > a.maximum() {
-						rt.Fatalf("%s has %d tasks, and %d slots", f.Agent, len(a.open), a.maximum())
+					if len(a.Open()) > a.Maximum() {
+						rt.Fatalf("%s has %d tasks, and %d slots", f.Agent, len(a.Open()), a.Maximum())
 					}
-					if pulls := a.spec.Pull != coordinator.PullOff; pulls != (f.Decision.Strategy == pulledBy) {
+					if pulls := a.Spec().Pull != coordinator.PullOff; pulls != (f.Decision.Strategy == engine.PulledBy) {
 						rt.Fatalf("%s goes to %s by %s", f.DispatchID, f.Agent, f.Decision.Strategy)
 					}
 					r.dispatches = append(r.dispatches, *f)
@@ -58,7 +58,7 @@ func TestClaims(t *testing.T) {
 					if !open || claim.Agent != f.Agent || claim.ClaimID != f.ClaimID {
 						rt.Fatalf("%+v answers no claim", f)
 					}
-					if a := r.fleet.byID[f.Agent]; a.spec.Pull != coordinator.PullOff && f.Granted != handed[f.Agent] || f.Granted > claim.MaxItems {
+					if a := r.FleetAgent(f.Agent); a.Spec().Pull != coordinator.PullOff && f.Granted != handed[f.Agent] || f.Granted > claim.MaxItems {
 						rt.Fatalf("%d of %d were granted to %s, and it got %d", f.Granted, claim.MaxItems, f.Agent, handed[f.Agent])
 					}
 					if (f.Limit == "") != (f.Granted == claim.MaxItems) {
@@ -70,7 +70,7 @@ func TestClaims(t *testing.T) {
 				}
 			}
 			for id, n := range handed {
-				if n > 0 && r.fleet.byID[id].spec.Pull != coordinator.PullOff {
+				if n > 0 && r.FleetAgent(id).Spec().Pull != coordinator.PullOff {
 					rt.Fatalf("%s got %d that it was not told of", id, n)
 				}
 			}
@@ -79,10 +79,8 @@ func TestClaims(t *testing.T) {
 					rt.Fatalf("claim %d was to be answered by %v", token, at)
 				}
 			}
-			for _, a := range r.claims.all() {
-				if r.limit(a) == pull.LimitNone && a.inFlight()+a.others == 0 {
-					rt.Fatalf("%s waits, holds nothing, and could have some of what waits", a.spec.ID)
-				}
+			if id := r.IdleClaimant(); id != "" {
+				rt.Fatalf("%s waits, holds nothing, and could have some of what waits", id)
 			}
 			if v := r.Audit(r.now); v != nil {
 				rt.Fatalf("the books do not balance: %+v", v)
@@ -126,8 +124,8 @@ func TestClaims(t *testing.T) {
 			"result": func(rt *rapid.T) {
 				for i := range r.dispatches {
 					d := &r.dispatches[i]
-					if o := r.fleet.byID[d.Agent].find(d.Task.ID, d.Attempt); o != nil && rapid.Bool().Draw(rt, "ends") {
-						if o.state == stateDispatching {
+					if o := r.FleetAgent(d.Agent).Find(d.Task.ID, d.Attempt); o != nil && rapid.Bool().Draw(rt, "ends") {
+						if o.State() == engine.StateDispatching {
 							do(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
 						}
 						result := says(d.Agent, d.Task.ID).of(d.DispatchID).stamped(r.now)
@@ -139,8 +137,8 @@ func TestClaims(t *testing.T) {
 			"report": func(rt *rapid.T) {
 				b := beat(rapid.SampledFrom(ids).Draw(rt, "agent")).stamped(r.now)
 				var running []coordinator.TaskID
-				for _, d := range r.fleet.byID[b.Agent].open {
-					running = append(running, d.task.ID)
+				for _, d := range r.FleetAgent(b.Agent).Open() {
+					running = append(running, d.Task().ID)
 				}
 				do(coordinator.AgentReported{Report: b.running(running...).AgentReport, Live: true})
 			},
@@ -161,9 +159,9 @@ func TestClaims(t *testing.T) {
 				}
 			},
 			"": func(*rapid.T) {
-				checkIndexes(rt, r.Engine)
-				checkHolds(rt, r.Engine)
-				checkParked(rt, r.Engine)
+				engine.CheckIndexes(rt, r.Engine)
+				engine.CheckHolds(rt, r.Engine)
+				engine.CheckParked(rt, r.Engine)
 			},
 		})
 	})

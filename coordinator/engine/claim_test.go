@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // pulls has the agent claim its tasks itself.
@@ -117,7 +118,7 @@ func TestClaim(t *testing.T) {
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.assign(job("t1")))
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -205,5 +206,5 @@ func TestClaimThatGetsNothingEnds(t *testing.T) {
 	want(t, r.assign(job("t2").of("team")))
 	want(t, r.claim(claim("b", 1).waits(time.Minute))) // or it never returns
 	want(t, r.hear(beat("b")), "dispatch t2.1 b", "granted 1 to b ")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // claimants is a fleet of so many that all wait for one task.
@@ -25,11 +26,11 @@ func claimants(t *testing.T, n int) *rig {
 // planned is when the only plan was made, and for how many claims it is good yet.
 func (r *rig) planned() (made time.Time, left int) {
 	r.t.Helper()
-	for _, p := range r.claims.plans.of {
-		made, left = p.made, p.left
+	for _, p := range r.ClaimPlans() {
+		made, left = p.Made(), p.Left()
 	}
-	if len(r.claims.plans.of) != 1 {
-		r.t.Fatalf("%d plans", len(r.claims.plans.of))
+	if len(r.ClaimPlans()) != 1 {
+		r.t.Fatalf("%d plans", len(r.ClaimPlans()))
 	}
 	return made, left
 }
@@ -49,9 +50,9 @@ func TestPlansAreUsedAgain(t *testing.T) {
 	if made, _ := r.planned(); !made.Equal(begun.Add(60 * time.Millisecond)) {
 		t.Errorf("the seventh task was granted by the plan of %v", made.Sub(begun))
 	}
-	r.pass(plansAge)
+	r.pass(engine.PlansAge)
 	r.give(job("t-7"))
-	if made, _ := r.planned(); !made.Equal(begun.Add(60*time.Millisecond + plansAge)) {
+	if made, _ := r.planned(); !made.Equal(begun.Add(60*time.Millisecond + engine.PlansAge)) {
 		t.Errorf("the eighth task was granted by the plan of %v, which is too old", made.Sub(begun))
 	}
 }
@@ -76,14 +77,14 @@ func TestFormerPlansAreFair(t *testing.T) {
 
 // plansOf does something so many times, a millisecond apart, and counts the plans that are made for it.
 func (r *rig) plansOf(times int, do func(i int)) int {
-	made := make(map[*claimPlan]struct{})
-	for _, p := range r.claims.plans.of {
+	made := make(map[*engine.ClaimPlan]struct{})
+	for _, p := range r.ClaimPlans() {
 		made[p] = struct{}{}
 	}
 	before := len(made)
 	for i := range times {
 		do(i)
-		for _, p := range r.claims.plans.of {
+		for _, p := range r.ClaimPlans() {
 			made[p] = struct{}{}
 		}
 		r.pass(time.Millisecond)
@@ -115,7 +116,7 @@ func TestPlansOfClaimsPassedOver(t *testing.T) {
 	if plans := r.plansOf(200, again); plans > 3 {
 		t.Errorf("%d plans for 200 claims in 0.2 s that are given up and run out", plans)
 	}
-	if plans := r.plansOf(1, func(int) { r.Engine.drainClaims(r.now) }); plans > 1 {
+	if plans := r.plansOf(1, func(int) { r.Engine.AnswerClaims(r.now) }); plans > 1 {
 		t.Errorf("%d plans for an answer to all of them", plans)
 	}
 }

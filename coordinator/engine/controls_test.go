@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // control is one that is named.
@@ -118,9 +119,9 @@ func TestControlsEndInTime(t *testing.T) {
 	short.Until, long.Until = r.now.Add(time.Hour), r.now.Add(3*time.Hour)
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/x", "weight", "5"), long, short})
 	all := heirs(r)
-	follower := &rig{Engine: New(), t: t, now: r.now}
+	follower := &rig{Engine: engine.New(), t: t, now: r.now}
 	follower.Follow()
-	follower.apply(coordinator.PolicyChanged{Policy: r.policy})
+	follower.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	for _, rec := range r.imaged() {
 		follower.Fold(r.now, rec)
 	}

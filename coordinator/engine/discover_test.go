@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // joins makes a policy whose discovery admits agents x*, at most three of them with
@@ -34,8 +35,8 @@ func (b *reportBuilder) offering(capabilities ...string) *reportBuilder {
 func (b *reportBuilder) consuming(queue string) *reportBuilder { b.Queue = queue; return b }
 
 func (r *rig) fleetIDs() (ids []string) {
-	for _, a := range r.fleet.agents {
-		ids = append(ids, string(a.spec.ID))
+	for _, a := range r.FleetAgents() {
+		ids = append(ids, string(a.Spec().ID))
 	}
 	return ids
 }
@@ -45,7 +46,7 @@ func (r *rig) fleetIDs() (ids []string) {
 func TestJoin(t *testing.T) {
 	r := boot(t, policyOf(worker("a")).route("go", "go").joins())
 	want(t, r.hear(beat("x1").offering("go")))
-	want(t, r.pass(joinDelay-1))
+	want(t, r.pass(engine.JoinDelay-1))
 	want(t, r.pass(1), "ensure agent.x1", "agent x1 online")
 	if a := r.seen("x1"); !a.Discovered || a.Spec.MaxConcurrent != 2 || a.Eligibility != coordinator.QueueMissing {
 		t.Errorf("joined as %+v", a)
@@ -61,11 +62,11 @@ func TestJoin(t *testing.T) {
 	want(t, r.pass(time.Second), "fail t task_timeout", "withdraw t.1 x1")          // a minute and the margin after it was confirmed
 	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
 	want(t, r.look("x1", 0, 0), "leave agent.x1")
-	r.pass(time.Minute + joinDelay)
+	r.pass(time.Minute + engine.JoinDelay)
 	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"a"}) {
 		t.Errorf("the fleet is %v, want a alone", ids)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestWaitsForWhoMayJoin: what nobody of the fleet offers waits its time where
@@ -92,7 +93,7 @@ func TestWaitsForWhoMayJoin(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := ready(t, tt.policy)
 			want(t, r.assign(tt.task), tt.now...)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			want(t, r.pass(30*time.Second-1))
 			want(t, r.pass(1), tt.in30s...)
 			waited := r.failures[0].Failure.Reason == coordinator.ReasonNoAgentsOnline
@@ -109,7 +110,7 @@ func TestWaitsForWhoMayJoin(t *testing.T) {
 		}
 		r.pass(10 * time.Second)
 		r.hear(beat("x1").offering("go"))
-		want(t, r.pass(joinDelay), "ensure agent.x1", "agent x1 online")
+		want(t, r.pass(engine.JoinDelay), "ensure agent.x1", "agent x1 online")
 		want(t, r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true}), "dispatch t.1 x1")
 	})
 	t.Run("another comes: its time goes on", func(t *testing.T) {
@@ -117,10 +118,10 @@ func TestWaitsForWhoMayJoin(t *testing.T) {
 		r.assign(job("t").needs("go"))
 		r.pass(20 * time.Second)
 		r.hear(beat("x1").offering("py"))
-		r.pass(joinDelay)
+		r.pass(engine.JoinDelay)
 		r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
-		checkIndexes(t, r.Engine)
-		want(t, r.pass(10*time.Second-joinDelay), "fail t no_agents_online") // 20 + 10 = 30
+		engine.CheckIndexes(t, r.Engine)
+		want(t, r.pass(10*time.Second-engine.JoinDelay), "fail t no_agents_online") // 20 + 10 = 30
 	})
 	t.Run("discovery is switched off", func(t *testing.T) {
 		r := ready(t, policyOf(worker("a")).joins())
@@ -164,7 +165,7 @@ func TestNotAdmitted(t *testing.T) {
 		r.hear(beat("x2").offering("go").consuming("q"))
 		r.hear(beat("x3").offering("go"))
 		want(t, r.hear(beat("x4").offering("go")), "refused x4 not_admitted first") // the fourth of 3
-		want(t, r.pass(joinDelay), "refused x2 not_admitted first",
+		want(t, r.pass(engine.JoinDelay), "refused x2 not_admitted first",
 			"ensure q", "agent x1 online", "ensure agent.x3", "agent x3 online")
 	})
 }
@@ -174,11 +175,11 @@ func TestNotAdmitted(t *testing.T) {
 func TestAnnouncedAnew(t *testing.T) {
 	r := boot(t, policyOf().route("py", "py").joins())
 	r.hear(beat("x1").offering("go"))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
 	want(t, r.hear(beat("x1").offering("root")), "refused x1 not_admitted first") // heard, but it stays what it was
 	want(t, r.hear(beat("x1").offering("py")))
-	want(t, r.pass(joinDelay))
+	want(t, r.pass(engine.JoinDelay))
 	want(t, r.assign(job("t").kind("py")), "dispatch t.1 x1")
 }
 
@@ -193,7 +194,7 @@ func TestLabelsOfAJoinedAgent(t *testing.T) {
 	}
 	expect := func(what string, want map[string]string) {
 		t.Helper()
-		view := r.fleet.views[r.fleet.byID["x1"].number]
+		view := r.SeenByStrategies("x1")
 		if got := r.seen("x1").Spec.Labels; !maps.Equal(got, want) || !maps.Equal(view.Labels, want) {
 			t.Errorf("%s: labels %v, strategies see %v, want %v", what, got, view.Labels, want)
 		}
@@ -201,23 +202,23 @@ func TestLabelsOfAJoinedAgent(t *testing.T) {
 	said := map[string]string{"zone": "b"}
 	r.hear(labelled(said))
 	said["zone"] = "the message's own list is not kept"
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	expect("as it joins", map[string]string{"zone": "b"})
 	r.apply(coordinator.QueueChecked{Agent: "x1", Exists: true})
 	r.hear(labelled(map[string]string{"zone": "c", "gpu": "a100"}))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	expect("with others", map[string]string{"zone": "c", "gpu": "a100"})
 	want(t, r.assign(job("t").kind("go")), "dispatch t.1 x1") // its queue is known still
 	r.hear(labelled(nil))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	expect("with none", nil)
 	r.hear(labelled(map[string]string{"zone": "b"}))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	r.install(policyOf().route("go", "go").joins())
 	expect("after a reload", map[string]string{"zone": "b"})
 	r.install(policyOf(worker("x1").can("go")).route("go", "go").joins())
 	expect("listed, without labels", nil)
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestSettingsOfJoinedAgents: what the section says of all that join is true of those that have
@@ -226,7 +227,7 @@ func TestSettingsOfJoinedAgents(t *testing.T) {
 	r := boot(t, policyOf().joins())
 	r.Record(true)
 	r.hear(beat("x1").offering("go"))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	changed := policyOf().joins()
 	template := &changed.Discovery.Template
 	template.Cost, template.Pull, template.Rank = 2.5, coordinator.PullShared, 1
@@ -238,17 +239,17 @@ func TestSettingsOfJoinedAgents(t *testing.T) {
 	if !reflect.DeepEqual(spec, joined) {
 		t.Errorf("after the reload %+v\nwant %+v", spec, joined)
 	}
-	follower := New()
+	follower := engine.New()
 	follower.FoldPolicy(r.now, &changed.Policy)
 	for _, record := range r.Records(nil) {
 		if j, is := record.(*coordinator.Joined); is {
-			follower.foldJoined(r.now, j)
+			follower.FoldJoined(r.now, j)
 		}
 	}
-	if a := follower.fleet.byID["x1"]; a == nil || !reflect.DeepEqual(a.spec, joined) {
+	if a := follower.FleetAgent("x1"); a == nil || !reflect.DeepEqual(a.Spec(), joined) {
 		t.Errorf("the follower has %+v\nwant %+v", a, joined)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestPolicyOverDiscovery: what agents.yaml lists is not discovered, and who is not
@@ -257,18 +258,18 @@ func TestPolicyOverDiscovery(t *testing.T) {
 	r := boot(t, policyOf().joins())
 	r.hear(beat("x1").offering("go"))
 	r.hear(beat("x2").offering("go"))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	r.hear(beat("x3").offering("go")) // is about to, when …
 	r.install(policyOf(worker("x1"), worker("x3")).joins())
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2", "x3"}) || r.seen("x1").Discovered || !r.seen("x2").Discovered {
 		t.Errorf("the fleet is %v", ids)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	narrower := policyOf(worker("x1")).joins()
 	narrower.Discovery.Queues = nil // agent.<id> alone
 	r.hear(beat("x4").offering("go").consuming("q4"))
-	r.pass(joinDelay)
+	r.pass(engine.JoinDelay)
 	r.install(narrower)
 	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2"}) {
 		t.Errorf("the fleet is %v, want x4 gone with its queue", ids)
@@ -277,7 +278,7 @@ func TestPolicyOverDiscovery(t *testing.T) {
 	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1"}) {
 		t.Errorf("the fleet is %v, want x1 alone", ids)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestJoinsAreRecordedOnce: the journal grows by what changes, however large the fleet is.
@@ -302,7 +303,7 @@ func TestJoinsAreRecordedOnce(t *testing.T) {
 	for i := range 50 {
 		id := coordinator.AgentID(fmt.Sprint("x", i))
 		r.hear(beat(id).offering("go"))
-		r.pass(joinDelay)
+		r.pass(engine.JoinDelay)
 		if got := recorded(); !slices.Equal(got, []string{string(id)}) {
 			t.Fatalf("as %s joins %v is recorded", id, got)
 		}
@@ -320,7 +321,7 @@ func TestJoinsAreRecordedOnce(t *testing.T) {
 func TestJoiningHistories(t *testing.T) {
 	ids := []coordinator.AgentID{"a", "x1", "x2", "x3", "x4", "y"}
 	rapid.Check(t, func(t *rapid.T) {
-		e, now := New(), epoch
+		e, now := engine.New(), epoch
 		var steps []step
 		var open []*coordinator.Dispatch
 		handle := coordinator.Handle(0)
@@ -334,17 +335,17 @@ func TestJoiningHistories(t *testing.T) {
 					open = append(open, d)
 				}
 			}
-			checkIndexes(t, e)
+			engine.CheckIndexes(t, e)
 			joined := 0
 			queues := make(map[string]bool)
-			for _, a := range e.fleet.agents {
-				if e.joining.has(a.spec.ID) {
+			for _, a := range e.FleetAgents() {
+				if e.HasJoined(a.Spec().ID) {
 					joined++
 				}
-				if queues[a.spec.Queue] {
-					t.Fatalf("two agents have the queue %s", a.spec.Queue)
+				if queues[a.Spec().Queue] {
+					t.Fatalf("two agents have the queue %s", a.Spec().Queue)
 				}
-				queues[a.spec.Queue] = true
+				queues[a.Spec().Queue] = true
 			}
 			if joined > 3 {
 				t.Fatalf("%d agents have joined, at most 3 may", joined)
@@ -418,18 +419,18 @@ func TestJoiningHistories(t *testing.T) {
 				apply(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
 			}
 			open = nil
-			for _, a := range slices.Clone(e.fleet.agents) {
-				apply(coordinator.QueueSeen{Agent: a.spec.ID})
-				apply(coordinator.AgentReported{Report: beat(a.spec.ID).running().status(coordinator.StatusOffline).stamped(now).AgentReport, Live: true})
-				apply(coordinator.QueueSeen{Agent: a.spec.ID})
+			for _, a := range slices.Clone(e.FleetAgents()) {
+				apply(coordinator.QueueSeen{Agent: a.Spec().ID})
+				apply(coordinator.AgentReported{Report: beat(a.Spec().ID).running().status(coordinator.StatusOffline).stamped(now).AgentReport, Live: true})
+				apply(coordinator.QueueSeen{Agent: a.Spec().ID})
 			}
 		}
-		for _, a := range e.fleet.agents {
-			if e.joining.has(a.spec.ID) || len(a.open) > 0 || a.uncovered > 0 {
-				t.Fatalf("%s is left, joined %v, %d on its account", a.spec.ID, e.joining.has(a.spec.ID), len(a.open))
+		for _, a := range e.FleetAgents() {
+			if e.HasJoined(a.Spec().ID) || len(a.Open()) > 0 || a.Uncovered() > 0 {
+				t.Fatalf("%s is left, joined %v, %d on its account", a.Spec().ID, e.HasJoined(a.Spec().ID), len(a.Open()))
 			}
 		}
-		again := New()
+		again := engine.New()
 		for _, s := range steps {
 			if effects := again.Apply(s.at, s.event, nil); !reflect.DeepEqual(effects, s.effects) {
 				t.Fatalf("%s: the same history gives other effects", showEvent(s.event))

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestLostAcknowledgement: a task fails, and then its own message comes again,
@@ -45,7 +46,7 @@ func TestLostAcknowledgement(t *testing.T) {
 			task := job("t")
 			task.Timeout = time.Nanosecond
 			r.give(task)
-			want(r.t, r.pass(leaseMargin+1), "fail t task_timeout", "withdraw t.1 a")
+			want(r.t, r.pass(engine.LeaseMargin+1), "fail t task_timeout", "withdraw t.1 a")
 			newSession(r)
 		}, "ack 2"},
 		{"sent anew with other content", func(r *rig) {
@@ -65,14 +66,14 @@ func TestLostAcknowledgement(t *testing.T) {
 			r.assign(job("t"))
 			newSession(r)
 			r.tell(failed)
-			r.pass(shortSession)
+			r.pass(engine.ShortSession)
 			newSession(r)
 			r.hear(beat("a").running().available(2))
 		}, "dispatch t.2 a again?"},
 		{"acknowledged long before", func(r *rig) {
 			r.give(job("t"))
 			r.tell(failed)
-			r.pass(ackDoubt)
+			r.pass(engine.AckDoubt)
 			newSession(r)
 		}, "dispatch t.2 a again?"},
 		{"sent anew in between, and that one was given up", func(r *rig) {
@@ -92,19 +93,8 @@ func TestLostAcknowledgement(t *testing.T) {
 			tt.story(r)
 			r.last = 1
 			want(t, r.redeliver(job("t")), tt.want)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
-	}
-}
-
-// TestManyAcknowledgements: no more than maxInDoubt are looked at, the latest.
-func TestManyAcknowledgements(t *testing.T) {
-	var d inDoubt
-	for i := range maxInDoubt + 1 {
-		d.acked(epoch.Add(time.Duration(i)), coordinator.TaskKey{uint64(i)})
-	}
-	if len(d.acks) != maxInDoubt || d.acks[0].key != (coordinator.TaskKey{maxInDoubt}) || d.acks[1].key != (coordinator.TaskKey{1}) {
-		t.Errorf("%d in doubt, the first %v and %v", len(d.acks), d.acks[0], d.acks[1])
 	}
 }
 
@@ -164,7 +154,7 @@ func TestAdopt(t *testing.T) {
 	})
 	for name, b := range map[string]*resultBuilder{
 		"given back": done().gaveUp(), "a stranger's": says("x", "t").of("t.1"), "without a dispatch": says("a", "t"),
-		"of long ago": done().stamped(epoch.Add(interval - 5*time.Minute - leaseMargin)),
+		"of long ago": done().stamped(epoch.Add(interval - 5*time.Minute - engine.LeaseMargin)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			want(t, tracking(t, p).tell(b), "result of t by "+string(b.Agent)+": unknown")
@@ -172,7 +162,7 @@ func TestAdopt(t *testing.T) {
 	}
 	t.Run("too late to be", func(t *testing.T) {
 		r := tracking(t, p)
-		r.pass(5*time.Minute + leaseMargin - interval) // since the session opened
+		r.pass(5*time.Minute + engine.LeaseMargin - interval) // since the session opened
 		want(t, r.tell(done()), "result of t by a: unknown")
 		r.hear(beat("a").running("t2"))
 		want(t, r.tell(says("a", "t2").of("t2.7")), "completed t2.7 a succeeded") // its agent said that it runs it
@@ -183,7 +173,7 @@ func TestAdopt(t *testing.T) {
 // ends nothing, whoever tells it and whenever, unless its agent has listed the task.
 func TestAdoptFromAnEmptyJournal(t *testing.T) {
 	p := policyOf(worker("a").slots(2))
-	r := &rig{Engine: New(), t: t, now: epoch}
+	r := &rig{Engine: engine.New(), t: t, now: epoch}
 	r.Follow()
 	r.Record(true)
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})

@@ -1,7 +1,8 @@
-package engine
+package engine_test
 
 import (
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // ejection is an agent and a capability of which it is ejected.
@@ -10,22 +11,24 @@ type ejection struct {
 	capability string
 }
 
-// ejections is who is ejected from what: by the engine's own word, which checkIndexes
+// ejections is who is ejected from what: by the engine's own word, which CheckIndexes
 // holds against the breakers. When somebody is, is for the tests of package breaker to
 // say; the model sees to it that the engine heeds it.
 type ejections map[ejection]bool
 
-func (e *Engine) allEjections() ejections {
+func allEjections(e *engine.Engine) ejections {
 	all := make(ejections)
-	for c, set := range e.trust.ejected {
-		set.each(func(i int) { all[ejection{e.fleet.agents[i].spec.ID, c}] = true })
+	for capability, agents := range e.Ejected() {
+		for _, id := range agents {
+			all[ejection{id, capability}] = true
+		}
 	}
 	return all
 }
 
 // from tells whether the agent is ejected from anything that the task requires.
 func (x ejections) from(id coordinator.AgentID, required []string) bool {
-	for _, c := range needed(required) {
+	for _, c := range engine.Needed(required) {
 		if x[ejection{id, c}] {
 			return true
 		}
@@ -52,10 +55,10 @@ func (m *model) mayTrust(id coordinator.AgentID, t *coordinator.Task, probe bool
 
 // isProbe tells whether a half-open breaker tries its agent with this dispatch.
 func (h *history) isProbe(d *coordinator.Dispatch) bool {
-	a := h.e.fleet.known(d.Agent)
+	a := h.e.KnownAgent(d.Agent)
 	if a == nil {
 		return false
 	}
-	t := a.find(d.Task.ID, d.Attempt)
-	return t != nil && t.probe
+	t := a.Find(d.Task.ID, d.Attempt)
+	return t != nil && t.Probe()
 }

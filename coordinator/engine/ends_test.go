@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // endedAs tells that an agent has done the task, and gives what its end is announced with.
@@ -36,8 +37,8 @@ func TestEndOfWhatWaitedLong(t *testing.T) {
 	r.give(job("x").not("a"))
 	d := r.give(job("t"))
 	r.returns(d, coordinator.ReturnExpired, false)
-	r.lives(endsTold, beat("a").running(), beat("b").running("x"))
-	if o := r.open("t"); o == nil || o.state >= stateDispatching {
+	r.lives(engine.EndsTold, beat("a").running(), beat("b").running("x"))
+	if o := r.open("t"); o == nil || o.State() >= engine.StateDispatching {
 		t.Fatalf("it does not wait: %+v", o)
 	}
 	if heir := r.heirOf(r.now, r.imaged()); heir.endedAs(d) == nil {
@@ -52,7 +53,7 @@ func TestEndOfWhatCameBackUnknown(t *testing.T) {
 	r := leads(t, twoThatWait())
 	r.give(job("x").not("a"))
 	r.returns(d, coordinator.ReturnExpired, false)
-	if o := r.open("t"); o == nil || o.state >= stateDispatching {
+	if o := r.open("t"); o == nil || o.State() >= engine.StateDispatching {
 		t.Fatalf("it does not wait: %+v", o)
 	}
 	r.apply(coordinator.SessionLost{})

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // Who follows with a clock that is ahead of what it reads (it starts, or its process stood still) ends
@@ -32,16 +33,16 @@ func TestWhoFollowsLateEndsNothing(t *testing.T) {
 	last, ended := r.Records(nil), r.now
 
 	wall := r.now.Add(24 * time.Hour) // the next day
-	late := callRig{&rig{Engine: New(), t: t, now: wall}}
+	late := callRig{&rig{Engine: engine.New(), t: t, now: wall}}
 	late.Follow()
-	late.apply(coordinator.PolicyChanged{Policy: r.policy})
+	late.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	fold := func(at time.Time, records []coordinator.Record) {
 		late.now = wall
 		for _, rec := range records {
 			late.Fold(at, rec)
-			late.FoldPolicy(at, underAgain(r.policy)) // a control that changes nothing here
+			late.FoldPolicy(at, underAgain(r.Policy())) // a control that changes nothing here
 			late.apply(coordinator.Tick{})
-			late.apply(coordinator.PolicyChanged{Policy: underAgain(r.policy)}) // the file is read again
+			late.apply(coordinator.PolicyChanged{Policy: underAgain(r.Policy())}) // the file is read again
 		}
 	}
 	now := func(x callRig, at time.Time, agent string, used, reserved int64) {

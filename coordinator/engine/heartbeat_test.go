@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestHeartbeatCoversDispatch: a dispatch counts against its agent until a report
@@ -121,11 +122,11 @@ func TestClockSetBack(t *testing.T) {
 // TestStrangersAreBounded: a flood of invented ids costs no memory beyond the bound.
 func TestStrangersAreBounded(t *testing.T) {
 	r := boot(t, policyOf(worker("a")))
-	for i := range 2 * maxStrangers {
+	for i := range 2 * engine.MaxStrangers {
 		r.hear(beat(coordinator.AgentID(fmt.Sprint("x", i))))
 	}
-	if n := len(r.strangers); n != maxStrangers {
-		t.Errorf("%d strangers remembered, want %d", n, maxStrangers)
+	if n := r.Strangers(); n != engine.MaxStrangers {
+		t.Errorf("%d strangers remembered, want %d", n, engine.MaxStrangers)
 	}
 }
 

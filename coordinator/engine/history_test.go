@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -109,7 +110,7 @@ func (h *history) changeSession(t *rapid.T) {
 // loseSession ends the session. One that was not short has delivered all that was to
 // be delivered again.
 func (h *history) loseSession() {
-	if h.now.Sub(h.opened) >= shortSession {
+	if h.now.Sub(h.opened) >= engine.ShortSession {
 		for len(h.lost) > 0 {
 			h.deliverAgain(0)
 		}
@@ -166,7 +167,7 @@ func (h *history) sendBurst(t *rapid.T) {
 // charge says for a task whose quota it takes, and how much.
 func (h *history) charge(t *rapid.T, task *coordinator.Task) {
 	if h.limited {
-		task.Group, task.EstimatedUsage, task.Alternatives = drawGroup(t, h.e.policy.Quotas), drawUsage(t), drawAlternatives(t)
+		task.Group, task.EstimatedUsage, task.Alternatives = drawGroup(t, h.e.Policy().Quotas), drawUsage(t), drawAlternatives(t)
 	}
 }
 
@@ -255,10 +256,10 @@ func (h *history) cancel(t *rapid.T) {
 // cancelNew withdraws a task that is held: one that waits, or is on its way.
 func (h *history) cancelNew(t *rapid.T) {
 	h.needSession(t)
-	if len(h.e.held) == 0 {
+	if len(h.e.HeldTasks()) == 0 {
 		t.Skip("no task is held")
 	}
-	h.cancelOne(t, h.e.held[rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.held))).Draw(t, "handle")].task.ID)
+	h.cancelOne(t, h.e.HeldTask(rapid.SampledFrom(slices.Sorted(maps.Keys(h.e.HeldTasks()))).Draw(t, "handle")).Task().ID)
 }
 
 func (h *history) cancelOne(t *rapid.T, id coordinator.TaskID) {
@@ -388,7 +389,7 @@ func (h *history) sendReport(t *rapid.T) {
 
 // settleOne answers a dispatch; an unknown outcome ends the session with it.
 func (h *history) settleOne(t *rapid.T) {
-	open := slices.Sorted(maps.Keys(h.inState(stateDispatching)))
+	open := slices.Sorted(maps.Keys(h.inState(engine.StateDispatching)))
 	if len(open) == 0 {
 		if h.handle > 0 { // an answer that comes after its session changes nothing
 			h.do(coordinator.DispatchSettled{Handle: 1 + h.handle/2, Outcome: rapid.SampledFrom(outcomes).Draw(t, "late outcome")})

@@ -10,15 +10,15 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// failer is what checkIndexes needs of a test.
+// failer is what CheckIndexes needs of a test.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// checkIndexes recomputes everything that the engine keeps in more than one
+// CheckIndexes recomputes everything that the engine keeps in more than one
 // place and fails where the copies differ.
-func checkIndexes(t failer, e *Engine) {
+func CheckIndexes(t failer, e *Engine) {
 	t.Helper()
 	f := &e.fleet
 	checkIsolated(t, e)

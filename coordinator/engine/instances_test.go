@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // by names the process that a heartbeat is of.
@@ -97,11 +98,11 @@ func TestSecondProcessDies(t *testing.T) {
 func TestManyProcesses(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	for range 2 {
-		for i := range 3 * maxInstances {
+		for i := range 3 * engine.MaxInstances {
 			r.hear(beat("a").running().by(string(numbered(i))))
 		}
 	}
-	if n := r.seen("a").Instances; n != maxInstances {
-		t.Errorf("%d instances are seen, want %d", n, maxInstances)
+	if n := r.seen("a").Instances; n != engine.MaxInstances {
+		t.Errorf("%d instances are seen, want %d", n, engine.MaxInstances)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func TestManyThatMustBeAlone(t *testing.T) {
 	for _, d := range sent {
 		r.returns(d, coordinator.ReturnTakenBack, true)
 	}
-	if n := r.pending.total(); n != tasks {
+	if n := r.PendingTotal(); n != tasks {
 		t.Fatalf("%d tasks wait", n)
 	}
 	begun := time.Now()

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // wreckage is a fleet whose agents go down with whatever they have in hand two seconds after
@@ -84,8 +85,8 @@ func (w *wreckage) take() {
 func (w *wreckage) second() {
 	w.pass(time.Second)
 	w.take()
-	for i := range w.fleet.agents {
-		id := w.fleet.agents[i].spec.ID
+	for i := range w.FleetAgents() {
+		id := w.FleetAgents()[i].Spec().ID
 		switch down, back := w.downAt[id], w.backAt[id]; {
 		case !back.IsZero() && !w.now.Before(back):
 			delete(w.backAt, id)
@@ -181,7 +182,7 @@ func poisonIsParkedAlone(t *testing.T, words words) {
 	if w.crashes != 3 || w.shared == 0 {
 		t.Errorf("%d agents went down, %d with several in hand; want 3, as for a task that is alone from the beginning", w.crashes, w.shared)
 	}
-	checkIndexes(t, w.Engine)
+	engine.CheckIndexes(t, w.Engine)
 }
 
 // An agent that claims gets a task that must be alone if it has nothing in hand, and nothing
@@ -234,11 +235,11 @@ func TestAloneWithoutQuota(t *testing.T) {
 			r.order("c", coordinator.OrderCordon)
 			r.order("a", coordinator.OrderUncordon)
 			r.claim(claim("a", 1).waits(time.Minute)) // returns, and does not try it again and again
-			refused := r.quotas.flow.refused
+			refused := r.AllRefusals()
 			for range 10 {
 				want(t, r.apply(coordinator.Tick{}))
 			}
-			if r.quotas.flow.refused != refused {
+			if r.AllRefusals() != refused {
 				t.Error("it is tried with each event")
 			}
 			effects := []string{"completed t2.1 c succeeded", "dispatch t1.2 a again?"}
@@ -246,8 +247,8 @@ func TestAloneWithoutQuota(t *testing.T) {
 				effects = append(effects, "granted 1 to a ")
 			}
 			want(t, r.tell(says("c", "t2")), effects...)
-			checkIndexes(t, r.Engine)
-			checkParked(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
+			engine.CheckParked(t, r.Engine)
 		})
 	}
 }
@@ -279,7 +280,7 @@ func TestOnlyPoisonIsParked(t *testing.T) {
 				r.Errorf("%s: %q after %d crashes", id, w.ends[id], w.crashes)
 			}
 		}
-		checkIndexes(t, w.Engine)
+		engine.CheckIndexes(t, w.Engine)
 	})
 }
 

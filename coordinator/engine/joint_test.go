@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestMarketDecidesJointly: x is best for both and has one slot; y is nearly as good for
@@ -21,7 +22,7 @@ func TestMarketDecidesJointly(t *testing.T) {
 	want(t, r.bid(bid("y", "t1").fit(0.8)),
 		"auction of t1 awarded by all_answered", "award t1.1 y", "dispatch t1.1 y", "bid of x for t1: lost",
 		"auction of t2 awarded by all_answered", "award t2.1 x", "dispatch t2.1 x", "bid of y for t2: lost")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestUnheardWhileAuctionsContend: the auctions are decided together while the agent is
@@ -36,7 +37,7 @@ func TestUnheardWhileAuctionsContend(t *testing.T) {
 	r.bid(bid("y", "t1"))
 	r.now = r.now.Add(496 * time.Millisecond)
 	r.unheardBy("a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestOnTrialGetsOne: an agent that is tried again after it has failed too often gets one

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // letGo looks for dispatches of which the engine expects nothing any more although
@@ -20,7 +21,7 @@ func (h *history) letGo(effects []coordinator.Effect) {
 				continue
 			}
 			if a.standing == withAgent {
-				if h.e.fleet.known(a.Agent) != nil && h.e.fleet.known(a.Agent).tracked {
+				if h.e.KnownAgent(a.Agent) != nil && h.e.KnownAgent(a.Agent).Tracked() {
 					h.t.Fatalf("%s is with %s, and nobody waits for its end", name, a.Agent)
 				}
 				if s := h.m.agents[a.Agent].slot(name); s != nil {
@@ -48,11 +49,11 @@ func endedBy(effects []coordinator.Effect) map[coordinator.TaskID]bool {
 }
 
 // expectedOf are the dispatches of which the engine expects to hear.
-func expectedOf(e *Engine) map[string]bool {
+func expectedOf(e *engine.Engine) map[string]bool {
 	expected := make(map[string]bool)
-	for _, o := range e.tasks.all {
-		if o != nil && o.state >= stateDispatching {
-			expected[o.dispatchID] = true
+	for _, o := range e.OpenTasks() {
+		if o != nil && o.State() >= engine.StateDispatching {
+			expected[o.DispatchID()] = true
 		}
 	}
 	return expected
@@ -73,7 +74,7 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 			w := l.receipts[other]
 			barred := w.tried
 			if o := h.waiters[other]; o != nil { // that waited before this event, also where it has failed since
-				if barred = o.barred(); o.alone { // for an agent that has nothing else
+				if barred = o.Barred(); o.Alone() { // for an agent that has nothing else
 					continue
 				}
 			}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // What a flood of 100,000 tasks does to others, of its own group and of another with which it
@@ -74,7 +75,7 @@ func TestFloodDelaysNobodysFirst(t *testing.T) {
 				at, bound := d.now, int64(-1)
 				d.until(time.Minute, func() bool {
 					if bound < 0 && d.sees("other") {
-						bound, _ = d.e.quotas.shares.Ahead(d.e.quotas.shares.Leaf("other"), 0, floodCost, floodCost, 0)
+						bound, _ = d.e.Shares().Ahead(d.e.Shares().Leaf("other"), 0, floodCost, floodCost, 0)
 					}
 					return d.of("other", 0) > 0
 				})
@@ -84,7 +85,7 @@ func TestFloodDelaysNobodysFirst(t *testing.T) {
 				if bound > floodCost+1 {
 					t.Errorf("when it is seen its bound is %d, want that of one task", bound)
 				}
-				checkIndexes(t, d.e)
+				engine.CheckIndexes(t, d.e)
 			})
 		}
 	}
@@ -218,7 +219,7 @@ func TestLanesAreReadByTurns(t *testing.T) {
 			for phase, dispatches := range tt.dispatches {
 				if phase > 0 {
 					next := policy(phase)
-					next.Settings = d.e.policy.Settings
+					next.Settings = d.e.Policy().Settings
 					d.apply(coordinator.PolicyChanged{Policy: &next.Policy})
 				}
 				since := len(d.begun)
@@ -232,7 +233,7 @@ func TestLanesAreReadByTurns(t *testing.T) {
 					t.Errorf("want a gap of %v at most", tt.gap)
 				}
 			}
-			checkIndexes(t, d.e)
+			engine.CheckIndexes(t, d.e)
 		})
 	}
 }

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // inALane is a task that has waited and is in its lane now; the agent is free again.
@@ -14,7 +15,7 @@ func inALane(t *testing.T) *rig {
 	r.Record(true)
 	r.Records(nil)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.beats(engine.HeldLong), "move t to ~held")
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
 	return r
@@ -41,7 +42,7 @@ func TestComesOutOfItsLane(t *testing.T) {
 	})
 	t.Run("after the window of the duplicate check", func(t *testing.T) {
 		r := inALane(t)
-		r.pass(r.policy.Settings.DedupeWindow)
+		r.pass(r.Policy().Settings.DedupeWindow)
 		r.hear(beat("a").running())
 		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
 	})
@@ -62,7 +63,7 @@ func TestComesOutOfItsLane(t *testing.T) {
 		r.pass(1)
 		r.hear(beat("a").running())
 		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "dispatch t.1 a again?")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("its dispatch was never answered", func(t *testing.T) {
 		r := inALane(t)
@@ -70,7 +71,7 @@ func TestComesOutOfItsLane(t *testing.T) {
 		r.apply(coordinator.SessionLost{})
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "dispatch t.1 a again?")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -99,7 +100,7 @@ func TestCopiesInALane(t *testing.T) {
 			r.tell(says("a", "first"))
 			tt.story(r)
 			want(t, r.comes("other", job("t"), tt.again), tt.want)
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -110,7 +111,7 @@ func TestCancelInALane(t *testing.T) {
 	moving := func(t *testing.T) *rig {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to ~held")
+		want(t, r.beats(engine.HeldLong), "move t to ~held")
 		want(t, r.withdraw("t"), "cancel t: done")
 		return r
 	}
@@ -124,13 +125,13 @@ func TestCancelInALane(t *testing.T) {
 		if why := r.failures[0].Failure.Text; why != "not wanted" {
 			t.Errorf("it fails as %q", why)
 		}
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("on its way", func(t *testing.T) {
 		r := moving(t)
 		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "fail t cancelled")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("on its way, and not taken", func(t *testing.T) {
 		want(t, moving(t).moved(2, coordinator.PublishRejected), "fail t cancelled")
@@ -141,7 +142,7 @@ func TestCancelInALane(t *testing.T) {
 		r.apply(coordinator.SessionOpened{})
 		want(t, r.redeliver(job("t")), "fail t cancelled")
 		want(t, r.comes(coordinator.LaneHeld, job("t"), false), "ack 4")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -150,15 +151,15 @@ func TestCancelInALane(t *testing.T) {
 func TestMoveCutShort(t *testing.T) {
 	r := busy(t, 0)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.beats(engine.HeldLong), "move t to ~held")
 	r.apply(coordinator.SessionLost{})
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	r.apply(coordinator.SessionOpened{})
 	want(t, r.moved(2, coordinator.PublishConfirmed)) // too late
 	r.tell(says("a", "first"))
 	want(t, r.comes(coordinator.LaneHeld, job("t"), false), "dispatch t.1 a")
 	want(t, r.redeliver(job("t")), "ack 4", "duplicate t")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestMoveCutShortAndFailed: what came out of the lane has failed when the message of before is
@@ -166,7 +167,7 @@ func TestMoveCutShort(t *testing.T) {
 func TestMoveCutShortAndFailed(t *testing.T) {
 	r := busy(t, 0)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.beats(engine.HeldLong), "move t to ~held")
 	r.apply(coordinator.SessionLost{})
 	r.apply(coordinator.SessionOpened{})
 	r.tell(says("a", "first"))
@@ -182,7 +183,7 @@ func TestMoveCutShortAndFailed(t *testing.T) {
 func TestLaneCopyIsNotTheOneInDoubt(t *testing.T) {
 	r := busy(t, 0)
 	r.assign(job("t"))
-	want(t, r.beats(heldLong), "move t to ~held")
+	want(t, r.beats(engine.HeldLong), "move t to ~held")
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 	r.apply(coordinator.SessionLost{}) // takes the acknowledgement with it
 	r.apply(coordinator.SessionOpened{})
@@ -198,17 +199,17 @@ func TestMovesEndBeforeADrain(t *testing.T) {
 	r := busy(t, 0)
 	r.assign(job("t"))
 	r.assign(job("u"))
-	r.beats(heldLong)
+	r.beats(engine.HeldLong)
 	r.apply(coordinator.DrainBegan{})
 	if n := r.Dispatching(); n != 2 {
 		t.Fatalf("%d are waited for, want both", n)
 	}
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2")
 	want(t, r.moved(3, coordinator.PublishRejected))
-	if n := r.Dispatching(); n != 0 || len(r.held) != 0 {
-		t.Fatalf("%d are waited for, %d held", n, len(r.held))
+	if n := r.Dispatching(); n != 0 || len(r.HeldTasks()) != 0 {
+		t.Fatalf("%d are waited for, %d held", n, len(r.HeldTasks()))
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestLanesSurviveATakeOver: whoever takes over knows which lanes may hold something, which
@@ -233,10 +234,10 @@ func TestLanesSurviveATakeOver(t *testing.T) {
 	want(t, r.comes("other", job("held"), false)) // out of the lane: it has it still
 	want(t, r.assign(job("moving")), "move moving to other")
 	want(t, r.withdraw("moving"), "cancel moving: done")
-	r.pass(2 * ackDoubt)
+	r.pass(2 * engine.AckDoubt)
 	for how, heir := range heirs(r) {
 		t.Run(how, func(t *testing.T) {
-			if l := heir.lanes.byKey["other"]; l == nil || !l.known {
+			if l := heir.Lane("other"); l == nil || !l.Known {
 				t.Error("it does not know that the lane may hold something")
 			}
 			heir.last = 99
@@ -261,7 +262,7 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 		r.Record(true)
 		r.Records(nil)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to ~held")
+		want(t, r.beats(engine.HeldLong), "move t to ~held")
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
 		want(t, r.comes(coordinator.LaneHeld, job("t"), false)) // 3
 		return r
@@ -271,25 +272,25 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 		want(t, r.comes(coordinator.LaneHeld, job("t"), true), "ack 4") // a copy of before
 		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "dispatch t.1 a")
 		want(t, r.confirm(3), "ack 3")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("refused", func(t *testing.T) { // then it was an older message that came
 		r := moving(t)
 		want(t, r.moved(2, coordinator.PublishRejected), "ack 3", "dispatch t.1 a")
 		want(t, r.confirm(2), "ack 2")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("confirmed when nothing new is begun any more", func(t *testing.T) {
 		r := moving(t)
 		r.apply(coordinator.DrainBegan{}) // what came out of the lane goes back to it
 		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("cancelled meanwhile", func(t *testing.T) {
 		r := moving(t)
 		r.withdraw("t")
 		want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "fail t cancelled")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("the session ends", func(t *testing.T) {
 		r := moving(t)
@@ -299,7 +300,7 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 		if r.redeliver(job("t")); r.latest().Task.ID != "t" {
 			t.Error("it is not dispatched in the next session")
 		}
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -308,13 +309,13 @@ func TestComesOutOfItsLaneBeforeTheConfirm(t *testing.T) {
 func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
 	r := inALane(t)
 	p := policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(100)))
-	p.Settings, p.Lanes, p.LaneRoom = r.policy.Settings, r.policy.Lanes, r.policy.LaneRoom
+	p.Settings, p.Lanes, p.LaneRoom = r.Policy().Settings, r.Policy().Lanes, r.Policy().LaneRoom
 	p.Settings.CountsWaiting = true
 	r.install(p)
 	r.give(job("u").of("team").tokens(90, 10))
 	r.tell(says("a", "u").used(90, 10))
 	late := job("late").of("team").tokens(9, 1)
-	late.AcceptedAt = r.now.Add(-r.policy.Settings.AssignmentTimeout)
+	late.AcceptedAt = r.now.Add(-r.Policy().Settings.AssignmentTimeout)
 	want(t, r.comes(coordinator.LaneHeld, late, false), "fail late quota_exhausted")
 	if at := r.failures[len(r.failures)-1].Failure.RetryAt; at.IsZero() {
 		t.Error("it does not say from when on to try again")

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // crashedMove is a leader whose task t is on its way into a lane; source is where its message is
@@ -26,13 +27,13 @@ var crashedMoves = []crashedMove{
 	{"it is held for long", "", coordinator.LaneHeld, func(t *testing.T) *rig {
 		r := aboutToMove(t, 0)
 		r.assign(job("t"))
-		want(t, r.busyFor(heldLong), "move t to ~held")
+		want(t, r.busyFor(engine.HeldLong), "move t to ~held")
 		return r
 	}},
 	{"it is held for long out of a lane", "other", coordinator.LaneHeld, func(t *testing.T) *rig {
 		r := aboutToMove(t, 0)
 		r.comes("other", job("t"), false)
-		want(t, r.busyFor(heldMost), "move t to ~held")
+		want(t, r.busyFor(engine.HeldMost), "move t to ~held")
 		return r
 	}},
 }
@@ -105,8 +106,8 @@ func TestLeaderDiesInAMove(t *testing.T) {
 
 // handleOf is the delivery that is held of a task.
 func (r *rig) handleOf(id coordinator.TaskID) coordinator.Handle {
-	for h, t := range r.held {
-		if t.task.ID == id {
+	for h, t := range r.HeldTasks() {
+		if t.Task().ID == id {
 			return h
 		}
 	}
@@ -130,7 +131,7 @@ func (r *rig) endsOnce(t *testing.T, source string, messages []string, ended boo
 		}
 	}
 	for _, queue := range messages {
-		if l := r.lanes.byKey[queue]; queue != "" && (l == nil || !l.known) {
+		if l := r.Lane(queue); queue != "" && (l == nil || !l.Known) {
 			t.Errorf("that %s may hold something is not known", queue)
 		}
 		task := job("t").Task
@@ -151,10 +152,10 @@ func (r *rig) endsOnce(t *testing.T, source string, messages []string, ended boo
 	if dispatched != 1 || completed != 1 || len(r.failures) > 0 {
 		t.Errorf("dispatched %d times, completed %d times, failures %+v", dispatched, completed, r.failures)
 	}
-	for _, o := range r.held {
-		if o.task.ID == "t" {
-			t.Errorf("a message of it is held in state %d", o.state)
+	for _, o := range r.HeldTasks() {
+		if o.Task().ID == "t" {
+			t.Errorf("a message of it is held in state %d", o.State())
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/heap"
 )
 
@@ -15,7 +16,7 @@ import (
 // a second for a task.
 type depot struct {
 	t   testing.TB
-	e   *Engine
+	e   *engine.Engine
 	now time.Time
 
 	queues map[string]*tray // "" is task.assign
@@ -73,7 +74,7 @@ func newDepot(t testing.TB, p *policyBuilder) *depot {
 		s.AssignmentTimeout, s.StaleAfter, s.MaxQueueSize, s.DedupeMaxIDs, s.DedupeWindow = 24*time.Hour, 1000*time.Hour, 10_000, 1_000_000, 24*time.Hour
 	})
 	d := &depot{
-		t: t, e: New(), now: epoch, service: time.Second, begins: brokerTakes,
+		t: t, e: engine.New(), now: epoch, service: time.Second, begins: brokerTakes,
 		queues: make(map[string]*tray), held: make(map[coordinator.Handle]letter),
 		coming: heap.Heap[*occurrence]{
 			Before: func(a, b *occurrence) bool {
@@ -233,7 +234,7 @@ func (d *depot) until(most time.Duration, so func() bool) {
 			next = due
 		}
 		if next.After(end) {
-			d.t.Fatalf("not within %v; %d wait, %d are begun, in queues %v", most, d.e.backlog(), len(d.begun), d.ready())
+			d.t.Fatalf("not within %v; %d wait, %d are begun, in queues %v", most, d.e.Backlog(), len(d.begun), d.ready())
 		}
 		if next.After(d.now) {
 			d.now = next
@@ -276,10 +277,5 @@ func (d *depot) urgent(since int) (n int) {
 
 // sees tells whether something of the group waits here.
 func (d *depot) sees(group string) bool {
-	for key := range d.e.lanes.lines.rows {
-		if key.group == group {
-			return true
-		}
-	}
-	return false
+	return d.e.IsInLine(group)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // crowds sends so many tasks of a kind, and gives the lanes to which some are moved, in order.
@@ -19,13 +20,13 @@ func (r *rig) crowds(n int, b *taskBuilder) (lanes []string) {
 				lanes = append(lanes, lane)
 			}
 		}
-		for _, t := range r.inOrder() {
-			if t.state == stateMoving {
-				r.moved(t.handle, coordinator.PublishConfirmed)
+		for _, t := range r.HeldInOrder() {
+			if t.State() == engine.StateMoving {
+				r.moved(t.Handle(), coordinator.PublishConfirmed)
 			}
 		}
 	}
-	checkIndexes(r.t, r.Engine)
+	engine.CheckIndexes(r.t, r.Engine)
 	return lanes
 }
 
@@ -40,7 +41,7 @@ func times(n int, lane string) (all []string) {
 // kinds is a busy fleet with room for four waiting tasks, and a group with a lane.
 func kinds(t *testing.T) *rig {
 	r := busy(t, 4, "team")
-	p := *r.policy
+	p := *r.Policy()
 	p.Routes = map[string]coordinator.Route{"any": {}, "go": {Required: []string{"go"}}}
 	p.Agents = append(p.Agents, worker("away").can("go").AgentSpec)
 	p.Quotas = &quotasOf().group("team", 1, nil).group("else", 1, nil).Quotas
@@ -72,17 +73,17 @@ func TestLanesBesideAreDropped(t *testing.T) {
 			t.Errorf("%s is an orphan", l.Lane)
 		}
 	}
-	r.pass(laneQuiet)
+	r.pass(engine.LaneQuiet)
 	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
 	want(t, r.laneHas("team~1", 0)) // a look of before
 	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Dropped: true}))
 	want(t, r.laneHas("team~1", 0), "drop team~1") // once more
 	want(t, r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true, Dropped: true}))
-	if r.lanes.byKey["team~1"] != nil {
+	if r.Lane("team~1") != nil {
 		t.Error("it is remembered")
 	}
 	want(t, r.laneHas("team", 0), "read team: 0") // this one stays
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestNothingIsMovedToALaneThatIsDropped: from the order to delete its queue until the answer, another
@@ -92,40 +93,40 @@ func TestNothingIsMovedToALaneThatIsDropped(t *testing.T) {
 	r.crowds(5, job("n").group("team"))
 	urgent := job("u").group("team").prio(coordinator.PriorityCritical)
 	want(t, r.crowds(5, urgent), "team", "team", "team", "team", "team~1")
-	r.pass(laneQuiet)
+	r.pass(engine.LaneQuiet)
 	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
 	want(t, r.crowds(1, urgent), "team~2")
 	r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true})
 	r.laneHas("team~1", 1) // somebody else has put something there
 	want(t, r.crowds(2, urgent), "team~2", "team~2")
 	r.apply(coordinator.LaneSeen{Lane: "team~1", Dropped: true})
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestALaneComesBackWhileItIsDropped: an orphan that the policy has again has to wait for the answer.
 func TestALaneComesBackWhileItIsDropped(t *testing.T) {
 	r := kinds(t)
-	with, without := *r.policy, *r.policy
+	with, without := *r.Policy(), *r.Policy()
 	without.Lanes = []string{}
 	r.laneKnown("team")
 	r.apply(coordinator.PolicyChanged{Policy: &without})
-	r.pass(laneQuiet)
+	r.pass(engine.LaneQuiet)
 	want(t, r.laneHas("team", 0), "drop team")
 	r.apply(coordinator.PolicyChanged{Policy: &with})
 	want(t, r.crowds(6, job("n").group("team")), "team~1", "team~1")
 	r.apply(coordinator.SessionLost{}) // there will be no answer
 	r.apply(coordinator.SessionOpened{})
-	if l := r.lanes.byKey["team"]; l == nil || !l.known || l.dropping {
+	if l := r.Lane("team"); l == nil || !l.Known || l.Dropping {
 		t.Errorf("after another session: %+v", l)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestOrphansGetNothing: what is moved after a group has lost its lane goes where the policy says.
 func TestOrphansGetNothing(t *testing.T) {
 	r := kinds(t)
 	want(t, r.crowds(5, job("n").group("team")), "team")
-	p := *r.policy
+	p := *r.Policy()
 	p.Lanes = []string{}
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	want(t, r.comes("team", job("old").group("team"), false), "move n4 to other")
@@ -134,14 +135,14 @@ func TestOrphansGetNothing(t *testing.T) {
 	p.Lanes = []string{"team"}
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	want(t, r.crowds(1, job("n").group("team")), "team")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestLaneOfAGroupWithoutQuotas: a group that quotas.yaml does not have takes its turns with all
 // others of that sort, and still has its own lane, and the same ones beside it.
 func TestLaneOfAGroupWithoutQuotas(t *testing.T) {
 	r := kinds(t)
-	p := *r.policy
+	p := *r.Policy()
 	p.Lanes, p.Quotas = []string{"mine", "team"}, &quotasOf().group("team", 1, nil).group("else", 1, nil).open().Quotas
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	want(t, r.crowds(14, job("n").group("mine")), times(10, "mine")...)
@@ -162,11 +163,11 @@ func TestKindOfALaneIsSeen(t *testing.T) {
 func TestTooManyLanes(t *testing.T) {
 	r := kinds(t)
 	r.crowds(5, job("n").group("team"))
-	for i := range maxLanes - 1 {
+	for i := range engine.MaxLanes - 1 {
 		r.laneKnown(fmt.Sprint("x", i))
 	}
 	want(t, r.crowds(5, job("u").group("team").prio(coordinator.PriorityCritical)), times(5, "team")...)
-	if l := r.lanes.byKey["team"]; !l.mixed {
+	if l := r.Lane("team"); !l.Mixed {
 		t.Error("nothing says that it has several kinds")
 	}
 }
@@ -205,11 +206,11 @@ func TestEqualsMakeRoomOneAfterTheOther(t *testing.T) {
 func TestNoRoomAmongTheHeld(t *testing.T) {
 	r := busy(t, 0)
 	r.laneKnown(coordinator.LaneHeld)
-	for i := range heldAtOnce - 1 {
+	for i := range engine.HeldAtOnce - 1 {
 		r.comes(coordinator.LaneHeld, job(coordinator.TaskID(fmt.Sprint("held", i))), false)
 	}
 	r.assign(job("last"))
 	r.assign(job("more"))
-	want(t, r.beats(heldLong), "move last to ~held", "move more to other")
-	checkIndexes(t, r.Engine)
+	want(t, r.beats(engine.HeldLong), "move last to ~held", "move more to other")
+	engine.CheckIndexes(t, r.Engine)
 }

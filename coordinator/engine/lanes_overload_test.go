@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // overload is a fleet of one slot that does one task a second, and tenants with quotas by
@@ -48,11 +49,11 @@ func (o *overload) send(groups ...string) {
 func (o *overload) settle() {
 	for moved := true; moved; {
 		moved = false
-		for _, t := range o.inOrder() {
-			if t.state == stateMoving {
-				g := t.task.Group
-				o.queues[g] = append(o.queues[g], t.task.ID)
-				o.moved(t.handle, coordinator.PublishConfirmed)
+		for _, t := range o.HeldInOrder() {
+			if t.State() == engine.StateMoving {
+				g := t.Task().Group
+				o.queues[g] = append(o.queues[g], t.Task().ID)
+				o.moved(t.Handle(), coordinator.PublishConfirmed)
 				moved = true
 			}
 		}
@@ -63,12 +64,12 @@ func (o *overload) settle() {
 func (o *overload) read(groups ...string) {
 	for _, g := range groups {
 		held := 0
-		for _, t := range o.held {
-			if t.from == g {
+		for _, t := range o.HeldTasks() {
+			if t.FromLane() == g {
 				held++
 			}
 		}
-		for l := o.lanes.byKey[g]; l != nil && held < l.window && len(o.queues[g]) > 0; held++ {
+		for l := o.Lane(g); l != nil && held < l.Window && len(o.queues[g]) > 0; held++ {
 			id := o.queues[g][0]
 			o.queues[g] = o.queues[g][1:]
 			o.comes(g, job(id).of(g), false)
@@ -111,9 +112,9 @@ func TestLanesUnderOverload(t *testing.T) {
 		o.hear(beat("a").running(o.latest().Task.ID))
 		o.read(all...)
 		if i%100 == 0 {
-			checkIndexes(t, o.Engine)
+			engine.CheckIndexes(t, o.Engine)
 		}
-		if n := o.backlog(); n > room {
+		if n := o.Backlog(); n > room {
 			t.Fatalf("%d wait, with room for %d", n, room)
 		}
 	}

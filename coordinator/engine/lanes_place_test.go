@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // What is said of a task in its lane.
@@ -17,7 +18,7 @@ func TestPlaceInALane(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := busy(t, 2, "team")
 			if quotas {
-				p := *r.policy
+				p := *r.Policy()
 				p.Quotas = &quotasOf().group("team", 1, nil).group("else", 1, nil).Quotas
 				r.apply(coordinator.PolicyChanged{Policy: &p})
 			}
@@ -59,7 +60,7 @@ func TestPlaceInALane(t *testing.T) {
 			want(t, r.comes("team", task(3), false))
 			here(3, 1, 1)
 			laned(4, 2, 1) // t2, t3
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -95,10 +96,10 @@ func TestPlaceInALaneHolds(t *testing.T) {
 					d.inTurn(1, from("flood"))
 					d.inTurn(1, others)
 				}
-				d.until(time.Second, func() bool { return len(d.queues[""].tasks) == 0 && d.e.lanes.moving == 0 })
+				d.until(time.Second, func() bool { return len(d.queues[""].tasks) == 0 && d.e.Moving() == 0 })
 				dispatched := len(d.begun)
 				rest := map[string]int{"flood": tasks - d.of("flood", 0), "other": tasks - d.of("other", 0)}
-				said := make(map[coordinator.TaskID]Place)
+				said := make(map[coordinator.TaskID]engine.Place)
 				for lane, q := range d.queues {
 					for _, task := range q.tasks {
 						p, waits := d.e.Place(d.now, task)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // What a group has no quota for waits in its lane, and comes out of it when the quota is back.
 
 // left is how many tasks wait, are on their way into a lane, or are in a queue.
 func (d *depot) left() int {
-	n := d.e.backlog() + d.e.lanes.moving
+	n := d.e.Backlog() + d.e.Moving()
 	for _, ready := range d.ready() {
 		n += ready
 	}
@@ -38,9 +39,9 @@ func TestLaneIsReadWhenTheBudgetIsBack(t *testing.T) {
 			d.inTurn(2*each+each/2, from("flood"))
 			d.until(time.Minute, func() bool { return len(d.begun) == each })
 			d.until(12*time.Hour, func() bool { return !d.now.Before(midnight.Add(-time.Second)) })
-			if n := len(d.begun); n != each || d.left() != each+each/2 || d.e.backlog() > room {
+			if n := len(d.begun); n != each || d.left() != each+each/2 || d.e.Backlog() > room {
 				t.Fatalf("just before midnight %d have begun, %d are left, of which %d wait here; want %d, %d and %d at most",
-					n, d.left(), d.e.backlog(), each, each+each/2, room)
+					n, d.left(), d.e.Backlog(), each, each+each/2, room)
 			}
 			d.until(time.Minute, func() bool { return len(d.begun) == 2*each })
 			if late := d.now.Sub(midnight); late > 10*time.Second {
@@ -52,12 +53,12 @@ func TestLaneIsReadWhenTheBudgetIsBack(t *testing.T) {
 					t.Fatalf("the dispatch at %d is of %s, want %s, at %v", i, s.task.ID, want, s.at)
 				}
 			}
-			n, _ := d.e.quotas.ledger.Node(d.now, "pool/flood")
+			n, _ := d.e.Ledger().Node(d.now, "pool/flood")
 			if b := n.Budgets[0]; b.Used != each*floodTokens || b.Reserved != 0 || len(d.begun) != 2*each || d.left() != each/2 {
 				t.Errorf("of the budget %d are used and %d set aside after %d dispatches, and %d are left; want %d, 0, %d and %d",
 					b.Used, b.Reserved, len(d.begun), d.left(), each*floodTokens, 2*each, each/2)
 			}
-			checkIndexes(t, d.e)
+			engine.CheckIndexes(t, d.e)
 		})
 	}
 }
@@ -79,7 +80,7 @@ func TestFirstOfAFloodKeepTheirOrder(t *testing.T) {
 					t.Fatalf("the dispatch at %d is of %s, want %s", i, s.task.ID, want)
 				}
 			}
-			checkIndexes(t, d.e)
+			engine.CheckIndexes(t, d.e)
 		})
 	}
 }

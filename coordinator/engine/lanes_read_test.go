@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestReadingBack: a lane is read as soon as somebody of its group waits who came after what is
@@ -36,16 +37,16 @@ func TestReadingBack(t *testing.T) {
 	y := job("y").group("a")
 	y.AcceptedAt = accepted
 	want(t, r.comes("a", y, false), "move z to a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.moved(r.last-1, coordinator.PublishConfirmed), "ack 11")
 	for _, next := range []string{"x1", "x2", "x3", "x4", "x5", "x6", "x7"} {
 		want(t, r.laneHas("a", 1))
 		finish(next)
 	}
-	if n := r.pending.total(); n != 1 || r.held[r.last].state != stateWaiting {
+	if n := r.PendingTotal(); n != 1 || r.HeldTask(r.last).State() != engine.StateWaiting {
 		t.Errorf("%d wait, want y", n)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestReadingInACrowd: where many groups have few tasks each, a lane is read nevertheless; the
@@ -65,7 +66,7 @@ func TestReadingInACrowd(t *testing.T) {
 	r.laneKnown("g2")
 	want(t, r.laneHas("g7", 2), "read g7: 0") // and now four
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "read g7: 1", "dispatch v.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestRotation: tasks that have been held for long out of a lane in which others may be behind
@@ -78,7 +79,7 @@ func TestRotation(t *testing.T) {
 		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group([]string{"a", "b"}[i%2]), false))
 	}
 	r.laneHas("a", 36)
-	if got := r.beats(heldLong); len(got) != 64 || got[0] != "move t0 to a" {
+	if got := r.beats(engine.HeldLong); len(got) != 64 || got[0] != "move t0 to a" {
 		t.Fatalf("%d moves, want all that were held: %v", len(got), got)
 	}
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2") // it is being read already
@@ -93,16 +94,16 @@ func TestNoRotation(t *testing.T) {
 		want(t, r.comes("a", job(coordinator.TaskID(fmt.Sprint("t", i))).group("a"), false))
 	}
 	r.laneHas("a", 36)
-	want(t, r.beats(heldMost-time.Second))
+	want(t, r.beats(engine.HeldMost-time.Second))
 	if got := r.beats(time.Second); len(got) != 64 || got[0] != "move t0 to ~held" {
 		t.Fatalf("%d moves, want all that were held: %v", len(got), got)
 	}
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // laneKnown has the engine know of a lane.
-func (r *rig) laneKnown(key string) { r.knowLane(r.lanes.lane(key)) }
+func (r *rig) laneKnown(key string) { r.KnowLane(key) }
 
 // TestOrphan: a lane whose group has left the policy is read until it is empty, and dropped.
 func TestOrphan(t *testing.T) {
@@ -118,7 +119,7 @@ func TestOrphan(t *testing.T) {
 	for _, id := range []coordinator.TaskID{"t0", "t1"} {
 		r.withdraw(id)
 	}
-	p := *r.policy
+	p := *r.Policy()
 	p.Lanes = []string{"b"}
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	if got := r.LanesWatched(r.now, 10); !slices.Equal(got, []string{"a", "b"}) { // b is new
@@ -127,14 +128,14 @@ func TestOrphan(t *testing.T) {
 	r.apply(coordinator.LaneSeen{Lane: "b", Missing: true})
 	r.laneHas("a", 1)
 	want(t, r.comes("a", job("t2").group("a"), false))
-	r.pass(laneQuiet)
+	r.pass(engine.LaneQuiet)
 	want(t, r.laneHas("a", 0), "read a: 0") // and it is held out of it yet
 	want(t, r.withdraw("t2"), "fail t2 cancelled", "cancel t2: done")
 	want(t, r.laneHas("a", 0), "drop a")
 	r.Records(nil)
 	want(t, r.apply(coordinator.LaneSeen{Lane: "a", Missing: true, Dropped: true}))
 	records := r.Records(nil)
-	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.lanes.byKey["a"] != nil {
+	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.Lane("a") != nil {
 		t.Fatalf("recorded: %v", records)
 	}
 }
@@ -151,12 +152,12 @@ func TestLaneThatIsBack(t *testing.T) {
 	for _, key := range []string{"a", "b", coordinator.LaneOther, coordinator.LaneHeld} {
 		before.apply(coordinator.LaneSeen{Lane: key, Missing: key != "b"})
 	}
-	for n := range asksAhead {
+	for n := range engine.AsksAhead {
 		before.apply(coordinator.LaneSeen{Lane: coordinator.LaneBeside("b", n+1), Missing: true})
 	}
 	looks := func(t *testing.T, r *rig, want ...string) {
 		t.Helper()
-		r.pass(laneLook)
+		r.pass(engine.LaneLook)
 		if got := r.LanesWatched(r.now, 10); !slices.Equal(got, want) {
 			t.Fatalf("looked at are %v, want %v", got, want)
 		}
@@ -164,9 +165,9 @@ func TestLaneThatIsBack(t *testing.T) {
 	for how, journal := range map[string][]coordinator.Record{"records": before.Records(nil), "snapshot": before.imaged()} {
 		for back, listed := range map[string]bool{"reload": false, "start": true} {
 			t.Run(how+", "+back, func(t *testing.T) {
-				before.policy = listing("a", "b")
+				before.SetPolicy(listing("a", "b"))
 				if listed {
-					before.policy = listing("a", "b", "c", "d")
+					before.SetPolicy(listing("a", "b", "c", "d"))
 				}
 				r := before.heirOf(before.now, journal)
 				if !listed {
@@ -176,13 +177,13 @@ func TestLaneThatIsBack(t *testing.T) {
 				looks(t, r, "c", "d")
 				want(t, r.apply(coordinator.LaneSeen{Lane: "c", Missing: true}))
 				want(t, r.laneHas("d", 3), "read d: 1")
-				if r.lanes.byKey["c"] != nil || !r.lanes.byKey["d"].known {
+				if r.Lane("c") != nil || !r.Lane("d").Known {
 					t.Error("c is remembered, or d is not")
 				}
 				for _, reload := range []*coordinator.Policy{listing("a", "d"), listing("a", "b", "d")} {
 					r.apply(coordinator.PolicyChanged{Policy: reload})
 				}
-				for n := range asksAhead {
+				for n := range engine.AsksAhead {
 					r.apply(coordinator.LaneSeen{Lane: coordinator.LaneBeside("d", n+1), Missing: true})
 				}
 				looks(t, r, "b", "d")
@@ -197,7 +198,7 @@ func TestLanesOfAnOlderJournal(t *testing.T) {
 	r := busy(t, 0, "a", "b")
 	looks := func(want ...string) {
 		t.Helper()
-		r.pass(laneLook)
+		r.pass(engine.LaneLook)
 		if got := r.LanesWatched(r.now, 100); !slices.Equal(got, want) {
 			t.Fatalf("looked at are %v, want %v", got, want)
 		}
@@ -208,7 +209,7 @@ func TestLanesOfAnOlderJournal(t *testing.T) {
 	}
 	want(t, r.laneHas("b", 3), "read b: 64")
 	looks("b", "b~1", "b~2", "b~3", "b~4", "b~5", "b~6", "b~7", "b~8")
-	for n := range asksAhead {
+	for n := range engine.AsksAhead {
 		if key := coordinator.LaneBeside("b", n+1); n != 6 {
 			r.apply(coordinator.LaneSeen{Lane: key, Missing: true})
 		}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // lanes gives these groups lanes of their own, and room for so many waiting tasks (0: for
@@ -66,18 +67,18 @@ func (r *rig) beats(d time.Duration) (lines []string) {
 func TestHeldForLong(t *testing.T) {
 	r := busy(t, 0)
 	want(t, r.assign(job("t")))
-	want(t, r.beats(heldLong-time.Second))
+	want(t, r.beats(engine.HeldLong-time.Second))
 	want(t, r.beats(time.Second), "move t to ~held")
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.comes(coordinator.LaneHeld, job("t"), false))
-	want(t, r.beats(heldMost-time.Second))
+	want(t, r.beats(engine.HeldMost-time.Second))
 	want(t, r.beats(time.Second), "move t to ~held")
 	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3")
 	want(t, r.comes(coordinator.LaneHeld, job("t"), false))
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
 	want(t, r.confirm(4), "ack 4")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestAllThatHaveRoomAreHeld: where as many keep their place as have room, each of them does so once
@@ -86,32 +87,32 @@ func TestAllThatHaveRoomAreHeld(t *testing.T) {
 	r := busy(t, 2)
 	r.assign(job("t1"))
 	r.assign(job("t2"))
-	want(t, r.beats(heldLong), "move t1 to ~held", "move t2 to ~held")
+	want(t, r.beats(engine.HeldLong), "move t1 to ~held", "move t2 to ~held")
 	want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2")
 	want(t, r.moved(3, coordinator.PublishConfirmed), "ack 3")
 	want(t, r.comes(coordinator.LaneHeld, job("t1"), false))
 	want(t, r.comes(coordinator.LaneHeld, job("t2"), false))
-	want(t, r.beats(heldMost), "move t1 to ~held", "move t2 to ~held")
-	checkIndexes(t, r.Engine)
+	want(t, r.beats(engine.HeldMost), "move t1 to ~held", "move t2 to ~held")
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestWithoutLanes: nothing is moved where the policy has no lanes.
 func TestWithoutLanes(t *testing.T) {
 	r := busy(t, 1)
-	p := *r.policy
+	p := *r.Policy()
 	p.Lanes = nil
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	for i := range 10 {
 		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i)))))
 	}
-	want(t, r.beats(2*heldLong))
+	want(t, r.beats(2*engine.HeldLong))
 }
 
 // TestHeldNoLongerThanTheBrokerAllows: what cannot be moved to a lane does not wait for so
 // long that the broker would close the channel on which it came.
 func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
 	r := busy(t, 0)
-	p := *r.policy
+	p := *r.Policy()
 	p.Settings.MaxTimeout = 28 * time.Minute
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	d := r.dispatches[0]
@@ -129,7 +130,7 @@ func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
 // TestAgeInALane: where the timeout counts all waiting, it counts from when a task was accepted.
 func TestAgeInALane(t *testing.T) {
 	r := busy(t, 0)
-	p := *r.policy
+	p := *r.Policy()
 	p.Settings.AssignmentTimeout, p.Settings.CountsWaiting = 90*time.Second, true
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	accepted := r.now
@@ -173,7 +174,7 @@ func TestCrowding(t *testing.T) {
 			var got []string
 			for _, task := range tt.tasks {
 				got = append(got, r.assign(task)...)
-				checkIndexes(t, r.Engine)
+				engine.CheckIndexes(t, r.Engine)
 			}
 			want(t, got, tt.want...)
 		})
@@ -185,24 +186,24 @@ func TestCrowding(t *testing.T) {
 // answers none of the moves.
 func TestBurstWithLanes(t *testing.T) {
 	r := busy(t, 100)
-	p := *r.policy
+	p := *r.Policy()
 	p.Settings.MaxQueueSize = 10
 	r.apply(coordinator.PolicyChanged{Policy: &p})
-	for i := range maxMoving + 20 {
+	for i := range engine.MaxMoving + 20 {
 		got := r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))))
-		if i < 5 || i >= 5+maxMoving {
+		if i < 5 || i >= 5+engine.MaxMoving {
 			want(t, got)
 		} else {
 			want(t, got, fmt.Sprintf("move t%d to other", i))
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestLaneOfTheGroupAbove: a group without a lane uses that of the nearest group above it.
 func TestLaneOfTheGroupAbove(t *testing.T) {
 	r := busy(t, 1, "org")
-	p := *r.policy
+	p := *r.Policy()
 	p.LanesAbove = map[string]string{"team": "org"}
 	r.apply(coordinator.PolicyChanged{Policy: &p})
 	r.assign(job("t1").group("team"))
@@ -226,21 +227,21 @@ func TestMovesAreBounded(t *testing.T) {
 	for i := range 1000 {
 		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i)))))
 	}
-	p := *r.policy
+	p := *r.Policy()
 	p.LaneRoom = 10
-	if got := r.apply(coordinator.PolicyChanged{Policy: &p}); len(got) != movesPerEvent {
-		t.Fatalf("%d moves in one event, want %d", len(got), movesPerEvent)
+	if got := r.apply(coordinator.PolicyChanged{Policy: &p}); len(got) != engine.MovesPerEvent {
+		t.Fatalf("%d moves in one event, want %d", len(got), engine.MovesPerEvent)
 	}
-	if got := len(r.beats(time.Second)); got != maxMoving-movesPerEvent {
-		t.Fatalf("%d more, want %d in all", got, maxMoving)
+	if got := len(r.beats(time.Second)); got != engine.MaxMoving-engine.MovesPerEvent {
+		t.Fatalf("%d more, want %d in all", got, engine.MaxMoving)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	for h := coordinator.Handle(2); h < 1002; h++ {
-		if o := r.held[h]; o.state == stateMoving {
+		if o := r.HeldTask(h); o.State() == engine.StateMoving {
 			r.moved(h, coordinator.PublishConfirmed)
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestMoveRefused: a task whose lane does not take it waits on as before, and its lane is
@@ -250,10 +251,10 @@ func TestMoveRefused(t *testing.T) {
 		t.Run(o.String(), func(t *testing.T) {
 			r := busy(t, 0)
 			r.assign(job("t"))
-			want(t, r.beats(heldLong), "move t to ~held")
+			want(t, r.beats(engine.HeldLong), "move t to ~held")
 			want(t, r.moved(2, o))
-			checkIndexes(t, r.Engine)
-			want(t, r.beats(laneRest-1))
+			engine.CheckIndexes(t, r.Engine)
+			want(t, r.beats(engine.LaneRest-1))
 			want(t, r.beats(1), "move t to ~held")
 			want(t, r.moved(2, coordinator.PublishConfirmed), "ack 2", "read ~held: 2000")
 		})
@@ -261,24 +262,24 @@ func TestMoveRefused(t *testing.T) {
 	t.Run("not sent", func(t *testing.T) {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to ~held")
+		want(t, r.beats(engine.HeldLong), "move t to ~held")
 		want(t, r.moved(2, coordinator.PublishNotSent))
-		want(t, r.beats(10*heldLong))
+		want(t, r.beats(10*engine.HeldLong))
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
 	})
 	t.Run("somebody is free by then", func(t *testing.T) {
 		r := busy(t, 0)
 		r.assign(job("t"))
-		want(t, r.beats(heldLong), "move t to ~held")
+		want(t, r.beats(engine.HeldLong), "move t to ~held")
 		want(t, r.tell(says("a", "first")), "completed first.1 a succeeded")
 		want(t, r.moved(2, coordinator.PublishRejected), "dispatch t.1 a")
 	})
 	t.Run("overdue by then", func(t *testing.T) {
 		r := busy(t, 0)
 		task := job("t")
-		task.Deadline = r.now.Add(heldLong + time.Second)
+		task.Deadline = r.now.Add(engine.HeldLong + time.Second)
 		r.assign(task)
-		want(t, r.beats(heldLong), "move t to ~held")
+		want(t, r.beats(engine.HeldLong), "move t to ~held")
 		want(t, r.beats(2*time.Second))
 		want(t, r.moved(2, coordinator.PublishRejected), "fail t deadline_exceeded")
 	})

@@ -1,15 +1,16 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestTurns: no more than so many lanes are read at once, each for a while.
 func TestTurns(t *testing.T) {
-	keys := make([]string, maxLanesRead+1)
+	keys := make([]string, engine.MaxLanesRead+1)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("g%02d", i)
 	}
@@ -17,16 +18,16 @@ func TestTurns(t *testing.T) {
 	for i, key := range keys {
 		r.laneKnown(key)
 		got := r.laneHas(key, 1)
-		if read := len(got) == 1; read != (i < maxLanesRead) {
+		if read := len(got) == 1; read != (i < engine.MaxLanesRead) {
 			t.Fatalf("lane %d: %v", i, got)
 		}
 	}
 	want(t, r.laneHas("g00", 1))
-	r.pass(laneTurn)
+	r.pass(engine.LaneTurn)
 	want(t, r.laneHas("g00", 1), "read g00: 0", "read g64: 64")
 	want(t, r.laneHas("g00", 1)) // it waits for its turn now
 	want(t, r.apply(coordinator.LaneEnded{Lane: "g64"}), "read g00: 64")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestTurnsByShares: of those that wait for it the lane is read first whose group has had least by
@@ -35,7 +36,7 @@ func TestTurns(t *testing.T) {
 func TestTurnsByShares(t *testing.T) {
 	tree := func(a, b, c int64) *quotaTree {
 		q := quotasOf().group("a", a, nil).group("b", b, nil).group("c", c, nil)
-		for i := range maxLanesRead {
+		for i := range engine.MaxLanesRead {
 			q.group(fmt.Sprintf("g%02d", i), 1, nil)
 		}
 		return q
@@ -50,7 +51,7 @@ func TestTurnsByShares(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			lanes := []string{"a", "b", "c"}
-			for i := range maxLanesRead {
+			for i := range engine.MaxLanesRead {
 				lanes = append(lanes, fmt.Sprintf("g%02d", i))
 			}
 			p := policyOf(worker("w")).quotas(tree(1, 3, 2)).lanes(0, lanes...)
@@ -61,7 +62,7 @@ func TestTurnsByShares(t *testing.T) {
 				want(t, r.laneHas(key, 1), "read "+key+": 64")
 			}
 			for _, key := range lanes[:3] {
-				r.quotas.shares.Charge(r.quotas.shares.Leaf(key), 600)
+				r.Shares().Charge(r.Shares().Leaf(key), 600)
 				r.laneKnown(key)
 				want(t, r.laneHas(key, 1))
 			}
@@ -70,7 +71,7 @@ func TestTurnsByShares(t *testing.T) {
 				next.Quotas = &tt.then.Quotas
 				r.apply(coordinator.PolicyChanged{Policy: &next.Policy})
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 			for i, next := range tt.want {
 				want(t, r.apply(coordinator.LaneEnded{Lane: lanes[3+i]}), "read "+next+": 64")
 			}
@@ -80,12 +81,12 @@ func TestTurnsByShares(t *testing.T) {
 
 // TestTurnIsOver: a lane that has given what it is read for makes way as soon as another waits.
 func TestTurnIsOver(t *testing.T) {
-	keys := make([]string, maxLanesRead+1)
+	keys := make([]string, engine.MaxLanesRead+1)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("g%02d", i)
 	}
 	r := busy(t, 0, keys...)
-	for _, key := range keys[:maxLanesRead] {
+	for _, key := range keys[:engine.MaxLanesRead] {
 		r.laneKnown(key)
 		want(t, r.laneHas(key, 2), "read "+key+": 64")
 	}
@@ -93,5 +94,5 @@ func TestTurnIsOver(t *testing.T) {
 	r.laneKnown("g64")
 	want(t, r.laneHas("g64", 2))
 	want(t, r.comes("g07", job("t2").group("g07"), false), "read g07: 0", "read g64: 64")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

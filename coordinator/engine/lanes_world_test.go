@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // What the random worlds (history, succession) know of lanes.
@@ -110,9 +111,7 @@ func (h *history) outOfLane(t *rapid.T) {
 			return
 		}
 		keys := []string{"g1", "g2", coordinator.LaneOther}
-		for _, l := range h.e.lanes.order {
-			keys = append(keys, l.key)
-		}
+		keys = append(keys, h.e.LaneKeys()...)
 		key := rapid.SampledFrom(keys).Draw(t, "lane")
 		n := h.l.inLane(key)
 		h.do(coordinator.LaneSeen{Lane: key, Ready: n, Missing: n == 0 && rapid.Bool().Draw(t, "missing")})
@@ -132,10 +131,10 @@ func (h *history) quietLanes(t *rapid.T) {
 	for _, handle := range h.l.moves() {
 		h.do(coordinator.LaneMoved{Handle: handle, Outcome: coordinator.PublishRejected})
 	}
-	h.now = h.now.Add(laneQuiet)
+	h.now = h.now.Add(engine.LaneQuiet)
 	h.do(coordinator.Tick{})
-	for _, l := range slices.Clone(h.e.lanes.order) {
-		h.do(coordinator.LaneSeen{Lane: l.key, Ready: h.l.inLane(l.key)})
+	for _, key := range h.e.LaneKeys() {
+		h.do(coordinator.LaneSeen{Lane: key, Ready: h.l.inLane(key)})
 	}
 }
 
@@ -168,7 +167,7 @@ func (h *history) moveSettled(ev coordinator.LaneMoved) {
 	r.moving = nil
 	over := ev.Outcome == coordinator.PublishUnknown || ev.Outcome == coordinator.PublishAbandoned
 	refused := !over && ev.Outcome != coordinator.PublishConfirmed
-	if over || refused && !h.e.connected && !h.e.held[ev.Handle].withdrawn { // it is given up
+	if over || refused && !h.e.IsConnected() && !h.e.HeldTask(ev.Handle).Withdrawn() { // it is given up
 		r.open, r.void = false, true
 		h.lost = append(h.lost, r)
 	}
@@ -178,7 +177,7 @@ func (h *history) moveSettled(ev coordinator.LaneMoved) {
 func (h *history) checkLanes() {
 	h.t.Helper()
 	for _, m := range h.l.lanes {
-		if l := h.twin.lanes.byKey[m.lane]; l == nil || !l.known {
+		if l := h.twin.Lane(m.lane); l == nil || !l.Known {
 			h.t.Fatalf("%s is in lane %s, of which the journal does not know", m.task.ID, m.lane)
 		}
 	}
@@ -225,7 +224,7 @@ func (s *succession) comesOut(i int) {
 func (s *succession) checkLanes() {
 	s.t.Helper()
 	for _, m := range s.l.lanes {
-		if l := s.e.lanes.byKey[m.lane]; l == nil || !l.known {
+		if l := s.e.Lane(m.lane); l == nil || !l.Known {
 			s.t.Fatalf("%s is in lane %s, of which the leader does not know", m.task.ID, m.lane)
 		}
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // lasting is a task that its agent may work on for so long.
@@ -103,9 +104,9 @@ func TestPlainAgentsNeverTimeOut(t *testing.T) {
 	r.slots("a", 1, 1) // by its report now
 	r.hear(beat("a"))
 	r.slots("a", 0, 2)
-	for _, o := range r.tasks.all {
+	for _, o := range r.OpenTasks() {
 		if o != nil {
-			t.Errorf("%s is still expected to end", o.task.ID)
+			t.Errorf("%s is still expected to end", o.Task().ID)
 		}
 	}
 }
@@ -170,11 +171,11 @@ func TestLeasesOutliveTheirAgent(t *testing.T) {
 	r.give(lasting("t1", 10*time.Second))
 	r.give(lasting("t2", 10*time.Second))
 	r.install(policyOf(worker("b")))
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded")
 	want(t, r.pass(11*time.Second), "fail t2 task_timeout", "withdraw t2.1 a")
 	r.install(policyOf(worker("b")))
-	if n := len(r.fleet.left); n != 0 {
+	if n := r.AgentsLeft(); n != 0 {
 		t.Errorf("%d agents remembered, want none", n)
 	}
 }
@@ -193,11 +194,11 @@ func TestLeasesAndTheBoundOfIDs(t *testing.T) {
 		id := coordinator.TaskID(fmt.Sprint("x", i))
 		r.give(job(id))
 		r.tell(says("b", id))
-		if n := r.memory.size(); n > leases+most {
+		if n := r.RememberedIDs(); n > leases+most {
 			t.Fatalf("%d ids remembered, want at most %d", n, leases+most)
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	for i := range leases {
 		id := coordinator.TaskID(fmt.Sprint("kept", i))
 		want(t, r.tell(says("a", id)), fmt.Sprintf("completed %s.1 a succeeded", id))

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // ledger follows every delivery and every task from its acceptance to its end by
@@ -18,7 +19,7 @@ type ledger struct {
 	taken    map[coordinator.AgentID]bool // queues that the shell consumes for others
 	lanes    []*laned                     // what is in them
 	dropping map[string]bool              // lanes whose deletion is ordered and not answered
-	engine   *Engine                      // asked with which agents a task is suspected to have gone down in company
+	engine   *engine.Engine               // asked with which agents a task is suspected to have gone down in company
 }
 
 // receipt is a delivery of task.assign or of a return. Exactly one of open, ended
@@ -69,11 +70,11 @@ const (
 type attempt struct {
 	*coordinator.Dispatch
 	standing standing
-	since    time.Time // when it was first made, by the clock of
-	by       *Engine   // that made it
-	again    bool      // an earlier copy of it may have arrived
-	arrived  bool      // its agent has it, or may have it, or had it
-	settled  time.Time // when the broker answered, or could not any more; zero: not yet
+	since    time.Time      // when it was first made, by the clock of
+	by       *engine.Engine // that made it
+	again    bool           // an earlier copy of it may have arrived
+	arrived  bool           // its agent has it, or may have it, or had it
+	settled  time.Time      // when the broker answered, or could not any more; zero: not yet
 }
 
 type standing uint8
@@ -116,7 +117,7 @@ func (l *ledger) receive(r *receipt) {
 	}
 	if ev := r.returned; ev != nil {
 		// Its headers name its own agent in any case: whether that had it before, too, they do not say.
-		r.tried = without(ev.Tried, ev.Agent)
+		r.tried = engine.Without(ev.Tried, ev.Agent)
 		if ev.Cause != coordinator.ReturnTakenBack {
 			r.tried = append(r.tried, ev.Agent)
 		}
@@ -181,8 +182,8 @@ func (r *receipt) isReturnOf(a *attempt) bool {
 // spared are the agents that may have the task once more, because it was not alone when they
 // went down with it.
 func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
-	if t := l.engine.held[h]; t != nil {
-		return t.suspected
+	if t := l.engine.HeldTask(h); t != nil {
+		return t.Suspected()
 	}
 	return nil
 }
@@ -190,15 +191,15 @@ func (l *ledger) spared(h coordinator.Handle) []coordinator.AgentID {
 // mayHaveAgain tells whether the task may go to an agent that had it: it has been found that no other is there,
 // or none that it could wait for.
 func (l *ledger) mayHaveAgain(h coordinator.Handle, id coordinator.AgentID) bool {
-	t := l.engine.held[h]
-	return t != nil && !slices.Contains(t.barred(), id)
+	t := l.engine.HeldTask(h)
+	return t != nil && !slices.Contains(t.Barred(), id)
 }
 
 // awaited tells whether the task may be with the agent once more on which it failed, because no other
 // can have it.
 func (l *ledger) awaited(h coordinator.Handle, id coordinator.AgentID) bool {
-	t := l.engine.held[h]
-	return t != nil && slices.Contains(t.untouched, id)
+	t := l.engine.HeldTask(h)
+	return t != nil && slices.Contains(t.Untouched(), id)
 }
 
 // learnTried takes over who had the task before; the engine may add the agent of

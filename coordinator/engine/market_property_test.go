@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // bazaar is a random history of a fleet that bids.
@@ -82,7 +83,7 @@ func TestAuctions(t *testing.T) {
 						coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishRejected,
 					}).Draw(rt, "outcome")
 					if outcome == coordinator.PublishRejected { // it is nowhere
-						b.live[b.held[h].task.ID]--
+						b.live[b.HeldTask(h).Task().ID]--
 					}
 					b.do(coordinator.DispatchSettled{Handle: h, Outcome: outcome})
 				}
@@ -120,8 +121,8 @@ func TestAuctions(t *testing.T) {
 					r.status(coordinator.StatusOffline)
 				}
 				var running []coordinator.TaskID
-				for _, d := range b.fleet.byID[r.Agent].open {
-					running = append(running, d.task.ID)
+				for _, d := range b.FleetAgent(r.Agent).Open() {
+					running = append(running, d.Task().ID)
 				}
 				b.do(coordinator.AgentReported{Report: r.running(running...).AgentReport, Live: true})
 			},
@@ -131,9 +132,9 @@ func TestAuctions(t *testing.T) {
 				}
 			},
 			"": func(*rapid.T) {
-				checkIndexes(rt, b.Engine)
-				checkHolds(rt, b.Engine)
-				checkParked(rt, b.Engine)
+				engine.CheckIndexes(rt, b.Engine)
+				engine.CheckHolds(rt, b.Engine)
+				engine.CheckParked(rt, b.Engine)
 			},
 		})
 	})
@@ -155,9 +156,9 @@ func (b *bazaar) do(ev coordinator.Event) {
 			if b.live[f.Task.ID]++; b.live[f.Task.ID] > 1 && f.Attempt == 1 {
 				b.t.Fatalf("%s is dispatched twice", f.Task.ID)
 			}
-			a := b.fleet.byID[f.Agent]
-			if n := len(a.open); n > a.maximum() {
-				b.t.Fatalf("%s has %d tasks, and %d slots", f.Agent, n, a.maximum())
+			a := b.FleetAgent(f.Agent)
+			if n := len(a.Open()); n > a.Maximum() {
+				b.t.Fatalf("%s has %d tasks, and %d slots", f.Agent, n, a.Maximum())
 			}
 			b.dispatches = append(b.dispatches, *f)
 		case *coordinator.Fail:
@@ -172,11 +173,11 @@ func (b *bazaar) do(ev coordinator.Event) {
 			b.award = nil
 		}
 	}
-	for _, a := range b.fleet.agents {
-		if held := a.bids; held > 0 && held > a.maximum()-len(a.open) && held > max(0, a.report.Available-a.uncovered) {
+	for _, a := range b.FleetAgents() {
+		if held := a.Bids(); held > 0 && held > a.Maximum()-len(a.Open()) && held > max(0, a.Report().Available-a.Uncovered()) {
 			// It may report that it has less room than when it bid; never may it have bid beyond.
-			if a.heard.Before(b.now) {
-				b.t.Fatalf("%s has %d of %d slots, and %d are held", a.spec.ID, len(a.open), a.maximum(), held)
+			if a.Heard().Before(b.now) {
+				b.t.Fatalf("%s has %d of %d slots, and %d are held", a.Spec().ID, len(a.Open()), a.Maximum(), held)
 			}
 		}
 	}
@@ -200,8 +201,8 @@ func (b *bazaar) bids(rt *rapid.T) {
 }
 
 func (b *bazaar) dispatching() (handles []coordinator.Handle) {
-	for h, t := range b.held {
-		if t.state == stateDispatching {
+	for h, t := range b.HeldTasks() {
+		if t.State() == engine.StateDispatching {
 			handles = append(handles, h)
 		}
 	}
@@ -214,8 +215,8 @@ func (b *bazaar) some(rt *rapid.T) *coordinator.Dispatch {
 	var can []*coordinator.Dispatch
 	for i := range b.dispatches {
 		d := &b.dispatches[i]
-		if a := b.fleet.byID[d.Agent]; a != nil {
-			if t := a.find(d.Task.ID, d.Attempt); t != nil && t.state == stateLeased {
+		if a := b.FleetAgent(d.Agent); a != nil {
+			if t := a.Find(d.Task.ID, d.Attempt); t != nil && t.State() == engine.StateLeased {
 				can = append(can, d)
 			}
 		}

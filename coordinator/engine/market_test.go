@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // market makes the policy's strategy `market`, with these settings.
@@ -169,7 +170,7 @@ func TestMarketWaitsForSlots(t *testing.T) {
 		"auction of t2 awarded by window", "award t2.1 b", "dispatch t2.1 b")
 	r.confirm(1)
 	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded", "offer t3.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 func TestMarketUnheard(t *testing.T) {
@@ -202,10 +203,10 @@ func TestMarketNextBest(t *testing.T) {
 		r.hear(beat(id))
 	}
 	want(t, r.returns(d, coordinator.ReturnExpired, false))
-	want(t, r.pass(backoffFirst), "award t.2 c", "dispatch t.2 c again?")
+	want(t, r.pass(engine.BackoffFirst), "award t.2 c", "dispatch t.2 c again?")
 	r.confirm(2)
 	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false))
-	want(t, r.pass(2*backoffFirst), "award t.3 b", "dispatch t.3 b again?")
+	want(t, r.pass(2*engine.BackoffFirst), "award t.3 b", "dispatch t.3 b again?")
 }
 
 func TestMarketEndsWithItsTask(t *testing.T) {
@@ -238,7 +239,7 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 	t.Run("another fleet", func(t *testing.T) { // whoever has left is out of it
 		r := begin(t)
 		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("b"), worker("c")).market(everybody).Policy}))
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 		want(t, r.bid(bid("b", "t").fit(0.1)), "auction of t awarded by all_answered", "award t.1 b", "dispatch t.1 b")
 	})
 	t.Run("what was bid in another auction does not count", func(t *testing.T) {
@@ -258,13 +259,13 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 		r.now = r.now.Add(20 * time.Second) // the coordinator was held up
 		want(t, r.apply(coordinator.Tick{}), append(ended, "fail t deadline_exceeded")...)
 		r.slots("a", 0, 1)
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("agents that leave are not waited for", func(t *testing.T) {
 		r := begin(t)
 		want(t, r.hear(beat("b").status(coordinator.StatusOffline)),
 			"auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a", "agent b offline", "take back agent.b")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 
@@ -336,7 +337,7 @@ func TestJoinsLeaveAuctionsAlone(t *testing.T) {
 		want(t, r.pass(100*time.Millisecond))
 		crew = append(crew, worker(coordinator.AgentID(fmt.Sprint("new", i))))
 		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(crew...).market(everybody).Policy}))
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	}
 	want(t, r.bid(bid("b", "t")))
 	want(t, r.pass(100*time.Millisecond), "auction of t awarded by window", "award t.1 b", "dispatch t.1 b")
@@ -350,7 +351,7 @@ func TestNothingGoesToWhoLeaves(t *testing.T) {
 	r.assign(job("t2"))
 	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "auction of t1 unheard by all_answered", "auction of t2 unheard by all_answered",
 		"agent a offline", "take back agent.a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.hear(beat("a")), "agent a online", "leave agent.a", "offer t1.1 a", "offer t2.1 a")
 }
 
@@ -363,5 +364,5 @@ func TestPolicyThatEndsAuctionsAndAgents(t *testing.T) {
 	r.hear(beat("b"))
 	p := policyOf(worker("a"), worker("b")).by("least_loaded").set(func(s *coordinator.Settings) { s.StaleAfter = 300 * time.Millisecond })
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "auction of t abandoned by window", "agent a stale", "take back agent.a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

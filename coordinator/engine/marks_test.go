@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestMarkOnEveryWayBack: whatever way a dispatch comes back, the next one is marked if the agent
@@ -115,7 +116,7 @@ func TestLostChannelWithoutAJournal(t *testing.T) {
 			}
 			r.slots("a", 1, 0)
 			want(t, r.confirm(again.Handle), "ack 1")
-			want(t, r.pass(8*time.Hour+leaseMargin-1))
+			want(t, r.pass(8*time.Hour+engine.LeaseMargin-1))
 			want(t, r.tell(says("a", "t").of(again.DispatchID)), "completed t.2 a succeeded")
 			r.slots("a", 0, 1)
 		})

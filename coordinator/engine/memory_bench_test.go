@@ -9,6 +9,9 @@ import (
 	"taskbus/coordinator"
 )
 
+// epoch is when the tests of parts begin.
+var epoch = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
 // keyNo makes the key of a task, spread as those of real ids are.
 func keyNo(i int) coordinator.TaskKey {
 	mix := func(x uint64) uint64 { // the finalizer of splitmix64

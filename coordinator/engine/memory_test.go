@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestDuplicates: a second copy of a known task, in every fate of the first.
@@ -109,7 +110,7 @@ func TestSessionLost(t *testing.T) {
 		r := full(t, func(*coordinator.Settings) {})
 		r.assign(job("t"))
 		r.apply(coordinator.SessionLost{})
-		if _, ok := r.NextDeadline(); len(r.held) > 0 || !ok || r.pending.total() > 0 {
+		if _, ok := r.NextDeadline(); len(r.HeldTasks()) > 0 || !ok || r.PendingTotal() > 0 {
 			t.Error("something is left of the task")
 		}
 		want(t, r.redeliver(job("t")))
@@ -214,25 +215,25 @@ func TestDedupeWindow(t *testing.T) {
 	})
 	t.Run("time, behind more than expireStep others", func(t *testing.T) {
 		r := start(func(s *coordinator.Settings) { s.DedupeWindow, s.StaleAfter = time.Minute, time.Hour })
-		for i := range 3 * expireStep {
+		for i := range 3 * engine.ExpireStep {
 			r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))))
 			r.confirm(r.last)
 		}
 		r.pass(time.Minute)
 		want(t, r.assign(job("x20")), "dispatch x20.2 a") // still in the ring: it goes on counting
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("number", func(t *testing.T) {
 		r := start(func(s *coordinator.Settings) { s.DedupeMaxIDs = 3 })
 		for i := range 2000 { // more than the ring's first size, so that it turns over
 			r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))))
 			r.confirm(r.last)
-			if r.memory.size() > 3 {
-				t.Fatalf("%d ids are remembered, want at most 3", r.memory.size())
+			if r.RememberedIDs() > 3 {
+				t.Fatalf("%d ids are remembered, want at most 3", r.RememberedIDs())
 			}
 		}
 		want(t, r.assign(job("t")), "dispatch t.1 a")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("open tasks are kept", func(t *testing.T) {
 		r := full(t, func(s *coordinator.Settings) {
@@ -243,7 +244,7 @@ func TestDedupeWindow(t *testing.T) {
 		}
 		r.pass(10 * time.Second)
 		want(t, r.assign(job("t0")), "ack 6", "duplicate t0")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("the ring grows", func(t *testing.T) {
 		r := start(func(s *coordinator.Settings) { s.DedupeMaxIDs = 3000 })
@@ -252,7 +253,7 @@ func TestDedupeWindow(t *testing.T) {
 			r.confirm(r.last)
 		}
 		want(t, r.assign(job("t")), fmt.Sprintf("ack %d", r.last), "duplicate t")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 }
 

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // refusal says why the agent may not have the task now, "" when it may.
@@ -43,11 +44,11 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 		return "(unattended)"
 	case now.Before(a.steadyAt):
 		return "(unsteady)"
-	case m.engine.fleet.isKept(a.spec.ID): // there are tests for what is
+	case m.engine.IsKept(a.spec.ID): // there are tests for what is
 		return keptForOne
-	case m.engine.fleet.byID[a.spec.ID].suspect: // there are tests for when it is
+	case m.engine.FleetAgent(a.spec.ID).Suspect(): // there are tests for when it is
 		return "(suspect)"
-	case a.outstanding() >= m.engine.fleet.byID[a.spec.ID].room():
+	case a.outstanding() >= m.engine.FleetAgent(a.spec.ID).Room():
 		return "(new, and full for now)"
 	case a.report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
 		return "(busy)"
@@ -109,7 +110,7 @@ func (m *model) strategy(t *coordinator.Task) string {
 // grows tells whether the agent was new until this tick, and gets its slots one by one: those that do
 // so in the same tick do it one after the other.
 func (m *model) grows(a *modelAgent) bool {
-	since := m.engine.fleet.byID[a.spec.ID].since
+	since := m.engine.FleetAgent(a.spec.ID).Since()
 	return !since.IsZero() && m.policy.Settings.SlowStart > 0 && m.before.Sub(since) <= m.policy.Settings.SlowStart
 }
 
@@ -170,8 +171,8 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 
 // barred are the agents that the task may not go to because they had it.
 func (m *model) barred(d *coordinator.Dispatch) []coordinator.AgentID {
-	if t := m.engine.held[d.Handle]; t != nil {
-		return t.barred()
+	if t := m.engine.HeldTask(d.Handle); t != nil {
+		return t.Barred()
 	}
 	return d.Tried
 }
@@ -200,7 +201,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	if resumed && why != "" && why[0] == '(' {
 		why = ""
 	}
-	if why == keptForOne && (m.isolating || m.engine.isIsolating()) { // for this very task, or it was decided before
+	if why == keptForOne && (m.isolating || m.engine.IsIsolating()) { // for this very task, or it was decided before
 		why = ""
 	}
 	if why != "" {
@@ -209,7 +210,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	// Agents that cool down, become steady or are trusted again in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.isIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.IsIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++
@@ -227,7 +228,7 @@ func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.Pu
 	case o == coordinator.PublishUnroutable:
 		a.noQueue = a.listed
 	case o == coordinator.PublishRejected && a.listed:
-		a.coolsAt = now.Add(queueCool)
+		a.coolsAt = now.Add(engine.QueueCool)
 	}
 	switch {
 	case s == nil || !s.settled.IsZero(): // it has ended already

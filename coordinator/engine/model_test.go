@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // model is the rules of choice and of slots written down a second time, naively:
@@ -24,7 +25,7 @@ type model struct {
 	before   time.Time  // the tick before that
 
 	ejectedBefore, ejected ejections                    // before and after the event being applied
-	engine                 *Engine                      // asked for what the model has no rules of its own for
+	engine                 *engine.Engine               // asked for what the model has no rules of its own for
 	suspected              map[coordinator.AgentID]bool // before the event
 	isolating              bool                         // an agent had a task that must be alone, or was kept for one, before the event
 }
@@ -72,28 +73,6 @@ type modelEnd struct {
 
 // keptForOne is why an agent gets nothing that has a task that must be alone, or is kept for one.
 const keptForOne = "(kept free)"
-
-// isKept tells whether the agent is.
-func (f *fleet) isKept(id coordinator.AgentID) bool {
-	a := f.byID[id]
-	return a.alone > 0 || f.kept == a
-}
-
-// isIsolating tells whether any is.
-func (e *Engine) isIsolating() bool {
-	return e.fleet.kept != nil || slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.alone > 0 })
-}
-
-// suspects are the agents that have been silent for a while.
-func (e *Engine) suspects() map[coordinator.AgentID]bool {
-	set := make(map[coordinator.AgentID]bool)
-	for _, a := range e.fleet.agents {
-		if a.suspect {
-			set[a.spec.ID] = true
-		}
-	}
-	return set
-}
 
 func newModel() *model {
 	return &model{agents: make(map[coordinator.AgentID]*modelAgent), orders: make(map[coordinator.AgentID]coordinator.Order)}
@@ -147,7 +126,7 @@ func (m *model) silent(now time.Time, a *modelAgent) bool {
 // held to be unsteady, for 1, 2, 4, … at most 30 s.
 func (a *modelAgent) enter(now time.Time, s coordinator.AgentState) {
 	if a.state == coordinator.AgentOnline && s != a.state {
-		if n := len(a.departures); n > 0 && now.Sub(a.departures[n-1]) > flapMemory {
+		if n := len(a.departures); n > 0 && now.Sub(a.departures[n-1]) > engine.FlapMemory {
 			a.departures = nil
 		}
 		a.departures = append(a.departures, now)
@@ -288,7 +267,7 @@ func (m *model) seen(now time.Time, ev coordinator.QueueSeen) {
 				a.state = coordinator.AgentStale
 			}
 		}
-	case now.Sub(a.missedAt) > missedFor:
+	case now.Sub(a.missedAt) > engine.MissedFor:
 		a.missedAt = now
 		a.unattended = a.unattended || a.hadConsumer && !a.seenConsumer
 	case a.state == coordinator.AgentOnline && (a.seenConsumer || a.hadConsumer && !now.Before(m.graceEnd)):

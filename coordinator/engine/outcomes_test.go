@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestUnroutable: another agent gets the task; when there is none it waits until
@@ -19,7 +20,7 @@ func TestUnroutable(t *testing.T) {
 		t.Errorf("%v, want queue missing", got)
 	}
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: false}))
-	want(t, r.pass(queueRecheck-1))
+	want(t, r.pass(engine.QueueRecheck-1))
 	want(t, r.pass(1), "ensure agent.a", "ensure agent.b") // b's question was not answered at all
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true})) // said twice: no harm
@@ -57,7 +58,7 @@ func TestQueueThatIsSaidToExistButDoesNot(t *testing.T) {
 	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a")
 	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
 	want(t, r.settle(1, coordinator.PublishUnroutable)) // asked a moment ago
-	want(t, r.pass(queueRecheck-1))
+	want(t, r.pass(engine.QueueRecheck-1))
 	want(t, r.pass(1), "ensure agent.a")
 }
 
@@ -70,7 +71,7 @@ func TestNacked(t *testing.T) {
 		t.Errorf("%v, want queue full", got)
 	}
 	want(t, r.hear(beat("a"))) // a heartbeat says nothing of the queue
-	want(t, r.pass(queueCool-1))
+	want(t, r.pass(engine.QueueCool-1))
 	want(t, r.pass(1), "dispatch t1.1 a")
 }
 
@@ -114,7 +115,7 @@ func TestReturned(t *testing.T) {
 		if got := r.Snapshot(r.now).Agents[i].Free; got != 1 {
 			t.Errorf("%s has %d free slots, want its one back", agent, got)
 		}
-		r.pass(backoffMax)
+		r.pass(engine.BackoffMax)
 	}
 	if f := r.failures[0].Failure; f.Attempts != 3 {
 		t.Errorf("attempts %d, want 3", f.Attempts)
@@ -130,80 +131,6 @@ func TestReturnedAndNobodyElse(t *testing.T) {
 	want(t, r.pass(time.Second+1), "dispatch t1.2 a") // a had it, b is excluded
 }
 
-// TestBackoff: to another agent 250 ms doubled with each try up to 10 s, to the same 2 s times four up to
-// a minute; upper half.
-func TestBackoff(t *testing.T) {
-	tests := []struct {
-		rule     backoffRule
-		tries    int
-		from, to time.Duration
-	}{
-		{backoffOther, 1, 125 * time.Millisecond, 250 * time.Millisecond}, // 250 × 2⁰
-		{backoffOther, 2, 250 * time.Millisecond, 500 * time.Millisecond}, // 250 × 2¹
-		{backoffOther, 6, 4 * time.Second, 8 * time.Second},               // 250 × 2⁵
-		{backoffOther, 7, 5 * time.Second, 10 * time.Second},              // 250 × 2⁶ = 16 s, capped
-		{backoffOther, 1000, 5 * time.Second, 10 * time.Second},           // does not overflow
-		{backoffSame, 1, time.Second, 2 * time.Second},                    // 2 × 4⁰
-		{backoffSame, 2, 4 * time.Second, 8 * time.Second},                // 2 × 4¹
-		{backoffSame, 4, 30 * time.Second, time.Minute},                   // 2 × 4³ = 128 s, capped
-	}
-	for _, tt := range tests {
-		least, most := time.Hour, time.Duration(0)
-		for i := range 1000 {
-			d := tt.rule.after(&coordinator.Task{ID: coordinator.TaskID(rune('a' + i))}, tt.tries, 1)
-			least, most = min(least, d), max(most, d)
-		}
-		// 1,000 draws from an even spread come within 5 % of both ends.
-		slack := (tt.to - tt.from) / 20
-		if least < tt.from || most > tt.to || least > tt.from+slack || most < tt.to-slack {
-			t.Errorf("%d tries: %v to %v, want %v to %v", tt.tries, least, most, tt.from, tt.to)
-		}
-	}
-}
-
-// TestRetryBudget: 100 at once, then a tenth of the first dispatches and 10 a second.
-func TestRetryBudget(t *testing.T) {
-	spend := func(b *retryBudget, now time.Time) (n int) {
-		for {
-			ok, wait := b.spend(now)
-			if !ok {
-				if wait <= 0 || wait > 100*time.Millisecond { // a tenth of a second earns one
-					t.Errorf("wait %v", wait)
-				}
-				return n
-			}
-			n++
-		}
-	}
-	var b retryBudget
-	now := epoch
-	check := func(want int) {
-		t.Helper()
-		if got := spend(&b, now); got != want {
-			t.Fatalf("%d retries, want %d", got, want)
-		}
-	}
-	check(100) // the burst
-	for range 50 {
-		b.earn()
-	}
-	check(5) // 50 × 10 %
-	now = now.Add(700 * time.Millisecond)
-	check(7) // 0.7 s × 10
-	now = now.Add(1000 * time.Hour)
-	check(100) // never more than the burst, however long it lay idle
-	// Asked every 50 µs, half of what one thousandth of a retry takes to earn:
-	// nothing is lost in between. 1 s × 10 = 10.
-	got := 0
-	for range 20_000 {
-		now = now.Add(50 * time.Microsecond)
-		got += spend(&b, now)
-	}
-	if got != 10 {
-		t.Errorf("%d retries in a second of frequent asking, want 10", got)
-	}
-}
-
 // TestRetriesWaitForTheBudget: with the burst spent, retries go out one after the
 // other as the budget earns them, the first back first.
 func TestRetriesWaitForTheBudget(t *testing.T) {
@@ -212,7 +139,7 @@ func TestRetriesWaitForTheBudget(t *testing.T) {
 		r.assign(job(id).prefers("a"))
 		r.confirm(r.last)
 	}
-	r.budget = retryBudget{at: r.now.Add(time.Second)} // nothing at hand, and nothing earned for a second
+	r.NoRetryBudget(r.now.Add(time.Second)) // nothing at hand, and nothing earned for a second
 	for _, d := range slices.Clone(r.dispatches) {
 		r.giveBack(d)
 		r.pass(250 * time.Millisecond) // the longest back-off: they are due in this order
@@ -230,7 +157,7 @@ func TestWhatExpiredCostsNoBudget(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b")))
 	r.assign(job("t1"))
 	r.confirm(1)
-	r.budget = retryBudget{at: r.now.Add(time.Hour)}
+	r.NoRetryBudget(r.now.Add(time.Hour))
 	d := r.latest()
 	r.last++
 	r.apply(coordinator.TaskReturned{
@@ -246,7 +173,7 @@ func TestReturnedTaskDoesNotWaitForEver(t *testing.T) {
 	r.assign(job("t1"))
 	r.confirm(1)
 	r.giveBack(r.latest())
-	r.budget = retryBudget{at: r.now.Add(time.Hour)}
+	r.NoRetryBudget(r.now.Add(time.Hour))
 	r.hear(beat("b"))
 	// The back-off is 1 to 2 s, for a might have it again; the assignment timeout 30 s.
 	want(t, r.pass(31*time.Second-1))
@@ -262,7 +189,7 @@ func TestDeadlineEndsBackoff(t *testing.T) {
 	r.assign(task)
 	r.confirm(1)
 	r.giveBack(r.latest())
-	r.budget = retryBudget{at: r.now.Add(time.Hour)}
+	r.NoRetryBudget(r.now.Add(time.Hour))
 	want(t, r.pass(100*time.Millisecond-1))
 	want(t, r.pass(1), "fail t1 deadline_exceeded")
 }

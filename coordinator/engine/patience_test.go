@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // work confirms what was dispatched and has each task take so long, while time goes by.
@@ -26,9 +27,9 @@ func (w *work) pass(d time.Duration) {
 			w.runs, w.ends = append(w.runs, w.dispatches[w.seen]), append(w.ends, w.now.Add(w.takes))
 			w.confirm(w.dispatches[w.seen].Handle)
 		}
-		next := earlier(end, w.now.Add(time.Second))
+		next := engine.Earlier(end, w.now.Add(time.Second))
 		if len(w.ends) > 0 {
-			next = earlier(next, w.ends[0])
+			next = engine.Earlier(next, w.ends[0])
 		}
 		w.rig.pass(next.Sub(w.now))
 		for len(w.ends) > 0 && !w.ends[0].After(w.now) {
@@ -37,14 +38,14 @@ func (w *work) pass(d time.Duration) {
 			w.tell(says(d.Agent, d.Task.ID))
 		}
 		if w.now.Unix()%int64(interval/time.Second) == 0 {
-			for i := range w.policy.Agents {
+			for i := range w.Policy().Agents {
 				running := []coordinator.TaskID{}
 				for _, d := range w.runs {
-					if d.Agent == w.policy.Agents[i].ID {
+					if d.Agent == w.Policy().Agents[i].ID {
 						running = append(running, d.Task.ID)
 					}
 				}
-				w.hear(beat(w.policy.Agents[i].ID).running(running...))
+				w.hear(beat(w.Policy().Agents[i].ID).running(running...))
 			}
 		}
 	}
@@ -71,7 +72,7 @@ func TestBurstWaits(t *testing.T) {
 			if done := len(w.dispatches) - len(w.runs); done != 100 || len(w.failures) > 0 {
 				t.Errorf("%d of 100 done, %d failed", done, len(w.failures))
 			}
-			checkIndexes(t, w.Engine)
+			engine.CheckIndexes(t, w.Engine)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -235,21 +236,21 @@ func TestWaitingOthersAreNotInTheWay(t *testing.T) {
 func TestIdleClassesAreBounded(t *testing.T) {
 	r := full(t, func(*coordinator.Settings) {})
 	r.assign(job("waits")) // its class is in use and must stay
-	for i := range 3 * maxIdleClasses {
+	for i := range 3 * engine.MaxIdleClasses {
 		id := coordinator.TaskID(fmt.Sprint("t", i))
 		r.assign(job(id).needs(string(id)))
 	}
-	if n := len(r.pending.classes); n > maxIdleClasses+1 {
-		t.Errorf("%d classes are kept, want at most %d", n, maxIdleClasses+1)
+	if n := r.PendingClasses(); n > engine.MaxIdleClasses+1 {
+		t.Errorf("%d classes are kept, want at most %d", n, engine.MaxIdleClasses+1)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	want(t, r.hear(beat("a")), "dispatch waits.1 a")
 }
 
 // TestManyClassesInUse: thousands of tasks wait, of which no two could be given to the same agents. Each has its
 // turn, and when they have gone no more classes are kept than otherwise.
 func TestManyClassesInUse(t *testing.T) {
-	const tasks = 3 * maxIdleClasses
+	const tasks = 3 * engine.MaxIdleClasses
 	ids, capabilities := make([]coordinator.TaskID, tasks), make([]string, tasks)
 	for i := range tasks {
 		ids[i], capabilities[i] = coordinator.TaskID(fmt.Sprint("t", i)), fmt.Sprint("c", i)
@@ -261,8 +262,8 @@ func TestManyClassesInUse(t *testing.T) {
 		r.assign(job(id).needs(capabilities[i]))
 		r.pass(time.Millisecond)
 	}
-	if n := len(r.pending.classes); n < tasks || len(r.pending.active) != tasks-1 {
-		t.Fatalf("%d classes, %d in use", n, len(r.pending.active))
+	if n := r.PendingClasses(); n < tasks || r.ActiveClasses() != tasks-1 {
+		t.Fatalf("%d classes, %d in use", n, r.ActiveClasses())
 	}
 	for i, id := range ids {
 		d := r.latest()
@@ -276,44 +277,37 @@ func TestManyClassesInUse(t *testing.T) {
 		r.give(job(numbered(tasks + i)).not(coordinator.AgentID(fmt.Sprint("x", i))))
 		r.tell(says("a", numbered(tasks+i)))
 	}
-	if n := len(r.pending.classes); n > maxIdleClasses+1 {
-		t.Errorf("%d classes are kept, want at most %d", n, maxIdleClasses+1)
+	if n := r.PendingClasses(); n > engine.MaxIdleClasses+1 {
+		t.Errorf("%d classes are kept, want at most %d", n, engine.MaxIdleClasses+1)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestClassesOfManyRoutes: the classes of routes stay, and however many they are, as many others are
 // remembered beside them: not looked for anew, with a pass over all of them, for each task.
 func TestClassesOfManyRoutes(t *testing.T) {
 	p := policyOf(worker("a").slots(10))
-	for i := range 2 * maxIdleClasses {
+	for i := range 2 * engine.MaxIdleClasses {
 		p.route(fmt.Sprint("type", i), fmt.Sprint("c", i))
 	}
 	r := ready(t, p)
-	for i := range 2 * maxIdleClasses {
+	for i := range 2 * engine.MaxIdleClasses {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).kind(fmt.Sprint("type", i)))
 	}
-	known := func() (n int) {
-		for _, c := range r.pending.classes {
-			if !c.routed && c.active < 0 {
-				n++
-			}
-		}
-		return n
-	}
+	known := r.IdleClasses
 	forgotten := 0
-	for i := range 2 * maxIdleClasses {
+	for i := range 2 * engine.MaxIdleClasses {
 		before := known()
 		r.assign(job(numbered(10_000 + i)).needs(fmt.Sprint("x", i)))
 		if known() <= before {
 			forgotten++
 		}
-		if before > maxIdleClasses {
-			t.Fatalf("%d others are known, want at most %d", before, maxIdleClasses)
+		if before > engine.MaxIdleClasses {
+			t.Fatalf("%d others are known, want at most %d", before, engine.MaxIdleClasses)
 		}
 	}
 	if forgotten > 2 {
-		t.Errorf("with %d others they were forgotten %d times, want twice at most", 2*maxIdleClasses, forgotten)
+		t.Errorf("with %d others they were forgotten %d times, want twice at most", 2*engine.MaxIdleClasses, forgotten)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

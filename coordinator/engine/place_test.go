@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -11,11 +11,12 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
 // place of a task that waits.
-func (r *rig) place(b *taskBuilder) Place {
+func (r *rig) place(b *taskBuilder) engine.Place {
 	r.t.Helper()
 	p, ok := r.Place(r.now, &b.Task)
 	if !ok {
@@ -215,7 +216,7 @@ func TestPlaceHolds(t *testing.T) {
 			tasks = append(tasks, b)
 			r.assign(b)
 		}
-		bound := map[coordinator.TaskID]Place{}
+		bound := map[coordinator.TaskID]engine.Place{}
 		for _, b := range tasks {
 			bound[b.ID] = r.place(b)
 		}
@@ -261,13 +262,13 @@ func TestQuotasForReaders(t *testing.T) {
 	r.give(job("x").of("nobody").tokens(1000, 500)) // 2000
 	want(t, r.assign(job("a2").of("alpha").tokens(1000, 500)))
 	s := r.Quotas(r.now, 10, nil)
-	got := map[string]QuotaGroup{}
+	got := map[string]engine.QuotaGroup{}
 	for _, g := range s.Groups {
 		got[g.Name] = g
 	}
 	// Of 8000, 3/8, 3/8 and 2/8 (of `other`, whose weight is 1). By weight among those three
 	// 3:1:1.
-	for _, want := range []QuotaGroup{
+	for _, want := range []engine.QuotaGroup{
 		{Name: "alpha", Waiting: 1, Share: 3. / 8, Target: 3. / 5}, {Name: "beta", Waiting: 1, Parked: 1, Share: 3. / 8, Target: 1. / 5},
 		{Name: "other", Share: 2. / 8, Target: 1. / 5}, {Name: "idle"},
 	} {
@@ -287,7 +288,7 @@ func TestQuotasForReaders(t *testing.T) {
 	if s.Rate != 1000 {
 		t.Errorf("%v a second, want 1000", s.Rate)
 	}
-	if s = r.Quotas(r.now.Add(10*time.Minute), 0, nil); s.Rate != 0 || slices.ContainsFunc(s.Groups, func(g QuotaGroup) bool { return g.Share != 0 }) {
+	if s = r.Quotas(r.now.Add(10*time.Minute), 0, nil); s.Rate != 0 || slices.ContainsFunc(s.Groups, func(g engine.QuotaGroup) bool { return g.Share != 0 }) {
 		t.Errorf("after ten minutes: %v, %+v", s.Rate, s.Groups)
 	}
 	if s := ready(t, policyOf(worker("a"))).Quotas(epoch, 10, nil); s.Installed || s.Groups != nil {
@@ -299,8 +300,8 @@ func TestQuotasForReaders(t *testing.T) {
 func TestExplainQuota(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))))
 	r.give(job("t1").of("team").tokens(500, 100))
-	ask := func(group string, in, out float64) QuotaAnswer {
-		a, ok := r.ExplainQuota(r.now, &QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
+	ask := func(group string, in, out float64) engine.QuotaAnswer {
+		a, ok := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
 		if !ok {
 			t.Fatal("there are no quotas")
 		}
@@ -332,7 +333,7 @@ func TestExplainQuota(t *testing.T) {
 // Whoever follows tells of quotas without getting ahead of what it folds: that would be
 // counted in another period than by the leader.
 func TestReadingDoesNotMoveAFollower(t *testing.T) {
-	e := New()
+	e := engine.New()
 	e.Apply(epoch, coordinator.PolicyChanged{Policy: &policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(1000))).Policy}, nil)
 	e.Follow()
 	e.Apply(epoch, coordinator.AgentReported{Report: beat("a").stamped(epoch).AgentReport, Live: true}, nil)
@@ -344,7 +345,7 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	if s := e.Quotas(tomorrow, 10, nil); s.Nodes[1].Budgets[0].Reserved != 100 {
 		t.Errorf("%+v", s.Nodes[1])
 	}
-	if _, ok := e.ExplainQuota(tomorrow, &QuotaQuestion{Group: "team"}); !ok {
+	if _, ok := e.ExplainQuota(tomorrow, &engine.QuotaQuestion{Group: "team"}); !ok {
 		t.Error("a follower does not answer")
 	}
 	if d, reason, _ := e.Explain(tomorrow, &job("t9").of("team").tokens(500, 401).Task); reason != coordinator.ReasonQuotaExhausted || d.Agent != "a" {

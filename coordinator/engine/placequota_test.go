@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // A rate: slow may make one request a second; fast has no limit, and is busy. Of 101 tasks the first goes
@@ -173,7 +174,7 @@ func TestPlaceHoldsForQuota(t *testing.T) {
 			return b
 		}
 		type promise struct {
-			Place
+			engine.Place
 			at time.Time
 		}
 		promised := map[coordinator.TaskID]promise{}

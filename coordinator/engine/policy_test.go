@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -98,7 +98,7 @@ func TestReaddedAgent(t *testing.T) {
 	if got := r.whyNot("a"); got != coordinator.Eligible {
 		t.Errorf("%v, want eligible: the report speaks for t1", got)
 	}
-	if n := len(r.fleet.left); n != 0 {
+	if n := r.AgentsLeft(); n != 0 {
 		t.Errorf("%d agents are still remembered as gone", n)
 	}
 }
@@ -108,12 +108,12 @@ func TestGoneAgentsAreForgotten(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	r.assign(job("t1"))
 	r.install(policyOf(worker("b")))
-	if n := len(r.fleet.left); n != 1 {
+	if n := r.AgentsLeft(); n != 1 {
 		t.Errorf("%d agents remembered, want a", n)
 	}
 	r.confirm(1)
 	r.install(policyOf(worker("b")))
-	if n := len(r.fleet.left); n != 0 {
+	if n := r.AgentsLeft(); n != 0 {
 		t.Errorf("%d agents remembered, want none", n)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestGone: an agent whose consumer has left its queue gets nothing more, and what
@@ -136,7 +137,7 @@ func TestHeldByUs(t *testing.T) {
 	}
 	r.confirm(r.last)
 	r.look("a", 0, 0) // empty: from here on what is redelivered was in its hands
-	if a := r.fleet.byID["a"]; a.heldByUs {
+	if a := r.FleetAgent("a"); a.HeldByUs() {
 		t.Error("its queue has been empty, and redeliveries are ours still")
 	}
 }
@@ -242,11 +243,11 @@ func TestFlapping(t *testing.T) {
 		t.Errorf("%v, want unsteady", got)
 	}
 	want(t, r.assign(job("t").not("b")))
-	want(t, r.pass(flapMax-25*time.Millisecond-1)) // since it last left
+	want(t, r.pass(engine.FlapMax-25*time.Millisecond-1)) // since it last left
 	r.pass(0)
 	want(t, r.pass(1), "agent a online", "leave agent.a", "dispatch t.1 a")
 	r.confirm(r.last)
-	r.pass(flapMemory) // and after as long again all is forgotten
+	r.pass(engine.FlapMemory) // and after as long again all is forgotten
 	want(t, r.hear(beat("a").running("t").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
 	r.pass(time.Millisecond)
 	want(t, r.hear(beat("a").running("t")), "agent a online", "leave agent.a")
@@ -283,13 +284,13 @@ func TestManyVanish(t *testing.T) {
 				delete(open, queue)
 			}
 		}
-		if len(open) > maxTakeBacks {
+		if len(open) > engine.MaxTakeBacks {
 			t.Fatalf("%d queues are taken back at once", len(open))
 		}
 	}
 	follow(r.pass(time.Second))
-	if len(open) != maxTakeBacks {
-		t.Fatalf("%d queues are taken back, want %d", len(open), maxTakeBacks)
+	if len(open) != engine.MaxTakeBacks {
+		t.Fatalf("%d queues are taken back, want %d", len(open), engine.MaxTakeBacks)
 	}
 	seconds := 0
 	for ; len(waiting) > 0 && seconds < 10; seconds++ {
@@ -314,7 +315,7 @@ func TestManyVanish(t *testing.T) {
 	if got := r.seen("zz").Uncovered; got != n {
 		t.Errorf("zz has %d of the %d tasks", got, n)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestPlacesAreGivenUp: with all places taken, a queue from which nothing comes for
@@ -324,7 +325,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	r.give(job("t"))
 	r.hear(beat("a").running().status(coordinator.StatusOffline)) // it has t in hand
 	want(t, r.look("a", 0, 0))                                    // that may come: the consumer stays
-	r.takeBacks = maxTakeBacks
+	r.SetTakeBacks(engine.MaxTakeBacks)
 	want(t, r.look("a", 0, 0), "leave agent.a")
 	want(t, r.look("a", 1, 0), "take back agent.a") // now it has come
 }
@@ -475,8 +476,8 @@ func TestOldGoodbyes(t *testing.T) {
 			if later {
 				goodbye = r.now.Add(time.Second) // no leader has heard it
 			}
-			next := &rig{Engine: New(), t: t, now: r.now.Add(2 * time.Second)}
-			next.apply(coordinator.PolicyChanged{Policy: r.policy})
+			next := &rig{Engine: engine.New(), t: t, now: r.now.Add(2 * time.Second)}
+			next.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 			next.Follow()
 			fold := func(rec coordinator.Record) bool { next.Fold(r.now, copied(rec)); return true }
 			if image {
@@ -527,10 +528,10 @@ func TestWatched(t *testing.T) {
 		{time.Second, 9, []string{"a"}},                    // each second while there is work
 		{3 * time.Second, 9, []string{"a", "b", "c", "e"}}, // 4 s: who is online is missed within 5 s
 		{time.Second, 9, []string{"a", "d"}},               // every 5 s who has left
-		{idleLook, 2, []string{"a", "d"}},                  // not more than asked for …
+		{engine.IdleLook, 2, []string{"a", "d"}},           // not more than asked for …
 		{0, 2, []string{"e", "b"}},                         // … and then from where it stopped: a was looked at just now
 		{0, 2, []string{"c"}},
-		{workLook, 1, []string{"a"}},
+		{engine.WorkLook, 1, []string{"a"}},
 		{0, 0, nil},
 	}
 	for i, s := range steps {

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -11,13 +11,14 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // history is one random run: the engine under test, the naive model and the
 // ledger beside it, and everything that happened, so that it can be repeated.
 type history struct {
 	t     *rapid.T
-	e     *Engine
+	e     *engine.Engine
 	m     *model
 	l     *ledger
 	now   time.Time
@@ -26,25 +27,25 @@ type history struct {
 	handle   coordinator.Handle
 	token    uint64
 	session  bool
-	opened   time.Time                             // when it was
-	skew     map[coordinator.AgentID]time.Duration // how wrong each agent's clock is
-	plain    map[coordinator.AgentID]bool          // which say no more than how many tasks they run
-	lost     []*receipt                            // what the broker will hand out again
-	arrived  []*coordinator.Dispatch               // dispatches an agent has or may have
-	checking []coordinator.AgentID                 // EnsureQueue not yet answered
-	answered bool                                  // the cancel being applied
-	former   *receipt                              // of the message being delivered again
-	moment   []*coordinator.Dispatch               // of the event being applied, so far
-	waiters  map[coordinator.Handle]*openTask      // that waited before it
-	owed     []coordinator.TaskID                  // failures without a delivery, not confirmed yet
-	outOf    int                                   // the message being delivered out of a lane; 0: none
-	twin     *Engine                               // follows what the engine records
-	past     []written                             // all that it has followed
-	imaged   int                                   // how often it was compared
-	limited  bool                                  // there are quotas
-	gone     *coordinator.Quotas                   // that were taken away last
-	laned    bool                                  // and lanes with them
-	waited   bool                                  // a task has
+	opened   time.Time                               // when it was
+	skew     map[coordinator.AgentID]time.Duration   // how wrong each agent's clock is
+	plain    map[coordinator.AgentID]bool            // which say no more than how many tasks they run
+	lost     []*receipt                              // what the broker will hand out again
+	arrived  []*coordinator.Dispatch                 // dispatches an agent has or may have
+	checking []coordinator.AgentID                   // EnsureQueue not yet answered
+	answered bool                                    // the cancel being applied
+	former   *receipt                                // of the message being delivered again
+	moment   []*coordinator.Dispatch                 // of the event being applied, so far
+	waiters  map[coordinator.Handle]*engine.OpenTask // that waited before it
+	owed     []coordinator.TaskID                    // failures without a delivery, not confirmed yet
+	outOf    int                                     // the message being delivered out of a lane; 0: none
+	twin     *engine.Engine                          // follows what the engine records
+	past     []written                               // all that it has followed
+	imaged   int                                     // how often it was compared
+	limited  bool                                    // there are quotas
+	gone     *coordinator.Quotas                     // that were taken away last
+	laned    bool                                    // and lanes with them
+	waited   bool                                    // a task has
 	stalls   stalls
 }
 
@@ -123,12 +124,12 @@ func histories(t *testing.T, often func(h *history) map[string]func(*rapid.T)) {
 
 func newHistory(t *rapid.T) *history {
 	h := &history{
-		t: t, e: New(), m: newModel(), l: newLedger(), now: epoch,
+		t: t, e: engine.New(), m: newModel(), l: newLedger(), now: epoch,
 		skew: make(map[coordinator.AgentID]time.Duration), plain: make(map[coordinator.AgentID]bool),
 	}
 	h.m.engine, h.l.engine = h.e, h.e
 	h.e.Record(true)
-	h.twin = New()
+	h.twin = engine.New()
 	h.twin.Follow()
 	for _, id := range agentIDs {
 		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
@@ -229,7 +230,7 @@ func (h *history) tell(ev coordinator.Event) {
 				r.moving = nil
 				r.open, r.void = false, true
 				h.lost = append(h.lost, r)
-			} else if h.now.Sub(r.acked) < ackDoubt && handle%2 == 0 {
+			} else if h.now.Sub(r.acked) < engine.AckDoubt && handle%2 == 0 {
 				h.lost = append(h.lost, r) // its acknowledgement was lost
 				r.acked = time.Time{}
 			}
@@ -285,17 +286,17 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 // apply calls the engine, judges every effect in order, then looks at the whole.
 func (h *history) apply(ev coordinator.Event) {
 	h.t.Helper()
-	waiting := h.inState(stateWaiting)
-	h.waiters = make(map[coordinator.Handle]*openTask, len(waiting))
+	waiting := h.inState(engine.StateWaiting)
+	h.waiters = make(map[coordinator.Handle]*engine.OpenTask, len(waiting))
 	for other := range waiting {
-		h.waiters[other] = h.e.held[other]
+		h.waiters[other] = h.e.HeldTask(other)
 	}
-	h.m.ejectedBefore = h.e.allEjections()
-	h.m.isolating = h.e.isIsolating()
-	h.m.suspected = h.e.suspects()
+	h.m.ejectedBefore = allEjections(h.e)
+	h.m.isolating = h.e.IsIsolating()
+	h.m.suspected = h.e.Suspects()
 	lags := h.someLag()
 	effects := h.e.Apply(h.now, ev, nil)
-	h.m.ejected = h.e.allEjections()
+	h.m.ejected = allEjections(h.e)
 	h.steps = append(h.steps, step{h.now, ev, effects})
 	h.t.Logf("%s  %s", h.now.Format("15:04:05.000"), showEvent(ev))
 	h.letGo(effects)
@@ -312,7 +313,7 @@ func (h *history) apply(ev coordinator.Event) {
 	h.checkBatches()
 	h.checkStates()
 	h.checkSlots()
-	checkIndexes(h.t, h.e)
+	engine.CheckIndexes(h.t, h.e)
 	h.checkQuotas()
 	h.follow(ev)
 	h.checkLanes()
@@ -352,14 +353,14 @@ func (h *history) checkBatches() {
 // checkSlots: every agent has as many tasks as the model counts.
 func (h *history) checkSlots() {
 	h.t.Helper()
-	for _, a := range h.e.fleet.agents {
-		b := h.m.agents[a.spec.ID]
-		if a.inFlight() != b.outstanding() || a.uncovered != b.uncovered() || a.state != b.state {
-			h.t.Fatalf("%s (%s): %d in flight, %d uncovered, credit %d; by the model (%s) %d, %d, %d", a.spec.ID, a.state,
-				a.inFlight(), a.uncovered, a.credit, b.state, b.outstanding(), b.uncovered(), b.credit())
+	for _, a := range h.e.FleetAgents() {
+		b := h.m.agents[a.Spec().ID]
+		if a.InFlight() != b.outstanding() || a.Uncovered() != b.uncovered() || a.State() != b.state {
+			h.t.Fatalf("%s (%s): %d in flight, %d uncovered, credit %d; by the model (%s) %d, %d, %d", a.Spec().ID, a.State(),
+				a.InFlight(), a.Uncovered(), a.Credit(), b.state, b.outstanding(), b.uncovered(), b.credit())
 		}
-		if taken := a.takenQueue != ""; taken != h.l.taken[a.spec.ID] {
-			h.t.Fatalf("%s: taken back %v", a.spec.ID, taken)
+		if taken := a.TakenQueue() != ""; taken != h.l.taken[a.Spec().ID] {
+			h.t.Fatalf("%s: taken back %v", a.Spec().ID, taken)
 		}
 	}
 }
@@ -370,46 +371,46 @@ func (h *history) checkSlots() {
 // kept beside it.
 func (h *history) checkStates() {
 	h.t.Helper()
-	beside := make(map[coordinator.Handle]*openTask)
-	for _, o := range h.e.held {
-		if o.early != nil {
-			beside[o.early.Handle] = o
+	beside := make(map[coordinator.Handle]*engine.OpenTask)
+	for _, o := range h.e.HeldTasks() {
+		if o.Early() != nil {
+			beside[o.Early().Handle] = o
 		}
 	}
 	for handle, r := range h.l.receipts {
-		o := h.e.held[handle]
+		o := h.e.HeldTask(handle)
 		switch moving := beside[handle]; {
 		case moving != nil:
-			if !r.open && !r.void || o != nil || moving.state != stateMoving || moving.task.ID != r.task.ID {
-				h.t.Fatalf("handle %d (%s): open %v, held %v, kept beside %s in state %d", handle, r.task.ID, r.open, o != nil, moving.task.ID, moving.state)
+			if !r.open && !r.void || o != nil || moving.State() != engine.StateMoving || moving.Task().ID != r.task.ID {
+				h.t.Fatalf("handle %d (%s): open %v, held %v, kept beside %s in state %d", handle, r.task.ID, r.open, o != nil, moving.Task().ID, moving.State())
 			}
 			continue
 		case r.open != (o != nil):
 			h.t.Fatalf("handle %d (%s): open %v, held by the engine %v", handle, r.task.ID, r.open, o != nil)
 		case o == nil:
 			continue
-		case o.state == stateDeciding || o.state == stateLeased:
-			h.t.Fatalf("handle %d (%s) was left in state %d", handle, r.task.ID, o.state)
-		case (o.state == stateMoving) != (r.moving != nil):
-			h.t.Fatalf("handle %d (%s): state %d, moving %v", handle, r.task.ID, o.state, r.moving != nil)
-		case (o.state == stateDispatching) != (r.live != nil):
-			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.state == stateDispatching, r.live != nil)
-		case o.state == stateGathering:
+		case o.State() == engine.StateDeciding || o.State() == engine.StateLeased:
+			h.t.Fatalf("handle %d (%s) was left in state %d", handle, r.task.ID, o.State())
+		case (o.State() == engine.StateMoving) != (r.moving != nil):
+			h.t.Fatalf("handle %d (%s): state %d, moving %v", handle, r.task.ID, o.State(), r.moving != nil)
+		case (o.State() == engine.StateDispatching) != (r.live != nil):
+			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.State() == engine.StateDispatching, r.live != nil)
+		case o.State() == engine.StateGathering:
 			limits := h.m.policy.Routes[r.task.Type].Batch
 			if limits.MaxSize < 2 || r.redelivered || r.returned != nil || !h.now.Before(r.task.AcceptedAt.Add(limits.MaxWait)) {
 				h.t.Fatalf("%s still waits for others at %v: %+v", r.task.ID, h.now, limits)
 			}
-		case o.state == stateWaiting && h.parked(o):
-		case o.state == stateWaiting:
-			if err := r.learnTried(o.tried, h.l.spared(handle)); err != nil {
+		case o.State() == engine.StateWaiting && h.e.IsParked(o):
+		case o.State() == engine.StateWaiting:
+			if err := r.learnTried(o.Tried(), h.l.spared(handle)); err != nil {
 				h.t.Fatal(err)
 			}
 			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
-			if a := h.m.best(h.now, r.task, o.barred(), trusted); a != nil && !o.alone {
-				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, o.needs.class.first())
+			if a := h.m.best(h.now, r.task, o.Barred(), trusted); a != nil && !o.Alone() {
+				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, h.e.FirstOfClass(o))
 			}
 		}
-		if !o.over {
+		if !o.Over() {
 			if err := h.l.mayLive(r); err != nil {
 				h.t.Fatal(err)
 			}
@@ -417,10 +418,10 @@ func (h *history) checkStates() {
 	}
 }
 
-func (h *history) inState(s taskState) map[coordinator.Handle]bool {
+func (h *history) inState(s engine.TaskState) map[coordinator.Handle]bool {
 	set := make(map[coordinator.Handle]bool)
-	for handle, o := range h.e.held {
-		if o.state == s {
+	for handle, o := range h.e.HeldTasks() {
+		if o.State() == s {
 			set[handle] = true
 		}
 	}
@@ -438,7 +439,7 @@ func (h *history) finish() {
 	if h.m.held {
 		h.do(coordinator.PublishingHeld{})
 	}
-	roomy := *h.e.policy
+	roomy := *h.e.Policy()
 	roomy.LaneRoom = 0       // else what comes out of lanes, whether they are read or not, goes back at once
 	if roomy.Quotas != nil { // days go on for ever
 		q := *roomy.Quotas
@@ -449,7 +450,7 @@ func (h *history) finish() {
 		for len(h.lost) > 0 {
 			h.deliverAgain(0)
 		}
-		for _, handle := range slices.Sorted(maps.Keys(h.inState(stateDispatching))) {
+		for _, handle := range slices.Sorted(maps.Keys(h.inState(engine.StateDispatching))) {
 			h.do(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
 		}
 		for _, handle := range h.l.moves() {
@@ -475,14 +476,14 @@ func (h *history) finish() {
 	}
 	for range 2 { // one to teach the clock, one that is known to be newer than all else
 		h.now = h.now.Add(time.Hour)
-		for _, a := range h.e.fleet.agents {
-			r := coordinator.AgentReport{Agent: a.spec.ID, Status: coordinator.StatusOffline, Timestamp: h.now}
-			if !h.plain[a.spec.ID] {
+		for _, a := range h.e.FleetAgents() {
+			r := coordinator.AgentReport{Agent: a.Spec().ID, Status: coordinator.StatusOffline, Timestamp: h.now}
+			if !h.plain[a.Spec().ID] {
 				r.ActiveTasks = []coordinator.TaskID{}
 			}
 			h.do(coordinator.AgentReported{Report: r, Live: true})
 		}
-		h.do(coordinator.PolicyChanged{Policy: h.e.policy}) // agents that have left are forgotten
+		h.do(coordinator.PolicyChanged{Policy: h.e.Policy()}) // agents that have left are forgotten
 	}
 	h.checkEmpty()
 }
@@ -491,19 +492,19 @@ func (h *history) finish() {
 func (h *history) checkEmpty() {
 	h.t.Helper()
 	e := h.e
-	if len(e.held)+len(e.pending.active)+e.pending.total()+len(e.fleet.left) > 0 {
+	if len(e.HeldTasks())+e.ActiveClasses()+e.PendingTotal()+e.AgentsLeft() > 0 {
 		h.t.Fatalf("left over: held %d, active classes %d, pending %v, agents that left %d",
-			len(e.held), len(e.pending.active), e.pending.count, len(e.fleet.left))
+			len(e.HeldTasks()), e.ActiveClasses(), e.PendingTotal(), e.AgentsLeft())
 	}
-	for _, o := range e.tasks.all {
+	for _, o := range e.OpenTasks() {
 		if o != nil {
-			h.t.Fatalf("%s is still open, state %d, with %s", o.task.ID, o.state, o.dispatchID)
+			h.t.Fatalf("%s is still open, state %d, with %s", o.Task().ID, o.State(), o.DispatchID())
 		}
 	}
-	for _, a := range e.fleet.agents {
-		if a.inFlight() != 0 || a.uncovered != 0 || a.credit != 0 || len(a.open) != 0 {
+	for _, a := range e.FleetAgents() {
+		if a.InFlight() != 0 || a.Uncovered() != 0 || a.Credit() != 0 || len(a.Open()) != 0 {
 			h.t.Fatalf("%s has %d in flight, %d uncovered, credit %d, %d on its account",
-				a.spec.ID, a.inFlight(), a.uncovered, a.credit, len(a.open))
+				a.Spec().ID, a.InFlight(), a.Uncovered(), a.Credit(), len(a.Open()))
 		}
 	}
 	for handle, r := range h.l.receipts {
@@ -528,7 +529,7 @@ func (h *history) checkEmpty() {
 func (h *history) repeat(how string, shuffle, withoutTicks bool) {
 	h.t.Helper()
 	var before, after []coordinator.Effect
-	e := New()
+	e := engine.New()
 	for i, s := range h.steps {
 		before = append(before, s.effects...)
 		ev := s.event

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // quotaTree describes quotas.yaml: the pool without a provider, and groups below it.
@@ -94,7 +95,7 @@ func TestQuotaIsSetAsideAndSettled(t *testing.T) {
 	want(t, r.assign(job("t3").of("nobody").tokens(1e6, 1e6)), "dispatch t3.1 a")
 	// 450 were used: 450 + 500 fit
 	want(t, r.tell(says("a", "t1").used(400, 50)), "completed t1.1 a succeeded", "quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "dispatch t2.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // What is used up comes back when the period ends, and the task goes out then.
@@ -169,7 +170,7 @@ func TestQuotaOfOneAgent(t *testing.T) {
 	want(t, r.pass(time.Millisecond), "dispatch t4.1 a", "dispatch t5.1 b")
 	want(t, r.pass(999*time.Millisecond))
 	want(t, r.pass(time.Millisecond), "dispatch t6.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // How a dispatch ends decides what becomes of its quota.
@@ -188,14 +189,14 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 		}, 15},
 		"takes more than was thought": {func(r *rig, d coordinator.Dispatch) { r.tell(says("a", "t1").used(900, 50)) }, 950},
 		"gives up after it had begun": {func(r *rig, d coordinator.Dispatch) { r.tell(says("a", "t1").gaveUp()) }, 600},
-		"is overdue":                  {func(r *rig, d coordinator.Dispatch) { r.track(r.fleet.byID["a"]); r.pass(6 * time.Minute) }, 0},
+		"is overdue":                  {func(r *rig, d coordinator.Dispatch) { r.Track("a"); r.pass(6 * time.Minute) }, 0},
 		"is overdue, and told late": {func(r *rig, d coordinator.Dispatch) {
-			r.track(r.fleet.byID["a"])
+			r.Track("a")
 			r.pass(6 * time.Minute)
 			r.tell(says("a", "t1").of("t1.1").used(300, 20))
 		}, 320},
 		"is withdrawn, overdue, and told late": {func(r *rig, d coordinator.Dispatch) {
-			r.track(r.fleet.byID["a"])
+			r.Track("a")
 			r.withdraw("t1")
 			r.pass(6 * time.Minute)
 			r.tell(says("a", "t1").of("t1.1").but(coordinator.OutcomeCancelled).used(300, 20))
@@ -226,7 +227,7 @@ func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
 		s.StaleAfter, s.DedupeWindow = time.Hour, time.Minute
 	}))
 	r.give(job("t1").of("team").tokens(900, 100))
-	r.track(r.fleet.byID["a"])
+	r.Track("a")
 	r.pass(6 * time.Minute) // overdue: its quota expires, and is remembered for an hour
 	r.give(job("t1").of("team").tokens(900, 100))
 	want(t, r.assign(job("t2").of("team").tokens(1, 1))) // 1000 of 1000 are set aside
@@ -266,7 +267,7 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 			r.Record(true)
 			r.give(job("t1").of("team").tokens(500, 100))
 			if c.late {
-				r.track(r.fleet.byID["a"])
+				r.Track("a")
 				r.pass(6 * time.Minute)
 			}
 			var told []string

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -56,7 +56,7 @@ func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
 		check("lowered", reached(r.reload(of(c.to))), c.at)
 		check("lowered once more", reached(r.reload(of(c.to))), nil)
 		// A death just before the change was read, and one just after.
-		lower := *r.policy
+		lower := *r.Policy()
 		for name, journal := range map[string][]coordinator.Record{
 			"by records": append(slices.Clone(before), r.Records(nil)...), "by a snapshot": r.imaged(),
 		} {
@@ -65,7 +65,7 @@ func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
 			check(name+", session lost and back", append(reached(heir.apply(coordinator.SessionLost{})), reached(heir.apply(coordinator.SessionOpened{}))...), nil)
 			check(name+", the next 100", heir.charges("next", 100), c.after)
 		}
-		r.policy = &lower
+		r.SetPolicy(&lower)
 		check("who takes over before it was told", reached(r.heirOf(r.now, before).opened), c.at)
 		check("the next 100", r.charges("next", 100), c.after)
 	}

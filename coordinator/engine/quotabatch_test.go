@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -22,7 +23,7 @@ func TestQuotaOfABatch(t *testing.T) {
 	if d := r.latest(); d.Task.ID != "p3" {
 		t.Errorf("%s goes", d.Task.ID)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // A task that waited aside until its strategy made something of an agent goes behind those of its
@@ -42,5 +43,5 @@ func TestQuotaOfATaskThatWaitedAside(t *testing.T) {
 	scored = true
 	want(t, r.pass(time.Minute))
 	want(t, keepDispatches(r.withdraw("p2")), "dispatch p3.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

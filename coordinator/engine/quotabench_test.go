@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/journal"
 )
 
@@ -108,7 +109,7 @@ func newQuotaSide(b *testing.B, mode string, groups int, quotas bool) *quotaSide
 		w.Timeout, w.AcceptTimeout = 24*time.Hour, 24*time.Hour
 		p.Agents = append(p.Agents, w.AgentSpec)
 	}
-	s := &quotaSide{bench: bench{e: New(), now: epoch}, name: "plain", groups: groups}
+	s := &quotaSide{bench: bench{e: engine.New(), now: epoch}, name: "plain", groups: groups}
 	if quotas {
 		s.name = "quota"
 		p.Quotas = benchQuotas(mode, groups)
@@ -229,7 +230,7 @@ func (s *quotaSide) step() {
 	if s.wait == 0 {
 		s.arrive()
 	}
-	for s.e.pending.total() < s.wait {
+	for s.e.PendingTotal() < s.wait {
 		s.arrive()
 	}
 }
@@ -265,18 +266,12 @@ func cpuTime() time.Duration {
 
 // report sees that the work was that of the mode, and tells what it took.
 func (s *quotaSide) report(b *testing.B) {
-	if n := s.e.pending.total(); n != s.wait || s.arrived != s.ended+len(s.running)+n {
+	if n := s.e.PendingTotal(); n != s.wait || s.arrived != s.ended+len(s.running)+n {
 		b.Fatalf("%s: %d of %d tasks wait, %d have ended: this measured something else", s.name, n, s.arrived, s.ended)
 	}
 	per := func(x uint64) float64 { return float64(x) / float64(s.tasks) }
 	b.ReportMetric(per(uint64(s.took)), s.name+"-ns/task")
 	b.ReportMetric(per(s.allocs), s.name+"-allocs/task")
-	var refused uint64
-	for _, of := range s.e.quotas.flow.refused {
-		for _, n := range of {
-			refused += uint64(n)
-		}
-	}
-	b.ReportMetric(float64(refused)/float64(max(1, s.arrived)), s.name+"-refused/task")
+	b.ReportMetric(float64(s.e.AllRefusals())/float64(max(1, s.arrived)), s.name+"-refused/task")
 	b.ReportMetric(per(s.stored), s.name+"-journal-B/task")
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // besideQuotas is a month of $100, shared by two teams, one of which may spend no more than $5 in a minute.
@@ -39,7 +40,7 @@ func TestLimitsOfSeveralPeriodsAddUp(t *testing.T) {
 	r.holds("pool/a", cost, 0, 0) // a new minute
 	ask("b0", "b", 50, coordinator.CallGranted)
 	r.holds("pool", cost, 100_000_000, 0)
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // What was used of both is known to who takes over, and after a reload that takes the minute's limit away
@@ -55,10 +56,10 @@ func TestLimitsOfSeveralPeriodsAreInSnapshots(t *testing.T) {
 	} {
 		r.holds(node, cost, want, 0)
 	}
-	records := r.quotas.ledger.Export(r.now)
+	records := r.Ledger().Export(r.now)
 	again := ready(t, policyOf(worker("a").slots(10)).under(t, besideQuotas))
 	for _, one := range records {
-		again.quotas.ledger.Fold(one)
+		again.Ledger().Fold(one)
 	}
 	for _, node := range []string{"pool/a", "pool/a@month", "pool/a/x", "pool/a/x@month", "pool"} {
 		again.holds(node, cost, 3_000_000, 0)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"strings"
@@ -42,7 +42,7 @@ func TestQuotaCorrectionIsFolded(t *testing.T) {
 	r.tell(says("a", "t1").used(1e15, 0))
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlCorrect, "pool/x", "total_tokens", "-1600"), control(coordinator.ControlCorrect, "pool/x", "cost_usd", "-1")})
 	for name, heir := range heirs(r) {
-		if n, _ := heir.quotas.ledger.Node(heir.now, "pool/x"); n.Budgets[0].Used != 400 {
+		if n, _ := heir.Ledger().Node(heir.now, "pool/x"); n.Budgets[0].Used != 400 {
 			t.Errorf("%s: %+v, want 400 used", name, n.Budgets[0])
 		}
 		heir.stands()

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"math"
@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // A task that names no group takes the quota of its agent's group, and counts on the day for the same
 // nodes: else an agent that works for nobody in particular would pass for idle, and lose its weight.
 func TestDaysCountTasksOfNoGroup(t *testing.T) {
 	r := ruledRig(t)
-	r.until(nextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
 	r.works("a", "", 750, time.Second) // all that is a's own
 	for _, node := range []string{"pool/x/a", "pool/x"} {
-		if used := r.days.uses[node]; used == nil || used.Used[coordinator.DimTotalTokens] != 750 {
+		if used := r.DayUse()[node]; used.Used[coordinator.DimTotalTokens] != 750 {
 			t.Errorf("%s has used %+v on this day, want 750 tokens", node, used)
 		}
-		if v, _ := r.quotas.ledger.Node(r.now, node); v.Budgets[0].Used != 750 {
+		if v, _ := r.Ledger().Node(r.now, node); v.Budgets[0].Used != 750 {
 			t.Errorf("the books of %s say %d", node, v.Budgets[0].Used)
 		}
 	}
@@ -29,18 +30,18 @@ func TestDaysCountTasksOfNoGroup(t *testing.T) {
 // for the first hour, would pass for idle.
 func TestDaysThatWereNotCountedToTheirEnd(t *testing.T) {
 	r := ruledRig(t)
-	r.until(nextMidnight(r.now, time.UTC).Add(time.Hour))
+	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Hour))
 	off := ruled()
 	off.Adjustment = coordinator.Adjustment{}
 	r.reload(off)
 	r.pass(5 * time.Hour)
-	p := *r.policy // whoever takes over finds the rules in its file again
+	p := *r.Policy() // whoever takes over finds the rules in its file again
 	p.Quotas = &ruled().Quotas
-	r.policy = &p
+	r.SetPolicy(&p)
 	for how, heir := range heirs(r.rig) {
 		heir.apply(coordinator.Tick{})
-		if !heir.days.start.Equal(r.now) {
-			t.Errorf("%s: the heir goes on with a day that began at %v, want %v", how, heir.days.start, r.now)
+		if !heir.DayStart().Equal(r.now) {
+			t.Errorf("%s: the heir goes on with a day that began at %v, want %v", how, heir.DayStart(), r.now)
 		}
 	}
 }
@@ -52,8 +53,8 @@ func TestDaysHoldWhateverIsTold(t *testing.T) {
 	for range 10 {
 		r.works("a", "y", 1e15, 1e12*time.Millisecond)
 	}
-	u := r.days.uses["pool/y"]
-	if u == nil || u.Answers != 10 || u.Took != math.MaxInt64 { // 10 · 10¹⁸ ns are more than 2⁶³
+	u := r.DayUse()["pool/y"]
+	if u.Answers != 10 || u.Took != math.MaxInt64 { // 10 · 10¹⁸ ns are more than 2⁶³
 		t.Errorf("%+v, want %v", u, time.Duration(math.MaxInt64))
 	}
 	for d, n := range u.Used {

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -189,7 +190,7 @@ func TestFairShareDemonstration(t *testing.T) {
 			if g, _ := d.budget("pool/project_alpha"); g.Share != c.altered { // what is repaid is the group's
 				t.Errorf("%d of the group's are nobody's, want %d", g.Share, c.altered)
 			}
-			checkIndexes(t, d.Engine)
+			engine.CheckIndexes(t, d.Engine)
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -46,7 +46,7 @@ func TestQuotaAsThoughtIsTheMean(t *testing.T) {
 	b := job("silent").of("team")
 	b.EstimatedUsage = &coordinator.Usage{InputTokens: 50}
 	r.give(b)
-	n, _ := r.quotas.ledger.Node(r.now, "pool/team")
+	n, _ := r.Ledger().Node(r.now, "pool/team")
 	if set := n.Budgets[0].Reserved; set < 50+875 || set > 50+1125 { // quantiles err by an eighth at most
 		t.Errorf("%d are set aside for it, want 1,050 within an eighth of 1,000", set)
 	}
@@ -112,7 +112,7 @@ func TestQuotaOfADispatchThatComesBack(t *testing.T) {
 		r.returns(d, coordinator.ReturnExpired, false)
 		r.pass(time.Second)
 		r.tell(says(d.Agent, "t1").of("t1.1").but(coordinator.OutcomeFailed).used(300, 20))
-		n, _ := r.quotas.ledger.Node(r.now, "pool/team")
+		n, _ := r.Ledger().Node(r.now, "pool/team")
 		if b := n.Budgets[0]; b.Used != used {
 			t.Errorf("begun %v: %+v, want %d used", began, b, used)
 		}
@@ -192,11 +192,11 @@ func TestQuotaReservationsAreForgotten(t *testing.T) {
 	r.hear(beat("a").running("t1"))
 	r.pass(6 * time.Minute)
 	key := coordinator.KeyOf("t1.1")
-	if _, _, known := r.quotas.ledger.Find(key); !known {
+	if _, _, known := r.Ledger().Find(key); !known {
 		t.Fatal("it is not remembered")
 	}
 	r.pass(time.Hour + time.Minute)
-	if _, _, known := r.quotas.ledger.Find(key); known {
+	if _, _, known := r.Ledger().Find(key); known {
 		t.Error("it is remembered for ever")
 	}
 }
@@ -229,7 +229,7 @@ func TestQuotaOfAPoolThatIsDividedLater(t *testing.T) {
 		return quotasOf().pool(daily(tokens)).group("x", 1, part).group("y", 1, part)
 	}
 	r := ready(t, patient(policyOf(worker("a").slots(100)).quotas(tree(100, nil))))
-	together := func() bool { return r.open("x1").needs.class.lacks != nil }
+	together := func() bool { return r.LacksTogether(r.open("x1")) }
 	r.give(job("x0").of("x").tokens(50, 50))
 	want(t, r.assign(job("x1").of("x").tokens(30, 30)))
 	want(t, r.assign(job("y1").of("y").tokens(5, 5)))

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -137,7 +138,7 @@ func TestLackOfABudget(t *testing.T) {
 			Left: 9_000_000, Asked: 3_000_000},
 	} {
 		v.Node, v.Dimension, v.Limit = "x", coordinator.DimCost, fairshare.LimitBudget
-		if got := describeLack(&v); got != want {
+		if got := engine.DescribeLack(&v); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

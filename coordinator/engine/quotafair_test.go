@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ func TestQuotaFloodDelaysNobody(t *testing.T) {
 		r.serveNext(200, 100)
 	}
 	const cost = 200 + 2*100
-	bound, bounded := r.quotas.shares.Ahead(r.quotas.shares.Leaf("other"), 0, cost, cost, 1)
+	bound, bounded := r.Shares().Ahead(r.Shares().Leaf("other"), 0, cost, cost, 1)
 	if !bounded || bound > 10*cost {
 		t.Fatalf("the bound is %d, %v", bound, bounded)
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"math"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // drawRecord draws a record of quotas as some journal might have it: of nodes that there are or are not,
@@ -75,7 +76,7 @@ func TestFoldWhateverTheJournalSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policyOf(worker("a").slots(3), worker("b").slots(3))
 		p.Quotas = drawQuotas(t)
-		e := New()
+		e := engine.New()
 		e.Apply(epoch, coordinator.PolicyChanged{Policy: &p.Policy}, nil)
 		e.Follow()
 		for range rapid.IntRange(1, 30).Draw(t, "records") {
@@ -96,6 +97,6 @@ func TestFoldWhateverTheJournalSays(t *testing.T) {
 			e.Apply(now, coordinator.Tick{}, nil)
 		}
 		e.Quotas(now, 1000, nil)
-		e.ExplainQuota(now, &QuotaQuestion{Group: "g1", Agent: "a"})
+		e.ExplainQuota(now, &engine.QuotaQuestion{Group: "g1", Agent: "a"})
 	})
 }

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // flood has groups publish n tasks each of that estimate.
@@ -28,7 +29,7 @@ func (r *rig) servedOf(n int, in, out float64) map[string]int {
 
 // reload installs other quotas.
 func (r *rig) reload(q *quotaTree) []string {
-	p := *r.policy
+	p := *r.Policy()
 	p.Quotas, p.Version = &q.Quotas, p.Version+"'"
 	return r.apply(coordinator.PolicyChanged{Policy: &p})
 }
@@ -49,9 +50,9 @@ func TestQuotaNestedGroups(t *testing.T) {
 		}
 	}
 	// b has nothing more: its part is a's, and y's is what it was.
-	for i := range r.tasks.all {
-		if o := r.tasks.all[i]; o != nil && o.state == stateWaiting && o.task.Group == "b" {
-			r.withdraw(o.task.ID)
+	for _, o := range r.OpenTasks() {
+		if o.State() == engine.StateWaiting && o.Task().Group == "b" {
+			r.withdraw(o.Task().ID)
 		}
 	}
 	r.servedOf(3, 200, 100) // what is b's or was decided with it
@@ -76,7 +77,7 @@ func TestQuotaNestedGroups(t *testing.T) {
 			t.Errorf("with new weights: %v, want a 20, b 20, y 80, each within 2", n)
 		}
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // A task is charged to its group as the configuration is when it goes: where groups need not be listed, one
@@ -97,7 +98,7 @@ func TestQuotaGroupsComeAndGoWhileTasksWait(t *testing.T) {
 	if n := r.servedOf(40, 200, 100); n["big"] < 19 || n["big"] > 21 || n["one"] < 9 || n["one"] > 11 {
 		t.Errorf("1:1, of which two is half of the one: %v", n)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // A group of weight 0 is served when nobody with weight waits who could be, however long it has
@@ -138,9 +139,9 @@ func TestQuotaWeightZero(t *testing.T) {
 func (r *rig) someone(group string) (last *coordinator.Task) {
 	r.t.Helper()
 	arrival := uint64(0)
-	for _, o := range r.tasks.all {
-		if o != nil && o.state == stateWaiting && o.task.Group == group && o.arrival > arrival {
-			last, arrival = o.task, o.arrival
+	for _, o := range r.OpenTasks() {
+		if o.State() == engine.StateWaiting && o.Task().Group == group && o.Arrival() > arrival {
+			last, arrival = o.Task(), o.Arrival()
 		}
 	}
 	if last == nil {
@@ -169,5 +170,5 @@ func TestQuotaFloodThatNobodyIsCapableOf(t *testing.T) {
 		t.Errorf("a serves %v", n)
 	}
 	want(t, r.hear(beat("gpu")), "agent gpu online", "dispatch g0.1 gpu")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"maps"
@@ -97,7 +97,7 @@ func TestQuotaOwnerOfABudgetReturns(t *testing.T) {
 	if a != 300 {
 		t.Errorf("a goes on with %d, want (590 + 10) / 2", a)
 	}
-	if n, _ := r.quotas.ledger.Node(r.now, "pool"); n.Budgets[0].Reserved > 3000 {
+	if n, _ := r.Ledger().Node(r.now, "pool"); n.Budgets[0].Reserved > 3000 {
 		t.Errorf("%d set aside of 3,000", n.Budgets[0].Reserved)
 	}
 }

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // A task that waits for quota for longer than ids are remembered, while nothing else happens, is
@@ -17,7 +18,7 @@ func TestQuotaOfATaskThatWaitedForLong(t *testing.T) {
 	want(t, r.pass(midnight.Sub(r.now)), "dispatch t2.1 a") // 12 h later; the window is 1 h
 	r.confirm(r.latest().Handle)
 	want(t, r.tell(says("a", "t2").used(300, 50)), "completed t2.1 a succeeded")
-	if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Used != 350 || n.Budgets[0].Reserved != 0 {
+	if n, _ := r.Ledger().Node(r.now, "pool/team"); n.Budgets[0].Used != 350 || n.Budgets[0].Reserved != 0 {
 		t.Errorf("%+v", n.Budgets[0])
 	}
 }
@@ -29,7 +30,7 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 	r.give(job("t1").of("team").tokens(500, 100))
 	books := func(used, reserved int64) {
 		t.Helper()
-		n, _ := r.quotas.ledger.Node(r.now, "pool/team")
+		n, _ := r.Ledger().Node(r.now, "pool/team")
 		if b := n.Budgets[0]; b.Used != used || b.Reserved != reserved {
 			t.Errorf("%d used, %d reserved, want %d and %d", b.Used, b.Reserved, used, reserved)
 		}
@@ -41,7 +42,7 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 	r.assign(job("t3"))
 	books(600, 0)
 	want(t, r.tell(says("mute", "t1").used(1, 1)), "result of t1 by mute: unknown")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	if v := r.Audit(r.now); v != nil {
 		t.Errorf("the auditor finds %+v", v)
 	}
@@ -55,7 +56,7 @@ func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("a").slots(10)).quotas(q)))
 	r.give(job("done").of("team").tokens(300, 100))
 	r.give(job("lost").of("team").tokens(500, 100))
-	r.track(r.fleet.byID["a"])
+	r.Track("a")
 	r.pass(5 * time.Minute) // all the time that an agent has
 	r.used("pool/team", 0, 1000)
 	r.tell(says("a", "done").used(300, 100))

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // In some places clocks skip midnight when summer time begins: in Havana 8 March 2026 begins at 01:00,
@@ -24,7 +25,7 @@ func TestDaysWithoutMidnight(t *testing.T) {
 			}
 			q := ruled()
 			q.Location = zone
-			r := &rig{Engine: New(), t: t, now: begins.Add(-30 * time.Hour), auctions: make(map[coordinator.TaskID]string)}
+			r := &rig{Engine: engine.New(), t: t, now: begins.Add(-30 * time.Hour), auctions: make(map[coordinator.TaskID]string)}
 			r.Record(true)
 			p := policyOf(worker("a").slots(50)).quotas(q)
 			r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
@@ -32,8 +33,8 @@ func TestDaysWithoutMidnight(t *testing.T) {
 			var starts []time.Time
 			for r.now.Before(begins.Add(30 * time.Hour)) {
 				r.pass(time.Minute)
-				if n := len(starts); n == 0 || !starts[n-1].Equal(r.days.start) {
-					starts = append(starts, r.days.start)
+				if n := len(starts); n == 0 || !starts[n-1].Equal(r.DayStart()) {
+					starts = append(starts, r.DayStart())
 				}
 			}
 			// When counting began; the day before, of 24 hours; this one, of 23; the one after.

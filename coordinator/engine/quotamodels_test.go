@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"strings"
@@ -7,6 +7,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // under reads a quotas.yaml.
@@ -29,7 +30,7 @@ func (b *taskBuilder) with(model string) *taskBuilder {
 // holds checks what is used and set aside of a node's budget in a dimension.
 func (r *rig) holds(node string, d coordinator.Dimension, used, reserved int64) {
 	r.t.Helper()
-	n, _ := r.quotas.ledger.Node(r.now, node)
+	n, _ := r.Ledger().Node(r.now, node)
 	for _, b := range n.Budgets {
 		if b.Dimension == d {
 			if b.Used != used || b.Reserved != reserved {
@@ -85,7 +86,7 @@ providers:
 	r.tell(says("a", "n1").used(1000, 30))
 	want(t, r.pass(12*time.Hour-2*interval))
 	want(t, r.pass(interval), "dispatch over-new.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // The same with rates: a model's paces its own calls, the provider's all of them.
@@ -108,7 +109,7 @@ providers:
 	want(t, r.pass(time.Millisecond), "dispatch n2.1 a")
 	want(t, r.pass(799*time.Millisecond))
 	want(t, r.pass(time.Millisecond), "dispatch b2.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // Below a model that is shared by weight an agent has its part as in the pool: who has used his does
@@ -135,5 +136,5 @@ providers:
 	r.holds("openai/big/team/b", coordinator.DimOutputTokens, 0, 40)
 	// b has used 20 less: the next is his again.
 	want(t, keepDispatches(r.tell(says("b", "t2").used(1, 0))), "dispatch t4.1 b")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

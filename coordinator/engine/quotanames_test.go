@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ unknown_callers: allow
 providers: [{provider: lab, limits: {requests: {amount: 100000, per: day}}}]
 `)
 	for _, rec := range reserved[:42] {
-		heir.foldQuota(rec)
+		heir.FoldQuota(rec)
 	}
 	heir.now = reserved[41].(*coordinator.QuotaReserved).At
 	r = heir

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -107,7 +107,7 @@ agents:
 	}
 	february := time.Date(2030, 2, 1, 0, 0, 0, 0, time.UTC)
 	for id, dimension := range map[coordinator.TaskID]coordinator.Dimension{"call-21": coordinator.DimTotalTokens, "call-32": coordinator.DimCost} {
-		p, _ := d.Place(d.now, d.open(id).task)
+		p, _ := d.Place(d.now, d.open(id).Task())
 		if v := p.Lacks; v == nil || v.Dimension != dimension || v.Limit != fairshare.LimitBudget || !v.RetryAt.Equal(february) {
 			t.Errorf("%s waits for %+v", id, v)
 		}
@@ -133,7 +133,7 @@ func TestFairShareBucket(t *testing.T) {
 		t.Errorf("%d of 14 pass", passed)
 	}
 	d.pass(3 * time.Second)
-	if n, _ := d.quotas.ledger.Node(d.now, "pool/team/a"); n.Rates[0].Remaining != 6 {
+	if n, _ := d.Ledger().Node(d.now, "pool/team/a"); n.Rates[0].Remaining != 6 {
 		t.Errorf("after 3 s there are %d", n.Rates[0].Remaining)
 	}
 	for i := range 4 {

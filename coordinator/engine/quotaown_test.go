@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -45,12 +45,12 @@ func TestQuotaOwnWaitsHearOfTheirOwnAlone(t *testing.T) {
 	if n := r.refusals() - before; n != 0 {
 		t.Errorf("%d refusals for what z gives back", n)
 	}
-	r.tell(says(r.open("u7").agent.spec.ID, "u7").used(0, 401))
+	r.tell(says(r.open("u7").Agent().Spec().ID, "u7").used(0, 401))
 	want(t, []string{string(r.latest().Task.ID)}, "z0") // 401 are used, and v7 lacks the last of its 600
 	if n := r.refusals() - before; n != 1 {
 		t.Errorf("%d refusals for what g7 gives back, want one of v7", n)
 	}
-	r.tell(says(r.open("u8").agent.spec.ID, "u8").but(coordinator.OutcomeRejected))
+	r.tell(says(r.open("u8").Agent().Spec().ID, "u8").but(coordinator.OutcomeRejected))
 	want(t, []string{string(r.latest().Task.ID)}, "v8")
 }
 

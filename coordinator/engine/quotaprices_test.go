@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ prices:
 // reprice installs quotas in which only the price is another.
 func (r *rig) reprice(dollars string, input int) []string {
 	r.t.Helper()
-	p := *r.policy
+	p := *r.Policy()
 	p.Version += "'"
 	return r.apply(coordinator.PolicyChanged{Policy: &(&policyBuilder{p}).under(r.t, priced(dollars, input)).Policy})
 }
@@ -53,7 +53,7 @@ func TestQuotaReloadOfPrices(t *testing.T) {
 		}, 17_000},
 		"it says nothing: what was thought then": {func(r *rig) { r.tell(says("a", "t1")) }, 10_000},
 		"it says so late": {func(r *rig) {
-			r.track(r.fleet.byID["a"])
+			r.Track("a")
 			r.pass(6 * time.Minute) // overdue: nothing is set aside any more
 			r.tell(says("a", "t1").of("t1.1").used(40, 20))
 		}, 16_000},
@@ -67,7 +67,7 @@ func TestQuotaReloadOfPrices(t *testing.T) {
 			r.give(job("t2").of("team").tokens(50, 25).with("big"))
 			r.holds("pool/team", cost, 0, 10_000+20_000) // 50·200 + 25·400
 			c.end(r)
-			n, _ := r.quotas.ledger.Node(r.now, "pool/team")
+			n, _ := r.Ledger().Node(r.now, "pool/team")
 			if got := n.Budgets[0].Used; got != c.used {
 				t.Errorf("%d µ$ are used, want %d", got, c.used)
 			}
@@ -123,7 +123,7 @@ func TestPayerOfATaskWithoutGroup(t *testing.T) {
 				task = task.of(c.group)
 			}
 			r.give(task)
-			r.track(r.fleet.byID[c.agent])
+			r.Track(c.agent)
 			r.pass(6 * time.Minute) // overdue
 			began, ends := 0, 0
 			fold := func() {
@@ -142,7 +142,7 @@ func TestPayerOfATaskWithoutGroup(t *testing.T) {
 				}
 			}
 			fold()
-			for _, x := range heir.quotas.ledger.Export(r.now) {
+			for _, x := range heir.Ledger().Export(r.now) {
 				if rec, is := x.(*coordinator.QuotaReserved); is && rec.Payer != c.payer {
 					t.Errorf("who takes over has it as paid by %q", rec.Payer)
 				}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/engine"
 )
 
 // A seat that was kept for somebody who then turns out to lack something else is given to who
@@ -23,8 +23,7 @@ func TestQuotaKeptSeatIsGivenOn(t *testing.T) {
 	r.tell(says("y", "b0").used(1, 1))
 	r.pass(time.Minute)
 	if r.latest().Task.ID != "b2" {
-		w := r.quotas.waits.find(r.open("b2").needs.class, r.open("b2").leaf)
-		t.Errorf("a seat is idle, and b2 waits for one: kept %v, although it is affordable: %v", w.lacks.Kept, r.affordable(r.now, r.open("b2"), "y"))
+		t.Errorf("a seat is idle, and b2 waits for one: kept %v, although it is affordable: %v", r.KeptFrom(r.open("b2")), r.Affordable(r.now, r.open("b2"), "y"))
 	}
 }
 
@@ -42,7 +41,7 @@ func TestQuotaKeptSeatOfADepartment(t *testing.T) {
 	r.withdraw("a0")
 	r.pass(time.Minute)
 	if r.latest().Task.ID != "b3" {
-		t.Errorf("a seat is idle; b3 waits for one, affordable: %v", r.affordable(r.now, r.open("b3"), "y"))
+		t.Errorf("a seat is idle; b3 waits for one, affordable: %v", r.Affordable(r.now, r.open("b3"), "y"))
 	}
 }
 
@@ -167,48 +166,7 @@ func TestQuotaRefusalsOfOneEvent(t *testing.T) {
 	r.assign(job("z0").of("z").tokens(1, 1))
 	before := r.refusals()
 	r.tell(says("x", "z0").used(1, 0))
-	if n := r.refusals() - before; n > 3*mostRefused {
+	if n := r.refusals() - before; n > 3*engine.MostRefused {
 		t.Errorf("%d refusals in one event", n)
-	}
-}
-
-// Of those who wait for one rate all try when the first of them may, and the one that goes before the
-// others stays the one that they wait behind: whoever waits just behind him, and may try sooner at an
-// agent with quota of its own, does not take his place.
-func TestQuotaQueueKeepsItsFirst(t *testing.T) {
-	r := ready(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, nil).group("y", 1, nil).group("z", 1, nil)))
-	q := &r.quotas.waits
-	wait := func(group string, p coordinator.Priority, seconds int) *quotaWait {
-		w := &quotaWait{
-			class: &class{}, leaf: r.quotas.shares.Leaf(group), task: &openTask{level: int(p)},
-			lacks: fairshare.Verdict{Behind: "pool", Limit: fairshare.LimitRate, RetryAt: epoch.Add(time.Duration(seconds) * time.Second)},
-		}
-		q.enqueue(w)
-		return w
-	}
-	var critical *quotaWait
-	for _, step := range []struct {
-		group   string
-		level   coordinator.Priority
-		seconds int
-		first   coordinator.Priority // that is first then
-		opens   int                  // seconds from the beginning
-	}{
-		{"x", coordinator.PriorityLow, 9, coordinator.PriorityLow, 9},
-		{"y", coordinator.PriorityCritical, 3, coordinator.PriorityCritical, 3},
-		{"z", coordinator.PriorityHigh, 2, coordinator.PriorityCritical, 2},
-		{"x", coordinator.PriorityCritical, 1, coordinator.PriorityCritical, 1},
-		{"y", coordinator.PriorityLow, 5, coordinator.PriorityCritical, 1},
-	} {
-		w := wait(step.group, step.level, step.seconds)
-		if critical == nil && step.level == coordinator.PriorityCritical {
-			critical = w
-		}
-		if k := w.queue; k.first.task.level != int(step.first) || !k.at.Equal(epoch.Add(time.Duration(step.opens)*time.Second)) {
-			t.Errorf("%+v: first is one of level %d, and the queue opens at %v", step, k.first.task.level, k.at)
-		}
-	}
-	if critical.queue.first != critical {
-		t.Error("another critical one has taken the place of the first")
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -54,8 +54,8 @@ func TestQuotaReloadServesBeforeItCounts(t *testing.T) {
 	for i, line := range got {
 		got[i], _, _ = strings.Cut(line, " ")
 	}
-	if !slices.Equal(got, []string{"dispatch", "dispatch", "dispatch", "fail", "fail"}) || r.backlog() != 3 {
-		t.Errorf("%v, and %d wait", got, r.backlog())
+	if !slices.Equal(got, []string{"dispatch", "dispatch", "dispatch", "fail", "fail"}) || r.Backlog() != 3 {
+		t.Errorf("%v, and %d wait", got, r.Backlog())
 	}
 	if last := r.failures[len(r.failures)-1].Failure.Reason; last != coordinator.ReasonBacklogFull {
 		t.Errorf("they fail for %v", last)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // asking is what explains a call with 1,000 tokens each way of the team, which may go to these.
-func asking(routes ...string) *QuotaQuestion {
+func asking(routes ...string) *engine.QuotaQuestion {
 	c := routed(coordinator.CallCheck, "", routes...)
-	return &QuotaQuestion{Group: c.Group, Usage: c.Usage, Routes: c.Routes}
+	return &engine.QuotaQuestion{Group: c.Group, Usage: c.Usage, Routes: c.Routes}
 }
 
 // What is explained is what a call is told that asks: the same one is chosen, of the same scores, and
@@ -36,7 +37,7 @@ func TestExplainedRoutesAreThoseOfACheck(t *testing.T) {
 			t.Errorf("%v: charged to %v, by weights %+v", routes, a.Nodes, a.Weights)
 		}
 	}
-	if a, _ := r.ExplainQuota(r.now, &QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known || a.Amounts[coordinator.DimConcurrency] != 1 || a.Amounts[coordinator.DimRequests] != 1 {
+	if a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known || a.Amounts[coordinator.DimConcurrency] != 1 || a.Amounts[coordinator.DimRequests] != 1 {
 		t.Errorf("a group that there is not, with a call that is estimated: %+v", a)
 	}
 }

@@ -1,8 +1,7 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/adjust"
+	"taskbus/coordinator/engine"
 )
 
 // ruled are quotas with both rules: x with 1,000 tokens a day and the agents a and b in it, that
@@ -44,7 +44,7 @@ type serves struct {
 
 func ruledRig(t testing.TB) *serves {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+	r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
 	p := policyOf(worker("a").slots(50), worker("b").slots(50)).quotas(ruled()).set(func(s *coordinator.Settings) { s.StaleAfter = 10_000 * time.Hour })
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
@@ -72,7 +72,7 @@ func (r *serves) until(at time.Time) {
 // renew installs what the controls say.
 func (r *serves) renew() {
 	q := ruled()
-	q.Adjustment = r.policy.Quotas.Adjustment
+	q.Adjustment = r.Policy().Quotas.Adjustment
 	for _, c := range r.QuotaControls() {
 		for i := range q.Nodes {
 			if by, err := strconv.ParseInt(c.Value, 10, 64); err == nil && c.Key == "weight" && q.Nodes[i].ID == c.Target {
@@ -112,7 +112,7 @@ func (r *serves) worksOften(agent coordinator.AgentID, group string, tokens floa
 // day lets the day end after some work.
 func (r *serves) day(work func()) {
 	r.t.Helper()
-	next := nextMidnight(r.now, time.UTC)
+	next := engine.NextMidnight(r.now, time.UTC)
 	work()
 	r.until(next.Add(time.Second))
 }
@@ -130,7 +130,7 @@ func TestIdleRule(t *testing.T) {
 	r.day(busy) // the third whole one
 	r.stands("pool/x/a weight -1")
 	c := r.QuotaControls()[0]
-	if c.Rule != "idle" || c.By != "rule idle" || !strings.Contains(c.Reason, "under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") || !c.At.Equal(midnight(r.now, time.UTC)) {
+	if c.Rule != "idle" || c.By != "rule idle" || !strings.Contains(c.Reason, "under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") || !c.At.Equal(engine.Midnight(r.now, time.UTC)) {
 		t.Errorf("%+v", c)
 	}
 	for range 3 {
@@ -146,7 +146,7 @@ func TestIdleRule(t *testing.T) {
 	r.stands("pool/x/a weight -1")
 	r.day(work)
 	r.stands()
-	if n := r.policy.Quotas.Nodes[2]; n.ID != "pool/x/a" || n.Weight != 3 {
+	if n := r.Policy().Quotas.Nodes[2]; n.ID != "pool/x/a" || n.Weight != 3 {
 		t.Errorf("%s has the weight %d, want 3 as in the file", n.ID, n.Weight)
 	}
 	r.day(work)
@@ -164,7 +164,7 @@ func TestIdleDaysInARow(t *testing.T) {
 	heir.Record(true)
 	heir.now = heir.now.Add(50 * time.Hour) // over two midnights
 	heir.apply(coordinator.Tick{})
-	heir.until(nextMidnight(heir.now, time.UTC).Add(time.Second))
+	heir.until(engine.NextMidnight(heir.now, time.UTC).Add(time.Second))
 	heir.stands()
 	for range 2 {
 		heir.day(nothing)
@@ -181,10 +181,10 @@ func TestIdleShare(t *testing.T) {
 	q.Adjustment.Idle = &coordinator.IdleRule{BelowPercent: 10, Days: 1, Step: 1, MinWeight: 1}
 	r := ruledRig(t)
 	r.reload(q)
-	r.until(nextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
 	r.works("a", "x", 199, 0)
 	r.works("a", "y", 1, 0)
-	r.pass(nextMidnight(r.now, time.UTC).Sub(r.now))
+	r.pass(engine.NextMidnight(r.now, time.UTC).Sub(r.now))
 	r.stands("pool/y weight -1") // 1 of 200 · 2/3 = 133
 }
 
@@ -199,14 +199,14 @@ func TestRulesThatAreTakenOut(t *testing.T) {
 	q := ruled()
 	q.Adjustment.Idle = nil
 	r.reload(q)
-	r.until(nextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
 	r.stands("pool/y weight 4", "pool/x limits +25%", "pool/x/b limits +25%")
 	q = ruled()
 	q.Adjustment = coordinator.Adjustment{}
 	r.reload(q)
 	r.pass(time.Second)
 	r.stands("pool/y weight 4")
-	if !r.days.start.IsZero() {
+	if !r.DayStart().IsZero() {
 		t.Error("days are counted for nobody")
 	}
 }
@@ -253,15 +253,15 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 			}
 			r.journal = append(r.journal, r.Records(nil)...)
 			for how, heir := range map[string]*rig{"by its records": r.heirOf(r.now, r.journal), "by a snapshot": r.heirOf(r.now, r.imaged())} {
-				if !heir.days.start.Equal(r.days.start) || !reflect.DeepEqual(valuesOf(heir.days.uses), valuesOf(r.days.uses)) {
-					rt.Fatalf("%s: the day %v %+v, want %v %+v", how, heir.days.start, valuesOf(heir.days.uses), r.days.start, valuesOf(r.days.uses))
+				if !heir.DayStart().Equal(r.DayStart()) || !reflect.DeepEqual(heir.DayUse(), r.DayUse()) {
+					rt.Fatalf("%s: the day %v %+v, want %v %+v", how, heir.DayStart(), heir.DayUse(), r.DayStart(), r.DayUse())
 				}
 				if !slices.EqualFunc(heir.QuotaControls(), r.QuotaControls(), func(x, y coordinator.QuotaControl) bool { return x.Same(&y) && x.Reason == y.Reason }) {
 					rt.Fatalf("%s: %+v, want %+v", how, heir.QuotaControls(), r.QuotaControls())
 				}
 			}
-			r.until(nextMidnight(r.now, time.UTC).Add(time.Second))
-			for _, n := range r.policy.Quotas.Nodes {
+			r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
+			for _, n := range r.Policy().Quotas.Nodes {
 				if n.Weight < 1 || n.Weight > 5 {
 					rt.Fatalf("%s has the weight %d", n.ID, n.Weight)
 				}
@@ -272,16 +272,6 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 
 // mayWork tells whether there is quota for a small task.
 func (r *serves) mayWork(agent coordinator.AgentID, group string) bool {
-	a, ok := r.ExplainQuota(r.now, &QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
+	a, ok := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
 	return ok && a.Explanation.Verdict.OK
-}
-
-func valuesOf(uses map[string]*coordinator.QuotaUse) map[string]coordinator.QuotaUse {
-	all := make(map[string]coordinator.QuotaUse)
-	for id := range maps.Keys(uses) {
-		if u := *uses[id]; u != (coordinator.QuotaUse{Node: id}) {
-			all[id] = u
-		}
-	}
-	return all
 }

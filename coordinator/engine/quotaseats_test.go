@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -22,7 +22,7 @@ func TestQuotaSeatsAskTheirOwn(t *testing.T) {
 	for i := range running + told {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).of(fmt.Sprint("g", i%groups)))
 	}
-	refusals := func() int64 { return int64(r.quotas.flow.refused[fairshare.LimitSeats][coordinator.DimConcurrency]) }
+	refusals := func() int64 { return r.Refusals(fairshare.LimitSeats, coordinator.DimConcurrency) }
 	before, has := refusals(), make(map[string]int)
 	var now []coordinator.TaskID // with the agent
 	for seen, i := 0, 0; i < told; i++ {

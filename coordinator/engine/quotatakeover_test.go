@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"maps"
@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // leads is a leader under this policy that records, and whose agents say exactly what they run.
 func leads(t *testing.T, p *policyBuilder) *rig {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+	r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	r.apply(coordinator.SessionOpened{})
@@ -27,7 +28,7 @@ func leads(t *testing.T, p *policyBuilder) *rig {
 // and whose turn it is.
 func (r *rig) books() map[string]any {
 	all := make(map[string]any)
-	for _, n := range r.quotas.ledger.View(r.now) {
+	for _, n := range r.Ledger().View(r.now) {
 		for _, b := range n.Budgets {
 			all[n.ID+" "+b.Dimension.String()] = b
 		}
@@ -38,10 +39,10 @@ func (r *rig) books() map[string]any {
 			all[n.ID+" running"] = n.Seats.Running // who waits is not told
 		}
 	}
-	for _, row := range r.quotas.estimator.Export() {
+	for _, row := range r.Estimator().Export() {
 		all["learnt of "+row.Tenant+row.Model+string(rune('0'+row.Level))+string(rune('0'+row.Bucket))] = row
 	}
-	for _, g := range r.quotas.shares.Export().Tags {
+	for _, g := range r.Shares().Export().Tags {
 		all["turn of "+g.Name] = [2]any{g.Lead, g.Open}
 	}
 	return all
@@ -78,7 +79,7 @@ func TestQuotaSurvivesATakeOver(t *testing.T) {
 	r.returns(back, coordinator.ReturnExpired, false)
 	d(job("many").of("y").tokens(1500, 300))
 	d(job("more").of("y").tokens(1500, 300)) // of its 5,000 y has used all, and borrows
-	if y, _ := r.quotas.ledger.Node(r.now, "pool/y"); y.Budgets[0].Borrowed == 0 {
+	if y, _ := r.Ledger().Node(r.now, "pool/y"); y.Budgets[0].Borrowed == 0 {
 		t.Errorf("y borrows nothing: %+v", y.Budgets[0])
 	}
 	want := r.books()
@@ -95,13 +96,13 @@ func TestQuotaSurvivesATakeOver(t *testing.T) {
 		if v := heir.Audit(heir.now); v != nil {
 			t.Errorf("%s: the auditor finds %+v", how, v)
 		}
-		x, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+		x, _ := heir.Ledger().Node(heir.now, "pool/x")
 		before := x.Budgets[0]
 		heir.tell(says(open.Agent, "open").of("open.1").used(100, 10)) // of 330 set aside
 		heir.tell(says(late.Agent, "late").of("late.1").used(800, 40)) // of nothing any more
 		heir.tell(says(late.Agent, "late").of("late.1").used(800, 40)) // once
 		heir.tell(says("a", "x1").of("x1.1").used(450, 30))            // known
-		x, _ = heir.quotas.ledger.Node(heir.now, "pool/x")
+		x, _ = heir.Ledger().Node(heir.now, "pool/x")
 		if b := x.Budgets[0]; b.Reserved != before.Reserved-330 || b.Used != before.Used+110+840 {
 			t.Errorf("%s: used %d and reserved %d before; then %d and %d", how, before.Used, before.Reserved, b.Used, b.Reserved)
 		}
@@ -121,8 +122,8 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 			cut = i + 1
 		}
 	}
-	heir := &rig{Engine: New(), t: t, now: r.now, last: 10}
-	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	heir := &rig{Engine: engine.New(), t: t, now: r.now, last: 10}
+	heir.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	heir.Follow()
 	for _, rec := range records[:cut] {
 		heir.Fold(r.now, rec)
@@ -135,7 +136,7 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 	heir.apply(coordinator.SessionOpened{})
 	heir.used("pool/x", 0, 0)
 	// Its turn has not been used either: of two that wait then x's goes first, as it would have.
-	if x, y := heir.quotas.shares.Leaf("x"), heir.quotas.shares.Leaf("y"); !heir.quotas.shares.Before(x, y) {
+	if x, y := heir.Shares().Leaf("x"), heir.Shares().Leaf("y"); !heir.Shares().Before(x, y) {
 		t.Error("y goes before x")
 	}
 	ended := 0
@@ -179,7 +180,7 @@ func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
 			heir.Record(true)
 			today := func(used, reserved, before, open int64) {
 				t.Helper()
-				n, _ := heir.quotas.ledger.Node(heir.now, "pool/x")
+				n, _ := heir.Ledger().Node(heir.now, "pool/x")
 				if b := n.Budgets[0]; !b.Start.Equal(midnight) || b.Used != used || b.Reserved != reserved || b.UsedBefore != before || b.ReservedBefore != open {
 					t.Errorf("at %s: %+v, want %d used and %d set aside, %d and %d of the day before", heir.now.Format(time.TimeOnly), b, used, reserved, before, open)
 				}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -193,7 +193,7 @@ func TestQuotaConvergesToMaxMin(t *testing.T) {
 		for range seconds {
 			for i := range each {
 				for range each[i] {
-					if r.quotas.waitingOf(r.Engine, i) > 3*capacity {
+					if r.WaitingOf(fmt.Sprint("g", i)) > 3*capacity {
 						break // more than can be served need not pile up
 					}
 					b := job(coordinator.TaskID(fmt.Sprint("t", r.last))).of(fmt.Sprint("g", i)).tokens(cost[i], cost[i])
@@ -241,17 +241,4 @@ func TestQuotaConvergesToMaxMin(t *testing.T) {
 			}
 		}
 	})
-}
-
-// waitingOf counts the tasks of a drawn group that wait.
-func (q *quotas) waitingOf(e *Engine, group int) (n int) {
-	at := q.shares.Leaf(fmt.Sprint("g", group))
-	for _, c := range e.pending.active {
-		c.waiting.Leaves(func(leaf, _, waiting int, _ bool) {
-			if leaf == at {
-				n += waiting
-			}
-		})
-	}
-	return n
 }

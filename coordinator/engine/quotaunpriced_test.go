@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // A team of $1 a day, and a model of $100 for a million tokens sent and $200 received. more is what
@@ -205,11 +206,11 @@ func TestTaskOfAnUnknownGroup(t *testing.T) {
 					t.Errorf("it says %q, explained %v %q; want %q", f.Text, explained, why, c.says)
 				}
 			}
-			a, _ := r.ExplainQuota(r.now, &QuotaQuestion{Group: c.group})
+			a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: c.group})
 			if "/group: "+a.Unlisted != why && why+a.Unlisted != "" {
 				t.Errorf("of its quota it is said %q, of the task %q", a.Unlisted, why)
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -222,7 +223,7 @@ func TestTaskWaitsWhileItsGroupIsTakenOut(t *testing.T) {
 	want(t, r.assign(job("t3").of("else")))
 	want(t, r.reload(quotasOf().group("else", 1, nil)), "fail t2 invalid_message")
 	want(t, r.tell(says("a", "t1")), "completed t1.1 a succeeded", "dispatch t3.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // A task of which nothing says that it uses an LLM takes no tokens: an ungrouped producer's thousand, of
@@ -263,7 +264,7 @@ func TestTaskWithoutLLMTakesNoTokens(t *testing.T) {
 		r.tell(says("a", id).used(20, 10))
 	}
 	r.give(job("next"))
-	n, _ := r.quotas.ledger.Node(r.now, "pool")
+	n, _ := r.Ledger().Node(r.now, "pool")
 	for _, b := range n.Budgets {
 		if b.Dimension == coordinator.DimTotalTokens && (b.Reserved < 30 || b.Reserved > 40) {
 			t.Errorf("%d tokens are set aside, want 30 or a bucket more", b.Reserved)
@@ -362,7 +363,7 @@ func TestTaskWithoutLLMDoesNotWaitForTokens(t *testing.T) {
 	}
 	r.holds("pool/team", coordinator.DimTotalTokens, 600, 0)
 	r.give(job("next").of("team"))
-	if n, _ := r.quotas.ledger.Node(r.now, "pool/team"); n.Budgets[0].Reserved < 30 || n.Budgets[0].Reserved > 40 {
+	if n, _ := r.Ledger().Node(r.now, "pool/team"); n.Budgets[0].Reserved < 30 || n.Budgets[0].Reserved > 40 {
 		t.Errorf("%d tokens are set aside, want 30 or a bucket more", n.Budgets[0].Reserved)
 	}
 }

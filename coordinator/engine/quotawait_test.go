@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -178,14 +178,7 @@ func herdRig(t testing.TB, groups, each int) *rig {
 }
 
 // refusals counts all.
-func (r *rig) refusals() (n uint64) {
-	for _, by := range r.quotas.flow.refused {
-		for _, x := range by {
-			n += x
-		}
-	}
-	return n
-}
+func (r *rig) refusals() uint64 { return r.AllRefusals() }
 
 // However many wait for a rate, a token costs no more than three refusals besides the one that
 // has it: of his next task, and of who is tried then, behind whom the others wait.
@@ -214,7 +207,7 @@ func TestQuotaArrivalLooksAtNoAgents(t *testing.T) {
 	r.assign(job("first").of("team").tokens(999, 1))
 	r.assign(job("second").of("team").tokens(999, 1)) // waits
 	task := r.open("second")
-	if got := testing.AllocsPerRun(100, func() { r.exceedsQuota(r.now, task) }); got > 0 {
+	if got := testing.AllocsPerRun(100, func() { r.ExceedsQuota(r.now, task) }); got > 0 {
 		t.Errorf("%v allocations", got) // each look at all of them makes a set of agents
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestWhoCountsAsTried: and on whom a task has failed, for every way back. a had
@@ -57,7 +58,7 @@ func TestWhoCountsAsTried(t *testing.T) {
 			if d.Agent != "b" || d.Attempt != 2 || !slices.Equal(d.Tried, tt.tried) || !slices.Equal(d.Failed, tt.failed) {
 				t.Errorf("attempt %d to %s, tried %v, failed %v; want 2 to b, %v, %v", d.Attempt, d.Agent, d.Tried, d.Failed, tt.tried, tt.failed)
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 }
@@ -107,7 +108,7 @@ func TestExpiredButStillRunning(t *testing.T) {
 		again := r.last
 		r.confirm(first)
 		r.confirm(again)
-		want(t, r.pass(20*time.Second+leaseMargin-1)) // from its confirm
+		want(t, r.pass(20*time.Second+engine.LeaseMargin-1)) // from its confirm
 		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
 	})
 	t.Run("and its result counts once", func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestLastWord(t *testing.T) {
 // TestLeavingIsNoRefusal: what an agent gives back because it goes is not held up by
 // the retry budget, which is for those who refuse.
 func TestLeavingIsNoRefusal(t *testing.T) {
-	const n = 2 * retryBurst / retryCost // twice what a full budget affords
+	const n = 2 * engine.RetryBurst / engine.RetryCost // twice what a full budget affords
 	start := func(t *testing.T) *rig {
 		r := tracking(t, policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) { s.MaxQueueSize = n }))
 		r.hear(beat("a").running().available(n))
@@ -183,7 +184,7 @@ func TestLeavingIsNoRefusal(t *testing.T) {
 		for _, d := range slices.Clone(r.dispatches) {
 			r.returns(d, coordinator.ReturnRejected, false)
 		}
-		r.pass(backoffFirst)
+		r.pass(engine.BackoffFirst)
 		return len(r.dispatches) - n
 	}
 	r := start(t)
@@ -201,7 +202,7 @@ func TestLeavingIsNoRefusal(t *testing.T) {
 // which a task has to find an agent. That begins when the task may be tried again: none fails that another
 // agent could have. What finds none fails in that time, and nothing waits for longer than it may be held.
 func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
-	const n = 6 * retryBurst / retryCost // 100 at once, then 10 a second
+	const n = 6 * engine.RetryBurst / engine.RetryCost // 100 at once, then 10 a second
 	const patience, held = 30 * time.Second, 45 * time.Second
 	for name, c := range map[string]struct {
 		longest time.Duration // for which a message may be held
@@ -211,9 +212,9 @@ func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
 		failed  int
 	}{
 		"another takes them":                     {time.Hour, true, 51 * time.Second, n, 0},
-		"nobody does":                            {time.Hour, false, patience + backoffSame.first, 0, 100 + retryFloor},
+		"nobody does":                            {time.Hour, false, patience + engine.BackoffSameFirst, 0, 100 + engine.RetryFloor},
 		"nobody does, until all have been tried": {time.Hour, false, 52*time.Second + patience, 0, n},
-		"until they may not be held":             {held, true, 51 * time.Second, 100 + int(held/time.Second)*retryFloor, n - 100 - int(held/time.Second)*retryFloor},
+		"until they may not be held":             {held, true, 51 * time.Second, 100 + int(held/time.Second)*engine.RetryFloor, n - 100 - int(held/time.Second)*engine.RetryFloor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) {
@@ -266,7 +267,7 @@ func TestPoisoned(t *testing.T) {
 		for range 2 {
 			r.tell(says(d.Agent, "t").gaveUp())
 			r.returns(d, coordinator.ReturnRejected, false)
-			r.pass(backoffMax)
+			r.pass(engine.BackoffMax)
 			d = r.latest()
 			r.confirm(d.Handle)
 		}
@@ -289,7 +290,7 @@ func TestPoisoned(t *testing.T) {
 		for range 3 {
 			r.tell(says(d.Agent, "t").but(coordinator.OutcomeRejected))
 			r.returns(d, coordinator.ReturnRejected, false)
-			r.pass(backoffMax)
+			r.pass(engine.BackoffMax)
 			d = r.latest()
 			r.confirm(d.Handle)
 		}
@@ -347,7 +348,7 @@ func TestReturnOfWhatEnded(t *testing.T) {
 	t.Run("its id is another task's by now", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a").slots(2)))
 		d := r.give(job("t"))
-		r.memory = newMemory() // the window has passed
+		r.ForgetIDs() // the window has passed
 		r.give(job("t").content(2))
 		want(t, r.returns(d, coordinator.ReturnRejected, false), "fail t duplicate_task")
 		want(t, r.tell(says("a", "t")), "completed t.1 a succeeded") // the other is unharmed

@@ -44,7 +44,7 @@ func playRecording(t *testing.T, p *protocol) {
 }
 
 // readRecording reads the snapshot and the inputs of the only recording in the file.
-func readRecording(t *testing.T) (snapshot []written, inputs []journal.Input) {
+func readRecording(t *testing.T) (snapshot []noted, inputs []journal.Input) {
 	t.Helper()
 	f, err := os.Open(recordingFile)
 	if err != nil {
@@ -66,7 +66,7 @@ func readRecording(t *testing.T) (snapshot []written, inputs []journal.Input) {
 		switch m.Kind {
 		case journal.KindSnapshot:
 			for _, r := range m.Records {
-				snapshot = append(snapshot, written{m.At, r})
+				snapshot = append(snapshot, noted{m.At, r})
 			}
 		case journal.KindInputs:
 			_, recorded, err := journal.DecodeInputs(exported.Body)

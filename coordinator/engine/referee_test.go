@@ -80,7 +80,7 @@ func (p *protocol) event(n int, now time.Time, ev coordinator.Event, write func(
 	if p.show != nil && p.show(n) {
 		e := encoder{named: true}
 		write(&e)
-		fmt.Fprintf(&p.out, "== %d at %s: %s\n", n, now.UTC().Format("2006-01-02T15:04:05.999999999"), showEvent(ev))
+		fmt.Fprintf(&p.out, "== %d at %s: %s\n", n, now.UTC().Format("2006-01-02T15:04:05.999999999"), eventText(ev))
 		p.out.Write(e.facts.Bytes())
 	}
 }
@@ -185,8 +185,8 @@ func writeGolden(t *testing.T, all []*protocol, golden map[string][]string) {
 	}
 }
 
-// showEvent writes an event for people, of a policy its version alone.
-func showEvent(ev coordinator.Event) string {
+// eventText writes an event for people, of a policy its version alone.
+func eventText(ev coordinator.Event) string {
 	if p, ok := ev.(coordinator.PolicyChanged); ok {
 		return "PolicyChanged " + p.Policy.Version
 	}

@@ -25,7 +25,7 @@ type world struct {
 
 	open    bool // a session is
 	began   time.Time
-	journal []written
+	journal []noted
 	handle  coordinator.Handle
 	token   uint64
 
@@ -35,7 +35,7 @@ type world struct {
 	working   []*coordinator.Dispatch                  // with their agents
 	done      []*coordinator.Dispatch                  // the latest that ended
 	moves     []coordinator.MoveToLane                 // not confirmed
-	lanes     []laned                                  // messages in lanes
+	lanes     []inLane                                 // messages in lanes
 	reading   map[string]int
 	drops     []string
 	queues    []coordinator.AgentID // asked for
@@ -46,14 +46,14 @@ type world struct {
 	changed   bool // the controls have
 }
 
-// written is a record in the journal.
-type written struct {
+// noted is a record in the journal.
+type noted struct {
 	at     time.Time
 	record coordinator.Record
 }
 
-// laned is a message in a lane.
-type laned struct {
+// inLane is a message in a lane.
+type inLane struct {
 	lane string
 	task *coordinator.Task
 	copy bool
@@ -123,7 +123,7 @@ func (w *world) apply(ev coordinator.Event) {
 		w.show(ev, func(out *encoder) { out.followed(effects, records) })
 	}
 	for _, r := range records {
-		w.journal = append(w.journal, written{w.now, r})
+		w.journal = append(w.journal, noted{w.now, r})
 	}
 	for _, f := range effects {
 		w.follow(f)
@@ -206,7 +206,7 @@ func (w *world) endSession() {
 	}
 	for _, m := range w.moves {
 		if w.chance.oneIn(2) {
-			w.lanes = append(w.lanes, laned{m.Lane, m.Task, m.MaybeDuplicate})
+			w.lanes = append(w.lanes, inLane{m.Lane, m.Task, m.MaybeDuplicate})
 		}
 	}
 	w.published, w.moves, w.drops, w.queues, w.reading, w.takenBack = nil, nil, nil, nil, nil, nil
@@ -282,12 +282,12 @@ func (w *world) foldPolicy() {
 }
 
 // image is the state as records.
-func (w *world) image() (all []written) {
+func (w *world) image() (all []noted) {
 	image := w.engine.Image(w.now)
 	for r := range image.Records {
 		own := reflect.New(reflect.TypeOf(r).Elem())
 		own.Elem().Set(reflect.ValueOf(r).Elem())
-		all = append(all, written{w.now, own.Interface().(coordinator.Record)})
+		all = append(all, noted{w.now, own.Interface().(coordinator.Record)})
 	}
 	return all
 }
@@ -511,7 +511,7 @@ func (w *world) move() {
 			outcome = pick(&w.chance, faults[:3]...)
 		}
 		if outcome == coordinator.PublishConfirmed {
-			w.lanes = append(w.lanes, laned{m.Lane, m.Task, m.MaybeDuplicate})
+			w.lanes = append(w.lanes, inLane{m.Lane, m.Task, m.MaybeDuplicate})
 		}
 		w.apply(coordinator.LaneMoved{Handle: m.Handle, Outcome: outcome})
 	}
@@ -520,7 +520,7 @@ func (w *world) move() {
 // comeOut delivers what lies in lanes that are being read.
 func (w *world) comeOut() {
 	for range 1 + w.chance.n(4) {
-		at := slices.IndexFunc(w.lanes, func(m laned) bool { return w.reading[m.lane] > 0 })
+		at := slices.IndexFunc(w.lanes, func(m inLane) bool { return w.reading[m.lane] > 0 })
 		if !w.open || at < 0 {
 			return
 		}

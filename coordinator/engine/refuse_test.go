@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/engine"
 )
 
 // TestRefusedAsAFullPass: what a choice says of the agents that are out, by sets, is what a pass over all of
@@ -66,7 +66,7 @@ func TestRefusedAsAFullPass(t *testing.T) {
 		}
 		for _, w := range crew {
 			if rapid.IntRange(0, 3).Draw(rt, "is ejected") == 0 {
-				r.heed(r.trust.breakers.Trip(r.now, breaker.Pair{Agent: r.fleet.byID[w.ID].number, Capability: "go"}))
+				r.Trip(r.now, w.ID, "go")
 			}
 		}
 		some := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) coordinator.AgentID { return rapid.SampledFrom(crew).Draw(rt, "some").ID }), 0, 3)
@@ -75,12 +75,8 @@ func TestRefusedAsAFullPass(t *testing.T) {
 				not(coordinator.SortedUnique(slices.Clone(some.Draw(rt, "excluded")))...).prefers(some.Draw(rt, "preferred")...).
 				widens(rapid.SampledFrom([]time.Duration{0, 0, time.Minute}).Draw(rt, "widens after"))
 			b.AcceptedAt = r.now
-			o := &openTask{task: &b.Task, supposed: true, attempt: 1, tried: some.Draw(rt, "tried")}
-			if reason, text := r.resolve(o); reason != coordinator.ReasonNone {
-				rt.Fatal(text)
-			}
-			o.alone = rapid.Bool().Draw(rt, "alone")
-			checkRefused(rt, r.Engine, o)
+			tried := some.Draw(rt, "tried")
+			engine.CheckRefused(rt, r.Engine, &b.Task, tried, rapid.Bool().Draw(rt, "alone"))
 			before := len(r.dispatches)
 			if r.assign(b); len(r.dispatches) == before {
 				continue
@@ -95,7 +91,7 @@ func TestRefusedAsAFullPass(t *testing.T) {
 			}
 			r.confirm(r.latest().Handle)
 		}
-		checkIndexes(rt, r.Engine)
+		engine.CheckIndexes(rt, r.Engine)
 	})
 }
 
@@ -127,12 +123,11 @@ func TestChoiceNamesWhoIsOut(t *testing.T) {
 // nothing in hand: it may have it when it claims.
 func TestAloneAndClaiming(t *testing.T) {
 	r := ready(t, policyOf(worker("a").pulls(coordinator.PullShared)))
-	o := &openTask{task: &job("t").Task, supposed: true, attempt: 1}
-	if reason, text := r.resolve(o); reason != coordinator.ReasonNone {
+	d, text := r.ExplainAlone(r.now, &job("t").Task)
+	if text != "" {
 		t.Fatal(text)
 	}
-	o.alone = true
-	if d := r.explain(r.now, o); d.Eligible != 0 || d.Refused[coordinator.Pulling] != 1 {
+	if d.Eligible != 0 || d.Refused[coordinator.Pulling] != 1 {
 		t.Errorf("%d eligible, refused %v", d.Eligible, d.Refused)
 	}
 }

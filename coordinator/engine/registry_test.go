@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -33,7 +34,7 @@ func TestSuspectAndDead(t *testing.T) {
 		if fast, slow := r.whyNot("fast"), r.whyNot("slow"); fast != want[0] || slow != want[1] {
 			t.Fatalf("fast %v, slow %v; want %v", fast, slow, want)
 		}
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	}
 	r.pass(30*time.Second - 1)
 	check(coordinator.Eligible, coordinator.Eligible)
@@ -82,7 +83,7 @@ func TestSlowStart(t *testing.T) {
 		if late, old := r.seen("late"), r.seen("old"); late.Slots != step.slots || late.Free != step.slots || old.Slots != 24 {
 			t.Errorf("after %v: %d slots, %d free, want %d; the other %d", step.after, late.Slots, late.Free, step.slots, old.Slots)
 		}
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	}
 	// It goes and comes back: it is new again.
 	r.hear(beat("late").status(coordinator.StatusOffline))
@@ -322,8 +323,8 @@ func TestRelayedIsNoClock(t *testing.T) {
 	}
 	want(t, r.hear(beat("a").active(3).available(1).stamped(r.now.Add(-behind))))
 	r.slots("a", 3, 1)
-	if got := r.fleet.byID["a"].clock; !got.known || got.offset != behind {
-		t.Errorf("clock %+v, want %v behind", got, behind)
+	if got, known := r.FleetAgent("a").Clock(); !known || got != behind {
+		t.Errorf("clock %v, known %v, want %v behind", got, known, behind)
 	}
 	r.pass(10 * time.Second)
 	r.hear(beat("a").capacity(2, 0).available(4).relayed())

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestResultFreesTheSlot: at once, not with the next heartbeat; and the task that
@@ -136,7 +137,7 @@ func TestFirstResultWins(t *testing.T) {
 			if now := r.seen("a").InFlight; tt.name[0] != 'b' && now != was { // "by …": these count
 				t.Errorf("%d in flight, want %d: it changed nothing", now, was)
 			}
-			checkIndexes(t, r.Engine)
+			engine.CheckIndexes(t, r.Engine)
 		})
 	}
 	t.Run("1,000 copies", func(t *testing.T) {

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // ranBy are the agents that an image names for tasks that have ended.
@@ -32,8 +33,8 @@ func TestAgentsThatAreGoneAreForgotten(t *testing.T) {
 		}
 		r.install(policyOf(pods...))
 	}
-	if known := len(r.fleet.of); known > leastSerials+500 || len(r.fleet.ids) > leastSerials+501 {
-		t.Errorf("%d agents are known, of %d serials", known, len(r.fleet.ids))
+	if known, names := r.Serials(); known > engine.LeastSerials+500 || names > engine.LeastSerials+501 {
+		t.Errorf("%d agents are known, of %d serials", known, names)
 	}
 	r.install(policyOf(worker("last"), worker("other")))
 	r.hear(beat("last"))

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"testing"
@@ -49,7 +49,7 @@ func TestLeasesStandWithoutASession(t *testing.T) {
 	for name, back := range map[string]func(r *rig, lost time.Time) []string{
 		"the same engine": func(r *rig, _ time.Time) []string { return r.apply(coordinator.SessionOpened{}) },
 		"the shell says so": func(r *rig, lost time.Time) []string {
-			r.stall.since = time.Time{} // as in an engine that has only folded
+			r.ForgetLoss() // as in an engine that has only folded
 			return r.apply(coordinator.SessionOpened{Lost: lost, Connected: r.now})
 		},
 	} {

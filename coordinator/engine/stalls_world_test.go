@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // What the random worlds (history, succession) know of alarms and of agents that are killed.
@@ -39,7 +40,7 @@ func (s *stalls) end(now time.Time) {
 // between is how much of the time between two moments they took, in those that are over.
 func (s *stalls) between(from, until time.Time) (sum time.Duration) {
 	for _, p := range s.past {
-		if d := earlier(p.until, until).Sub(later(p.from, from)); d > 0 {
+		if d := engine.Earlier(p.until, until).Sub(engine.Later(p.from, from)); d > 0 {
 			sum += d
 		}
 	}
@@ -49,12 +50,12 @@ func (s *stalls) between(from, until time.Time) (sum time.Duration) {
 // mayBeOverdue objects to a lease that ends while nobody can be heard, before it has had its time
 // without the stalls, or before what was held up in the last one could be told.
 func (s *stalls) mayBeOverdue(now time.Time, a *attempt) error {
-	switch least := a.since.Add(a.Timeout + leaseMargin + s.between(a.since, now)); {
+	switch least := a.since.Add(a.Timeout + engine.LeaseMargin + s.between(a.since, now)); {
 	case !s.since.IsZero():
 		return fmt.Errorf("%s is overdue, and since %v nobody could have told", a.DispatchID, s.since)
 	case now.Before(least):
 		return fmt.Errorf("%s is overdue at %v, before %v", a.DispatchID, now, least)
-	case !a.settled.IsZero() && a.settled.Before(s.over) && now.Before(s.over.Add(leastToTell)):
+	case !a.settled.IsZero() && a.settled.Before(s.over) && now.Before(s.over.Add(engine.LeastToTell)):
 		return fmt.Errorf("%s is overdue at %v, and could be told of only from %v on", a.DispatchID, now, s.over)
 	}
 	return nil
@@ -79,13 +80,13 @@ func (h *history) alarm(t *rapid.T) {
 func (h *history) kill(t *rapid.T) {
 	h.needSession(t)
 	var idle, busy []coordinator.AgentID
-	for _, a := range h.e.fleet.agents {
-		switch b := h.m.agents[a.spec.ID]; {
+	for _, a := range h.e.FleetAgents() {
+		switch b := h.m.agents[a.Spec().ID]; {
 		case b.state != coordinator.AgentOnline || b.noQueue:
 		case b.outstanding() == 0:
-			idle = append(idle, a.spec.ID)
+			idle = append(idle, a.Spec().ID)
 		default:
-			busy = append(busy, a.spec.ID)
+			busy = append(busy, a.Spec().ID)
 		}
 	}
 	list := idle
@@ -104,10 +105,10 @@ func (h *history) kill(t *rapid.T) {
 			t.Fatalf("%s was killed %v ago, and is not missed", id, within)
 		}
 		h.do(coordinator.Tick{})
-		if slices.ContainsFunc(h.e.Watched(h.now, presentMost), func(w coordinator.QueueWatch) bool { return w.Agent == id }) {
+		if slices.ContainsFunc(h.e.Watched(h.now, engine.PresentMost), func(w coordinator.QueueWatch) bool { return w.Agent == id }) {
 			h.do(coordinator.QueueSeen{Agent: id, Ready: 1})
 		}
-		if n := len(h.e.pending.active); n > 0 && rapid.Bool().Draw(t, "a word of another") {
+		if n := h.e.ActiveClasses(); n > 0 && rapid.Bool().Draw(t, "a word of another") {
 			h.do(coordinator.AgentReported{Live: true, Report: h.idle(rapid.SampledFrom(agentIDs).Draw(t, "agent"))})
 		}
 	}
@@ -145,7 +146,7 @@ func (s *succession) kill(t *rapid.T) bool {
 	for range 2 {
 		s.do(coordinator.QueueSeen{Agent: id, Ready: 1})
 	}
-	if a := s.e.fleet.byID[id]; a.state == coordinator.AgentOnline {
+	if a := s.e.FleetAgent(id); a.State() == coordinator.AgentOnline {
 		s.t.Fatalf("%s was killed, and is not missed", id)
 	}
 	for _, d := range slices.Clone(s.arrived) {
@@ -185,7 +186,7 @@ func (s *succession) killMeanwhile(t *rapid.T) {
 	id := rapid.SampledFrom(s.policy.Agents).Draw(t, "killed").ID
 	s.do(coordinator.QueueSeen{Agent: id})
 	s.dead = id
-	if a := s.e.fleet.byID[id]; !a.unattended {
+	if a := s.e.FleetAgent(id); !a.Unattended() {
 		s.t.Fatalf("%s has no consumer any more, and the new leader does not know", id)
 	}
 }
@@ -213,7 +214,7 @@ func TestOverdueByTheClockThatCounts(t *testing.T) {
 		"made by another, by a clock far ahead": {at: epoch.Add(100 * time.Hour), another: true, ok: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &succession{l: newLedger(), e: New(), now: c.at, began: c.at, led: true}
+			s := &succession{l: newLedger(), e: engine.New(), now: c.at, began: c.at, led: true}
 			s.l.engine = s.e
 			task := &job("t").Task
 			s.l.receive(&receipt{handle: 1, task: task, message: 1})
@@ -226,7 +227,7 @@ func TestOverdueByTheClockThatCounts(t *testing.T) {
 			}
 			s.settled(s.l.receipts[1], coordinator.PublishConfirmed)
 			if c.another {
-				s.e = New()
+				s.e = engine.New()
 				s.l.engine, s.began = s.e, epoch
 			}
 			s.now = epoch.Add(time.Minute)

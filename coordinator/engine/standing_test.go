@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -249,7 +250,7 @@ func TestMeasuredCost(t *testing.T) {
 	if len(d.Candidates) != 2 || d.Agent != "b" || math.Abs(-d.Candidates[0].Key.First-2.0/3) > 1e-9 || d.Candidates[1].Key.First != 0 {
 		t.Errorf("%s: %+v, want b with 2/3 before a with 0", d.Agent, d.Candidates)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestFreeIn: of full agents that is nearest whose task will end first, as tasks of

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -27,7 +28,7 @@ func TestLoadBalancingStress(t *testing.T) {
 	p := policyOf(crew...).by(strategy.LoadBalancedName).set(func(s *coordinator.Settings) {
 		s.StaleAfter, s.MaxQueueSize, s.DedupeMaxIDs = 1000*time.Hour, 50, 5000
 	})
-	e, now, chance := New(), epoch, rand.New(rand.NewPCG(1, 18))
+	e, now, chance := engine.New(), epoch, rand.New(rand.NewPCG(1, 18))
 	has := make(map[coordinator.AgentID]map[coordinator.TaskID]bool)
 	var unconfirmed, working []*coordinator.Dispatch
 	var out []coordinator.Effect
@@ -42,7 +43,7 @@ func TestLoadBalancingStress(t *testing.T) {
 			dispatched++
 			has[d.Agent][d.Task.ID] = true
 			unconfirmed = append(unconfirmed, d)
-			slots := e.fleet.byID[d.Agent].spec.MaxConcurrent
+			slots := e.FleetAgent(d.Agent).Spec().MaxConcurrent
 			if n := len(has[d.Agent]); n > slots {
 				t.Fatalf("%s has %d tasks and %d slots", d.Agent, n, slots)
 			} else if n == slots {
@@ -63,7 +64,7 @@ func TestLoadBalancingStress(t *testing.T) {
 			r.ActiveTasks = append(r.ActiveTasks, task)
 		}
 		r.Active = len(r.ActiveTasks)
-		r.Available = e.fleet.byID[id].spec.MaxConcurrent - r.Active
+		r.Available = e.FleetAgent(id).Spec().MaxConcurrent - r.Active
 		apply(coordinator.AgentReported{Report: r, Live: true})
 	}
 	apply(coordinator.PolicyChanged{Policy: &p.Policy})
@@ -100,5 +101,5 @@ func TestLoadBalancingStress(t *testing.T) {
 	if dispatched < events/10 || most < dispatched/10 {
 		t.Errorf("%d dispatches in %d events, %d of them into the last slot", dispatched, events, most)
 	}
-	checkIndexes(t, e)
+	engine.CheckIndexes(t, e)
 }

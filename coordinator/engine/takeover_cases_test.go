@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // heirs are the two who may take over from a leader that dies at this moment: one has
@@ -41,13 +42,13 @@ func (r *rig) heirOf(now time.Time, journal []coordinator.Record, between ...tim
 // follower is the same before it takes over.
 func (r *rig) follower(now time.Time, journal []coordinator.Record, between ...time.Duration) *rig {
 	r.t.Helper()
-	heir := &rig{Engine: New(), t: r.t, now: now, last: r.last}
-	heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+	heir := &rig{Engine: engine.New(), t: r.t, now: now, last: r.last}
+	heir.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 	heir.Follow()
 	for _, rec := range journal {
 		heir.Fold(r.now, rec)
 	}
-	for _, a := range r.policy.Agents {
+	for _, a := range r.Policy().Agents {
 		heir.hear(beat(a.ID).running())
 	}
 	heir.Succeed(r.now, time.Second)
@@ -62,7 +63,7 @@ func (r *rig) follower(now time.Time, journal []coordinator.Record, between ...t
 // leader is a rig that records, with two agents that say exactly what they run.
 func leader(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+	r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
 	p := policyOf(worker("a").slots(2), worker("b").slots(2))
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
@@ -110,14 +111,14 @@ func TestMessageInDoubtAtATakeOver(t *testing.T) {
 			r.assign(job("t"))
 			r.returns(r.latest(), coordinator.ReturnTakenBack, false)
 			r.confirm(2)
-			r.pass(ackDoubt) // what is in doubt is the producer's message
+			r.pass(engine.AckDoubt) // what is in doubt is the producer's message
 			r.tell(failed("b", "t.2"))
 		}},
 		{name: "came back before its confirm, and failed elsewhere afterwards", story: func(r *rig) {
 			r.assign(job("t"))
 			r.returns(r.latest(), coordinator.ReturnTakenBack, false)
 			r.confirm(2)
-			r.pass(ackDoubt)
+			r.pass(engine.AckDoubt)
 		}, then: func(heir *rig) { heir.tell(failed("b", "t.2")) }},
 	}
 	for _, tt := range tests {
@@ -144,7 +145,7 @@ func TestMessageOfAnUnansweredDispatchStaysInDoubt(t *testing.T) {
 	r := leader(t)
 	r.assign(job("t"))
 	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
-		heir := r.heirOf(r.now.Add(3*shortSession), journal, shortSession, 2*shortSession)
+		heir := r.heirOf(r.now.Add(3*engine.ShortSession), journal, engine.ShortSession, 2*engine.ShortSession)
 		want(t, heir.tell(says("a", "t").of("t.1").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
 		if got := heir.redeliver(job("t")); len(got) != 1 || !strings.HasPrefix(got[0], "ack ") {
 			t.Errorf("%s: %v, want its own message acknowledged", how, got)
@@ -160,7 +161,7 @@ func TestMessageOfAReturnedDispatchStaysInDoubt(t *testing.T) {
 	first := r.latest()
 	r.giveBack(first)
 	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
-		heir := r.heirOf(r.now.Add(3*shortSession), journal, shortSession, 2*shortSession)
+		heir := r.heirOf(r.now.Add(3*engine.ShortSession), journal, engine.ShortSession, 2*engine.ShortSession)
 		heir.returns(first, coordinator.ReturnRejected, true)
 		heir.pass(time.Minute) // its back-off
 		second := heir.latest()
@@ -178,7 +179,7 @@ func TestMessageOfAReturnedDispatchStaysInDoubt(t *testing.T) {
 func TestNewSubmissionAfterATakeOver(t *testing.T) {
 	r := leader(t)
 	r.give(job("t"))
-	r.pass(ackDoubt)
+	r.pass(engine.AckDoubt)
 	for how, heir := range heirs(r) {
 		want(t, heir.tell(says("a", "t").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
 		if got := heir.redeliver(job("t")); len(got) != 1 || got[0] != "dispatch t.2 b again?" {
@@ -265,15 +266,15 @@ func TestRecordsAreInOrder(t *testing.T) {
 		r := leader(t)
 		r.giveBack(r.give(job("t")))
 		at, _ := r.NextDeadline()
-		r.now = later(at, r.now.Add(time.Second))
+		r.now = engine.Later(at, r.now.Add(time.Second))
 		return r
 	}
 	t.Run("the agent before has done it", func(t *testing.T) {
 		r := again(t)
 		want(t, r.tell(says("a", "t").of("t.1")), "dispatch t.2 b", "completed t.1 a succeeded late")
 		for how, heir := range heirs(r) {
-			if rec := heir.memory.find(heir.now, coordinator.KeyOf("t"), heir.policy.Settings); rec == nil || rec.fate != coordinator.FateSucceeded {
-				t.Errorf("%s: t is %+v, want it succeeded", how, rec)
+			if fate, known := heir.RememberedFate(heir.now, "t"); !known || fate != coordinator.FateSucceeded {
+				t.Errorf("%s: t is %v, known %v, want it succeeded", how, fate, known)
 			}
 		}
 	})
@@ -281,7 +282,7 @@ func TestRecordsAreInOrder(t *testing.T) {
 		r := again(t)
 		want(t, r.withdraw("t"), "dispatch t.2 b", "cancel t: asked")
 		for how, heir := range heirs(r) {
-			if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.withdrawn || brief("t", o.dispatchID) != "t.2" {
+			if o := heir.OpenTask("t"); o == nil || !o.Withdrawn() || brief("t", o.DispatchID()) != "t.2" {
 				t.Errorf("%s: t is %+v, want t.2 withdrawn", how, o)
 			}
 		}
@@ -313,7 +314,7 @@ func TestAnswerToAnEarlierCopy(t *testing.T) {
 	want(t, r.returns(r.latest(), coordinator.ReturnExpired, false), "dispatch t.1 a again?")
 	want(t, r.confirm(1), "ack 1")
 	for how, heir := range heirs(r) {
-		if o := heir.taskOf(coordinator.KeyOf("t")); o == nil || !o.unanswered {
+		if o := heir.OpenTask("t"); o == nil || !o.Unanswered() {
 			t.Errorf("%s: t is %+v, want the answer to t.1 awaited", how, o)
 		}
 	}
@@ -417,21 +418,21 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := policyOf(worker("a"), worker("full"))
 			p.Settings.AssignmentTimeout = time.Hour
-			r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+			r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 			r.Record(true)
 			r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 			r.apply(coordinator.SessionOpened{})
 			r.hear(beat("a"))
 			r.hear(beat("full").available(0))
 			c.before(r)
-			r.pass(2 * endsTold)
+			r.pass(2 * engine.EndsTold)
 			r.Records(nil)
 			journal := r.imaged()
 			want(t, r.tell(says("a", "t").of("t.1")), c.told...)
 			journal = append(journal, r.Records(nil)...)
-			heir := &rig{Engine: New(), t: t, now: r.now}
+			heir := &rig{Engine: engine.New(), t: t, now: r.now}
 			heir.Follow()
-			heir.apply(coordinator.PolicyChanged{Policy: r.policy})
+			heir.apply(coordinator.PolicyChanged{Policy: r.Policy()})
 			for _, rec := range journal {
 				heir.Fold(r.now, rec)
 			}
@@ -463,7 +464,7 @@ func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
 	first := r.latest()
 	want(t, r.returns(first, coordinator.ReturnExpired, false), "fail t retries_exhausted")
 	r.pass(time.Minute)
-	r.pass(2 * endsTold)
+	r.pass(2 * engine.EndsTold)
 	snapshot := r.imaged()
 	heir := r.heirOf(r.now, snapshot)
 	heir.Record(true)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -8,13 +8,14 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // succession is one random run over several leaders. Each is killed at some event, and
 // the next is a new engine that has folded what those before it have recorded.
 type succession struct {
 	t *rapid.T
-	e *Engine
+	e *engine.Engine
 	l *ledger // of the world: it outlives leaders
 	settings
 	now   time.Time     // by the leader's clock
@@ -128,7 +129,7 @@ func takeOvers(t *rapid.T) {
 
 // lead has a new engine fold the journal and take over.
 func (s *succession) lead() {
-	e := New()
+	e := engine.New()
 	e.Apply(s.now, coordinator.PolicyChanged{Policy: s.policy}, nil)
 	e.Follow()
 	s.journal = append(s.journal, entry{at: s.now})
@@ -177,14 +178,14 @@ func (s *succession) muster() {
 // crash kills the leader. Some of what it did last has come to less than it believed.
 func (s *succession) crash(t *rapid.T) {
 	const agonies, most = 3, 500 * time.Millisecond
-	if s.now.Add(agonies*most).Sub(s.began) >= shortSession { // the broker has handed out everything by then
+	if s.now.Add(agonies*most).Sub(s.began) >= engine.ShortSession { // the broker has handed out everything by then
 		for len(s.lost) > 0 {
 			s.deliverAgain(0)
 		}
 	}
 	s.apply(coordinator.Tick{})
 	s.results = slices.DeleteFunc(s.results, func(ev coordinator.ResultReported) bool { // of which the journal knows
-		return s.real().Sub(ev.Result.Timestamp) >= endsTold
+		return s.real().Sub(ev.Result.Timestamp) >= engine.EndsTold
 	})
 	again := max(0, len(s.results)-rapid.IntRange(0, 3).Draw(t, "results read again"))
 	deeds := s.deeds()
@@ -272,6 +273,6 @@ func (s *succession) apply(ev coordinator.Event) {
 		s.led = true
 	}
 	if s.led { // before that what is lost may not have been given back
-		checkHolds(s.t, s.e)
+		engine.CheckHolds(s.t, s.e)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // deeds are what the world may do to a leader, alive or dying. Each is false when
@@ -52,8 +53,8 @@ func (s *succession) call(t *rapid.T) bool {
 // settleOne is the broker's answer to a dispatch.
 func (s *succession) settleOne(t *rapid.T) bool {
 	var open []coordinator.Handle
-	for handle, o := range s.e.held {
-		if o.state == stateDispatching && !s.unsent[handle] && s.l.receipts[handle].live != nil {
+	for handle, o := range s.e.HeldTasks() {
+		if o.State() == engine.StateDispatching && !s.unsent[handle] && s.l.receipts[handle].live != nil {
 			open = append(open, handle)
 		}
 	}
@@ -251,7 +252,7 @@ func (s *succession) loseDeliveries(t *rapid.T) {
 			r.moving = nil
 			r.open, r.void = false, true
 			s.lost = append(s.lost, r)
-		case s.real().Sub(r.acked) < ackDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
+		case s.real().Sub(r.acked) < engine.AckDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
 			s.lost = append(s.lost, r)
 			r.acked = time.Time{}
 		}
@@ -270,7 +271,7 @@ func (s *succession) judge(f coordinator.Effect) error {
 		switch _, err := l.dispatched(f); {
 		case err != nil:
 			return err
-		case f.Agent == s.dead && !s.e.held[f.Handle].resumed: // what it may have is left to it for a while
+		case f.Agent == s.dead && !s.e.HeldTask(f.Handle).Resumed(): // what it may have is left to it for a while
 			return fmt.Errorf("%s goes to %s, which was killed before this leader led", f.DispatchID, f.Agent)
 		}
 		if s.dying == recorded {
@@ -344,7 +345,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	}
 	life := s.l.life(id)
 	switch {
-	case f.Task == nil && !life.unsent && (life.told.IsZero() || s.real().Sub(life.told) < endsTold):
+	case f.Task == nil && !life.unsent && (life.told.IsZero() || s.real().Sub(life.told) < engine.EndsTold):
 		return fmt.Errorf("the end of %s is announced without what it was accepted with", id)
 	case !f.Result.Outcome.Final():
 		return fmt.Errorf("%s is announced to have ended, and its agent has said %s", id, f.Result.Outcome)
@@ -364,8 +365,8 @@ func (s *succession) completed(f *coordinator.Completed) error {
 func (s *succession) checkAwaited(effects []coordinator.Effect) {
 	s.t.Helper()
 	ended, expected := endedBy(effects), expectedOf(s.e)
-	for _, o := range s.e.owed.fails { // it is announced when the session opens
-		ended[o.Task.ID] = true
+	for _, id := range s.e.OwedFailures() { // it is announced when the session opens
+		ended[id] = true
 	}
 	for id, life := range s.l.lives {
 		for _, a := range life.attempts {
@@ -382,12 +383,12 @@ func (s *succession) checkAwaited(effects []coordinator.Effect) {
 // checkHeld: what the leader holds is open, and may begin again if it had ended.
 func (s *succession) checkHeld() {
 	s.t.Helper()
-	for handle, o := range s.e.held {
+	for handle, o := range s.e.HeldTasks() {
 		r := s.l.receipts[handle]
 		if !r.open {
 			s.t.Fatalf("handle %d (%s) is held, and is not open", handle, r.task.ID)
 		}
-		if o.over {
+		if o.Over() {
 			continue
 		}
 		if err := s.l.mayLive(r); err != nil {
@@ -408,8 +409,8 @@ func (s *succession) finish() {
 		for len(s.lost) > 0 {
 			s.deliverAgain(0)
 		}
-		for _, handle := range slices.Sorted(maps.Keys(s.e.held)) {
-			if o := s.e.held[handle]; o != nil && o.state == stateDispatching {
+		for _, handle := range slices.Sorted(maps.Keys(s.e.HeldTasks())) {
+			if o := s.e.HeldTask(handle); o != nil && o.State() == engine.StateDispatching {
 				s.do(coordinator.DispatchSettled{Handle: handle, Outcome: coordinator.PublishConfirmed})
 				again = true
 			}
@@ -425,7 +426,7 @@ func (s *succession) finish() {
 	}
 	for id, life := range s.l.lives {
 		known := life.doubled && !life.told.IsZero() // a copy of its message may have been held for a new one for a while
-		if life.ended == notEnded && !known && len(life.messages) == 1 && s.e.taskOf(coordinator.KeyOf(id)) == nil {
+		if life.ended == notEnded && !known && len(life.messages) == 1 && s.e.OpenTask(id) == nil {
 			s.t.Fatalf("%s has not ended, and nobody leads it to its end", id)
 		}
 	}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestTaskNeverWaitsWhileAModelHasRoom plays random histories of tasks that may go to some of three pools,
@@ -49,8 +50,8 @@ func TestTaskNeverWaitsWhileAModelHasRoom(t *testing.T) {
 					open = append(open, d)
 					r.confirm(d.Handle)
 				}
-				checkHolds(rt, r.Engine)
-				checkParked(rt, r.Engine)
+				engine.CheckHolds(rt, r.Engine)
+				engine.CheckParked(rt, r.Engine)
 			},
 		})
 	})

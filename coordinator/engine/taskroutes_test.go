@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // either are the models that a task may go to, written "provider/model".
@@ -57,15 +58,15 @@ func TestTaskGoesWhereThereIsQuota(t *testing.T) {
 	want(t, r.assign(job("t3").of("team").tokens(200, 100).either("openai/big", "lab"))) // 300 + 300 > 500
 	want(t, r.assign(job("t4").of("team").tokens(9, 1).either("openai/big", "lab")))     // would fit, but t3 is first
 	r.tell(says("a", "t2").used(200, 100))
-	checkIndexes(t, r.Engine)
-	if why, waits := r.LacksQuota(r.open("t3").task); !waits || !strings.Contains(why, "lab") {
+	engine.CheckIndexes(t, r.Engine)
+	if why, waits := r.LacksQuota(r.open("t3").Task()); !waits || !strings.Contains(why, "lab") {
 		t.Errorf("it waits for %q", why) // whose hour is over before openai's day
 	}
 	got := r.pass(time.Hour)
 	want(t, got, "dispatch t3.1 a", "dispatch t4.1 a")
 	r.holds("lab", totalTokens, 0, 300) // of the new hour
 	r.holds("openai", totalTokens, 0, 810)
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // A task that waits for one pool goes to another to which something comes back first.
@@ -81,7 +82,7 @@ func TestTaskGoesWhereQuotaComesBack(t *testing.T) {
 	r.holds("lab", totalTokens, 0, 500)
 	want(t, r.tell(says("a", "t3").used(400, 40)), "completed t3.1 a succeeded")
 	r.holds("openai", totalTokens, 990, 0)
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // What no limit of some models ever allows waits for those that do; what none allows fails.
@@ -115,7 +116,7 @@ routing: {remaining: 0, price: 0, latency: 0, success: 0}
 	if d := r.latest(); d.Task.ID != "t4" || d.Agent != "b" {
 		t.Errorf("%s went to %s", d.DispatchID, d.Agent)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // With each attempt the model is chosen anew: what was set aside for the first is free again.
@@ -136,7 +137,7 @@ func TestTaskChoosesAnewWithEachAttempt(t *testing.T) {
 	}
 	r.sentTo("lab", "") // 1 + 480 of 500
 	r.holds("lab", totalTokens, 1, 480)
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // Whoever takes over settles what is open in the pool that was charged, and sends what waits where there
@@ -227,9 +228,9 @@ func TestExplainOfATaskWithAChoice(t *testing.T) {
 	}
 	r.assign(job("t3").of("team").tokens(200, 100).either("openai/big", "lab"))
 	r.assign(job("t4").of("team").tokens(9, 1).either("openai/big", "lab"))
-	explained("t2", r.open("t2").task)
-	explained("t3", r.open("t3").task, openai, lab)
-	explained("t4", r.open("t4").task, openai, lab)
+	explained("t2", r.open("t2").Task())
+	explained("t3", r.open("t3").Task(), openai, lab)
+	explained("t4", r.open("t4").Task(), openai, lab)
 	t5 := job("t5").of("team").tokens(9, 1).either("openai/big", "lab")
 	t5.AcceptedAt = r.now
 	explained("t5", &t5.Task, openai, lab)

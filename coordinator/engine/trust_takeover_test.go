@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestProbeEndsThoughItsRouteHasChanged: an ejected agent is being tried with one task when its
@@ -24,7 +25,7 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		{coordinator.OutcomeCancelled, 0},                 // says nothing: somebody else may try
 		{coordinator.OutcomeFailed, 2 * 30 * time.Second}, // ejected for the second time
 	} {
-		r := &rig{Engine: New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
+		r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 		r.Record(true)
 		r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 		r.apply(coordinator.SessionOpened{})
@@ -38,10 +39,10 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		want(t, r.pass(20*time.Second), "dispatch t1.1 a0")
 		r.confirm(r.latest().Handle)
 		for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
-			leader := r.policy
-			r.policy = &renamed.Policy // the file of whoever takes over
+			leader := r.Policy()
+			r.SetPolicy(&renamed.Policy) // the file of whoever takes over
 			heir := r.heirOf(r.now, journal)
-			r.policy = leader
+			r.SetPolicy(leader)
 			if got := heir.why("a0", "go"); got != coordinator.Ejected {
 				t.Fatalf("%s, %s: %v, want it to be on trial", name, end.outcome, got)
 			}
@@ -49,7 +50,7 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 			if heir.pass(end.after); heir.why("a0", "go") == coordinator.Ejected {
 				t.Errorf("%s, %s, and %s later: it is ejected still, from %v", name, end.outcome, end.after, heir.seen("a0").EjectedFrom)
 			}
-			checkIndexes(t, heir.Engine)
+			engine.CheckIndexes(t, heir.Engine)
 		}
 	}
 }
@@ -62,7 +63,7 @@ func TestProbedIsTheCapabilityOnTrial(t *testing.T) {
 	r.fails("a0", "go", 5)
 	r.pass(30 * time.Second)
 	r.give(job("t1").kind("both"))
-	if got := r.trust.breakers.Probed(r.fleet.byID["a0"].number, "t1"); !slices.Equal(got, []string{"go"}) {
+	if got := r.Breakers().Probed(r.FleetAgent("a0").Number(), "t1"); !slices.Equal(got, []string{"go"}) {
 		t.Errorf("%v, want go alone: with web nothing was wrong", got)
 	}
 }

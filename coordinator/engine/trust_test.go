@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // crew is so many agents a0, a1, … that can do `go`, with ten slots each.
@@ -64,7 +65,7 @@ func TestEjection(t *testing.T) {
 	if d := r.give(job("t").kind("go").prefers("a0")); d.Agent == "a0" {
 		t.Error("it got the next task all the same, because that preferred it")
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestProbe: after 30 s an ejected agent gets one task. Its success brings back all
@@ -87,7 +88,7 @@ func TestProbe(t *testing.T) {
 	t.Run("success", func(t *testing.T) {
 		r := start(t)
 		want(t, r.tell(says("a0", "t1")), "a0 is trusted again with go", "completed t1.1 a0 succeeded", "dispatch t2.1 a0", "dispatch t3.1 a0")
-		checkIndexes(t, r.Engine)
+		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("failure", func(t *testing.T) {
 		r := start(t)
@@ -201,8 +202,8 @@ func TestTrustIsTold(t *testing.T) {
 	r.fails("a0", "go", 1) // a trial
 	p.Settings.Breaker.Off = true
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "a0 is trusted again with go")
-	if len(r.trust.told) != 0 {
-		t.Errorf("told %v", r.trust.told)
+	if told := r.ToldOfTrust(); told != 0 {
+		t.Errorf("told of %d", told)
 	}
 }
 
@@ -253,7 +254,7 @@ func TestEjectionSurvivesPolicy(t *testing.T) {
 	if a0, a1 := r.why("a0", "go"), r.why("a1", "go"); a0 != coordinator.Eligible || a1 != coordinator.Ejected {
 		t.Errorf("a0 %v, a1 %v; want a1 ejected", a0, a1)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestEjectionWithoutTheEjected: who was ejected and has left for good protects nobody.
@@ -266,7 +267,7 @@ func TestEjectionWithoutTheEjected(t *testing.T) {
 	if got := r.why("a1", "go"); got != coordinator.Ejected {
 		t.Errorf("%v, want ejected: a2 is left", got)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestWhatAllRefuse: five tasks that every agent turns away are no agent's fault.
@@ -363,5 +364,5 @@ func TestShrinkingFleet(t *testing.T) {
 	if got := r.seen("q").State; got != coordinator.AgentStale {
 		t.Fatalf("q is %v: this shows nothing", got)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

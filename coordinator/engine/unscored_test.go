@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -46,7 +47,7 @@ func TestUnscoredHoldsNobodyUp(t *testing.T) {
 	want(t, r.assign(job("bad3").kind("x").by(strategy.ExpressionName).prio(coordinator.PriorityCritical)))
 	want(t, r.assign(job("good3").kind("x")))
 	want(t, r.tell(says("a", "good")), "completed good.1 a succeeded", "dispatch good3.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	if s := r.Snapshot(r.now); s.Pending[coordinator.PriorityCritical] != 2 || s.PendingReasons[coordinator.ReasonNoEligibleAgents] != 3 {
 		t.Errorf("pending %v, %v", s.Pending, s.PendingReasons)
 	}
@@ -73,7 +74,7 @@ func TestUnscoredIsLookedAtAgain(t *testing.T) {
 	want(t, r.pass(5*time.Second))
 	want(t, r.hear(beat("a").load(0.5).active(1).available(1)))
 	want(t, r.pass(3*time.Second), "dispatch t.1 a") // looked at after 1, 3, 7 s
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 	// Cancelled, given up with its session, judged again under another policy: it
 	// leaves nothing behind.
 	r.confirm(1)
@@ -92,7 +93,7 @@ func TestUnscoredIsLookedAtAgain(t *testing.T) {
 	if s := r.Snapshot(r.now); s.Pending[coordinator.PriorityNormal] != 1 {
 		t.Errorf("pending %v", s.Pending)
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestUnscoredOutlivesItsClass: classes in which nobody waits are forgotten when there are many,
@@ -109,16 +110,16 @@ func TestUnscoredOutlivesItsClass(t *testing.T) {
 		return 1, nil
 	}))
 	want(t, r.assign(job("aside").needs("go").not("c").prefers("a").by(strategy.ExpressionName)))
-	of := r.held[1].needs.class.key
-	for i := range maxIdleClasses + 2 { // each has a class of its own
+	of := r.ClassOf(r.HeldTask(1))
+	for i := range engine.MaxIdleClasses + 2 { // each has a class of its own
 		d := r.give(job(numbered(5000 + i)).not(coordinator.AgentID("nobody" + string(numbered(i)))))
 		r.tell(says(d.Agent, d.Task.ID))
 	}
-	if r.pending.classes[of] != nil {
+	if r.ClassIsKnown(of) {
 		t.Fatal("its class is not forgotten: this shows nothing")
 	}
 	r.fails("a", "go", 5)
 	scored = true
 	want(t, r.pass(10*time.Second), "dispatch aside.1 b") // it prefers a, which is ejected from go
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

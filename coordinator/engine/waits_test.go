@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
 
@@ -32,14 +33,14 @@ func TestWhyTasksWait(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", id, got, ok, want)
 		}
 	}
-	if why.explained != 2 {
-		t.Errorf("%d kinds were explained, want 2", why.explained)
+	if why.Explained() != 2 {
+		t.Errorf("%d kinds were explained, want 2", why.Explained())
 	}
 }
 
 // TestALookExplainsSoManyKinds: what goes beyond is said to be left to the next look, and costs nothing.
 func TestALookExplainsSoManyKinds(t *testing.T) {
-	const kinds = maxExplained + 1
+	const kinds = engine.MaxExplained + 1
 	var all []string
 	for i := range kinds {
 		all = append(all, fmt.Sprint("c", i))
@@ -51,14 +52,14 @@ func TestALookExplainsSoManyKinds(t *testing.T) {
 		id := coordinator.TaskID(fmt.Sprint("t", i))
 		r.assign(job(id).needs(all[i]).accepted(r.now))
 		text, ok := why.Why(&job(id).Task)
-		if ok != (i < maxExplained) || ok != (text == "0 of 1 agents eligible: 1 full; nearest: a (full)") {
+		if ok != (i < engine.MaxExplained) || ok != (text == "0 of 1 agents eligible: 1 full; nearest: a (full)") {
 			t.Errorf("%s: %q, %v", id, text, ok)
 		}
 	}
-	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.explained != maxExplained {
-		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.explained, maxExplained)
+	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.Explained() != engine.MaxExplained {
+		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.Explained(), engine.MaxExplained)
 	}
-	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", maxExplained))).Task); !ok || text == "" {
+	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", engine.MaxExplained))).Task); !ok || text == "" {
 		t.Errorf("in the next look: %q, %v", text, ok)
 	}
 }

@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // two is a fleet of a and b, of one slot each.
@@ -24,7 +25,7 @@ func TestPreferredAloneUntilItWidens(t *testing.T) {
 	r := full()
 	want(t, r.assign(job("other").kind("go")), "dispatch other.1 b")
 	want(t, r.tell(says("a", "first")), "completed first.1 a succeeded", "dispatch t.1 a")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 
 	r = full()
 	want(t, r.pass(10*time.Second-1)) // 9.999999999 s
@@ -40,7 +41,7 @@ func TestPreferredAloneUntilItWidens(t *testing.T) {
 	if _, _, waits := r.Wish("t"); waits {
 		t.Error("it has been given away, and waits for its preferred agents all the same")
 	}
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }
 
 // TestWishOfNobody: where none of the preferred agents can ever have the task, any may at once.
@@ -90,5 +91,5 @@ func TestWishOfARoute(t *testing.T) {
 	next := two()
 	next.Routes["go"] = coordinator.Route{Required: []string{"go"}, Preferred: []coordinator.AgentID{"b"}}
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &next.Policy}), "dispatch t.1 b")
-	checkIndexes(t, r.Engine)
+	engine.CheckIndexes(t, r.Engine)
 }

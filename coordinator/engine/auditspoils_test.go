@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// Books are those of an engine, to be broken in one place by what is named in Spoils and QuotaSpoils.
+type Books struct{ *Engine }
+
+// open finds an open task.
+func (r Books) open(id coordinator.TaskID) *openTask {
+	if o := r.taskOf(coordinator.KeyOf(id)); o != nil {
+		return o
+	}
+	panic(string(id) + " is not open")
+}
+
+// NeverExpires has a task that waits wait for ever.
+func (r Books) NeverExpires(id coordinator.TaskID) { r.timers.cancel(&r.open(id).expire) }
+
+// PassOver has the first timer of those among which the task's is be due since then, and not be done.
+func (r Books) PassOver(id coordinator.TaskID, at time.Time) {
+	r.timers.heaps[r.open(id).expire.duty.turn()].Items[0].at = at
+}
+
+// At has the latest event be of that time.
+func (r Books) At(now time.Time) { r.now = now }
+
+// Spoils break the books of tasks, agents and timers, and say what the auditor then finds.
+var Spoils = []struct {
+	Name  string
+	Spoil func(r Books)
+	Want  coordinator.Invariant
+	IDs   string // that it names, all of them; "*": whichever
+}{
+	{"a waiting task has left its class", func(r Books) { o := r.open("early"); o.needs.class.waiting.Remove(o.leaf, o.level, o.index) }, coordinator.InvariantTaskState, "early"},
+	{"a held task is forgotten", func(r Books) { o := r.open("early"); delete(r.held, o.handle) }, coordinator.InvariantTaskState, "early"},
+	{"a handle is another's", func(r Books) { r.open("early").handle++ }, coordinator.InvariantTaskState, "*"},
+	{"a task is held twice", func(r Books) { r.held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
+	{"a leased task is held", func(r Books) { o := r.open("has"); o.handle = 99; r.held[99] = o }, coordinator.InvariantTaskState, "has"},
+	{"a task gathers nowhere", func(r Books) { clear(r.batches.gathering) }, coordinator.InvariantTaskState, ""},
+	{"a task gathers twice", func(r Books) {
+		o := r.open("together")
+		g := r.batches.gathering[batchKeyOf(o)]
+		g.members = append(g.members, o)
+	}, coordinator.InvariantTaskState, "together"},
+	{"a task that has ended is held still", func(r Books) { r.open("early").over = true }, coordinator.InvariantTaskState, "early"},
+	{"one too many is counted as waiting", func(r Books) { r.pending.count[coordinator.PriorityHigh]++ }, coordinator.InvariantPendingCount, ""},
+	{"one too few", func(r Books) { r.pending.count[coordinator.PriorityNormal]-- }, coordinator.InvariantPendingCount, ""},
+	{"when it is due changed in place", func(r Books) { o := r.open("early"); o.due += int64(time.Hour) }, coordinator.InvariantPendingOrder, "late"},
+	{"a class does not know its place", func(r Books) { r.open("early").needs.class.active = 7 }, coordinator.InvariantPendingOrder, ""},
+	{"nobody was woken when a slot became free", func(r Books) {
+		b := r.fleet.byID["b"]
+		b.report.Available, b.spec.MaxConcurrent = 100, 2
+		r.fleet.refresh(b)
+	}, coordinator.InvariantWorkConserved, "early"},
+	{"a record refers to another task", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).ref++ }, coordinator.InvariantTaskRecord, "has"},
+	{"a record says that its task has ended", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord, "has"},
+	{"a record says that the broker has not answered", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord, "has"},
+	{"an id is not found", func(r Books) { r.memory.index.drop(&r.memory.recordBlocks, &r.open("has").key) }, coordinator.InvariantTaskRecord, ""},
+	{"the number of a task is given out again", func(r Books) { r.tasks.free = append(r.tasks.free, r.open("has").number) }, coordinator.InvariantTaskRecord, ""},
+	{"an open task is lost", func(r Books) { r.tasks.all[r.open("has").number] = nil }, coordinator.InvariantAgentAccount, "has"},
+	{"a lease without a timer", func(r Books) { r.timers.cancel(&r.open("has").expire) }, coordinator.InvariantLeaseDeadline, "has"},
+	{"a lease without a deadline", func(r Books) { r.open("has").deadline = time.Time{} }, coordinator.InvariantLeaseDeadline, "has"},
+	{"a dispatch has left the account", func(r Books) { r.fleet.remove(r.open("has")); r.fleet.refresh(r.fleet.byID["a"]) }, coordinator.InvariantAgentAccount, "has"},
+	{"a dispatch is on another's account", func(r Books) { r.open("has").agent = r.fleet.byID["b"] }, coordinator.InvariantAgentAccount, "has"},
+	{"a slot leaks", func(r Books) { r.fleet.byID["b"].uncovered++; r.fleet.refresh(r.fleet.byID["b"]) }, coordinator.InvariantAgentAccount, "b"},
+	{"a dispatch is covered and counts", func(r Books) { r.open("on-way").covered = true }, coordinator.InvariantAgentAccount, "b"},
+	{"credit for what never was", func(r Books) { r.fleet.byID["a"].credit = 1 }, coordinator.InvariantAgentAccount, "a"},
+	{"strategies see what was", func(r Books) { r.fleet.views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
+	{"a full agent is marked as ready", func(r Books) { r.fleet.ready.set(1) }, coordinator.InvariantAgentReady, "b"},
+	{"an idle one is not", func(r Books) { r.fleet.ready.clear(2) }, coordinator.InvariantAgentReady, "c"},
+	{"an agent is marked as ejected", func(r Books) {
+		set := newBitset(3)
+		set.set(0)
+		r.trust.ejected["go"] = set
+	}, coordinator.InvariantAgentReady, "a"},
+	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.byQueue, "agent.c") }, coordinator.InvariantFleetIndex, "c"},
+	{"an agent's silence is not watched", func(r Books) { r.timers.cancel(&r.fleet.byID["c"].stale) }, coordinator.InvariantTimers, "c"},
+	{"a waiting task never expires", func(r Books) { r.timers.cancel(&r.open("early").expire) }, coordinator.InvariantTimers, "early"},
+	{"a returned task is never tried again", func(r Books) { r.timers.cancel(&r.open("back").retry) }, coordinator.InvariantTimers, "back"},
+	{"a timer was moved in place", func(r Books) { r.open("late").expire.at = r.now.Add(-time.Hour) }, coordinator.InvariantTimers, ""},
+	{"a queue is taken back that nobody counts", func(r Books) { r.fleet.byID["c"].takenQueue = "agent.c" }, coordinator.InvariantTakeBacks, ""},
+	{"the time goes back", func(r Books) { r.now = r.now.Add(time.Second) }, coordinator.InvariantClock, ""},
+}
+
+// QuotaSpoils break the books of quotas.
+var QuotaSpoils = map[string]func(r Books){
+	"a reservation is left behind": func(r Books) { r.open("has").quota = nil },
+	"what is set aside is for nobody's dispatch": func(r Books) {
+		c := r.open("has").quota.charge
+		c.Amounts[coordinator.DimTotalTokens] = 1
+		r.quotas.ledger.Reserve(r.now, fairshare.KeyOf("nobody's"), &c, time.Time{})
+	},
+	"it is under another key": func(r Books) { r.open("has").quota.key[0]++ },
+	"it has ended, and is held": func(r Books) {
+		r.quotas.ledger.Release(r.now, r.open("has").quota.key, false)
+		r.open("has").over = true
+	},
+	"who waits has left":                func(r Books) { r.open("waits").leaf++ },
+	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.needs.class.waiting.Unpark(o.leaf) },
+}

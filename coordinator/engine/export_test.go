@@ -1,0 +1,585 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/learning"
+	"taskbus/coordinator/pull"
+)
+
+// What the tests of the kernel, which are of package engine_test, see of the inside of an engine, by the
+// part that it is of. A new test asks what the engine exports (Snapshot, Explain, Audit) where that says it.
+
+// The session and the policy.
+
+func (e *Engine) IsConnected() bool { return e.connected }
+
+// Policy is that in force.
+func (e *Engine) Policy() *coordinator.Policy { return e.policy }
+
+// SetPolicy has it be another without being installed.
+func (e *Engine) SetPolicy(p *coordinator.Policy) { e.policy = p }
+
+// Bounds and waits.
+const (
+	// Of tasks.
+	QueueCool        = queueCool
+	QueueRecheck     = queueRecheck
+	LeaseMargin      = leaseMargin
+	StateDeciding    = stateDeciding
+	StateDelayed     = stateDelayed
+	StateDispatching = stateDispatching
+	StateGathering   = stateGathering
+	StateLeased      = stateLeased
+	StateMoving      = stateMoving
+	StateWaiting     = stateWaiting
+
+	// Of retries.
+	BackoffFirst = backoffFirst
+	BackoffMax   = backoffMax
+	FreeAsks     = freeAsks
+	MaxSaid      = maxSaid
+	RetryBurst   = retryBurst
+	RetryCost    = retryCost
+	RetryFloor   = retryFloor
+
+	// Of the queue, and looks at it.
+	MaxIdleClasses = maxIdleClasses
+	MaxExplained   = maxExplained
+
+	// Of what has been seen, and what is in doubt.
+	AckDoubt     = ackDoubt
+	EndsTold     = endsTold
+	ExpireStep   = expireStep
+	LeastToTell  = leastToTell
+	MaxReasons   = maxReasons
+	ShortSession = shortSession
+
+	// Of the fleet.
+	ExactLimit   = exactLimit
+	FlapMax      = flapMax
+	FlapMemory   = flapMemory
+	IdleLook     = idleLook
+	JoinDelay    = joinDelay
+	LeastSerials = leastSerials
+	MaxInstances = maxInstances
+	MaxStrangers = maxStrangers
+	MaxTakeBacks = maxTakeBacks
+	MissedFor    = missedFor
+	PresentMost  = presentMost
+	SampleSize   = sampleSize
+	WorkLook     = workLook
+
+	// Of the market, and claims.
+	MaxOffers = maxOffers
+	PlansAge  = plansAge
+	PulledBy  = pulledBy
+
+	// Of quotas.
+	AuditQuotasEvery = auditQuotasEvery
+	MostRefused      = mostRefused
+
+	// Of lanes.
+	AsksAhead     = asksAhead
+	HeldAtOnce    = heldAtOnce
+	HeldLong      = heldLong
+	HeldMost      = heldMost
+	LaneLook      = laneLook
+	LaneQuiet     = laneQuiet
+	LaneRest      = laneRest
+	LaneTurn      = laneTurn
+	MaxLanes      = maxLanes
+	MaxLanesRead  = maxLanesRead
+	MaxMoving     = maxMoving
+	MovesPerEvent = movesPerEvent
+)
+
+// What answers without an engine.
+var (
+	Asks             = asks
+	DescribeLack     = describeLack
+	Midnight         = midnight
+	NextMidnight     = nextMidnight
+	Without          = without
+	Earlier          = earlier
+	Later            = later
+	BackoffSameFirst = backoffSame.first
+	Said             = said
+	Needed           = needed
+)
+
+// Tasks.
+
+// TaskState is what a task is in.
+type TaskState = taskState
+
+// OpenTask is a task that is open, as it is at the time of each question.
+type OpenTask struct{ o *openTask }
+
+func openTaskOf(o *openTask) *OpenTask {
+	if o == nil {
+		return nil
+	}
+	return &OpenTask{o}
+}
+
+func openTasksOf(list []*openTask) (all []*OpenTask) {
+	for _, o := range list {
+		if o != nil {
+			all = append(all, &OpenTask{o})
+		}
+	}
+	return all
+}
+
+// OpenTask finds an open task of the dedupe window; nil: there is none of that id.
+func (e *Engine) OpenTask(id coordinator.TaskID) *OpenTask {
+	return openTaskOf(e.taskOf(coordinator.KeyOf(id)))
+}
+
+// OpenTasks are all that are open, with agents or held.
+func (e *Engine) OpenTasks() []*OpenTask { return openTasksOf(e.tasks.all) }
+
+// HeldTask is the task of a delivery that is not settled; nil: there is none.
+func (e *Engine) HeldTask(h coordinator.Handle) *OpenTask { return openTaskOf(e.held[h]) }
+
+// HeldTasks are those of all deliveries that are not settled.
+func (e *Engine) HeldTasks() map[coordinator.Handle]*OpenTask {
+	all := make(map[coordinator.Handle]*OpenTask, len(e.held))
+	for h, o := range e.held {
+		all[h] = &OpenTask{o}
+	}
+	return all
+}
+
+// HeldInOrder are the same, in the order in which they came.
+func (e *Engine) HeldInOrder() []*OpenTask { return openTasksOf(e.inOrder()) }
+
+func (t *OpenTask) Task() *coordinator.Task          { return t.o.task }
+func (t *OpenTask) Handle() coordinator.Handle       { return t.o.handle }
+func (t *OpenTask) State() taskState                 { return t.o.state }
+func (t *OpenTask) DispatchID() string               { return t.o.dispatchID }
+func (t *OpenTask) Agent() *FleetAgent               { return fleetAgentOf(t.o.agent) }
+func (t *OpenTask) Tried() []coordinator.AgentID     { return t.o.tried }
+func (t *OpenTask) Barred() []coordinator.AgentID    { return t.o.barred() }
+func (t *OpenTask) Untouched() []coordinator.AgentID { return t.o.untouched }
+func (t *OpenTask) Suspected() []coordinator.AgentID { return t.o.suspected }
+func (t *OpenTask) Alone() bool                      { return t.o.alone }
+func (t *OpenTask) Over() bool                       { return t.o.over }
+func (t *OpenTask) Withdrawn() bool                  { return t.o.withdrawn }
+func (t *OpenTask) Unanswered() bool                 { return t.o.unanswered }
+func (t *OpenTask) Resumed() bool                    { return t.o.resumed }
+func (t *OpenTask) Probe() bool                      { return t.o.probe }
+func (t *OpenTask) Early() *coordinator.TaskReceived { return t.o.early }
+func (t *OpenTask) FromLane() string                 { return t.o.from }
+func (t *OpenTask) Arrival() uint64                  { return t.o.arrival }
+
+// The queue of those that wait.
+
+func (e *Engine) PendingTotal() int   { return e.pending.total() }
+func (e *Engine) PendingClasses() int { return len(e.pending.classes) }
+func (e *Engine) ActiveClasses() int  { return len(e.pending.active) }
+
+// IdleClasses counts those of no route in which nothing waits.
+func (e *Engine) IdleClasses() (n int) {
+	for _, c := range e.pending.classes {
+		if !c.routed && c.active < 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// FirstOfClass is the task that goes first of those that wait in this one's class.
+func (e *Engine) FirstOfClass(t *OpenTask) *OpenTask { return openTaskOf(t.o.needs.class.first()) }
+
+// ClassIsKnown reports whether the class of that key has not been forgotten; ClassOf is that of a task.
+func (e *Engine) ClassIsKnown(key string) bool { return e.pending.classes[key] != nil }
+func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.key }
+
+// BatchCloses is when the only batch that gathers does; false: none gathers.
+func (e *Engine) BatchCloses() (at time.Time, ok bool) {
+	for _, g := range e.batches.gathering {
+		return g.closes, true
+	}
+	return at, false
+}
+
+// NoRetryBudget has the retry budget earn nothing until then.
+func (e *Engine) NoRetryBudget(until time.Time) { e.budget = retryBudget{at: until} }
+
+// Explained counts the kinds of tasks that the look has explained.
+func (w *Waiters) Explained() int { return w.explained }
+
+// What has been seen, and what is in doubt.
+
+func (e *Engine) RememberedIDs() int { return e.memory.size() }
+
+// RememberedAttempt is the latest attempt of a task, RememberedFate how it ended; false: it is not known.
+func (e *Engine) RememberedAttempt(now time.Time, id coordinator.TaskID) int {
+	return int(e.recall(now, coordinator.KeyOf(id)).attempt)
+}
+
+func (e *Engine) RememberedFate(now time.Time, id coordinator.TaskID) (coordinator.Fate, bool) {
+	if r := e.memory.find(now, coordinator.KeyOf(id), e.policy.Settings); r != nil {
+		return r.fate, true
+	}
+	return 0, false
+}
+
+// CancelReasons are the keys of those that are kept.
+func (e *Engine) CancelReasons() (keys []coordinator.TaskKey) {
+	for _, r := range e.memory.reasons.list {
+		keys = append(keys, r.key)
+	}
+	return keys
+}
+
+// ForgetIDs has the dedupe window pass.
+func (e *Engine) ForgetIDs() { e.memory = newMemory() }
+
+// RecentEnd reports whether the end of the task was told so shortly before that its message is kept.
+func (e *Engine) RecentEnd(id coordinator.TaskID) bool {
+	return e.ends.of(coordinator.KeyOf(id)) != nil
+}
+
+// OwedFailures are those that no delivery stands behind, and that are not acknowledged.
+func (e *Engine) OwedFailures() (ids []coordinator.TaskID) {
+	for _, o := range e.owed.fails {
+		ids = append(ids, o.Task.ID)
+	}
+	return ids
+}
+
+// ForgetLoss has it be as in an engine that has only folded when its session was lost.
+func (e *Engine) ForgetLoss() { e.stall.since = time.Time{} }
+
+// RecallAll does with what was folded what the opening of a session does.
+func (e *Engine) RecallAll() { e.recollect(); e.recallQuotas() }
+
+// The fleet.
+
+// FleetAgent is an agent, as it is at the time of each question.
+type FleetAgent struct{ a *agent }
+
+func fleetAgentOf(a *agent) *FleetAgent {
+	if a == nil {
+		return nil
+	}
+	return &FleetAgent{a}
+}
+
+// FleetAgent is an agent that the fleet lists or that has joined, KnownAgent also one that it listed;
+// nil: there is none.
+func (e *Engine) FleetAgent(id coordinator.AgentID) *FleetAgent {
+	return fleetAgentOf(e.fleet.byID[id])
+}
+func (e *Engine) KnownAgent(id coordinator.AgentID) *FleetAgent {
+	return fleetAgentOf(e.fleet.known(id))
+}
+
+// FleetAgents are all, sorted by id.
+func (e *Engine) FleetAgents() (all []*FleetAgent) {
+	for _, a := range e.fleet.agents {
+		all = append(all, &FleetAgent{a})
+	}
+	return all
+}
+
+func (a *FleetAgent) Spec() coordinator.AgentSpec     { return a.a.spec }
+func (a *FleetAgent) Number() int                     { return a.a.number }
+func (a *FleetAgent) State() coordinator.AgentState   { return a.a.state }
+func (a *FleetAgent) Report() coordinator.AgentReport { return a.a.report }
+func (a *FleetAgent) Heard() time.Time                { return a.a.heard }
+func (a *FleetAgent) Tracked() bool                   { return a.a.tracked }
+func (a *FleetAgent) Maximum() int                    { return a.a.maximum() }
+func (a *FleetAgent) Room() int                       { return a.a.room() }
+func (a *FleetAgent) InFlight() int                   { return a.a.inFlight() }
+func (a *FleetAgent) Uncovered() int                  { return a.a.uncovered }
+func (a *FleetAgent) Credit() int                     { return a.a.credit }
+func (a *FleetAgent) Open() []*OpenTask               { return openTasksOf(a.a.open) }
+func (a *FleetAgent) RecentEnds() int                 { return len(a.a.recent) }
+func (a *FleetAgent) TakenQueue() string              { return a.a.takenQueue }
+func (a *FleetAgent) HeldByUs() bool                  { return a.a.heldByUs }
+func (a *FleetAgent) Unattended() bool                { return a.a.unattended }
+func (a *FleetAgent) Suspect() bool                   { return a.a.suspect }
+func (a *FleetAgent) Since() time.Time                { return a.a.since }
+func (a *FleetAgent) Clock() (time.Duration, bool)    { return a.a.clock.offset, a.a.clock.known }
+func (a *FleetAgent) Bids() int                       { return a.a.bids }
+
+// Find is the dispatch on the agent's account; nil: it has none of that attempt.
+func (a *FleetAgent) Find(id coordinator.TaskID, attempt int) *OpenTask {
+	return openTaskOf(a.a.find(id, attempt))
+}
+
+// Eligibility is why the agent may have no work, whatever the task.
+func (e *Engine) Eligibility(id coordinator.AgentID) coordinator.Ineligibility {
+	return e.fleet.eligibility(e.fleet.byID[id])
+}
+
+// SeenByStrategies is what strategies see of the agent.
+func (e *Engine) SeenByStrategies(id coordinator.AgentID) coordinator.AgentView {
+	return e.fleet.views[e.fleet.byID[id].number]
+}
+
+// Track has it be as if the agent had said exactly what it runs.
+func (e *Engine) Track(id coordinator.AgentID) { e.track(e.fleet.byID[id]) }
+
+// AgentsLeft counts those that the policy dropped while dispatches were on their way to them.
+func (e *Engine) AgentsLeft() int { return len(e.fleet.left) }
+
+// Serials counts the agents that records may name, and the names.
+func (e *Engine) Serials() (known, names int) { return len(e.fleet.of), len(e.fleet.ids) }
+
+// IsKept reports whether the agent has a task that must be alone, or is kept for one; IsIsolating whether
+// any has or is.
+func (e *Engine) IsKept(id coordinator.AgentID) bool {
+	a := e.fleet.byID[id]
+	return a.alone > 0 || e.fleet.kept == a
+}
+
+func (e *Engine) IsIsolating() bool {
+	return e.fleet.kept != nil || slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.alone > 0 })
+}
+
+// Suspects are the agents that have been silent for a while.
+func (e *Engine) Suspects() map[coordinator.AgentID]bool {
+	set := make(map[coordinator.AgentID]bool)
+	for _, a := range e.fleet.agents {
+		if a.suspect {
+			set[a.spec.ID] = true
+		}
+	}
+	return set
+}
+
+// HasJoined reports whether the agent has joined by itself; Strangers counts those that did not.
+func (e *Engine) HasJoined(id coordinator.AgentID) bool { return e.joining.has(id) }
+func (e *Engine) Strangers() int                        { return len(e.strangers) }
+
+// TakeBacks counts the queues that are taken back; SetTakeBacks has there be so many.
+func (e *Engine) SetTakeBacks(n int) { e.takeBacks = n }
+
+// Trust, and what was learnt.
+
+func (e *Engine) Breakers() *breaker.Set                { return e.trust.breakers }
+func (e *Engine) Learner() *learning.Learner            { return e.learner }
+func (e *Engine) KindOf(taskType string) *learning.Type { return e.kind(taskType) }
+func (e *Engine) ToldOfTrust() int                      { return len(e.trust.told) }
+
+// Ejected are the agents that are ejected from each capability.
+func (e *Engine) Ejected() map[string][]coordinator.AgentID {
+	all := make(map[string][]coordinator.AgentID)
+	for c, set := range e.trust.ejected {
+		set.each(func(i int) { all[c] = append(all[c], e.fleet.agents[i].spec.ID) })
+	}
+	return all
+}
+
+// Trip ejects the agent from a capability.
+func (e *Engine) Trip(now time.Time, id coordinator.AgentID, capability string) {
+	e.heed(e.trust.breakers.Trip(now, breaker.Pair{Agent: e.fleet.byID[id].number, Capability: capability}))
+}
+
+// Chooser decides a task, as of another id each time, without what surrounds a decision; text is why it
+// cannot.
+func (e *Engine) Chooser(task coordinator.Task) (choose func(coordinator.TaskID) bool, text string) {
+	o := &openTask{attempt: 1, task: &task}
+	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
+		return nil, text
+	}
+	return func(id coordinator.TaskID) bool {
+		task.ID = id
+		a, _ := e.choose(o)
+		return a != nil
+	}, ""
+}
+
+// Refuser says of the agents that are out of a choice why they are; ready of those that are able to do the
+// task are not.
+func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int, text string) {
+	o := &openTask{attempt: 1, task: &task}
+	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
+		return nil, 0, 0, text
+	}
+	ready, d := o.needs.class.usable.common(e.fleet.ready), &decisionWithRoom{}
+	return func() {
+		d.Decision = coordinator.Decision{}
+		e.fleet.refuse(d, o, e.fleet.ready, ready)
+	}, ready, o.needs.class.able, ""
+}
+
+// CheckRefused compares what a choice of such a task says of the agents that are out with a full pass over
+// the fleet.
+func CheckRefused(t failer, e *Engine, task *coordinator.Task, tried []coordinator.AgentID, alone bool) {
+	t.Helper()
+	o := &openTask{task: task, supposed: true, attempt: 1, tried: tried}
+	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
+		t.Fatalf("%s", text)
+	}
+	o.alone = alone
+	checkRefused(t, e, o)
+}
+
+// ExplainAlone explains a task as if it had to be alone.
+func (e *Engine) ExplainAlone(now time.Time, task *coordinator.Task) (*coordinator.Decision, string) {
+	o := &openTask{task: task, supposed: true, attempt: 1}
+	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
+		return nil, text
+	}
+	o.alone = true
+	return e.explain(now, o), ""
+}
+
+// The market, and claims.
+
+func (e *Engine) AuctionWindow() time.Duration { return e.market.window.Length() }
+func (e *Engine) OpenAuctions() int            { return len(e.market.open) }
+func (e *Engine) Backlog() int                 { return e.backlog() }
+
+// ClaimPlans are the plans by which claims are granted.
+func (e *Engine) ClaimPlans() (all []*ClaimPlan) {
+	for _, p := range e.claims.plans.of {
+		all = append(all, (*ClaimPlan)(p))
+	}
+	return all
+}
+
+// ClaimPlan is one of them.
+type ClaimPlan claimPlan
+
+func (p *ClaimPlan) Made() time.Time { return p.made }
+func (p *ClaimPlan) Left() int       { return p.left }
+
+// AnswerClaims answers all that wait.
+func (e *Engine) AnswerClaims(now time.Time) { e.drainClaims(now) }
+
+// IdleClaimant is an agent whose claim waits, that holds nothing, and that could have some of what waits;
+// empty: there is none.
+func (e *Engine) IdleClaimant() coordinator.AgentID {
+	for _, a := range e.claims.all() {
+		if e.limit(a) == pull.LimitNone && a.inFlight()+a.others == 0 {
+			return a.spec.ID
+		}
+	}
+	return ""
+}
+
+// Quotas.
+
+func (e *Engine) Ledger() *fairshare.Ledger       { return e.quotas.ledger }
+func (e *Engine) Shares() *fairshare.Shares       { return e.quotas.shares }
+func (e *Engine) Estimator() *fairshare.Estimator { return e.quotas.estimator }
+
+// Refusals counts those for want of quota, by limit and dimension.
+func (e *Engine) Refusals(l fairshare.Limit, d coordinator.Dimension) int64 {
+	return int64(e.quotas.flow.refused[l][d])
+}
+
+// AllRefusals is their sum.
+func (e *Engine) AllRefusals() (n uint64) {
+	for _, by := range e.quotas.flow.refused {
+		for _, refused := range by {
+			n += refused
+		}
+	}
+	return n
+}
+
+// DayStart is when the day began whose use is counted, DayUse what the nodes have used of it that have used
+// something.
+func (e *Engine) DayStart() time.Time                     { return e.days.start }
+func (e *Engine) DayUse() map[string]coordinator.QuotaUse { return valuesOf(e.days.uses) }
+
+// IsParked reports whether the task waits for quota, LacksTogether whether all of its class do.
+func (e *Engine) IsParked(t *OpenTask) bool {
+	return e.quotas.waits.find(t.o.needs.class, t.o.leaf) != nil
+}
+func (e *Engine) LacksTogether(t *OpenTask) bool { return t.o.needs.class.lacks != nil }
+
+// SetAside is what the dispatch of a held task is charged to; false: nothing is set aside for it.
+func (e *Engine) SetAside(h coordinator.Handle) (fairshare.Charge, bool) {
+	if o := e.held[h]; o != nil && o.quota != nil && o.quota.open {
+		return o.quota.charge, true
+	}
+	return fairshare.Charge{}, false
+}
+
+// KeptFrom is what is kept from a task that waits for quota.
+func (e *Engine) KeptFrom(t *OpenTask) any {
+	return e.quotas.waits.find(t.o.needs.class, t.o.leaf).lacks.Kept
+}
+
+// Affordable reports whether there is quota for the task with the agent, ExceedsQuota whether there is none
+// with any.
+func (e *Engine) ExceedsQuota(now time.Time, t *OpenTask) bool { return e.exceedsQuota(now, t.o) }
+func (e *Engine) Affordable(now time.Time, t *OpenTask, id coordinator.AgentID) bool {
+	return e.affordable(now, t.o, id)
+}
+
+// WaitingOf counts the tasks of a group that wait.
+func (e *Engine) WaitingOf(group string) (n int) {
+	at := e.quotas.shares.Leaf(group)
+	for _, c := range e.pending.active {
+		c.waiting.Leaves(func(leaf, _, waiting int, _ bool) {
+			if leaf == at {
+				n += waiting
+			}
+		})
+	}
+	return n
+}
+
+// CallCharge is what a call is charged for.
+func (e *Engine) CallCharge(c *coordinator.Call) fairshare.Charge {
+	charge, _ := e.callCharge(c)
+	return charge
+}
+
+// FoldQuota and FoldJoined take over what a record says, of quotas and of an agent that joined.
+func (e *Engine) FoldQuota(r coordinator.Record)                 { e.foldQuota(r) }
+func (e *Engine) FoldJoined(at time.Time, j *coordinator.Joined) { e.foldJoined(at, j) }
+
+// Lanes.
+
+// Lane is what is known of a lane.
+type Lane struct {
+	Known, Dropping, Mixed bool
+	Window                 int
+}
+
+// Lane is the lane of a key; nil: there is none.
+func (e *Engine) Lane(key string) *Lane {
+	if l := e.lanes.byKey[key]; l != nil {
+		return &Lane{l.known, l.dropping, l.mixed, l.window}
+	}
+	return nil
+}
+
+// LaneKeys are the keys of all, in their order.
+func (e *Engine) LaneKeys() (keys []string) {
+	for _, l := range e.lanes.order {
+		keys = append(keys, l.key)
+	}
+	return keys
+}
+
+// KnowLane has the lane of a key be known to hold something.
+func (e *Engine) KnowLane(key string) { e.knowLane(e.lanes.lane(key)) }
+
+// Moving counts the tasks that are on their way to lanes.
+func (e *Engine) Moving() int { return e.lanes.moving }
+
+// IsInLine reports whether a task of the group waits that may be moved to a lane.
+func (e *Engine) IsInLine(group string) bool {
+	for key := range e.lanes.lines.rows {
+		if key.group == group {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,188 @@
+package engine
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Facts are what an engine knows, in words, with the numbers apart that may differ a
+// little: what a type's rate was at an outcome is read as of a second before, or less.
+type Facts struct {
+	tasks   map[coordinator.TaskKey]taskFacts
+	words   map[string]string
+	numbers map[string]float64
+}
+
+// taskFacts are what an engine knows of a task that is open (agents by name, in order), or has been.
+// They are compared after every event: nothing is put into words that nobody reads.
+type taskFacts struct {
+	content                  uint64
+	agent                    coordinator.AgentID
+	fate                     coordinator.Fate
+	flags                    recordFlags
+	reason                   string
+	task                     coordinator.TaskID
+	attempt                  int
+	tried, failed, untouched string
+	unanswered, withdrawn    bool
+	returning, attempted     bool
+	timeout                  time.Duration
+	batch                    string
+}
+
+// named are agents, in their order.
+func named(agents []coordinator.AgentID) (all string) {
+	for _, id := range agents {
+		all += string(id) + " "
+	}
+	return all
+}
+
+// Durable is what must survive of an engine's state, while leader leads. Tasks that wait are the
+// broker's, and what an earlier dispatch of theirs has left may be known or not.
+func Durable(e, leader *Engine, now time.Time) Facts {
+	f := Facts{make(map[coordinator.TaskKey]taskFacts), make(map[string]string), make(map[string]float64)}
+	for n := e.memory.first; n < e.memory.next; n++ {
+		r := e.memory.at(n)
+		t := leader.taskOf(r.key)
+		switch {
+		case r.flags&replaced != 0, t != nil && t.handle != 0 && t.state != stateDispatching:
+			continue
+		}
+		open := e.tasks.of(r)
+		if open == nil {
+			if r.attempt == 0 && (r.fate == coordinator.FateForgotten || r.fate == coordinator.FateFailed) {
+				continue // as if it had never been seen
+			}
+			f.tasks[r.key] = taskFacts{
+				content: r.content, agent: e.fleet.named(r.ref), fate: r.fate, flags: r.flags, reason: e.memory.reasons.of(r.key), attempt: int(r.attempt),
+			}
+			continue
+		}
+		f.tasks[r.key] = taskFacts{
+			content: r.content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
+			tried: named(open.tried), failed: named(open.failed), untouched: named(open.untouched),
+			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning, attempted: open.attempted,
+			timeout: open.timeout, batch: open.batch,
+		}
+	}
+	for _, a := range e.fleet.agents {
+		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.calibration)
+	}
+	for id, order := range e.orders {
+		f.words["order "+string(id)] = order.String()
+	}
+	for i, o := range e.owed.fails {
+		f.words[fmt.Sprint("owed ", i)] = fmt.Sprint(o.Task.ID, o.Failure)
+	}
+	for i, c := range e.QuotaControls() {
+		f.words[fmt.Sprint("control ", i)] = fmt.Sprintf("%+v", c)
+	}
+	if !e.days.start.IsZero() {
+		f.words["day"] = fmt.Sprint(e.days.start.UTC())
+	}
+	for node, u := range valuesOf(e.days.uses) {
+		f.words["day of "+node] = fmt.Sprintf("%+v", u)
+	}
+	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
+	for _, a := range s.Agents { // shares do not depend on as of when they are read
+		f.numbers[string(a.Agent)] = a.Successes / a.Expected
+	}
+	for _, t := range s.Types {
+		for _, a := range t.Agents {
+			f.numbers[t.Type+" "+string(a.Agent)] = a.Successes / a.Outcomes
+		}
+	}
+	if e.trust.breakers != nil {
+		for _, p := range e.trust.breakers.Pairs() {
+			st := e.trust.breakers.Look(now, p)
+			f.words[fmt.Sprint("breaker ", e.fleet.agents[p.Agent].spec.ID, p.Capability)] = fmt.Sprint(st.State, st.Until, st.Opened, st.Faults)
+		}
+	}
+	return f
+}
+
+// taskOf is the open task of a key; nil when there is none.
+func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
+	if n, known := e.memory.lookup(key); known {
+		return e.tasks.of(e.memory.at(n))
+	}
+	return nil
+}
+
+// Alike reports whether two engines know the same.
+func Alike(a, b Facts) bool {
+	return maps.Equal(a.tasks, b.tasks) && maps.Equal(a.words, b.words) && maps.EqualFunc(a.numbers, b.numbers, near)
+}
+
+// near tells whether numbers differ by a ten-thousandth at most: of themselves, if they are above 1.
+func near(x, y float64) bool { return math.Abs(x-y) < 1e-4*max(1, x, y) }
+
+// Show is what of a is not in b.
+func Show(a, b Facts) string {
+	var lines []string
+	for k, t := range a.tasks {
+		if b.tasks[k] != t {
+			lines = append(lines, fmt.Sprintf("%x: %+v", k, t))
+		}
+	}
+	slices.Sort(lines)
+	for _, k := range slices.Sorted(maps.Keys(a.words)) {
+		if b.words[k] != a.words[k] {
+			lines = append(lines, k+": "+a.words[k])
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(a.numbers)) {
+		if !near(a.numbers[k], b.numbers[k]) {
+			lines = append(lines, fmt.Sprint(k, ": ", a.numbers[k]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// AddQuotas adds what is known of quotas; lags: also how far each group lags behind.
+func (f Facts) AddQuotas(e *Engine, now time.Time, lags bool) {
+	for _, r := range e.quotas.ledger.Export(now) {
+		switch r := r.(type) {
+		case *coordinator.QuotaBefore:
+			f.words[fmt.Sprint("used ", r.Node, r.Dimension, r.Rate)] = fmt.Sprint(r.Start, r.Values)
+		case *coordinator.PoolHeard:
+			f.words["heard of "+r.Node] = fmt.Sprint(r.BlockedUntil, r.PerMille, r.CutAt, r.Refusals, r.Calls, r.Success, r.Latency)
+		case *coordinator.QuotaReserved:
+			key := fmt.Sprint("reserved ", r.Key)
+			f.words[key] += fmt.Sprintf("%+v %+v;", *r, r.Loans)
+		}
+	}
+	for _, r := range e.quotas.estimator.Export() {
+		f.words[fmt.Sprint("estimate ", r.Tenant, r.Model, r.Level, r.Input, r.Bucket)] = fmt.Sprint(r.Sum, r.Counts)
+	}
+	shares := e.quotas.shares.Export()
+	if e.quotas.ledger.Installed() { // without nothing is written down of them
+		f.words["turns of priorities"] = fmt.Sprint(shares.Credit)
+	}
+	if !lags {
+		return
+	}
+	for _, g := range shares.Tags {
+		if g.Lead > 0 {
+			f.words[fmt.Sprint("share ", g.Name, g.Own)] = fmt.Sprint(g.Lead)
+		}
+	}
+}
+
+// valuesOf are what the nodes have used, those that have used nothing left out.
+func valuesOf(uses map[string]*coordinator.QuotaUse) map[string]coordinator.QuotaUse {
+	all := make(map[string]coordinator.QuotaUse)
+	for id := range maps.Keys(uses) {
+		if u := *uses[id]; u != (coordinator.QuotaUse{Node: id}) {
+			all[id] = u
+		}
+	}
+	return all
+}
