@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -167,5 +170,83 @@ func TestVersion(t *testing.T) {
 	r := newRig()
 	if code := r.run(t, "version", "-o", "json"); code != exitOK || !strings.Contains(r.out.String(), `"version"`) {
 		t.Errorf("exit code %d, output %s", code, r.out.String())
+	}
+}
+
+// undocumented says what of a command line that a page shows does not exist; empty: all of it does. "a|b" in the place
+// of a command stands for both.
+func undocumented(line string) string {
+	words := strings.Fields(line)
+	for i, word := range words {
+		for _, one := range strings.Split(word, "|")[1:] {
+			if wrong := undocumented(strings.Join(append(slices.Clone(words[:i]), one), " ")); wrong != "" {
+				return wrong
+			}
+		}
+		words[i], _, _ = strings.Cut(word, "|")
+	}
+	c, rest, err := newRig().rootCommand().Find(words)
+	if err != nil {
+		return err.Error()
+	}
+	if c.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
+		return c.CommandPath() + " has no command " + rest[0]
+	}
+	c.InitDefaultHelpFlag()
+	flags := c.Flags()
+	flags.AddFlagSet(c.InheritedFlags())
+	for _, word := range rest {
+		name, _, _ := strings.Cut(word, "=")
+		long, isLong := strings.CutPrefix(name, "--")
+		if isLong && long != "" && flags.Lookup(long) == nil ||
+			!isLong && len(name) == 2 && name[0] == '-' && flags.ShorthandLookup(name[1:]) == nil {
+			return c.CommandPath() + " has no " + name
+		}
+	}
+	return ""
+}
+
+// Every command that a page shows, in a block or between backquotes, exists with its flags.
+func TestCommandsInTheDocs(t *testing.T) {
+	shown := regexp.MustCompile("(?m)(?:`|^ *(?:\\$ |time )?)taskbus ([a-z][^`\n]*)")
+	n := 0
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md", "../../deploy/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, pages, err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range shown.FindAllStringSubmatch(string(text), -1) {
+				line, _, _ := strings.Cut(m[1], " #") // a comment
+				n++
+				if wrong := undocumented(line); wrong != "" {
+					t.Errorf("%s: `taskbus %s`: %s", page, line, wrong)
+				}
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("the pages show %d commands, want 100 or more: does the pattern still find them?", n)
+	}
+}
+
+// The check has to be able to fail.
+func TestUndocumented(t *testing.T) {
+	for line, want := range map[string]string{
+		"agents cordon|drain AGENT":    "",
+		"agents cordon|drown AGENT":    "taskbus agents has no command drown",
+		"tasks --state failed -o json": "",
+		"tasks --stat=failed":          "taskbus tasks has no --stat",
+		"tasks -x":                     "taskbus tasks has no -x",
+		"coffee":                       "taskbus has no command coffee",
+		"quota boost --help":           "",
+	} {
+		if got := undocumented(line); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
 	}
 }
