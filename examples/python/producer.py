@@ -1,20 +1,22 @@
-"""Publishes one task and waits until RabbitMQ has it. Needs pika (Debian: python3-pika)."""
-import json
-import os
-
+"""Publishes one task until RabbitMQ has it. Needs pika (Debian: python3-pika)."""
+import json, os, time
 import pika
 
-task = {
-    "message_type": "task.assign", "task_id": "hello-python-1", "task_type": "translate",
-    "payload": {"from": "de", "to": "en", "text": "guten Tag"}, "priority": 2,
-}
+task = {"message_type": "task.assign", "task_id": "hello-python-1", "task_type": "translate",
+        "payload": {"from": "de", "to": "en", "text": "guten Tag"}, "priority": 2}
 
-connection = pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_URL"]))
-channel = connection.channel()
-channel.confirm_delivery()  # basic_publish now waits, and raises NackError or UnroutableError
-channel.basic_publish(
-    exchange="", mandatory=True, body=json.dumps(task),
-    routing_key="task.assign.high",  # for priorities 2 and 3; "task.assign" for 0 and 1
-    properties=pika.BasicProperties(delivery_mode=2, content_type="application/json", correlation_id="trace-4712"))
+def publish():
+    with pika.BlockingConnection(pika.URLParameters(os.environ["RABBITMQ_URL"])) as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()  # basic_publish returns when RabbitMQ has the message, or raises
+        channel.basic_publish("", "task.assign.high", json.dumps(task),  # priorities 0 and 1: "task.assign"
+                              pika.BasicProperties(delivery_mode=2, correlation_id="trace-4712"), mandatory=True)
+
+while True:
+    try:
+        publish()
+        break
+    except (pika.exceptions.AMQPError, OSError) as e:
+        print(f"not confirmed ({type(e).__name__}); again in 1 s")  # a second copy does no harm
+        time.sleep(1)
 print("RabbitMQ has the task")
-connection.close()

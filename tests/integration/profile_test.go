@@ -112,25 +112,10 @@ func checkWork(t *testing.T, got map[string]map[string]any) {
 // pika is testdata/fleet.py.
 type pika struct{}
 
-// python is Debian's: its package python3-pika is for this one alone.
-const python = "/usr/bin/python3"
-
-// needPika fails the test where Python cannot import pika.
-func needPika(t *testing.T) {
-	t.Helper()
-	brokertest.Needs(t, "pika")
-	if os.Getenv("TASKBUS_TEST_NO_PIKA") == "1" {
-		t.Skip("TASKBUS_TEST_NO_PIKA=1: clients written with pika are not tested")
-	}
-	if err := exec.Command(python, "-c", "import pika").Run(); err != nil {
-		t.Fatalf("%s cannot import pika (%v): run scripts/ensure.sh test-tools (Debian: apt-get install python3-pika), or set TASKBUS_TEST_NO_PIKA=1 to do without", python, err)
-	}
-}
-
 func (pika) run(t *testing.T, r *rig, verb string) (lines []map[string]any) {
 	t.Helper()
-	needPika(t)
-	cmd := exec.Command(python, "testdata/fleet.py", verb)
+	brokertest.NeedsPika(t)
+	cmd := exec.Command(brokertest.Python, "testdata/fleet.py", verb)
 	cmd.Env = append(os.Environ(), "RABBITMQ_URL="+r.broker.URL)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

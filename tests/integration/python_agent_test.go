@@ -30,7 +30,7 @@ global_settings:
 // its connections alone can be closed.
 func (r *rig) pythonAgent(c *process, user brokertest.Broker, args ...string) *process {
 	p := &process{r.t, &running{name: "the agent in Python", log: newLogBook(), exited: make(chan struct{})}}
-	p.cmd = exec.Command(python, args...)
+	p.cmd = exec.Command(brokertest.Python, args...)
 	p.cmd.Env = append(os.Environ(), "RABBITMQ_URL="+user.URL, "PYTHONUNBUFFERED=1",
 		"PYTHONPATH=../../examples/python", "PYTHONDONTWRITEBYTECODE=1")
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
@@ -54,7 +54,7 @@ func (c *process) worksOn(id string, n int) {
 // pythonRig is a coordinator with the fleet of the agent in Python.
 func pythonRig(t *testing.T) (r *rig, b *books, c *process, user brokertest.Broker) {
 	t.Parallel()
-	needPika(t)
+	brokertest.NeedsPika(t)
 	r = newRig(t, generalist)
 	user = r.broker.AddUser(t, pythonUser(r))
 	r.broker.SetPermissions(t, pythonUser(r), "", `^amq\.default$`, `^agent\.generalist-1$`)
@@ -155,6 +155,40 @@ agent.main()
 	if s := c.status(); s.Counters.Results["rejected"] != 2 || strings.Contains(c.log.String(), "secret") {
 		t.Errorf("counters %+v", s.Counters)
 	}
+	r.finish(c)
+	r.empty("agent.generalist-1", bus.QueueFailed, bus.QueueDead)
+}
+
+// observed runs small_agent.py and prints when the pool's thread begins a task: nothing else of it sleeps there.
+const observed = `
+import runpy, threading, time
+plain = time.sleep
+def sleep(seconds):
+    if threading.current_thread() is not threading.main_thread():
+        print("trace-any: working on", flush=True)
+    plain(seconds)
+time.sleep = sleep
+runpy.run_path("../../examples/python/small_agent.py")
+`
+
+// The smallest agent in Python reports results one by one, and begins nothing twice when its connection ends.
+func TestSmallPythonAgent(t *testing.T) {
+	r, b, c, user := pythonRig(t)
+	p := r.pythonAgent(c, user, "-c", observed)
+	b.offer(r.client, task("t-1", "build"))
+	p.worksOn("any", 1)
+	r.broker.Ctl(t, "close_all_user_connections", pythonUser(r), "closed by a test")
+	b.offer(r.client, task("t-2", "build"), task("t-3", "build"))
+	b.allEnd(t, patience)
+	for _, id := range []string{"t-1", "t-2", "t-3"} {
+		if e := b.end(t, id); e.What != "succeeded" || e.Agent != "generalist-1" {
+			t.Errorf("%s has ended as %+v", id, e)
+		}
+	}
+	if n := p.workedOn("any"); n != 3 || !strings.Contains(p.log.String(), "no connection (ConnectionClosedByBroker)") {
+		t.Errorf("it has begun %d tasks, want 3: %s", n, p.log.tail(5))
+	}
+	p.kill()
 	r.finish(c)
 	r.empty("agent.generalist-1", bus.QueueFailed, bus.QueueDead)
 }

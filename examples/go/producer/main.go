@@ -1,10 +1,12 @@
-// Command producer publishes one task and waits until RabbitMQ has it.
+// Command producer publishes one task until RabbitMQ has it.
 package main
 
 import (
 	"context"
+	"errors"
 	"log"
 	"os"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -14,30 +16,38 @@ const task = `{"message_type": "task.assign", "task_id": "hello-go-1", "task_typ
 
 func main() {
 	broker := os.Getenv("RABBITMQ_URL")
-	if _, err := amqp.ParseURI(broker); err != nil {
-		log.Fatal("RABBITMQ_URL is not of the form amqp://user:password@host:5672/vhost") // err would show the password
+	if _, err := amqp.ParseURI(broker); err != nil { // err would show the password
+		log.Fatal("RABBITMQ_URL is not of the form amqp://user:password@host:5672/vhost")
 	}
-	conn, err := amqp.Dial(broker)
-	check("connect", err)
-	defer conn.Close()
-	ch, err := conn.Channel()
-	check("open a channel", err)
-	check("switch confirms on", ch.Confirm(false))
-	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
-
-	const mandatory = true           // give it back if there is no such queue
-	const queue = "task.assign.high" // for priorities 2 and 3; "task.assign" for 0 and 1
-	confirm, err := ch.PublishWithDeferredConfirmWithContext(context.Background(), "", queue, mandatory, false,
-		amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: "application/json", CorrelationId: "trace-4711", Body: []byte(task)})
-	check("publish", err)
-	if !confirm.Wait() || len(returned) > 0 {
-		log.Fatal("the broker did not take the task; publish it again: a second copy does no harm")
+	for err := publish(broker); err != nil; err = publish(broker) {
+		log.Printf("not confirmed (%v); again in 1 s", err) // a second copy does no harm
+		time.Sleep(time.Second)
 	}
 	log.Print("RabbitMQ has the task")
 }
 
-func check(doing string, err error) {
+func publish(broker string) error {
+	conn, err := amqp.Dial(broker)
 	if err != nil {
-		log.Fatalf("%s: %v", doing, err)
+		return err
 	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return err
+	}
+	returned := ch.NotifyReturn(make(chan amqp.Return, 1))
+	const queue, mandatory = "task.assign.high", true // priorities 0 and 1: "task.assign"
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(context.Background(), "", queue, mandatory, false,
+		amqp.Publishing{DeliveryMode: amqp.Persistent, CorrelationId: "trace-4711", Body: []byte(task)})
+	if err != nil {
+		return err
+	}
+	if !confirm.Wait() || len(returned) > 0 {
+		return errors.New("no such queue, or the broker refused")
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -17,5 +18,21 @@ func Needs(t testing.TB, what string) {
 	t.Helper()
 	if !HasServers() {
 		t.Skipf("it needs %s: make test runs it (%s=none)", what, EnvServers)
+	}
+}
+
+// Python is Debian's: its package python3-pika is for this one alone.
+const Python = "/usr/bin/python3"
+
+// NeedsPika fails the test where [Python] cannot import pika.
+func NeedsPika(t testing.TB) {
+	t.Helper()
+	Needs(t, "pika")
+	if os.Getenv("TASKBUS_TEST_NO_PIKA") == "1" {
+		t.Skip("TASKBUS_TEST_NO_PIKA=1: clients written with pika are not tested")
+	}
+	if err := exec.Command(Python, "-c", "import pika").Run(); err != nil {
+		t.Fatalf("%s cannot import pika (%v): run scripts/ensure.sh test-tools (Debian: apt-get install python3-pika), "+
+			"or set TASKBUS_TEST_NO_PIKA=1 to do without", Python, err)
 	}
 }
