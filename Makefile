@@ -68,13 +68,21 @@ faults: ## run the whole matrix of faults on a private broker (about 6 minutes)
 	@scripts/faults.sh
 
 soak: ## let random faults strike for SOAK (default 10m); SEED repeats one
-	@scripts/soak.sh "$(SOAK)" "$(SEED)"
+	@scripts/need-go.sh
+	@scripts/ensure.sh test-tools
+	@# The time limit is the soak's own: it ends by itself, whatever it finds.
+	@exec go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./tests/faults "-faults.soak=$(SOAK)" $(if $(SEED),"-faults.seed=$(SEED)")
 
 bench: build ## measure throughput and latency beside a bare relay; table and .run/bench.json
 	@scripts/bench.sh
 
 fuzz: ## fuzz every target for FUZZTIME each (default 20s)
-	@scripts/fuzz.sh "$(FUZZTIME)"
+	@scripts/need-go.sh
+	@# What a target finds is kept by Go in its package's testdata/fuzz.
+	@grep -roHE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/:func /:/' | while IFS=: read -r file target; do \
+		echo "== $$target in $$(dirname "$$file") for $(FUZZTIME)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime "$(FUZZTIME)" "$$(dirname "$$file")" </dev/null; \
+	done
 
 broker: ## start the private broker in .run/broker and say how to reach it
 	@scripts/ensure.sh rabbitmq
