@@ -18,7 +18,7 @@ import (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "examples/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "examples/*.md", "scripts/*.md"} {
 		paths, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -60,8 +60,8 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"examples/go/producer/main.go", "examples/go/agent/main.go",
-		"examples/python/producer.py", "examples/python/agent.py",
+		"examples/go/producer/main.go", "examples/go/sdk-agent/main.go",
+		"examples/python/producer.py", "examples/python/small_agent.py",
 	} {
 		if !shown[want] {
 			t.Errorf("README.md does not show %s in a block marked <!-- file: %s -->", want, want)
@@ -141,5 +141,52 @@ func TestAnchorsAndLinks(t *testing.T) {
 	}
 	if d := firstDifference("a\nb\n", "a\nc\n"); d != `line 2: "b", want "c"` {
 		t.Errorf("first difference: %s", d)
+	}
+}
+
+// linksOf are the files of the project to which a page leads.
+func linksOf(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	for _, m := range link.FindAllStringSubmatch(projectFile(t, page), -1) {
+		path, _, _ := strings.Cut(m[1], "#")
+		found[filepath.ToSlash(filepath.Join(filepath.Dir(page), path))] = true
+	}
+	return found
+}
+
+// Every page of docs/ is in its index; a folder that has an index of its own is there as that.
+func TestIndexOfTheDocs(t *testing.T) {
+	const index = "docs/README.md"
+	linked := linksOf(t, index)
+	for _, page := range pages(t) {
+		own := filepath.ToSlash(filepath.Join(filepath.Dir(page), "README.md"))
+		if _, err := os.Stat(filepath.Join("..", own)); err == nil && own != index {
+			page = own
+		}
+		if strings.HasPrefix(page, "docs/") && page != index && !linked[page] {
+			t.Errorf("%s does not link to %s", index, page)
+		}
+	}
+}
+
+// Every script is in scripts/README.md, and what stands there exists.
+func TestScriptsAreDescribed(t *testing.T) {
+	files, err := filepath.Glob("../scripts/*.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		names = append(names, filepath.Base(file))
+	}
+	sameNames(t, "scripts/README.md", rows(t, "scripts/README.md", `[a-z-]+\.sh`), names)
+}
+
+// A reader gets through the first page in a few minutes, code included.
+func TestReadmeIsShort(t *testing.T) {
+	const most = 1200
+	if words := len(strings.Fields(projectFile(t, "README.md"))); words > most {
+		t.Errorf("README.md has %d words, want %d at most: move what is not for the first success to its page in docs/", words, most)
 	}
 }
