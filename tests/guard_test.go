@@ -17,9 +17,8 @@ import (
 	"testing"
 )
 
-// The import guard holds the code to the table "Who may import whom" of
-// docs/ARCHITECTURE.md. It looks at what packages import directly; test files
-// are exempt. A package that the table does not name may not exist.
+// The import guard holds the code to the table below: which package may import which. It looks at
+// what packages import directly; test files are exempt. A package without a row may not exist.
 
 const module = "taskbus/"
 
@@ -125,7 +124,7 @@ var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", 
 
 // pkg is what the guard needs of `go list -json`.
 type pkg struct {
-	ImportPath, Dir                   string
+	ImportPath, Dir, Doc              string
 	Imports                           []string
 	GoFiles, CgoFiles, IgnoredGoFiles []string
 }
@@ -152,7 +151,7 @@ func TestImportGuard(t *testing.T) {
 
 // A guard that cannot fail guards nothing: every rule is broken here once.
 func TestImportGuardFindsViolations(t *testing.T) {
-	const rowSays = "docs/ARCHITECTURE.md"
+	const rowSays = "the table of tests/guard_test.go"
 	for _, c := range []struct{ name, path, imports, want string }{
 		{"pure package, pure import", "taskbus/coordinator", "time", ""},
 		{"pure package, I/O", "taskbus/coordinator", "os", "no I/O, clock, chance"},
@@ -215,7 +214,7 @@ func importViolations(path string, imports []string) []string {
 	r, row, ok := rowFor(name)
 	if !ok {
 		return []string{fmt.Sprintf("%s: no row in the table of tests/guard_test.go names this package. "+
-			"Put the code into a package that answers its question, or add a row here and in docs/ARCHITECTURE.md in the same commit.", name)}
+			"Put the code into a package that answers its question, or add a row here.", name)}
 	}
 	var found []string
 	add := func(format string, args ...any) { found = append(found, name+": "+fmt.Sprintf(format, args...)) }
@@ -233,8 +232,8 @@ func importViolations(path string, imports []string) []string {
 				add("imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as an event or an argument.", imp)
 			}
 		case !allowed(imp, r.may):
-			add("imports %s. Rule: the row %q of the table in docs/ARCHITECTURE.md allows only the standard library and %v. "+
-				"Turn the dependency round (an interface at the consumer), or change the table in both places in the same commit.", imp, row, r.may)
+			add("imports %s. Rule: the row %q of the table of tests/guard_test.go allows only the standard library and %v. "+
+				"Turn the dependency round (an interface at the consumer), or change the table.", imp, row, r.may)
 		}
 	}
 	return found
@@ -321,7 +320,7 @@ func sourceViolations(path, file string, source []byte) ([]string, error) {
 func listPackages(t *testing.T) []pkg {
 	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Imports,GoFiles,CgoFiles,IgnoredGoFiles", module+"...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,Imports,GoFiles,CgoFiles,IgnoredGoFiles", module+"...")
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -29,6 +29,7 @@ type region struct {
 // regions are all generated parts of the documentation. Every one is on its page exactly once.
 func regions() []region {
 	return []region{
+		{"packages", "docs/ARCHITECTURE.md", packageList},
 		{"causes", "docs/reference/messages.md", causes},
 		{"endpoints", "docs/reference/http.md", endpoints},
 		{"exit-codes", "docs/reference/configuration.md", exitCodes},

@@ -1,7 +1,7 @@
-// Package credential answers "who is this?" of a token or a certificate that was shown: the hash of a
-// token that was configured ([Hashed]), the tokens that are derived from a secret ([AgentToken],
-// [PeerToken]), what a request shows ([Bearer], [Certified]).
+// Package credential answers one question: whose is this token or certificate? It has the hash of a
+// configured token ([Hashed]), the tokens that are derived from a secret ([AgentToken], [PeerToken]),
+// and what a request shows ([Bearer], [Certified]).
 //
 // It must never keep a configured token itself, nor take longer for a guess that is nearly right. It
-// decides nothing about what somebody may do.
+// decides nothing about permissions.
 package credential
