@@ -14,15 +14,19 @@ import (
 // shown is a whole agents.yaml on a page for people.
 var shown = regexp.MustCompile("(?m)^<!-- config: (\\S+) -->\n```yaml\n((?s:.*?))^```$")
 
-// What docs/reference/configuration.md shows as a file must be one, to the loader and to
-// editors, and mean what the page says.
+// What the pages show as a file must be one, to the loader and to editors, and mean
+// what the pages say.
 func TestShownConfigurationsAreValid(t *testing.T) {
-	page, err := os.ReadFile("../docs/reference/configuration.md")
-	if err != nil {
-		t.Fatal(err)
+	var pages []byte
+	for _, name := range []string{"../docs/howto/configure.md", "../docs/reference/strategies.md"} {
+		page, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, page...)
 	}
 	files := make(map[string]*coordinator.Policy)
-	for _, m := range shown.FindAllStringSubmatch(string(page), -1) {
+	for _, m := range shown.FindAllStringSubmatch(string(pages), -1) {
 		files[m[1]] = mustParse(t, m[2]).Policy()
 		doc, err := asEditorSeesIt([]byte(m[2]))
 		if err != nil {
@@ -33,7 +37,7 @@ func TestShownConfigurationsAreValid(t *testing.T) {
 		}
 	}
 	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"market", "market-literal", "pull"}) {
-		t.Fatalf("the page shows %v", names)
+		t.Fatalf("the pages show %v", names)
 	}
 	window := coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"}
 	literal := window

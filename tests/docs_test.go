@@ -68,59 +68,6 @@ func sameNames[V any](t *testing.T, page string, rows map[string]V, want []strin
 	}
 }
 
-// schemaNode is the part of agents.schema.json that the reference repeats.
-type schemaNode struct {
-	Ref         string `json:"$ref"`
-	Default     any
-	Enum        []any
-	Required    []string
-	Properties  map[string]schemaNode
-	Definitions map[string]schemaNode
-}
-
-func TestConfigurationReference(t *testing.T) {
-	const page = "docs/reference/configuration.md"
-	var root schemaNode
-	if err := json.Unmarshal(config.Schema(), &root); err != nil {
-		t.Fatal(err)
-	}
-	want := make(map[string]string) // key → default as the page writes it
-	var section func(prefix string, n schemaNode)
-	section = func(prefix string, n schemaNode) {
-		for key, p := range n.Properties {
-			if len(p.Properties) > 0 {
-				section(prefix+key+".", p)
-				continue
-			}
-			want[prefix+key] = defaultCell(t, p, slices.Contains(n.Required, key))
-		}
-	}
-	for key, p := range root.Properties {
-		switch key {
-		case "agents":
-			section("agents.", p)
-			section("agents.<id>.", root.Definitions["agent"])
-		case "task_routing":
-			section("task_routing.<type>.", root.Definitions["route"])
-		case "assignment_strategies":
-			section("assignment_strategies.<name>.", root.Definitions["strategy"])
-		case "topology", "queues":
-			want[key] = defaultCell(t, p, false)
-		default:
-			section(key+".", p)
-		}
-	}
-	got := rows(t, page, `[a-z_]+(?:\.[a-z_<>]+)*`)
-	names := make([]string, 0, len(want))
-	for key, value := range want {
-		names = append(names, key)
-		if cells := got[key]; len(cells) > 1 && cells[1] != value {
-			t.Errorf("%s: default of %s is %s, in agents.schema.json %s", page, key, cells[1], value)
-		}
-	}
-	sameNames(t, page, got, names)
-}
-
 // A strategy that is in the registry alone would be refused by editors, and
 // nobody would know of it.
 func TestStrategiesAreDescribed(t *testing.T) {
@@ -129,9 +76,9 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	const schema = "config/agents.schema.json"
-	sameNames(t, schema+" (assignment_strategies)", root.Properties["assignment_strategies"].Properties, strategy.Names())
+	sameNames(t, schema+" (assignment_strategies)", root.Properties.byName()["assignment_strategies"].Properties.byName(), strategy.Names())
 	inRoutes := make(map[string]bool)
-	for _, name := range root.Definitions["route"].Properties["strategy"].Enum {
+	for _, name := range root.Definitions["route"].Properties.byName()["strategy"].Enum {
 		inRoutes[fmt.Sprint(name)] = true
 	}
 	sameNames(t, schema+" (strategy of a route)", inRoutes, strategy.Names())
@@ -142,28 +89,6 @@ func TestStrategiesAreDescribed(t *testing.T) {
 			}
 		}
 	}
-}
-
-// defaultCell writes a default as the page does.
-func defaultCell(t *testing.T, p schemaNode, required bool) string {
-	t.Helper()
-	switch {
-	case required:
-		return "required"
-	case p.Default == nil:
-		return "–"
-	}
-	if text, ok := p.Default.(string); ok {
-		return "`" + text + "`"
-	}
-	if number, ok := p.Default.(float64); ok { // not as JSON, which writes large ones as 1e+09
-		return "`" + strconv.FormatFloat(number, 'f', -1, 64) + "`"
-	}
-	value, err := json.Marshal(p.Default)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "`" + string(value) + "`"
 }
 
 var described = regexp.MustCompile(

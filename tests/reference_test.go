@@ -27,17 +27,19 @@ type region struct {
 }
 
 // regions are all generated parts of the documentation. Every one is on its page exactly once.
-func regions() []region {
-	return []region{
+func regions(t *testing.T) []region {
+	all := []region{
 		{"packages", "docs/ARCHITECTURE.md", packageList},
 		{"causes", "docs/reference/messages.md", causes},
 		{"endpoints", "docs/reference/http.md", endpoints},
-		{"exit-codes", "docs/reference/configuration.md", exitCodes},
 		{"invariants", "docs/reference/metrics.md", invariants},
 		{"metrics", "docs/reference/metrics.md", metrics},
+		{"exit-codes", "docs/reference/command.md", exitCodes},
+		{"variables", "docs/reference/command.md", variables},
 		{"reasons", "docs/reference/messages.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
 	}
+	return append(all, keyRegions(t, "docs/reference/configuration.md")...)
 }
 
 const updateReference = "go test ./tests -run TestReference -update"
@@ -49,7 +51,7 @@ var markedRegion = regexp.MustCompile(`(?m)^<!-- begin generated (\S+) -->\n((?s
 func TestReference(t *testing.T) {
 	for _, page := range pages(t) {
 		want := make(map[string]func(*testing.T) string)
-		for _, r := range regions() {
+		for _, r := range regions(t) {
 			if r.page == page {
 				want[r.name] = r.text
 			}
@@ -78,7 +80,7 @@ func TestReference(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, r := range regions() {
+	for _, r := range regions(t) {
 		if !slices.Contains(pages(t), r.page) {
 			t.Errorf("%s: the page of the region %s does not exist", r.page, r.name)
 		}

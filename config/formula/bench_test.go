@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// BenchmarkScore is one evaluation of the formulas of docs/reference/configuration.md.
+// BenchmarkScore is one evaluation of the formulas of docs/reference/strategies.md.
 func BenchmarkScore(b *testing.B) {
 	for name, text := range map[string]string{
 		"adr018": "success_rate / (1 + load)",

@@ -190,7 +190,7 @@ func FuzzCompile(f *testing.F) {
 
 // The formulas of the documentation compile, and its table has every name.
 func TestDocumentation(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/configuration.md")
+	page, err := os.ReadFile("../../docs/reference/strategies.md")
 	if err != nil {
 		t.Fatal(err)
 	}

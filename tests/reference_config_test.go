@@ -1,0 +1,224 @@
+package tests
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"taskbus/config"
+)
+
+// schemaNode is what the reference says of a JSON Schema. Properties keep the order of the file.
+type schemaNode struct {
+	Ref              string `json:"$ref"`
+	Type             any
+	Description      string
+	Default          any
+	Const            any
+	Enum             []any
+	AnyOf            []schemaNode
+	Minimum          *float64
+	ExclusiveMinimum *float64
+	Maximum          *float64
+	Required         []string
+	Properties       properties
+	Items            *schemaNode
+	Definitions      map[string]schemaNode
+	Deprecated       bool
+}
+
+type property struct {
+	name string
+	schemaNode
+}
+
+type properties []property
+
+func (p *properties) UnmarshalJSON(text []byte) error {
+	read := json.NewDecoder(bytes.NewReader(text))
+	if _, err := read.Token(); err != nil { // the opening brace
+		return err
+	}
+	for read.More() {
+		name, err := read.Token()
+		if err != nil {
+			return err
+		}
+		next := property{name: name.(string)}
+		if err := read.Decode(&next.schemaNode); err != nil {
+			return err
+		}
+		*p = append(*p, next)
+	}
+	return nil
+}
+
+// byName gives each property by its name.
+func (p properties) byName() map[string]schemaNode {
+	named := make(map[string]schemaNode, len(p))
+	for _, of := range p {
+		named[of.name] = of.schemaNode
+	}
+	return named
+}
+
+// keyRegions are the tables of the keys of agents.yaml: one for each of the larger sections, and one
+// for the keys of all others.
+func keyRegions(t *testing.T, page string) (all []region) {
+	var root schemaNode
+	if err := json.Unmarshal(config.Schema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	keys := func(name string, rows [][]string) {
+		all = append(all, region{"keys-" + name, page, func(*testing.T) string {
+			return tableOf([]string{"key", "default; else", "meaning"}, rows)
+		}})
+	}
+	var others [][]string
+	for _, p := range root.Properties {
+		switch p.name {
+		case "agents":
+			keys(p.name, append(keyRows("agents.", p.schemaNode), keyRows("agents.<id>.", root.Definitions["agent"])...))
+		case "task_routing":
+			keys(p.name, keyRows("task_routing.<type>.", root.Definitions["route"]))
+		case "assignment_strategies":
+			keys(p.name, keyRows("assignment_strategies.<name>.", root.Definitions["strategy"]))
+		case "global_settings", "learning", "circuit_breaker", "discovery":
+			keys(p.name, keyRows(p.name+".", p.schemaNode))
+		default:
+			others = append(others, keyRows("", schemaNode{Properties: properties{p}})...)
+		}
+	}
+	keys("others", others)
+	return all
+}
+
+// keyRows describes the keys below a prefix.
+func keyRows(prefix string, n schemaNode) (rows [][]string) {
+	for _, p := range n.Properties {
+		if len(p.Properties) > 0 {
+			rows = append(rows, keyRows(prefix+p.name+".", p.schemaNode)...)
+			continue
+		}
+		values := p.values()
+		if slices.Contains(n.Required, p.name) {
+			values = "required; " + values
+		}
+		rows = append(rows, []string{"`" + prefix + p.name + "`", values, markdown(p.Description)})
+	}
+	return rows
+}
+
+// values are the default of a key, if it has one, and what else it may be.
+func (n schemaNode) values() string {
+	if len(n.AnyOf) > 0 && n.AnyOf[0].Enum != nil {
+		n.Enum = n.AnyOf[0].Enum
+	}
+	first, kind, other := "", fmt.Sprint(n.Type), "text"
+	if n.Default != nil {
+		first = code(n.Default)
+	}
+	switch {
+	case n.Deprecated:
+		other = "ignored"
+	case n.Enum != nil:
+		var words []string
+		for _, word := range n.Enum {
+			if word != n.Default {
+				words = append(words, code(word))
+			}
+		}
+		other = strings.Join(words, ", ")
+	case n.Maximum != nil && n.ExclusiveMinimum != nil:
+		other = "above " + thousands(*n.ExclusiveMinimum) + ", to " + thousands(*n.Maximum)
+	case n.Maximum != nil:
+		other = thousands(*n.Minimum) + "–" + thousands(*n.Maximum)
+	case kind == "boolean":
+		other = code(n.Default == false)
+	case strings.Contains(kind, "boolean"):
+		other = "`true`, `false`, list"
+	case strings.Contains(kind, "array"):
+		other = "list"
+	case strings.Contains(kind, "object"):
+		other = "map"
+	}
+	if first == "" {
+		return other
+	}
+	return first + "; " + other
+}
+
+// code writes a value of JSON as code.
+func code(value any) string {
+	switch value := value.(type) {
+	case float64:
+		return "`" + strconv.FormatFloat(value, 'f', -1, 64) + "`" // not 1e+09
+	case string:
+		return "`" + value + "`"
+	default:
+		text, _ := json.Marshal(value) // it was read from JSON
+		return "`" + string(text) + "`"
+	}
+}
+
+// thousands writes a number with commas.
+func thousands(n float64) string {
+	whole, rest, point := strings.Cut(strconv.FormatFloat(n, 'f', -1, 64), ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if point {
+		whole += "." + rest
+	}
+	return whole
+}
+
+// markdown escapes what Markdown would take for markup in a plain text.
+func markdown(plain string) string {
+	return strings.NewReplacer("<", `\<`, "*", `\*`).Replace(plain)
+}
+
+// variables are the environment variables, held against those that the code reads.
+func variables(t *testing.T) string {
+	var rows [][]string
+	known := make(map[string]bool)
+	for _, v := range config.Variables() {
+		name := "`" + v.Name + "`"
+		known[v.Name] = true
+		if v.File {
+			name += " (`_FILE`)"
+			known[v.Name+"_FILE"] = true
+		}
+		rows = append(rows, []string{name, cmp.Or(v.Default, "–"), v.Meaning})
+	}
+	read := make(map[string]bool)
+	for _, value := range constants(t, "config", "env") {
+		read[strings.Trim(value, `"`)] = true
+	}
+	delete(read, "environment")
+	files, err := filepath.Glob("../cmd/taskbus/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, m := range regexp.MustCompile(`getenv\("([A-Z_]+)"\)`).FindAllStringSubmatch(projectFile(t, file[3:]), -1) {
+			read[m[1]] = true
+		}
+	}
+	// Variables of the system, which are not set for Taskbus.
+	others := []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME", "USER", "LOGNAME", "GOGC", "GOMEMLIMIT"}
+	maps.DeleteFunc(read, func(name string, _ bool) bool { return slices.Contains(others, name) })
+	sameNames(t, "config.Variables", known, slices.Collect(maps.Keys(read)))
+	return tableOf([]string{"variable", "default", "meaning"}, rows)
+}
