@@ -56,7 +56,8 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 	for _, b := range blocks(t, "README.md", "file") {
 		shown[b.name] = true
 		if file := projectFile(t, b.name); b.text != file {
-			t.Errorf("the block of README.md marked %s differs from that file; copy the file into it. First difference: %s", b.name, firstDifference(b.text, file))
+			t.Errorf("the block of README.md marked %s differs from that file; copy the file into it. First difference: %s",
+				b.name, firstDifference(b.text, file))
 		}
 	}
 	for _, want := range []string{
@@ -187,6 +188,6 @@ func TestScriptsAreDescribed(t *testing.T) {
 func TestReadmeIsShort(t *testing.T) {
 	const most = 1200
 	if words := len(strings.Fields(projectFile(t, "README.md"))); words > most {
-		t.Errorf("README.md has %d words, want %d at most: move what is not for the first success to its page in docs/", words, most)
+		t.Errorf("README.md has %d words, want %d at most: what is not for the first success has its page in docs/", words, most)
 	}
 }

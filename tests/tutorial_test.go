@@ -135,8 +135,10 @@ func TestTutorial(t *testing.T) {
 	for _, s := range all {
 		look := strings.HasPrefix(s.command, "taskbus ") && !strings.HasPrefix(s.command, "taskbus submit") && s.output != ""
 		said, want := run(s.command), shown(s.output)
-		for end := time.Now().Add(time.Minute); look && !want.MatchString(said) && time.Now().Before(end); said = run(s.command) {
+		end := time.Now().Add(time.Minute)
+		for look && !want.MatchString(said) && time.Now().Before(end) {
 			time.Sleep(100 * time.Millisecond)
+			said = run(s.command)
 		}
 		if !want.MatchString(said) {
 			t.Fatalf("$ %s\n%s\n%s shows:\n%s\nthe logs:\n%s", s.command, said, tutorial, s.output, run("tail *.log"))
