@@ -106,7 +106,7 @@ func (a *auditor) metrics() []prometheus.Collector {
 	for i := range a.violations {
 		all = append(all, count(prometheus.CounterOpts{
 			Name:        "taskbus_audit_violations_total",
-			Help:        "Cases in which the coordinator's books did not balance, by invariant, counted again with every audit that finds them. More than 0 is a fault of Taskbus.",
+			Help:        "Cases in which the coordinator's books do not balance, counted with every audit: a fault of Taskbus.",
 			ConstLabels: prometheus.Labels{"invariant": coordinator.Invariant(i).String()},
 		}, &a.violations[i]))
 	}

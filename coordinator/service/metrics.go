@@ -116,9 +116,8 @@ func newMetrics(s *Service) *metrics {
 			"Heartbeats that changed nothing: unknown_agent, out_of_order, not_admitted (discovery does not "+
 				"allow what it announces).", "refusal"),
 		authRejections: vec("auth_rejections_total",
-			"Heartbeats, results, bids and claims whose broker-validated user is not their agent, and cancels "+
-				"whose user is an agent or missing, by mode of agents.auth; key: the routing key names another id, "+
-				"which every mode refuses.", "mode"),
+			"Heartbeats, results, bids and claims of another user than their agent, and cancels of an agent "+
+				"or without user, by agents.auth; key: the routing key names another id.", "mode"),
 		sessions: vec("amqp_sessions_total",
 			"Broker sessions opened, and ended: closed, fault, access, topology.", "reason"),
 		quotaAlerts: vec("quota_alerts_total",
@@ -131,8 +130,7 @@ func newMetrics(s *Service) *metrics {
 		quotaOverruns: counter("quota_overruns_total",
 			"Budgets announced because by the forecast they will not last; once in each period."),
 		eventsDropped: counter("events_dropped_total",
-			"Announcements, refusals of bids and answers to claims dropped because too much waited to be "+
-				"published."),
+			"Announcements, refusals of bids and answers to claims dropped because too much waited."),
 		duplicates: counter("duplicates_total", "Second copies of known tasks that were dropped."),
 		unknownFields: vec("unknown_fields_total",
 			"Messages with a field that their schema does not have; the log names it once for each producer.", "type"),
@@ -165,12 +163,12 @@ func newMetrics(s *Service) *metrics {
 		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
 		func() float64 { return float64(s.staleAcks()) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "Warnings about the configuration in force by which tasks fail or agents are lost; and that a " +
-			"standby has other files than the leader."},
+		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "Warnings about the configuration by which tasks fail or agents are lost; and that a standby " +
+			"has other files than the leader."},
 		func() float64 { return float64(len(s.doubts())) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 after a coordinator began to lead with an empty journal although there had been one, until that " +
-			"is acknowledged; the same on every instance."},
+		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 after a coordinator began to lead with an empty journal although there had been one, until " +
+			"acknowledged."},
 		func() float64 {
 			if s.loss.Load() != nil {
 				return 1

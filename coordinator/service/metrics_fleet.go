@@ -32,16 +32,17 @@ var (
 	descClaims    = desc("claims_waiting", "Claims of pulling agents that wait for work.")
 	descLane      = desc("lane_tasks",
 		"Tasks ready in a lane; of the 100 lanes with most, all others together as (others).", "lane")
-	descLanesRead    = desc("lanes_read", "Lanes out of which tasks are being taken.")
-	descMoving       = desc("moving", "Tasks on their way into their lanes.")
-	descIDs          = desc("remembered_ids", "Task ids known to the duplicate check.")
-	descEjected      = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
-	descCapacity     = desc("capacity_items_per_second", "Capacity of all agents online.")
-	descGlobalDepth  = desc("global_queue_depth", "Pending items of all agents online, tasks that wait for an agent, and tasks ready in task.assign, task.assign.high and lanes.")
+	descLanesRead   = desc("lanes_read", "Lanes out of which tasks are being taken.")
+	descMoving      = desc("moving", "Tasks on their way into their lanes.")
+	descIDs         = desc("remembered_ids", "Task ids known to the duplicate check.")
+	descEjected     = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
+	descCapacity    = desc("capacity_items_per_second", "Capacity of all agents online.")
+	descGlobalDepth = desc("global_queue_depth", "Pending items of agents online, tasks that wait, and tasks ready in task.assign, "+
+		"task.assign.high and lanes.")
 	descDropped      = desc("agent_series_dropped", "1 while there are more than 1000 agents: no metric with the label agent_id is exported then.")
 	descConcentrated = desc("assignment_concentration",
-		"Of the latest 1000 tasks of agents online, the largest (s - w) / (1 - w) of any agent, s its share of these tasks, "+
-			"w its share of the slots: 0 is fair, 1 when one agent got everything; 0 below 50 such tasks.")
+		"Largest (s - w) / (1 - w) of any agent online over the latest 1000 tasks: s its share of "+
+			"tasks, w of slots; 0 is fair, 1 is all to one agent; 0 below 50 tasks.")
 )
 
 // The series of single agents.

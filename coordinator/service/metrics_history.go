@@ -22,11 +22,11 @@ var historyStates = []string{"waiting", "following", "beside", "rebuilding", "fa
 // The metrics of the history of usage. There are none where none is kept.
 var (
 	descHistoryState = desc("history_state",
-		"1 for what the history of usage does: waiting (for quotas or a journal), following, beside (another "+
-			"coordinator writes it), rebuilding, failing, stopped; absent without a history.", "state")
+		"1 for what the history of usage does: waiting, following, beside (another coordinator writes "+
+			"it), rebuilding, failing, stopped; absent without one.", "state")
 	descHistoryLag = desc("history_lag_records",
-		"Records of the journal that are not in the history of usage yet; absent while its database cannot "+
-			"be asked or its journal is not known. Marked every 10 s.")
+		"Records of the journal not yet in the history of usage; absent while its database or journal "+
+			"is not known.")
 )
 
 // ReportHistory has the metrics say how the history of usage stands. standing is called at each

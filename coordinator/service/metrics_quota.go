@@ -25,7 +25,8 @@ var (
 		"Of a budget in its period, what has been used; of concurrency, what runs. cost_usd is in US "+
 			"dollars.")
 	descQuotaReserved = quotaDesc("quota_reserved", "Of a budget in its period, what is set aside for what runs.")
-	descQuotaLimit    = quotaDesc("quota_limit", "What may be used of a budget in its period: its own and what is borrowed, less what is lent; of concurrency, what is its own.")
+	descQuotaLimit    = quotaDesc("quota_limit", "What may be used of a budget in its period: its own and borrowed, less lent; of concurrency, "+
+		"its own.")
 	descQuotaBorrowed = quotaDesc("quota_borrowed", "What has been borrowed of others into a budget in its period.")
 	descQuotaLent     = quotaDesc("quota_lent", "What others have borrowed of a budget in its period.")
 	descQuotaDebt     = quotaDesc("quota_debt", "What a budget is overdrawn by, and what it gives up for the period before.")
@@ -43,8 +44,8 @@ var (
 		"Tasks that had to wait, or failed, for want of quota: budget, rate, seats; counted again with each "+
 			"try.", "limit", "dimension")
 	descQuotaError = desc("quota_estimate_error",
-		"Tokens set aside over tokens used, less 1, of the last minute or two: 0 when estimates are exact, 1 "+
-			"when twice as much is set aside.")
+		"Tokens set aside over tokens used, less 1, of the last minute or two: 1 when twice as much is "+
+			"set aside.")
 	descQuotaControls = desc("quota_controls",
 		"Changes to quotas.yaml by operators and rules: standing, or suspended because they do not fit the "+
 			"file.", "state")
