@@ -1,5 +1,5 @@
 // Package postgrestest answers: where is a real PostgreSQL for a test? It starts one with
-// scripts/postgres.sh, and ends it with the test.
+// postgres.sh beside it, and ends it with the test.
 //
 // It must never use one that it did not start, nor skip a test silently: without PostgreSQL the
 // test fails and says what to install.
@@ -105,11 +105,12 @@ func (s *Server) Database(t testing.TB) string {
 
 func (s *Server) script(t testing.TB, verb string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(brokertest.ModuleRoot(t), "scripts", "postgres.sh"), append([]string{verb, "--dir", s.dir}, args...)...)
+	program := filepath.Join(brokertest.ModuleRoot(t), "tests", "support", "postgrestest", "postgres.sh")
+	cmd := exec.Command(program, append([]string{verb, "--dir", s.dir}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("scripts/postgres.sh %s: %v: %s", verb, err, strings.TrimSpace(errs.String()))
+		t.Fatalf("postgres.sh %s: %v: %s", verb, err, strings.TrimSpace(errs.String()))
 	}
 	return strings.TrimSpace(out.String())
 }

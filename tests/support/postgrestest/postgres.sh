@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A private PostgreSQL for tests: its own port, data and password, bound to 127.0.0.1. It never
 # touches a system-wide one. PostgreSQL refuses to run as root; root's runs as the user
-# postgres of Debian's package. `scripts/postgres.sh help` shows the usage.
+# postgres of Debian's package. `postgres.sh help` shows the usage.
 set -euo pipefail
 umask 077
 
@@ -10,7 +10,7 @@ die() { say "$*"; exit 1; }
 
 usage() {
 	cat <<'USAGE'
-usage: scripts/postgres.sh VERB --dir DIR [--until-gone PID]
+usage: postgres.sh VERB --dir DIR [--until-gone PID]
 
   start   start it and wait until it answers; fine if it runs already. It keeps its port
           (--until-gone: stop it when the process PID has ended, however)
@@ -137,7 +137,7 @@ main() {
 	kill) cmd_stop immediate ;;
 	status) if server_pid >/dev/null; then say "runs (127.0.0.1:$(cat "$dir/port"))"; else say "does not run"; exit 3; fi ;;
 	url)
-		[ -s "$dir/port" ] || die "none in $dir; start one with: scripts/postgres.sh start --dir $dir"
+		[ -s "$dir/port" ] || die "none in $dir; start one with: postgres.sh start --dir $dir"
 		printf 'postgres://taskbus:%s@127.0.0.1:%s/postgres?sslmode=disable\n' "$(cat "$dir/password")" "$(cat "$dir/port")"
 		;;
 	help | -h | --help) usage ;;
