@@ -99,8 +99,9 @@ func TestRunbooksCanBeElsewhere(t *testing.T) {
 // when it fires.
 func TestAlertsAreTested(t *testing.T) {
 	tests, n := projectFile(t, "deploy/prometheus/alerts_test.yaml"), 0
+	timed := regexp.MustCompile("^Taskbus(Quota|Call|Results|QueueB|TaskT|Poison|AgentsE|AgentsM|ConfigD)")
 	for _, r := range alertRules(t) {
-		if !regexp.MustCompile("^Taskbus(Quota|Call|Results|QueueB|TaskT|Poison|AgentsE|AgentsM|ConfigD)").MatchString(r.Alert) {
+		if !timed.MatchString(r.Alert) {
 			continue
 		}
 		n++
@@ -214,7 +215,9 @@ func TestAlertmanagerExample(t *testing.T) {
 				t.Errorf("matcher %q is on no label that alerts of Taskbus have", m)
 				continue
 			}
-			known := map[string]map[string]bool{"alertname": names, "percent": percents, "severity": {"critical": true, "warning": true}}[parts[1]]
+			known := map[string]map[string]bool{
+				"alertname": names, "percent": percents, "severity": {"critical": true, "warning": true},
+			}[parts[1]]
 			whole := regexp.MustCompile("^(?:" + parts[3] + ")$")
 			if parts[2] == "=" {
 				whole = regexp.MustCompile("^" + regexp.QuoteMeta(parts[3]) + "$")

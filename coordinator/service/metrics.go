@@ -90,10 +90,14 @@ func newMetrics(s *Service) *metrics {
 		receivedVec: vec("messages_received_total", "Deliveries taken; task.lane stands for all lanes.", "queue"),
 		received:    make(map[string]prometheus.Counter),
 		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "taskbus_queue_wait_seconds", Help: "From the arrival of a task to the decision for an agent.", Buckets: latencyBuckets,
+			Name:    "taskbus_queue_wait_seconds",
+			Help:    "From the arrival of a task to the decision for an agent.",
+			Buckets: latencyBuckets,
 		}),
 		confirm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "taskbus_confirm_latency_seconds", Help: "From the decision for an agent to the broker's confirm of the dispatch.", Buckets: latencyBuckets,
+			Name:    "taskbus_confirm_latency_seconds",
+			Help:    "From the decision for an agent to the broker's confirm of the dispatch.",
+			Buckets: latencyBuckets,
 		}),
 		assignments: vec("assignments_total",
 			"Tasks whose outcome is confirmed: assigned, or failed with its reason code.", "result", "reason", "strategy"),
@@ -126,7 +130,8 @@ func newMetrics(s *Service) *metrics {
 		usageExcessive: vec("quota_usage_excessive_total",
 			"Reports of usage beyond belief: held (charged with what is believed), refused (calls), charged "+
 				"although over a thousand times the estimate.", "outcome"),
-		unpriced: vec("quota_unpriced_total", "Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
+		unpriced: vec("quota_unpriced_total",
+			"Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
 		quotaOverruns: counter("quota_overruns_total",
 			"Budgets announced because by the forecast they will not last; once in each period."),
 		eventsDropped: counter("events_dropped_total",
@@ -138,7 +143,10 @@ func newMetrics(s *Service) *metrics {
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
 		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "taskbus_journal_confirm_seconds", Help: "From writing a commit to the journal to the broker's confirm; every dispatch waits for it.", Buckets: latencyBuckets,
+			Name: "taskbus_journal_confirm_seconds",
+			Help: "From writing a commit to the journal to the broker's confirm; every dispatch waits for " +
+				"it.",
+			Buckets: latencyBuckets,
 		}),
 		connected: gauge("amqp_connected", "1 while this instance has a broker session, leading or standing by."),
 		blocked:   gauge("amqp_blocked", "1 while the broker holds up publishers."),
@@ -157,18 +165,28 @@ func newMetrics(s *Service) *metrics {
 	concluded("tasks_dispatched_total", "Dispatches that the broker has confirmed.", outcomeDispatched)
 	concluded("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", outcomeDropped)
 	concluded("tasks_moved_total", "Tasks moved to their lanes.", outcomeMoved)
-	concluded("tasks_abandoned_total", "Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
+	concluded("tasks_abandoned_total",
+		"Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
 	read("redeliveries_total", "Deliveries that the broker had handed out before.", &s.count.redelivered)
 	m.counts = append(m.counts, prometheus.NewCounterFunc(
-		prometheus.CounterOpts{Name: "taskbus_stale_acks_total", Help: "Acknowledgements of deliveries of an earlier session, ignored."},
+		prometheus.CounterOpts{
+			Name: "taskbus_stale_acks_total",
+			Help: "Acknowledgements of deliveries of an earlier session, ignored.",
+		},
 		func() float64 { return float64(s.staleAcks()) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_config_doubts", Help: "Warnings about the configuration by which tasks fail or agents are lost; and that a standby " +
-			"has other files than the leader."},
+		prometheus.GaugeOpts{
+			Name: "taskbus_config_doubts",
+			Help: "Warnings about the configuration by which tasks fail or agents are lost; and that a " +
+				"standby has other files than the leader.",
+		},
 		func() float64 { return float64(len(s.doubts())) }))
 	m.counts = append(m.counts, prometheus.NewGaugeFunc(
-		prometheus.GaugeOpts{Name: "taskbus_journal_lost", Help: "1 after a coordinator began to lead with an empty journal although there had been one, until " +
-			"acknowledged."},
+		prometheus.GaugeOpts{
+			Name: "taskbus_journal_lost",
+			Help: "1 after a coordinator began to lead with an empty journal although there had been one, " +
+				"until acknowledged.",
+		},
 		func() float64 {
 			if s.loss.Load() != nil {
 				return 1

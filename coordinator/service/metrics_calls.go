@@ -24,9 +24,10 @@ type callMetrics struct {
 // here and are not charged yet.
 func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector) {
 	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "taskbus_calls_total", Help: "Questions about LLM calls: reserve, extend, settle, release, check, consume, charge; answered " +
-			"granted, refused, never, unknown, ended, foreign, put_by, taken (the key stands for another " +
-			"reservation), doubted (the report is not believed).",
+		Name: "taskbus_calls_total",
+		Help: "Questions about LLM calls: reserve, extend, settle, release, check, consume, charge; " +
+			"answered granted, refused, never, unknown, ended, foreign, put_by, taken (the key stands " +
+			"for another reservation), doubted (the report is not believed).",
 	}, []string{"operation", "answer"})
 	for op := range coordinator.CallOp(coordinator.NumCallOps) {
 		for state := range coordinator.CallState(coordinator.NumCallStates) {
@@ -34,20 +35,27 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 		}
 	}
 	m.unasked = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "taskbus_calls_unanswered_total", Help: "Questions about LLM calls without an answer: no leader could be asked.",
+		Name: "taskbus_calls_unanswered_total",
+		Help: "Questions about LLM calls without an answer: no leader could be asked.",
 	})
 	m.own = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "taskbus_calls_unconfirmed_total", Help: "Calls that this instance admitted by itself because no leader could be asked (on_loss).",
+		Name: "taskbus_calls_unconfirmed_total",
+		Help: "Calls that this instance admitted by itself because no leader could be asked (on_loss).",
 	})
 	m.uncharged = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "taskbus_calls_uncharged_total", Help: "Calls that this instance admitted by itself and the leader did not charge; the log names them.",
+		Name: "taskbus_calls_uncharged_total",
+		Help: "Calls that this instance admitted by itself and the leader did not charge; the log names " +
+			"them.",
 	})
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "taskbus_call_duration_seconds", Help: "From a question about LLM calls to its answer.", Buckets: latencyBuckets,
+		Name:    "taskbus_call_duration_seconds",
+		Help:    "From a question about LLM calls to its answer.",
+		Buckets: latencyBuckets,
 	})
 	m.duration = duration
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "taskbus_calls_owed", Help: "Calls that this instance admitted by itself and that are not charged yet.",
+		Name: "taskbus_calls_owed",
+		Help: "Calls that this instance admitted by itself and that are not charged yet.",
 	}, func() float64 { return float64(owed()) })
 	m.poolRefusals = newPoolRefusals()
 	return m, []prometheus.Collector{answers, m.unasked, m.own, m.uncharged, duration, waiting, m.poolRefusals}

@@ -32,14 +32,18 @@ var (
 	descClaims    = desc("claims_waiting", "Claims of pulling agents that wait for work.")
 	descLane      = desc("lane_tasks",
 		"Tasks ready in a lane; of the 100 lanes with most, all others together as (others).", "lane")
-	descLanesRead   = desc("lanes_read", "Lanes out of which tasks are being taken.")
-	descMoving      = desc("moving", "Tasks on their way into their lanes.")
-	descIDs         = desc("remembered_ids", "Task ids known to the duplicate check.")
-	descEjected     = desc("agents_ejected", "Agents that get no work for some capability because they failed too often with it.")
+	descLanesRead = desc("lanes_read", "Lanes out of which tasks are being taken.")
+	descMoving    = desc("moving", "Tasks on their way into their lanes.")
+	descIDs       = desc("remembered_ids", "Task ids known to the duplicate check.")
+	descEjected   = desc("agents_ejected",
+		"Agents that get no work for some capability because they failed too often with it.")
 	descCapacity    = desc("capacity_items_per_second", "Capacity of all agents online.")
-	descGlobalDepth = desc("global_queue_depth", "Pending items of agents online, tasks that wait, and tasks ready in task.assign, "+
-		"task.assign.high and lanes.")
-	descDropped      = desc("agent_series_dropped", "1 while there are more than 1000 agents: no metric with the label agent_id is exported then.")
+	descGlobalDepth = desc("global_queue_depth",
+		"Pending items of agents online, tasks that wait, and tasks ready in task.assign, "+
+			"task.assign.high and lanes.")
+	descDropped = desc("agent_series_dropped",
+		"1 while there are more than 1000 agents: no metric with the label agent_id is exported "+
+			"then.")
 	descConcentrated = desc("assignment_concentration",
 		"Largest (s - w) / (1 - w) of any agent online over the latest 1000 tasks: s its share of "+
 			"tasks, w of slots; 0 is fair, 1 is all to one agent; 0 below 50 tasks.")
@@ -68,7 +72,8 @@ var (
 		"Mean of claim - outcome over the tasks won by its bids: above 0 promises too much.")
 	descAgentTrust = agentDesc("agent_bid_delta",
 		"How far its claim moves the fitness of its bids, either way: 0 to 0.2.")
-	descAgentEstimate = agentDesc("agent_bid_duration_ratio", "Mean of actual by estimated durations over the tasks won by its bids.")
+	descAgentEstimate = agentDesc("agent_bid_duration_ratio",
+		"Mean of actual by estimated durations over the tasks won by its bids.")
 
 	agentDescs = []*prometheus.Desc{
 		descAgentLoad, descAgentCurrent, descAgentFree, descAgentCordoned, descAgentAssigned, descAgentSuccess,

@@ -25,13 +25,15 @@ var (
 		"Of a budget in its period, what has been used; of concurrency, what runs. cost_usd is in US "+
 			"dollars.")
 	descQuotaReserved = quotaDesc("quota_reserved", "Of a budget in its period, what is set aside for what runs.")
-	descQuotaLimit    = quotaDesc("quota_limit", "What may be used of a budget in its period: its own and borrowed, less lent; of concurrency, "+
-		"its own.")
+	descQuotaLimit    = quotaDesc("quota_limit",
+		"What may be used of a budget in its period: its own and borrowed, less lent; of "+
+			"concurrency, its own.")
 	descQuotaBorrowed = quotaDesc("quota_borrowed", "What has been borrowed of others into a budget in its period.")
 	descQuotaLent     = quotaDesc("quota_lent", "What others have borrowed of a budget in its period.")
-	descQuotaDebt     = quotaDesc("quota_debt", "What a budget is overdrawn by, and what it gives up for the period before.")
-	descQuotaBucket   = quotaDesc("quota_bucket_remaining", "What may be taken of a rate at this moment.")
-	descQuotaOwed     = quotaDesc("quota_bucket_debt",
+	descQuotaDebt     = quotaDesc("quota_debt",
+		"What a budget is overdrawn by, and what it gives up for the period before.")
+	descQuotaBucket = quotaDesc("quota_bucket_remaining", "What may be taken of a rate at this moment.")
+	descQuotaOwed   = quotaDesc("quota_bucket_debt",
 		"What was used beyond a rate: so much must flow in before anything passes.")
 
 	descQuotaWaiting = desc("quota_waiting", "Tasks of a group that wait for an agent or for quota.", "group")
