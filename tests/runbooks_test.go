@@ -13,7 +13,9 @@ const runbookPages = "docs/runbooks"
 // Every alert and every reason of a refusal has a page under its name, and no page is without one.
 func TestRunbooks(t *testing.T) {
 	var names []string
-	for _, r := range alertRules(t) {
+	rules := alertRules(t)
+	known := seriesNames(t, rules)
+	for _, r := range rules {
 		if r.Alert != "" {
 			names = append(names, r.Alert)
 		}
@@ -36,6 +38,11 @@ func TestRunbooks(t *testing.T) {
 		for _, part := range []string{"# " + name + "\n", "\n- **Look:** ", "\n- **Do:** ", "\n- **Ignore:** "} {
 			if strings.Count(text, part) != 1 {
 				t.Errorf("%s: %q is not there once", file, part)
+			}
+		}
+		for _, metric := range series.FindAllString(text, -1) {
+			if len(unknownSeries(metric, known)) > 0 {
+				t.Errorf("%s: no metric is called %s", file, metric)
 			}
 		}
 		if n := len(strings.Fields(text)); n < 40 || n > 110 {
