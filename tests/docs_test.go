@@ -207,24 +207,25 @@ func invariants(t *testing.T) string {
 }
 
 func TestMessageExamplesAreValid(t *testing.T) {
-	const page = "docs/reference/messages.md"
 	set, err := schemas.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := make(map[string]bool)
-	for _, b := range blocks(t, page, "schema") {
-		shown[b.name] = true
-		var value any
-		if err := json.Unmarshal([]byte(b.text), &value); err != nil {
-			t.Errorf("%s: the example of %s is not JSON: %v", page, b.name, err)
-			continue
-		}
-		if err := set.Validate(b.name, value); err != nil {
-			t.Errorf("%s: the example of %s: %v", page, b.name, err)
+	for _, page := range messagePages {
+		for _, b := range blocks(t, page, "schema") {
+			shown[b.name] = true
+			var value any
+			if err := json.Unmarshal([]byte(b.text), &value); err != nil {
+				t.Errorf("%s: the example of %s is not JSON: %v", page, b.name, err)
+				continue
+			}
+			if err := set.Validate(b.name, value); err != nil {
+				t.Errorf("%s: the example of %s: %v", page, b.name, err)
+			}
 		}
 	}
-	sameNames(t, page, shown, schemas.Names())
+	sameNames(t, "docs/reference", shown, schemas.Names())
 }
 
 func TestDependenciesHaveReasons(t *testing.T) {

@@ -28,6 +28,10 @@ type schemaNode struct {
 	Minimum          *float64
 	ExclusiveMinimum *float64
 	Maximum          *float64
+	MaxItems         *float64
+	MaxLength        *float64
+	Pattern          string
+	Meaning          string `json:"x-meaning"`
 	Required         []string
 	Properties       properties
 	Items            *schemaNode
@@ -169,8 +173,11 @@ func code(value any) string {
 	}
 }
 
-// thousands writes a number with commas.
+// thousands writes a number with commas; a large power of ten as one.
 func thousands(n float64) string {
+	if zeros := strings.TrimLeft(strconv.FormatFloat(n, 'f', 0, 64), "0"); strings.Trim(zeros, "0") == "1" && n >= 1e9 {
+		return "10^" + strconv.Itoa(len(zeros)-1)
+	}
 	whole, rest, point := strings.Cut(strconv.FormatFloat(n, 'f', -1, 64), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]

@@ -30,16 +30,17 @@ type region struct {
 func regions(t *testing.T) []region {
 	all := []region{
 		{"packages", "docs/ARCHITECTURE.md", packageList},
-		{"causes", "docs/reference/messages.md", causes},
+		{"causes", "docs/reference/reasons.md", causes},
 		{"endpoints", "docs/reference/http.md", endpoints},
 		{"invariants", "docs/reference/metrics.md", invariants},
 		{"metrics", "docs/reference/metrics.md", metrics},
 		{"exit-codes", "docs/reference/command.md", exitCodes},
 		{"variables", "docs/reference/command.md", variables},
-		{"reasons", "docs/reference/messages.md", reasonCodes},
+		{"reasons", "docs/reference/reasons.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
 	}
-	return append(all, keyRegions(t, "docs/reference/configuration.md")...)
+	all = append(all, keyRegions(t, "docs/reference/configuration.md")...)
+	return append(all, fieldRegions(t)...)
 }
 
 const updateReference = "go test ./tests -run TestReference -update"
@@ -159,7 +160,7 @@ func yesOrNo(yes bool) string {
 func reasonCodes(*testing.T) string {
 	var rows [][]string
 	for _, r := range coordinator.Reasons() {
-		rows = append(rows, []string{"`" + r.String() + "`", yesOrNo(r.RetryPossible()), r.Meaning()})
+		rows = append(rows, []string{"[`" + r.String() + "`](../runbooks/" + r.String() + ".md)", yesOrNo(r.RetryPossible()), r.Meaning()})
 	}
 	return tableOf([]string{"code", "retry possible", "when"}, rows)
 }
