@@ -23,6 +23,7 @@ one_goroutine=(
 	coordinator/capacity
 	coordinator/credential
 	coordinator/engine
+	coordinator/engine/internal/dedupe
 	coordinator/fairshare
 	coordinator/gateway
 	coordinator/heard
@@ -120,7 +121,7 @@ run_all() {
 		# Four packages at a time on two cores: most of them wait for the broker.
 		step "go test -race, all others but those against the clock (two minutes; the first time four, two of them in silence while it compiles)"
 		go test -race -vet=off -p 4 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
-		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine || failed=true
+		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine/internal/dedupe || failed=true
 	}
 	step "go test -race, whole programs against the clock (two and a half minutes)"
 	go test -race -vet=off -p 2 -timeout 8m "${against_the_clock[@]/#/./}" || failed=true

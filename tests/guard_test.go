@@ -77,7 +77,7 @@ var table = map[string]rule{
 	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/heap":                 {std: stdPure},
 	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/engine/internal/dedupe", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
 	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -108,6 +108,10 @@ var table = map[string]rule{
 		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/gateway", "coordinator/httpapi", "coordinator/usage",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
+
+	// The parts of the engine: none knows the engine or another part.
+	"coordinator/engine/internal/dedupe": {std: stdPure, may: []string{"coordinator"}},
+
 	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
 	"agent/balance": {may: []string{"coordinator", "coordinator/capacity", modYaml}},
 	"agent/quota":   {},
@@ -118,7 +122,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
@@ -159,6 +163,7 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"pure package, chance", "taskbus/coordinator/strategy", "math/rand/v2", "no I/O, clock, chance"},
 		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
 		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
+		{"a part of the engine knows no engine", "taskbus/coordinator/engine/internal/dedupe", "taskbus/coordinator/engine", rowSays},
 		{"strategy, engine: backwards", "taskbus/coordinator/strategy", "taskbus/coordinator/engine", rowSays},
 		{"bus sees no client", "taskbus/coordinator/bus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"service never sees amqpbus", "taskbus/coordinator/service", "taskbus/coordinator/bus/amqpbus", rowSays},

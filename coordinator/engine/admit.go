@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // admit judges a task from scratch: refused for good, placed, or made to wait.
 func (e *Engine) admit(now time.Time, t *openTask) {
-	if t.attempt > mostAttempts {
+	if t.attempt > dedupe.MaxAttempts {
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another", mostAttempts), nil)
+			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another", dedupe.MaxAttempts), nil)
 		return
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {

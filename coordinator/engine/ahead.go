@@ -67,13 +67,3 @@ func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
 		}
 	}
 }
-
-// seenAhead puts a record that was seen last by a clock that was ahead among those that are seen
-// now: in its place it would keep those behind it from ever being too old. today is how late it is
-// by the clock that counts.
-func (m *memory) seenAhead(r *record, today time.Duration) {
-	if again := *r; again.flags&replaced == 0 {
-		again.seen = today
-		m.append(again)
-	}
-}

@@ -115,23 +115,20 @@ func (x *inspection) set(t *timer) bool {
 
 // records looks at what is remembered of task ids.
 func (x *inspection) records() {
-	e, m := x.e, &x.e.memory
-	next := int(max(e.audited.record, m.first) - m.first)
-	inTurn(&next, m.size(), auditRecords, func(i int) int {
-		number := m.first + uint64(i)
-		r := m.at(number)
-		if r.flags&replaced != 0 { // it stays until its time
-			return 1
+	e, w := x.e, &x.e.dedupe
+	next := int(max(e.audited.record, w.First()) - w.First())
+	inTurn(&next, w.Size(), auditRecords, func(i int) int {
+		number := w.First() + uint64(i)
+		r, fault := w.Check(number)
+		if fault != "" {
+			x.note(coordinator.InvariantTaskRecord, "", "%s", fault)
 		}
-		if found, ok := m.lookup(r.key); !ok || found != number {
-			x.note(coordinator.InvariantTaskRecord, "", "record %d (%s) is found as %d, %v", number, r.fate, found, ok)
-		}
-		if r.fate.IsOpen() && (int(r.ref) >= len(e.tasks.all) || e.tasks.all[r.ref] == nil || e.tasks.all[r.ref].key != r.key) {
-			x.note(coordinator.InvariantTaskRecord, "", "record %d is %s and of the open task %d, which is not there", number, r.fate, r.ref)
+		if r.Fate.IsOpen() && (int(r.Ref) >= len(e.tasks.all) || e.tasks.all[r.Ref] == nil || e.tasks.all[r.Ref].key != r.Key) {
+			x.note(coordinator.InvariantTaskRecord, "", "record %d is %s and of the open task %d, which is not there", number, r.Fate, r.Ref)
 		}
 		return 1
 	})
-	e.audited.record = m.first + uint64(next)
+	e.audited.record = w.First() + uint64(next)
 }
 
 // timers looks at what is scheduled.

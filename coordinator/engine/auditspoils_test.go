@@ -57,10 +57,10 @@ var Spoils = []struct {
 		b.report.Available, b.spec.MaxConcurrent = 100, 2
 		r.fleet.refresh(b)
 	}, coordinator.InvariantWorkConserved, "early"},
-	{"a record refers to another task", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).ref++ }, coordinator.InvariantTaskRecord, "has"},
-	{"a record says that its task has ended", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord, "has"},
-	{"a record says that the broker has not answered", func(r Books) { o := r.open("has"); r.memory.record(o.key, o.record).fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord, "has"},
-	{"an id is not found", func(r Books) { r.memory.index.drop(&r.memory.recordBlocks, &r.open("has").key) }, coordinator.InvariantTaskRecord, ""},
+	{"a record refers to another task", func(r Books) { o := r.open("has"); r.recordOf(o).Ref++ }, coordinator.InvariantTaskRecord, "has"},
+	{"a record says that its task has ended", func(r Books) { o := r.open("has"); r.recordOf(o).Fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord, "has"},
+	{"a record says that the broker has not answered", func(r Books) { o := r.open("has"); r.recordOf(o).Fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord, "has"},
+	{"an id is not found", func(r Books) { r.recordOf(r.open("has")).Key[1]++ }, coordinator.InvariantTaskRecord, "*"},
 	{"the number of a task is given out again", func(r Books) { r.tasks.free = append(r.tasks.free, r.open("has").number) }, coordinator.InvariantTaskRecord, ""},
 	{"an open task is lost", func(r Books) { r.tasks.all[r.open("has").number] = nil }, coordinator.InvariantAgentAccount, "has"},
 	{"a lease without a timer", func(r Books) { r.timers.cancel(&r.open("has").expire) }, coordinator.InvariantLeaseDeadline, "has"},

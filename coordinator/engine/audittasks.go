@@ -136,15 +136,15 @@ func (x *inspection) openTasks() {
 
 func (x *inspection) openTask(n int, t *openTask) {
 	e, leased := x.e, t.state == stateLeased
-	r := e.memory.record(t.key, t.record)
+	r := e.recordOf(t)
 	switch {
 	case r == nil:
 		x.task(coordinator.InvariantTaskRecord, t, "it is open, and nothing is remembered of it")
 		return
-	case r.key != t.key || r.ref != t.number || int(t.number) != n || !r.fate.IsOpen():
-		x.task(coordinator.InvariantTaskRecord, t, "it is number %d at place %d, its record says %d, %s", t.number, n, r.ref, r.fate)
-	case (r.fate == coordinator.FateOpen) == leased, (r.fate == coordinator.FateUnsettled) != (leased && t.unanswered):
-		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state, t.unanswered, r.fate)
+	case r.Key != t.key || r.Ref != t.number || int(t.number) != n || !r.Fate.IsOpen():
+		x.task(coordinator.InvariantTaskRecord, t, "it is number %d at place %d, its record says %d, %s", t.number, n, r.Ref, r.Fate)
+	case (r.Fate == coordinator.FateOpen) == leased, (r.Fate == coordinator.FateUnsettled) != (leased && t.unanswered):
+		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state, t.unanswered, r.Fate)
 	}
 	if t.over || (e.held[t.handle] == t) == leased {
 		x.task(coordinator.InvariantTaskState, t, "it is open in state %d, held %v, its outcome told %v", t.state, e.held[t.handle] == t, t.over)

@@ -13,11 +13,7 @@ import (
 // saleOf finds the auction of a task by its id, open or over, or without an id the one that
 // the task has; nil when there is none.
 func (e *Engine) saleOf(task coordinator.TaskID, id string) *sale {
-	number, known := e.memory.lookup(coordinator.KeyOf(task))
-	if !known {
-		return nil
-	}
-	if t := e.tasks.of(e.memory.at(number)); t != nil && t.sale != nil && (id == "" || t.sale.id == id) {
+	if t := e.openTask(task); t != nil && t.sale != nil && (id == "" || t.sale.id == id) {
 		return t.sale
 	}
 	return nil

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -18,18 +17,18 @@ func (e *Engine) withdraw(t *openTask, why string, token uint64) {
 // cancel withdraws a task in whatever state it is.
 func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	key := coordinator.KeyOf(ev.Task)
-	r := e.recall(now, key)
+	r := e.lookup(now, key)
 	answer := coordinator.CancelAnswered{Token: ev.Token, Task: ev.Task, State: coordinator.CancelTooLate}
 	t := e.tasks.of(r)
 	switch {
-	case r == nil, r.fate == coordinator.FateForgotten, r.fate == coordinator.FateWithdrawn:
+	case r == nil, r.Fate == coordinator.FateForgotten, r.Fate == coordinator.FateWithdrawn:
 		attempt, reason := uint16(0), ev.Reason
 		if r != nil {
-			attempt, reason = r.attempt, orElse(reason, e.memory.reasons.of(key))
+			attempt, reason = r.Attempt, orElse(reason, e.dedupe.Reason(key))
 		}
-		r = e.memory.at(e.memory.remember(now, key, 0, coordinator.FateWithdrawn, 0))
-		r.attempt = attempt
-		e.memory.reasons.keep(key, reason)
+		_, r = e.dedupe.Insert(now, key, 0, coordinator.FateWithdrawn, 0)
+		r.Attempt = attempt
+		e.dedupe.KeepReason(key, reason)
 		e.noted(r, ev.Task)
 		answer.State = coordinator.CancelNoted
 		for _, a := range e.fleet.agents { // of a coordinator before this one, perhaps
@@ -38,25 +37,24 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 				e.emit(coordinator.Withdraw{Agent: a.spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
 			}
 		}
-	case t == nil && r.fate == coordinator.FateLaned:
+	case t == nil && r.Fate == coordinator.FateLaned:
 		e.withdrawLaned(r, ev.Reason)
 		answer.State = coordinator.CancelDone
 	case t != nil && t.state == stateMoving:
 		e.withdrawMoving(t, ev.Reason)
 		answer.State = coordinator.CancelDone
-	case t == nil && r.fate == coordinator.FateLetGo:
-		r.flags |= withdrawn
-		e.memory.reasons.keep(key, ev.Reason)
+	case t == nil && r.Fate == coordinator.FateLetGo:
+		e.dedupe.Withdraw(r, ev.Reason)
 		e.noted(r, ev.Task)
-		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.ref)
+		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.Ref)
 		e.emit(coordinator.Withdraw{
-			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(ev.Task, int(r.attempt)),
+			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(ev.Task, int(r.Attempt)),
 			Reason: ev.Reason, Token: ev.Token,
 		})
-	case t == nil && r.fate == coordinator.FateCancelled && r.ref == 0:
+	case t == nil && r.Fate == coordinator.FateCancelled && r.Ref == 0:
 		answer.State = coordinator.CancelDone
 	case t == nil:
-		answer.Agent = e.fleet.named(r.ref)
+		answer.Agent = e.fleet.named(r.Ref)
 	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering || t.state == stateBidding:
 		e.leavePending(t)
 		t.cancelReason = ev.Reason
@@ -82,50 +80,6 @@ func (e *Engine) withdrawAgain() {
 		if t != nil && t.withdrawn && t.state == stateLeased && !t.returning {
 			e.withdraw(t, t.cancelReason, 0)
 		}
-	}
-}
-
-// maxReasons bounds the reasons kept for cancels of tasks that are not open: with
-// 2,048 characters each, at most 4 MiB.
-const maxReasons = 512
-
-// cancelReasons remembers why tasks were cancelled that are not open: not seen
-// yet, or let go. It stands beside the records of the memory, because hardly any
-// of those has a reason; a cancel counts without it. The oldest goes first.
-type cancelReasons struct{ list []cancelReason }
-
-type cancelReason struct {
-	key  coordinator.TaskKey
-	text string
-}
-
-func (c *cancelReasons) find(key coordinator.TaskKey) int {
-	return slices.IndexFunc(c.list, func(r cancelReason) bool { return r.key == key })
-}
-
-// of is the reason kept for a task id; empty when there is none.
-func (c *cancelReasons) of(key coordinator.TaskKey) string {
-	if i := c.find(key); i >= 0 {
-		return c.list[i].text
-	}
-	return ""
-}
-
-// keep replaces the reason of a task id; an empty one changes nothing.
-func (c *cancelReasons) keep(key coordinator.TaskKey, text string) {
-	if text == "" {
-		return
-	}
-	c.drop(key)
-	if len(c.list) >= maxReasons {
-		c.list = slices.Delete(c.list, 0, 1)
-	}
-	c.list = append(c.list, cancelReason{key, text})
-}
-
-func (c *cancelReasons) drop(key coordinator.TaskKey) {
-	if i := c.find(key); i >= 0 {
-		c.list = slices.Delete(c.list, i, i+1)
 	}
 }
 

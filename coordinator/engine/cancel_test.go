@@ -242,7 +242,7 @@ func TestReasonsOfCancelsAreBounded(t *testing.T) {
 		t.Errorf("the oldest says %q, the next %q", oldest, next)
 	}
 	r.now = r.now.Add(time.Hour)       // the dedupe window
-	for i := range engine.MaxReasons { // each new task drops up to expireStep old ids
+	for i := range engine.MaxReasons { // each new task drops up to EvictStep old ids
 		r.withdraw(coordinator.TaskID(fmt.Sprint("later", i)))
 	}
 	engine.CheckIndexes(t, r.Engine)

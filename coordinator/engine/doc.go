@@ -62,8 +62,7 @@
 //	lanerows.go  who could make room; lanecrowd.go: who does
 //	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
 //	demand.go    how much each capability is asked for
-//	memory.go    task ids seen: duplicates and open decisions; blocks.go, idindex.go: kept small
-//	tasks.go     open tasks by number
+//	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers

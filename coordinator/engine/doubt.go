@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // What the end of a session, or of a coordinator before this one, leaves in doubt:
@@ -76,12 +77,8 @@ func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, mayBeHeld fun
 // ended, without a record of it: the latest dispatch was never answered, or has come back, and none was
 // made since.
 func (e *Engine) mayBeHeld(key coordinator.TaskKey) bool {
-	number, known := e.memory.lookup(key)
-	if !known {
-		return false
-	}
-	r := e.memory.record(key, number)
-	if r != nil && r.fate == coordinator.FateForgotten {
+	r := e.dedupe.Peek(key)
+	if r != nil && r.Fate == coordinator.FateForgotten {
 		return true
 	}
 	t := e.tasks.of(r)
@@ -107,20 +104,20 @@ func (d *inDoubt) came(key coordinator.TaskKey) bool {
 // and it was done. One that failed then is tried again instead: a message that was
 // only prefetched by that coordinator is redelivered, too, and may be a new
 // submission.
-func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.TaskKey, r *record) bool {
+func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.TaskKey, r *dedupe.Record) bool {
 	if !ev.Redelivered {
 		return false
 	}
-	own := e.inDoubt.came(key) && r.content == ev.Task.ContentHash
-	if !r.fate.HasEnded() {
+	own := e.inDoubt.came(key) && r.Content == ev.Task.ContentHash
+	if !r.Fate.HasEnded() {
 		return false
 	}
-	if r.flags&adopted != 0 {
-		if r.fate.MayComeAgain() {
+	if r.Flags&dedupe.Adopted != 0 {
+		if r.Fate.MayComeAgain() {
 			return false
 		}
-		r.content = ev.Task.ContentHash
-		r.flags &^= adopted
+		r.Content = ev.Task.ContentHash
+		r.Flags &^= dedupe.Adopted
 		e.noted(r, ev.Task.ID)
 		return true
 	}
@@ -129,11 +126,11 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 
 // triedBefore is the agent from which the task came back, where its own message is delivered again before
 // the one that came back, which alone knows of all agents before.
-func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *record) []coordinator.AgentID {
-	if r == nil || r.fate != coordinator.FateForgotten || r.flags&wasTried == 0 || r.content != ev.Task.ContentHash || !ev.Redelivered {
+func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []coordinator.AgentID {
+	if r == nil || r.Fate != coordinator.FateForgotten || r.Flags&dedupe.WasTried == 0 || r.Content != ev.Task.ContentHash || !ev.Redelivered {
 		return nil
 	}
-	return with(nil, e.fleet.named(r.ref))
+	return with(nil, e.fleet.named(r.Ref))
 }
 
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
@@ -141,14 +138,14 @@ func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *record) []coordina
 // the task, or could have been given more time than has passed since it told and
 // since we began. One that nobody has announced is not too old. Where there is a journal, and it
 // is empty, an agent's list alone speaks for such a dispatch.
-func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *record, attempt int) bool {
+func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
 	switch {
 	case e.recalls, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
-	case rec == nil, rec.attempt == 0 && (rec.fate == coordinator.FateForgotten || rec.fate == coordinator.FateWithdrawn):
-	case rec.flags&adopted != 0 && rec.fate.MayComeAgain() && attempt > int(rec.attempt): // tried again after all
+	case rec == nil, rec.Attempt == 0 && (rec.Fate == coordinator.FateForgotten || rec.Fate == coordinator.FateWithdrawn):
+	case rec.Flags&dedupe.Adopted != 0 && rec.Fate.MayComeAgain() && attempt > int(rec.Attempt): // tried again after all
 	default:
 		return false
 	}
@@ -174,8 +171,8 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *re
 func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
 	a := e.fleet.byID[r.Agent]
-	rec := e.memory.at(e.memory.remember(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial))
-	rec.attempt, rec.flags = asRecorded(attempt), adopted
+	_, rec := e.dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial)
+	rec.Attempt, rec.Flags = dedupe.CapAttempt(attempt), dedupe.Adopted
 	tellsOf(e.noted(rec, r.Task), r)
 	e.track(a)
 	e.finishedPast(now, a, r, attempt, false)

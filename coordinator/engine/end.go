@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -56,8 +57,8 @@ func (e *Engine) forget(t *openTask) {
 	if t.from != "" && t.attempt == 1 { // its lane has it again
 		fate = coordinator.FateLaned
 	}
-	if r := e.memory.record(t.key, t.record); r != nil && t.attempt > 1 && len(t.tried) > 0 {
-		r.flags |= wasTried
+	if r := e.recordOf(t); r != nil && t.attempt > 1 && len(t.tried) > 0 {
+		r.Flags |= dedupe.WasTried
 	}
 	e.note(t, fate, e.lastAgent(t), t.attempt-1)
 	e.tasks.drop(t)

@@ -93,12 +93,8 @@ func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.T
 // isForgotten tells whether nobody knows whether the task's dispatch has arrived: its agent may tell of it
 // however late.
 func (e *Engine) isForgotten(key coordinator.TaskKey) bool {
-	number, known := e.memory.lookup(key)
-	if !known {
-		return false
-	}
-	r := e.memory.record(key, number)
-	return r != nil && r.fate == coordinator.FateForgotten
+	r := e.dedupe.Peek(key)
+	return r != nil && r.Fate == coordinator.FateForgotten
 }
 
 // imageEnds is what whoever reads the latest results again is to know of their tasks.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
 
@@ -16,7 +17,7 @@ type Engine struct {
 
 	fleet   fleet
 	pending pending
-	memory  memory
+	dedupe  dedupe.Window
 	timers  timers
 	budget  retryBudget
 	retries retryQueue
@@ -86,7 +87,6 @@ func New() *Engine {
 		quotas:    q,
 		controls:  newControls(),
 		days:      newQuotaDays(),
-		memory:    newMemory(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
 		held:      make(map[coordinator.Handle]*openTask),

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -54,9 +55,9 @@ const (
 	// Of what has been seen, and what is in doubt.
 	AckDoubt     = ackDoubt
 	EndsTold     = endsTold
-	ExpireStep   = expireStep
+	EvictStep    = dedupe.EvictStep
 	LeastToTell  = leastToTell
-	MaxReasons   = maxReasons
+	MaxReasons   = dedupe.MaxReasons
 	ShortSession = shortSession
 
 	// Of the fleet.
@@ -217,30 +218,30 @@ func (w *Waiters) Explained() int { return w.explained }
 
 // What has been seen, and what is in doubt.
 
-func (e *Engine) RememberedIDs() int { return e.memory.size() }
+func (e *Engine) RememberedIDs() int { return e.dedupe.Size() }
 
 // RememberedAttempt is the latest attempt of a task, RememberedFate how it ended; false: it is not known.
 func (e *Engine) RememberedAttempt(now time.Time, id coordinator.TaskID) int {
-	return int(e.recall(now, coordinator.KeyOf(id)).attempt)
+	return int(e.lookup(now, coordinator.KeyOf(id)).Attempt)
 }
 
 func (e *Engine) RememberedFate(now time.Time, id coordinator.TaskID) (coordinator.Fate, bool) {
-	if r := e.memory.find(now, coordinator.KeyOf(id), e.policy.Settings); r != nil {
-		return r.fate, true
+	if r := e.dedupe.Lookup(now, coordinator.KeyOf(id), e.policy.Settings.DedupeWindow); r != nil {
+		return r.Fate, true
 	}
 	return 0, false
 }
 
-// CancelReasons are the keys of those that are kept.
+// CancelReasons are the keys of those that are kept, in no order.
 func (e *Engine) CancelReasons() (keys []coordinator.TaskKey) {
-	for _, r := range e.memory.reasons.list {
-		keys = append(keys, r.key)
+	for key := range e.dedupe.Image().Reasons {
+		keys = append(keys, key)
 	}
 	return keys
 }
 
 // ForgetIDs has the dedupe window pass.
-func (e *Engine) ForgetIDs() { e.memory = newMemory() }
+func (e *Engine) ForgetIDs() { e.dedupe = dedupe.Window{} }
 
 // RecentEnd reports whether the end of the task was told so shortly before that its message is kept.
 func (e *Engine) RecentEnd(id coordinator.TaskID) bool {
@@ -583,3 +584,6 @@ func (e *Engine) IsInLine(group string) bool {
 	}
 	return false
 }
+
+// epoch is when the tests of parts begin.
+var epoch = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // Facts are what an engine knows, in words, with the numbers apart that may differ a
@@ -25,7 +26,7 @@ type taskFacts struct {
 	content                  uint64
 	agent                    coordinator.AgentID
 	fate                     coordinator.Fate
-	flags                    recordFlags
+	flags                    dedupe.Flags
 	reason                   string
 	task                     coordinator.TaskID
 	attempt                  int
@@ -48,25 +49,23 @@ func named(agents []coordinator.AgentID) (all string) {
 // broker's, and what an earlier dispatch of theirs has left may be known or not.
 func Durable(e, leader *Engine, now time.Time) Facts {
 	f := Facts{make(map[coordinator.TaskKey]taskFacts), make(map[string]string), make(map[string]float64)}
-	for n := e.memory.first; n < e.memory.next; n++ {
-		r := e.memory.at(n)
-		t := leader.taskOf(r.key)
-		switch {
-		case r.flags&replaced != 0, t != nil && t.handle != 0 && t.state != stateDispatching:
+	for r := range e.dedupe.Latest() {
+		if t := leader.taskOf(r.Key); t != nil && t.handle != 0 && t.state != stateDispatching {
 			continue
 		}
 		open := e.tasks.of(r)
 		if open == nil {
-			if r.attempt == 0 && (r.fate == coordinator.FateForgotten || r.fate == coordinator.FateFailed) {
+			if r.Attempt == 0 && (r.Fate == coordinator.FateForgotten || r.Fate == coordinator.FateFailed) {
 				continue // as if it had never been seen
 			}
-			f.tasks[r.key] = taskFacts{
-				content: r.content, agent: e.fleet.named(r.ref), fate: r.fate, flags: r.flags, reason: e.memory.reasons.of(r.key), attempt: int(r.attempt),
+			f.tasks[r.Key] = taskFacts{
+				content: r.Content, agent: e.fleet.named(r.Ref), fate: r.Fate, flags: r.Flags,
+				reason: e.dedupe.Reason(r.Key), attempt: int(r.Attempt),
 			}
 			continue
 		}
-		f.tasks[r.key] = taskFacts{
-			content: r.content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
+		f.tasks[r.Key] = taskFacts{
+			content: r.Content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
 			tried: named(open.tried), failed: named(open.failed), untouched: named(open.untouched),
 			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning, attempted: open.attempted,
 			timeout: open.timeout, batch: open.batch,
@@ -110,10 +109,7 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 
 // taskOf is the open task of a key; nil when there is none.
 func (e *Engine) taskOf(key coordinator.TaskKey) *openTask {
-	if n, known := e.memory.lookup(key); known {
-		return e.tasks.of(e.memory.at(n))
-	}
-	return nil
+	return e.tasks.of(e.dedupe.Peek(key))
 }
 
 // Alike reports whether two engines know the same.

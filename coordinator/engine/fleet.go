@@ -12,7 +12,7 @@ import (
 type agent struct {
 	spec   coordinator.AgentSpec
 	number int    // place in the fleet, -1 when the policy no longer lists it
-	serial uint32 // stands for its id in the memory
+	serial uint32 // stands for its id in records of the dedupe window
 
 	state  coordinator.AgentState
 	report coordinator.AgentReport // the newest accepted

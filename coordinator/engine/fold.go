@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
 
@@ -100,11 +101,7 @@ func (e *Engine) agentOf(id coordinator.AgentID) *agent {
 
 // leaseOf is the open dispatch of that attempt; nil when there is none.
 func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
-	number, known := e.memory.lookup(key)
-	if !known {
-		return nil
-	}
-	if t := e.tasks.of(e.memory.at(number)); t != nil && t.attempt == attempt {
+	if t := e.tasks.of(e.dedupe.Peek(key)); t != nil && t.attempt == attempt {
 		return t
 	}
 	return nil
@@ -114,7 +111,7 @@ func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
 // published: until Settled comes its task is the broker's, too.
 func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	key := coordinator.KeyOf(r.Task.ID)
-	if before := e.tasks.of(e.recall(r.At, key)); before != nil {
+	if before := e.tasks.of(e.lookup(r.At, key)); before != nil {
 		// A dispatch that came back goes on in its place: the task's own message may come yet.
 		e.foldEnd(r.At, before, before.ownMessage && !r.OwnMessage)
 	}
@@ -134,8 +131,8 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	t.expire = newTimer(dutyExpire, t, nil)
 	t.retry = newTimer(dutyRetry, t, nil)
 	e.tasks.add(t)
-	t.record = e.memory.remember(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
-	e.memory.note(t, coordinator.FateUnsettled, t.number, t.attempt)
+	t.record, _ = e.dedupe.Insert(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
+	e.dedupe.Update(t.key, t.record, coordinator.FateUnsettled, t.number, t.attempt)
 	a.capacity.NotAfter(r.At)
 	if len(a.open) == 0 {
 		a.capacity.InHand(r.At, 1)
@@ -164,7 +161,7 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	}
 	t.unanswered, t.settled = false, r.At
 	t.deadline, t.runsFrom = r.At.Add(t.timeout+leaseMargin), r.At
-	e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
+	e.dedupe.Update(t.key, t.record, coordinator.FateDispatched, t.number, t.attempt)
 	e.timers.cancel(&t.expire)
 	e.watchLease(t)
 }
@@ -203,21 +200,21 @@ func (e *Engine) settleAccount(at time.Time, t *openTask) {
 
 // foldRemembered takes over what is known of a task id that no agent has.
 func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
-	rec := e.recall(at, r.Key)
+	rec := e.lookup(at, r.Key)
 	switch t := e.tasks.of(rec); {
 	case t != nil:
 		e.foldEnd(at, t, !endsWithDelivery(r))
-	case rec != nil && rec.fate == coordinator.FateForgotten && rec.attempt > 0 && r.Fate.HasEnded() && !endsWithDelivery(r):
+	case rec != nil && rec.Fate == coordinator.FateForgotten && rec.Attempt > 0 && r.Fate.HasEnded() && !endsWithDelivery(r):
 		e.inDoubt.messages[r.Key]++ // it ended while the broker had it
 	}
 	if rec == nil {
-		rec = e.memory.at(e.memory.remember(r.Seen, r.Key, r.Content, r.Fate, 0))
+		_, rec = e.dedupe.Insert(r.Seen, r.Key, r.Content, r.Fate, 0)
 	}
-	e.memory.reasons.drop(r.Key)
-	rec.content, rec.fate, rec.ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
-	rec.attempt, rec.flags = asRecorded(r.Attempt), recordFlags(r.Flags)&^replaced
-	if rec.isWithdrawn() {
-		e.memory.reasons.keep(r.Key, r.Reason)
+	e.dedupe.DropReason(r.Key)
+	rec.Content, rec.Fate, rec.Ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
+	rec.Attempt, rec.Flags = dedupe.CapAttempt(r.Attempt), dedupe.FlagsOf(r.Flags)
+	if rec.IsWithdrawn() {
+		e.dedupe.KeepReason(r.Key, r.Reason)
 	}
 }
 

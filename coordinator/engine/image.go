@@ -7,21 +7,20 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // Image is the engine's state at one moment as far as it must survive: a copy, which
 // may be read by another goroutine while the engine goes on. Folded into a new engine
 // it gives one that knows the same.
 type Image struct {
-	at      time.Time
-	ids     recordBlocks // those of which there are records alone
-	epoch   time.Time
-	names   []coordinator.AgentID
-	reasons map[coordinator.TaskKey]string
-	last    map[coordinator.TaskKey]cameBackAs       // of those that wait to be given away again
-	held    map[coordinator.TaskKey]coordinator.Fate // of those that are, as whoever follows should know them
-	others  []coordinator.Record                     // everything else: first, and small
-	leases  []coordinator.Record                     // what agents have: last
+	at     time.Time
+	ids    dedupe.Image
+	names  []coordinator.AgentID
+	last   map[coordinator.TaskKey]cameBackAs       // of those that wait to be given away again
+	held   map[coordinator.TaskKey]coordinator.Fate // of those that are, as whoever follows should know them
+	others []coordinator.Record                     // everything else: first, and small
+	leases []coordinator.Record                     // what agents have: last
 }
 
 // cameBackAs is the latest dispatch of a task that has come back, and the agent that had it.
@@ -31,21 +30,18 @@ type cameBackAs struct {
 }
 
 // flags are what forget would note of it: it is of the agents that were tried.
-func (c cameBackAs) flags() recordFlags {
+func (c cameBackAs) flags() dedupe.Flags {
 	if c.ref == 0 {
 		return 0
 	}
-	return wasTried
+	return dedupe.WasTried
 }
 
 // Image copies the state. The task ids, which are many, are copied as they change later.
 func (e *Engine) Image(now time.Time) *Image {
 	m := &Image{
-		at: now, epoch: e.memory.epoch, ids: e.memory.image(), reasons: make(map[coordinator.TaskKey]string, len(e.memory.reasons.list)),
+		at: now, ids: e.dedupe.Image(),
 		last: make(map[coordinator.TaskKey]cameBackAs), held: make(map[coordinator.TaskKey]coordinator.Fate),
-	}
-	for _, r := range e.memory.reasons.list {
-		m.reasons[r.key] = r.text
 	}
 	e.imageOrders(m)
 	e.imageLearner(m)
@@ -75,14 +71,14 @@ func (e *Engine) imageLeases(m *Image) {
 	}
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
-			m.last[t.key] = cameBackAs{e.lastAgent(t), asRecorded(t.attempt - 1)}
+			m.last[t.key] = cameBackAs{e.lastAgent(t), dedupe.CapAttempt(t.attempt - 1)}
 			m.others = append(m.others, &coordinator.EndedBefore{Task: t.task}) // that agent may tell of its end yet
 		}
 		switch {
 		case t == nil || t.state >= stateDispatching || t.attempt > 1:
 		case t.withdrawn: // and being moved
 			m.held[t.key] = coordinator.FateWithdrawn
-			m.reasons[t.key] = t.cancelReason
+			m.ids.Reasons[t.key] = t.cancelReason
 		case t.from != "": // its lane has it
 			m.held[t.key] = coordinator.FateLaned
 		}
@@ -138,15 +134,13 @@ func (e *Engine) imageOver(m *Image) {
 
 // imageEnd is what ends such a dispatch: what is known of its id.
 func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
-	if number, known := e.memory.lookup(t.key); known {
-		if r := e.memory.peek(number); !r.fate.IsOpen() {
-			return e.remembered(r)
-		}
+	if r := e.dedupe.Peek(t.key); r != nil && !r.Fate.IsOpen() {
+		return e.remembered(r)
 	}
 	last, waits := m.last[t.key]
 	flags := last.flags()
 	if !waits {
-		last = cameBackAs{t.agent.serial, asRecorded(t.attempt)}
+		last = cameBackAs{t.agent.serial, dedupe.CapAttempt(t.attempt)}
 	}
 	return &coordinator.Remembered{
 		Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
@@ -239,18 +233,18 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 		}
 	}
 	var one coordinator.Remembered
-	for r := range m.ids.latest() {
-		last, waits := m.last[r.key]
-		fate, held := m.held[r.key]
-		if r.fate.IsOpen() && r.attempt == 0 && !waits && !held {
+	for r := range m.ids.Latest() {
+		last, waits := m.last[r.Key]
+		fate, held := m.held[r.Key]
+		if r.Fate.IsOpen() && r.Attempt == 0 && !waits && !held {
 			continue
 		}
 		one = coordinator.Remembered{
-			Key: r.key, Content: r.content, Fate: r.fate, Seen: m.epoch.Add(r.seen),
-			Attempt: int(r.attempt), Flags: uint8(r.flags),
+			Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: m.ids.Seen(r),
+			Attempt: int(r.Attempt), Flags: uint8(r.Flags),
 		}
 		switch {
-		case r.fate.IsOpen(): // if an agent has it, its lease follows
+		case r.Fate.IsOpen(): // if an agent has it, its lease follows
 			one.Fate, one.Agent = coordinator.FateForgotten, m.names[last.ref]
 			if waits {
 				one.Attempt = int(last.attempt)
@@ -259,11 +253,11 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 			if held {
 				one.Fate = fate
 			}
-		case r.ref != 0:
-			one.Agent = m.names[r.ref]
+		case r.Ref != 0:
+			one.Agent = m.names[r.Ref]
 		}
-		if r.isWithdrawn() || one.Fate == coordinator.FateWithdrawn {
-			one.Reason = m.reasons[r.key]
+		if r.IsWithdrawn() || one.Fate == coordinator.FateWithdrawn {
+			one.Reason = m.ids.Reasons[r.Key]
 		}
 		if !yield(&one) {
 			return

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -155,12 +156,10 @@ func CheckIndexes(t failer, e *Engine) {
 			}
 		}
 	}
-	reasons := e.memory.reasons.list
-	for i, r := range reasons {
-		number, known := e.memory.lookup(r.key)
-		again := slices.ContainsFunc(reasons[i+1:], func(other cancelReason) bool { return other.key == r.key })
-		if !known || !e.memory.at(number).isWithdrawn() || r.text == "" || again || len(reasons) > maxReasons {
-			t.Fatalf("reason %d of %d (%q): its record is known %v, another for it %v", i, len(reasons), r.text, known, again)
+	reasons := e.dedupe.Image().Reasons
+	for key, text := range reasons {
+		if r := e.dedupe.Peek(key); r == nil || !r.IsWithdrawn() || text == "" || len(reasons) > dedupe.MaxReasons {
+			t.Fatalf("one of %d reasons (%q): its record is %+v", len(reasons), text, r)
 		}
 	}
 	if found := e.Audit(e.now); len(found) > 0 {
@@ -170,42 +169,40 @@ func CheckIndexes(t failer, e *Engine) {
 	checkAccounts(t, e)
 }
 
-// checkReferences: the memory's records of open tasks and the open tasks refer to
+// checkReferences: the dedupe window's records of open tasks and the open tasks refer to
 // each other, one to one.
 func checkReferences(t failer, e *Engine) {
 	t.Helper()
 	open, known := 0, 0
-	for number := e.memory.first; number < e.memory.next; number++ {
-		r := e.memory.at(number)
-		if r.flags&replaced != 0 { // it stays until its time
-			continue
+	for number := e.dedupe.First(); number < e.dedupe.First()+uint64(e.dedupe.Size()); number++ {
+		if _, fault := e.dedupe.Check(number); fault != "" {
+			t.Fatalf("%s", fault)
 		}
-		if found, ok := e.memory.lookup(r.key); !ok || found != number {
-			t.Fatalf("record %d %+v is found as %d, %v", number, r, found, ok)
-		}
+	}
+	for r := range e.dedupe.Latest() {
 		known++
-		if !r.fate.IsOpen() {
+		if !r.Fate.IsOpen() {
 			continue
 		}
 		open++
-		if o := e.tasks.all[r.ref]; o == nil || o.number != r.ref || o.key != r.key {
-			t.Fatalf("record %d is open and refers to %d: %+v", number, r.ref, o)
+		if o := e.tasks.all[r.Ref]; o == nil || o.number != r.Ref || o.key != r.Key {
+			t.Fatalf("record %+v is open and refers to %d: %+v", r, r.Ref, o)
 		}
 	}
-	if known != e.memory.index.used {
-		t.Fatalf("memory holds %d records, the index %d", known, e.memory.index.used)
+	if known != e.dedupe.IDs() {
+		t.Fatalf("the window has %d records, its index %d", known, e.dedupe.IDs())
 	}
 	for n, o := range e.tasks.all {
 		if o == nil {
 			continue
 		}
 		open--
-		r := e.memory.record(o.key, o.record)
+		r := e.recordOf(o)
 		switch {
-		case r == nil || r.ref != o.number || int(o.number) != n || o.over:
+		case r == nil || r.Ref != o.number || int(o.number) != n || o.over:
 			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
-		case (r.fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
-			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.fate, e.held[o.handle] == o)
+		case (r.Fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
+			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.Fate, e.held[o.handle] == o)
 		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered || o.apart):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
 		case o.state >= stateDispatching && (o.place < 0) != o.returning:

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // How a task gets into its lane: published there, confirmed, written down in the journal,
@@ -210,9 +211,8 @@ func (e *Engine) endMove(t *openTask) *lane {
 // inLane ends the task here: its lane has it.
 func (e *Engine) inLane(now time.Time, t *openTask) {
 	delete(e.held, t.handle)
-	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn { // it ends when it comes back
-		r.flags |= withdrawn
-		e.memory.reasons.keep(t.key, t.cancelReason)
+	if r := e.recordOf(t); r != nil && t.withdrawn { // it ends when it comes back
+		e.dedupe.Withdraw(r, t.cancelReason)
 	}
 	e.note(t, coordinator.FateLaned, 0, t.attempt-1)
 	e.record(&coordinator.Settled{Key: t.key, At: now, Nowhere: true}) // its message of before
@@ -229,8 +229,8 @@ func (e *Engine) forgetMoving(t *openTask) {
 	}
 	e.forget(t)
 	if t.withdrawn { // neither copy may be assigned
-		if e.memory.record(t.key, t.record) != nil {
-			e.memory.reasons.keep(t.key, t.cancelReason)
+		if e.recordOf(t) != nil {
+			e.dedupe.KeepReason(t.key, t.cancelReason)
 		}
 		e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
 	}
@@ -241,19 +241,18 @@ func (e *Engine) forgetMoving(t *openTask) {
 // knows it as one that must not be assigned.
 func (e *Engine) withdrawMoving(t *openTask, reason string) {
 	t.withdrawn, t.cancelReason = true, reason
-	if r := e.memory.record(t.key, t.record); r != nil && e.recorder.on {
+	if r := e.recordOf(t); r != nil && e.recorder.on {
 		e.record(&coordinator.Remembered{
-			Key: t.key, ID: t.task.ID, Content: r.content, Fate: coordinator.FateWithdrawn,
-			Seen: e.memory.epoch.Add(r.seen), Attempt: t.attempt - 1, Reason: reason,
+			Key: t.key, ID: t.task.ID, Content: r.Content, Fate: coordinator.FateWithdrawn,
+			Seen: e.dedupe.Seen(r), Attempt: t.attempt - 1, Reason: reason,
 		})
 	}
 }
 
 // withdrawLaned notes a cancel of a task that is in its lane.
-func (e *Engine) withdrawLaned(r *record, reason string) {
-	if r.flags&withdrawn == 0 {
-		r.flags |= withdrawn
-		e.memory.reasons.keep(r.key, reason)
+func (e *Engine) withdrawLaned(r *dedupe.Record, reason string) {
+	if r.Flags&dedupe.Withdrawn == 0 {
+		e.dedupe.Withdraw(r, reason)
 		e.noted(r, "")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
 
@@ -51,7 +52,7 @@ const leaseRetry = time.Second
 // beginLease notes that a dispatch is in its agent's queue, or may be.
 func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 	t.state, t.settled, t.unanswered = stateLeased, now, f == coordinator.FateUnsettled
-	e.memory.note(t, f, t.number, t.attempt)
+	e.dedupe.Update(t.key, t.record, f, t.number, t.attempt)
 	if f == coordinator.FateDispatched && e.recorder.on {
 		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
 	}
@@ -132,8 +133,8 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		reason, text = coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn")+fmt.Sprintf(
 			"; %s was told and has not said within %s that it stopped", a.spec.ID, t.timeout)
 		fate = coordinator.FateCancelled
-		if r := e.memory.record(t.key, t.record); r != nil {
-			r.flags |= overdue
+		if r := e.recordOf(t); r != nil {
+			r.Flags |= dedupe.Overdue
 		}
 	case t.returning:
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
@@ -175,9 +176,8 @@ func (e *Engine) retire(t *openTask) {
 // letGo forgets a dispatch: its agent's heartbeats speak for it, and nobody will
 // tell how it ended.
 func (e *Engine) letGo(t *openTask) {
-	if r := e.memory.record(t.key, t.record); r != nil && t.withdrawn {
-		r.flags |= withdrawn
-		e.memory.reasons.keep(t.key, t.cancelReason)
+	if r := e.recordOf(t); r != nil && t.withdrawn {
+		e.dedupe.Withdraw(r, t.cancelReason)
 	}
 	e.note(t, coordinator.FateLetGo, t.agent.serial, t.attempt)
 	e.quotaAsThought(t)

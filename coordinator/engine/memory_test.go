@@ -213,9 +213,9 @@ func TestDedupeWindow(t *testing.T) {
 		r.pass(1)
 		want(t, r.assign(job("t")), "dispatch t.1 a")
 	})
-	t.Run("time, behind more than expireStep others", func(t *testing.T) {
+	t.Run("time, behind more than EvictStep others", func(t *testing.T) {
 		r := start(func(s *coordinator.Settings) { s.DedupeWindow, s.StaleAfter = time.Minute, time.Hour })
-		for i := range 3 * engine.ExpireStep {
+		for i := range 3 * engine.EvictStep {
 			r.assign(job(coordinator.TaskID(fmt.Sprint("x", i))))
 			r.confirm(r.last)
 		}

@@ -188,14 +188,11 @@ func (p *Place) counted() {
 // waiter finds a task that waits here or in its lane; nil: it does not. Of one in a lane,
 // which is not open, it makes what it would be if it had come just now.
 func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
-	number, known := e.memory.lookup(coordinator.KeyOf(task.ID))
-	if !known {
-		return nil, false
-	}
-	r := e.memory.at(number)
+	r := e.dedupe.Peek(coordinator.KeyOf(task.ID))
 	open := e.tasks.of(r)
 	switch {
-	case open == nil && r.fate == coordinator.FateLaned, open != nil && open.state == stateMoving:
+	case r == nil:
+	case open == nil && r.Fate == coordinator.FateLaned, open != nil && open.state == stateMoving:
 		t = &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
 		if reason, _ := e.resolve(t); reason != coordinator.ReasonNone {
 			return nil, false

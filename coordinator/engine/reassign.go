@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // returned takes a dispatch that came back.
 func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	key := coordinator.KeyOf(ev.Task.ID)
-	r := e.recall(now, key)
+	r := e.lookup(now, key)
 	if a := e.fleet.known(ev.Agent); a != nil {
 		if t := a.find(ev.Task.ID, ev.Attempt); t != nil && t.over {
 			e.discharge(t) // what has ended otherwise has left the agent, too
 			e.wake(now, a)
 		}
 	}
-	if r != nil && r.flags&adopted != 0 {
-		r.content = ev.Task.ContentHash // that of a task assigned by an earlier coordinator is not known
+	if r != nil && r.Flags&dedupe.Adopted != 0 {
+		r.Content = ev.Task.ContentHash // that of a task assigned by an earlier coordinator is not known
 	}
 	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
 	switch e.judgeReturn(r, &ev) {
@@ -36,20 +37,20 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
-	flags, cancelled, reason := recordFlags(0), false, e.memory.reasons.of(key)
+	flags, cancelled, reason := dedupe.Flags(0), false, e.dedupe.Reason(key)
 	if r != nil {
-		flags, cancelled = r.flags, r.fate == coordinator.FateWithdrawn || r.fate == coordinator.FateCancelled
+		flags, cancelled = r.Flags, r.Fate == coordinator.FateWithdrawn || r.Fate == coordinator.FateCancelled
 	}
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.attempt = max(t.attempt, ev.Attempt+1)
-	t.last = lastTry{agent: ev.Agent, end: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&attempted != 0)}
+	t.last = lastTry{agent: ev.Agent, end: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&dedupe.Attempted != 0)}
 	if before != nil && before.attempt == ev.Attempt {
 		t.last.end, t.last.said = coordinator.EndOf(ev.Cause, ev.Redelivered, before.attempted), before.said
 	}
 	if before != nil && before.attempt <= ev.Attempt {
 		known := before.word()
 		if ev.Cause != coordinator.ReturnTakenBack { // see history
-			known |= wasTried
+			known |= dedupe.WasTried
 		}
 		e.recordReturned(t, known, &ev)
 	}
@@ -68,7 +69,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	e.spareSuspected(t)
 	e.cameBack(now, from, t, before, &ev)
 	switch {
-	case cancelled, flags&withdrawn != 0:
+	case cancelled, flags&dedupe.Withdrawn != 0:
 		t.cancelReason = reason
 		e.failCancelled(now, t)
 	case before != nil && before.attempt > ev.Attempt:
@@ -173,22 +174,22 @@ func (t *openTask) stillRuns() bool { return t.listed && !t.withdrawn && !t.retu
 
 // isCopy tells whether what came back has been decided again already, or ended.
 // A return may be faster than the broker's answer to the dispatch.
-func (e *Engine) isCopy(r *record, before *openTask, ev *coordinator.TaskReturned) bool {
-	switch r.fate {
+func (e *Engine) isCopy(r *dedupe.Record, before *openTask, ev *coordinator.TaskReturned) bool {
+	switch r.Fate {
 	case coordinator.FateOpen, coordinator.FateDispatched:
 		return before.state < stateDispatching || !before.isDispatch(ev)
 	case coordinator.FateUnsettled: // the message behind a newer dispatch comes again, too
 		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
 	case coordinator.FateLetGo:
-		return int(r.attempt) != ev.Attempt || e.fleet.named(r.ref) != ev.Agent
+		return int(r.Attempt) != ev.Attempt || e.fleet.named(r.Ref) != ev.Agent
 	case coordinator.FateFailed: // delivered again: whether its outcome got through nobody knows
-		return !ev.Redelivered && ev.Attempt <= int(r.attempt)
+		return !ev.Redelivered && ev.Attempt <= int(r.Attempt)
 	case coordinator.FateCancelled:
-		return !r.untold(ev.Redelivered)
+		return !r.Unconfirmed(ev.Redelivered)
 	case coordinator.FateSucceeded:
 		return true
 	}
-	return r.fate.HasEnded() && ev.Attempt <= int(r.attempt)
+	return r.Fate.HasEnded() && ev.Attempt <= int(r.Attempt)
 }
 
 // returnVerdict is what a dispatch that comes back means for its task.
@@ -202,11 +203,11 @@ const (
 
 // judgeReturn tells what a dispatch that comes back means; r is the record of its task's id, and
 // may be nil.
-func (e *Engine) judgeReturn(r *record, ev *coordinator.TaskReturned) returnVerdict {
+func (e *Engine) judgeReturn(r *dedupe.Record, ev *coordinator.TaskReturned) returnVerdict {
 	switch {
-	case r == nil, r.fate == coordinator.FateWithdrawn:
+	case r == nil, r.Fate == coordinator.FateWithdrawn:
 		return goesOn
-	case r.content != ev.Task.ContentHash && r.flags&adopted == 0 && !r.fate.MayComeAgain():
+	case r.Content != ev.Task.ContentHash && r.Flags&dedupe.Adopted == 0 && !r.Fate.MayComeAgain():
 		return anotherTask
 	case e.isCopy(r, e.tasks.of(r), ev):
 		return copyOfKnown
@@ -217,7 +218,7 @@ func (e *Engine) judgeReturn(r *record, ev *coordinator.TaskReturned) returnVerd
 // IsOver reports whether a dispatch that comes back changes nothing: its task has ended, or
 // goes on under another dispatch. It asks, and remembers nothing of it.
 func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
-	return e.judgeReturn(e.memory.find(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings), ev) != goesOn
+	return e.judgeReturn(e.dedupe.Lookup(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings.DedupeWindow), ev) != goesOn
 }
 
 // isDispatch tells whether it is this dispatch of the task that came back.
@@ -233,10 +234,10 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 //
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
-func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags recordFlags) (counts bool) {
+func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags dedupe.Flags) (counts bool) {
 	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
 	t.tries = max(ev.Tries, len(without(ev.Tried, ev.Agent)))
-	begun, gaveUp, told, again := false, flags&attempted != 0, flags&returning != 0, false
+	begun, gaveUp, told, again := false, flags&dedupe.Attempted != 0, flags&dedupe.Returning != 0, false
 	if before != nil {
 		t.untouched, t.suspected, t.asked = before.untouched, before.suspected, before.asked
 	}

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
 
@@ -82,11 +83,11 @@ func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 // note changes the fate of the id of an open task. The record is nil when nobody needs
 // it: no dispatch was ever made under the id.
 func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) *coordinator.Remembered {
-	e.memory.note(t, f, ref, attempt)
+	e.dedupe.Update(t.key, t.record, f, ref, attempt)
 	if !e.recorder.on || f.IsOpen() || attempt == 0 && f == coordinator.FateForgotten && t.assignedAt.IsZero() {
 		return nil
 	}
-	r := e.memory.record(t.key, t.record)
+	r := e.recordOf(t)
 	if r == nil {
 		return nil
 	}
@@ -98,7 +99,7 @@ func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) 
 
 // noted records what has been changed in the record of an id that is not open; id names its task
 // where what has become of it is to be told.
-func (e *Engine) noted(r *record, id coordinator.TaskID) *coordinator.Remembered {
+func (e *Engine) noted(r *dedupe.Record, id coordinator.TaskID) *coordinator.Remembered {
 	if !e.recorder.on || r == nil {
 		return nil
 	}
@@ -108,20 +109,20 @@ func (e *Engine) noted(r *record, id coordinator.TaskID) *coordinator.Remembered
 	return m
 }
 
-func (e *Engine) remembered(r *record) *coordinator.Remembered {
+func (e *Engine) remembered(r *dedupe.Record) *coordinator.Remembered {
 	m := &coordinator.Remembered{
-		Key: r.key, Content: r.content, Fate: r.fate, Seen: e.memory.epoch.Add(r.seen),
-		Agent: e.fleet.named(r.ref), Attempt: int(r.attempt), Flags: uint8(r.flags),
+		Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: e.dedupe.Seen(r),
+		Agent: e.fleet.named(r.Ref), Attempt: int(r.Attempt), Flags: uint8(r.Flags),
 	}
-	if r.isWithdrawn() {
-		m.Reason = e.memory.reasons.of(r.key)
+	if r.IsWithdrawn() {
+		m.Reason = e.dedupe.Reason(r.Key)
 	}
 	return m
 }
 
 // recordReturned records that a dispatch has come back: its agent has it no more. Of
 // the agent's word, which may be late, and of whether it was tried there, the flags tell.
-func (e *Engine) recordReturned(t *openTask, flags recordFlags, ev *coordinator.TaskReturned) {
+func (e *Engine) recordReturned(t *openTask, flags dedupe.Flags, ev *coordinator.TaskReturned) {
 	if e.recorder.on {
 		e.record(&coordinator.Remembered{
 			Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
@@ -131,12 +132,12 @@ func (e *Engine) recordReturned(t *openTask, flags recordFlags, ev *coordinator.
 }
 
 // word is what the agent that has the dispatch has said of giving it back.
-func (l *lease) word() (flags recordFlags) {
+func (l *lease) word() (flags dedupe.Flags) {
 	if l.returning {
-		flags |= returning
+		flags |= dedupe.Returning
 	}
 	if l.attempted {
-		flags |= attempted
+		flags |= dedupe.Attempted
 	}
 	return flags
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
 
@@ -15,7 +16,7 @@ func attemptOf(r *coordinator.Result) int {
 		return 0
 	}
 	_, n, ok := coordinator.ParseDispatchID(r.Task, r.DispatchID)
-	if !ok || n > mostAttempts {
+	if !ok || n > dedupe.MaxAttempts {
 		return -1
 	}
 	return n
@@ -37,13 +38,13 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 
 func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	r := &ev.Result
-	rec := e.recall(now, coordinator.KeyOf(r.Task))
+	rec := e.lookup(now, coordinator.KeyOf(r.Task))
 	attempt := attemptOf(r)
 	if e.mayAdopt(now, &ev, rec, attempt) {
 		e.adopt(now, ev, attempt)
 		return
 	}
-	if rec == nil || attempt < 0 || rec.attempt == 0 && rec.fate != coordinator.FateOpen {
+	if rec == nil || attempt < 0 || rec.Attempt == 0 && rec.Fate != coordinator.FateOpen {
 		e.refuseResult(ev, coordinator.ResultUnknown)
 		return
 	}
@@ -110,7 +111,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		if t.state == stateLeased {
 			if t.unanswered { // it has arrived, and what comes back will be this dispatch
 				t.unanswered = false
-				e.memory.note(t, coordinator.FateDispatched, t.number, t.attempt)
+				e.dedupe.Update(t.key, t.record, coordinator.FateDispatched, t.number, t.attempt)
 				e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Heard: true})
 			}
 			e.watchLease(t) // it may be its agent's first word
@@ -157,7 +158,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		}
 		e.leaseChanged(t)
 		if t.mayTryAgain() { // else its next dispatch has been recorded since
-			e.recordReturned(t, t.last.word()|wasTried, &coordinator.TaskReturned{Agent: r.Agent, Attempt: t.attempt - 1})
+			e.recordReturned(t, t.last.word()|dedupe.WasTried, &coordinator.TaskReturned{Agent: r.Agent, Attempt: t.attempt - 1})
 		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt - 1})
 		e.poisonedInTime(now, t)
@@ -208,48 +209,48 @@ func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
 
 // resultOfClosed is a result for a task that is not open: let go, ended, or given
 // up until the broker delivers it again.
-func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
+func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, rec *dedupe.Record, attempt int) {
 	r := &ev.Result
 	a := e.fleet.known(r.Agent)
-	had := rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent && (attempt == 0 || attempt == int(rec.attempt))
+	had := rec.Ref != 0 && e.fleet.named(rec.Ref) == r.Agent && (attempt == 0 || attempt == int(rec.Attempt))
 	switch {
-	case rec.fate == coordinator.FateWithdrawn && rec.attempt == 0:
+	case rec.Fate == coordinator.FateWithdrawn && rec.Attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
-	case (rec.fate == coordinator.FateLetGo || rec.fate == coordinator.FateForgotten) && had && rec.flags&returning == 0:
-		e.settleLate(now, r, int(rec.attempt))
+	case (rec.Fate == coordinator.FateLetGo || rec.Fate == coordinator.FateForgotten) && had && rec.Flags&dedupe.Returning == 0:
+		e.settleLate(now, r, int(rec.Attempt))
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, true)
 			e.track(a)
 			defer e.wake(now, a)
 		}
 		if r.Outcome == coordinator.OutcomeRejected { // it will come back
-			rec.flags |= returning
+			rec.Flags |= dedupe.Returning
 			if r.Attempted {
-				rec.flags |= attempted
+				rec.Flags |= dedupe.Attempted
 			}
 			e.noted(rec, r.Task)
-			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.attempt)})
+			e.emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.Attempt)})
 			return
 		}
-		if rec.fate == coordinator.FateForgotten { // the broker delivers it again
+		if rec.Fate == coordinator.FateForgotten { // the broker delivers it again
 			e.inDoubt.messages[coordinator.KeyOf(r.Task)]++
 		}
-		rec.fate = fateOf(r.Outcome)
+		rec.Fate = fateOf(r.Outcome)
 		tellsOf(e.noted(rec, r.Task), r)
-		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.key), Attempt: int(rec.attempt), At: now})
-	case rec.endedByWord() && had:
-		e.tellAgain(now, ev, rec, int(rec.attempt))
+		e.emit(&coordinator.Completed{Result: *r, Task: e.endsLate(now, rec.Key), Attempt: int(rec.Attempt), At: now})
+	case rec.EndedByResult() && had:
+		e.tellAgain(now, ev, rec, int(rec.Attempt))
 		e.refuseResult(ev, coordinator.ResultDuplicate)
-	case had || attempt != 0 && attempt <= int(rec.attempt):
-		e.settleLate(now, r, cmp.Or(attempt, int(rec.attempt)))
-		if rec.ref != 0 && e.fleet.named(rec.ref) == r.Agent {
+	case had || attempt != 0 && attempt <= int(rec.Attempt):
+		e.settleLate(now, r, cmp.Or(attempt, int(rec.Attempt)))
+		if rec.Ref != 0 && e.fleet.named(rec.Ref) == r.Agent {
 			e.tellAgain(now, ev, rec, attempt)
 		}
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
 		}
-		if had && rec.fate == coordinator.FateTimedOut && ev.Live {
+		if had && rec.Fate == coordinator.FateTimedOut && ev.Live {
 			if m := e.noted(rec, r.Task); m != nil {
 				m.Late = &r.Outcome
 			}
@@ -270,13 +271,13 @@ func tellsOf(m *coordinator.Remembered, r *coordinator.Result) {
 
 // tellAgain announces an end that is known from the journal, but perhaps not to the
 // world: its result is read for the second time because its leader died.
-func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *record, attempt int) {
+func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *dedupe.Record, attempt int) {
 	r := &ev.Result
-	e.ends.heard(now, rec.key)
-	told := r.Outcome.Final() && rec.endedByWord() && rec.fate == fateOf(r.Outcome)
-	if _, done := e.retold[rec.key]; !done && ev.Untold && told {
-		attempt = cmp.Or(attempt, int(rec.attempt))
-		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.key), Attempt: attempt, Late: attempt < int(rec.attempt), At: now})
+	e.ends.heard(now, rec.Key)
+	told := r.Outcome.Final() && rec.EndedByResult() && rec.Fate == fateOf(r.Outcome)
+	if _, done := e.retold[rec.Key]; !done && ev.Untold && told {
+		attempt = cmp.Or(attempt, int(rec.Attempt))
+		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.Key), Attempt: attempt, Late: attempt < int(rec.Attempt), At: now})
 	}
 }
 

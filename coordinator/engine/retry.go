@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // A task that came back is tried again by an agent that has not had it, if one is there, else by
@@ -73,11 +74,11 @@ func (t *openTask) cameBefore() string {
 }
 
 // word is what the agent has said of giving it back, as far as that is known by now.
-func (l *lastTry) word() recordFlags {
+func (l *lastTry) word() dedupe.Flags {
 	if l.end == coordinator.EndGivenUp {
-		return returning | attempted
+		return dedupe.Returning | dedupe.Attempted
 	}
-	return returning
+	return dedupe.Returning
 }
 
 // maxSaid bounds, in bytes, what is kept of an agent's words.

@@ -60,9 +60,9 @@ func (e *Engine) forgetAgents() {
 	for _, a := range e.fleet.left {
 		used.set(int(a.serial))
 	}
-	for n := e.memory.first; n < e.memory.next; n++ {
-		if r := e.memory.peek(n); !r.fate.IsOpen() && r.flags&replaced == 0 {
-			used.set(int(r.ref))
+	for r := range e.dedupe.Latest() {
+		if !r.Fate.IsOpen() {
+			used.set(int(r.Ref))
 		}
 	}
 	for _, t := range e.tasks.all {

@@ -77,8 +77,8 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		e.discharge(t)
 		e.forget(t)
 		if t.withdrawn { // the copy must not be assigned
-			if e.memory.record(t.key, t.record) != nil {
-				e.memory.reasons.keep(t.key, t.cancelReason)
+			if e.recordOf(t) != nil {
+				e.dedupe.KeepReason(t.key, t.cancelReason)
 			}
 			e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
 		}

@@ -21,7 +21,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
 		Pending:        e.pending.count,
 		PendingReasons: make(map[coordinator.Reason]int),
-		Remembered:     e.memory.index.used,
+		Remembered:     e.dedupe.IDs(),
 		InGrace:        now.Before(e.graceEnd),
 	}
 	for i, a := range e.fleet.agents {
@@ -153,10 +153,7 @@ func (w *Waiters) Why(task *coordinator.Task) (text string, ok bool) {
 	t, laned := w.e.waiter(task)
 	switch {
 	case t == nil:
-		if number, known := w.e.memory.lookup(coordinator.KeyOf(task.ID)); known {
-			t = w.e.tasks.of(w.e.memory.at(number))
-		}
-		if t == nil || t.state != stateUnscored {
+		if t = w.e.openTask(task.ID); t == nil || t.state != stateUnscored {
 			return "", true
 		}
 		return w.explain(t) // its strategy may look at what this task alone has
@@ -186,11 +183,7 @@ func (w *Waiters) explain(t *openTask) (string, bool) {
 // when on an agent that has not had it may have it, and any; then it waits for the retry budget. ok is
 // false when it does not.
 func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Time, ok bool) {
-	number, known := e.memory.lookup(coordinator.KeyOf(id))
-	if !known {
-		return "", other, same, false
-	}
-	t := e.tasks.of(e.memory.at(number))
+	t := e.openTask(id)
 	if t == nil || t.state != stateDelayed {
 		return "", other, same, false
 	}
@@ -200,11 +193,7 @@ func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Ti
 // Gathering tells of a task that waits for others to share a batch with: how many they
 // are, at most, and until when. ok is false when it does not.
 func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes time.Time, ok bool) {
-	number, known := e.memory.lookup(coordinator.KeyOf(id))
-	if !known {
-		return 0, 0, time.Time{}, false
-	}
-	t := e.tasks.of(e.memory.at(number))
+	t := e.openTask(id)
 	if t == nil || t.state != stateGathering {
 		return 0, 0, time.Time{}, false
 	}
@@ -216,11 +205,7 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 // Bidding tells of a task that is being offered: to how many agents, how many bids
 // count by now, and until when they are taken. ok is false when it is not.
 func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinator.AgentID, closes time.Time, ok bool) {
-	number, known := e.memory.lookup(coordinator.KeyOf(id))
-	if !known {
-		return 0, nil, time.Time{}, false
-	}
-	t := e.tasks.of(e.memory.at(number))
+	t := e.openTask(id)
 	if t == nil || t.state != stateBidding {
 		return 0, nil, time.Time{}, false
 	}
@@ -239,12 +224,10 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	e.quotas.ledger.Looking(true)
 	defer e.quotas.ledger.Looking(false)
 	t := &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
-	var open *openTask
-	if number, known := e.memory.lookup(coordinator.KeyOf(task.ID)); known {
-		if open = e.tasks.of(e.memory.at(number)); open != nil {
-			t.tried, t.tries, t.last, t.attempt = open.tried, open.tries, open.last, open.attempt
-			t.again, t.vain, t.asked = open.again, open.vain, open.asked
-		}
+	open := e.openTask(task.ID)
+	if open != nil {
+		t.tried, t.tries, t.last, t.attempt = open.tried, open.tries, open.last, open.attempt
+		t.again, t.vain, t.asked = open.again, open.vain, open.asked
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
 		return &coordinator.Decision{Fleet: len(e.fleet.agents)}, reason, text

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // taskState is where an open task stands (see the diagram in package coordinator).
@@ -28,7 +29,7 @@ type openTask struct {
 	handle coordinator.Handle // of the delivery held for it; 0 once an agent has it
 	task   *coordinator.Task
 	key    coordinator.TaskKey
-	record uint64 // number of its record in the memory
+	record uint64 // number of its record in the dedupe window
 	number uint32 // its place among the open tasks
 	state  taskState
 
@@ -134,15 +135,16 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
 	e.tasks.add(o)
-	o.record = e.memory.remember(now, key, t.ContentHash, coordinator.FateOpen, o.number)
-	o.attempt += int(e.memory.at(o.record).attempt)
+	number, r := e.dedupe.Insert(now, key, t.ContentHash, coordinator.FateOpen, o.number)
+	o.record = number
+	o.attempt += int(r.Attempt)
 	return o
 }
 
 // received takes a task from task.assign, unless it is known already.
 func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	key := coordinator.KeyOf(ev.Task.ID)
-	r := e.recall(now, key)
+	r := e.lookup(now, key)
 	if ev.Lane != "" {
 		e.cameOutOf(now, ev.Lane)
 		if t := e.tasks.of(r); t != nil && t.state == stateMoving && t.task.ContentHash == ev.Task.ContentHash {
@@ -154,37 +156,37 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	outOfLane, tried := e.mayBeLaneCopy(&ev, r), e.triedBefore(&ev, r)
 	switch {
 	case r == nil:
-	case r.laneCopy(&ev):
+	case isLaneCopy(&ev, r):
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		if ev.Redelivered {
 			e.inDoubt.came(key)
 		}
 		return
-	case ev.Lane != "" && r.fate == coordinator.FateLaned && r.content == ev.Task.ContentHash: // none that is in doubt: its lane has kept it
-		if r.flags&withdrawn != 0 {
+	case ev.Lane != "" && r.Fate == coordinator.FateLaned && r.Content == ev.Task.ContentHash: // none that is in doubt: its lane has kept it
+		if r.Flags&dedupe.Withdrawn != 0 {
 			e.failWithdrawn(now, &ev, key)
 			return
 		}
-	case !r.untold(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
+	case !r.Unconfirmed(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.inDoubt.acked(now, key)
 		return
-	case r.fate.MayComeAgain(), r.flags&adopted != 0:
-	case r.fate == coordinator.FateWithdrawn:
+	case r.Fate.MayComeAgain(), r.Flags&dedupe.Adopted != 0:
+	case r.Fate == coordinator.FateWithdrawn:
 		e.failWithdrawn(now, &ev, key)
 		return
-	case r.content != ev.Task.ContentHash:
+	case r.Content != ev.Task.ContentHash:
 		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"another task with this task_id and different content was seen before")
 		return
-	case r.untold(ev.Redelivered):
+	case r.Unconfirmed(ev.Redelivered):
 		e.failCancelled(now, e.open(now, ev.Handle, ev.Task, key))
 		return
-	case r.fate == coordinator.FateUnsettled:
+	case r.Fate == coordinator.FateUnsettled:
 		before = e.tasks.of(r)
 	default:
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-		if r.fate == coordinator.FateOpen || !ev.Redelivered {
+		if r.Fate == coordinator.FateOpen || !ev.Redelivered {
 			e.emit(coordinator.Duplicate{Task: ev.Task})
 		}
 		return
@@ -205,7 +207,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 
 // failWithdrawn tells of a task that somebody withdrew before it came.
 func (e *Engine) failWithdrawn(now time.Time, ev *coordinator.TaskReceived, key coordinator.TaskKey) {
-	reason := e.memory.reasons.of(key) // which open forgets
+	reason := e.dedupe.Reason(key) // which open forgets
 	t := e.open(now, ev.Handle, ev.Task, key)
 	t.cancelReason = reason
 	e.failCancelled(now, t)

@@ -86,11 +86,7 @@ func (e *Engine) widenNow(now time.Time, t *openTask) bool {
 // Wish tells of a task that waits for its preferred agents alone: for which of them, and until when. ok is
 // false when it does not.
 func (e *Engine) Wish(id coordinator.TaskID) (agents []coordinator.AgentID, until time.Time, ok bool) {
-	number, known := e.memory.lookup(coordinator.KeyOf(id))
-	if !known {
-		return nil, time.Time{}, false
-	}
-	t := e.tasks.of(e.memory.at(number))
+	t := e.openTask(id)
 	if t == nil || !t.narrow() || t.state != stateWaiting && t.state != stateUnscored {
 		return nil, time.Time{}, false
 	}

@@ -1,4 +1,4 @@
-package engine
+package dedupe
 
 import (
 	"slices"
@@ -6,16 +6,15 @@ import (
 	"taskbus/coordinator"
 )
 
-// idIndex finds the record of a task id in the memory's blocks: hash tables with open
-// addressing and linear probing, into which ids are divided by the upper bits of
-// their keys, so that each grows by itself and none is large. A slot takes eight bytes
-// and a look-up one or two cache lines; a map of the same size takes three times the
-// memory and, in a window of 100,000 ids, twice the time.
-type idIndex struct {
-	tables [1 << tableBits]idTable
+// index finds the record of a task id in blocks: hash tables with open addressing and linear probing.
+// Ids are divided among them by the upper bits of their keys, so that each grows by itself and none is
+// large. A slot takes eight bytes and a look-up one or two cache lines; a map of the same size takes
+// three times the memory and, in a window of 100,000 ids, twice the time.
+type index struct {
+	tables [1 << tableBits]table
 	used   int // ids in all tables
-	// last is where the latest look-up has ended: a task is looked for several times
-	// in a row, and most of them are not there.
+	// last is where the latest look-up has ended: a task is looked for several times in a row, and
+	// most are not there.
 	last struct {
 		key   coordinator.TaskKey
 		slot  int
@@ -25,34 +24,33 @@ type idIndex struct {
 
 const tableBits = 6
 
-// idTable is at most 2/3 full, so that what a look-up must pass over is little. When
-// it would be more, or is less than 5/12, it is made anew to be 5/9 full: an id takes
-// 12 to 19 bytes. Keys are handed over by address: copies of them, made and read at
-// once, are most of what a look-up costs.
-type idTable struct {
-	slots []idSlot
+// table is at most 2/3 full, so that a look-up passes over little. When it would be more, or is less
+// than 5/12, it is made anew to be 5/9 full: an id takes 12 to 19 bytes. Keys are handed over by
+// address: copies of them are most of what a look-up costs.
+type table struct {
+	slots []slot
 	used  int
 }
 
 // fewestSlots a table has that has any.
 const fewestSlots = 8
 
-// idSlot points to the record at place at-1; 0: the slot is empty. tag is part of its
-// key, so that others need not be looked at, and says where it belongs.
-type idSlot struct{ tag, at uint32 }
+// slot points to the record at place at-1; 0: the slot is empty. tag is part of its key, so that others
+// need not be looked at, and says where it belongs.
+type slot struct{ tag, at uint32 }
 
 func tagOf(key *coordinator.TaskKey) uint32 { return uint32(key[0]) }
 
-func (x *idIndex) table(key *coordinator.TaskKey) *idTable {
+func (x *index) table(key *coordinator.TaskKey) *table {
 	return &x.tables[key[0]>>(64-tableBits)]
 }
 
 // home is the slot where a tag belongs: tags are spread over the table in their order.
-func (t *idTable) home(tag uint32) int {
+func (t *table) home(tag uint32) int {
 	return int(uint64(tag) * uint64(len(t.slots)) >> 32)
 }
 
-func (t *idTable) after(i int) int {
+func (t *table) after(i int) int {
 	if i++; i < len(t.slots) {
 		return i
 	}
@@ -60,11 +58,11 @@ func (t *idTable) after(i int) int {
 }
 
 // slot finds the slot of a key, or the empty one where it would be. The table has slots.
-func (t *idTable) slot(in *recordBlocks, key *coordinator.TaskKey) int {
+func (t *table) slot(in *blocks, key *coordinator.TaskKey) int {
 	slots, tag := t.slots, tagOf(key)
 	for i := t.home(tag); ; {
 		s := &slots[i]
-		if s.at == 0 || s.tag == tag && in.peek(in.number(s.at-1)).key == *key {
+		if s.at == 0 || s.tag == tag && in.peek(in.number(s.at-1)).Key == *key {
 			return i
 		}
 		if i++; i == len(slots) {
@@ -74,7 +72,7 @@ func (t *idTable) slot(in *recordBlocks, key *coordinator.TaskKey) int {
 }
 
 // slot is that of the key in its table, which has slots.
-func (x *idIndex) slot(t *idTable, in *recordBlocks, key *coordinator.TaskKey) int {
+func (x *index) slot(t *table, in *blocks, key *coordinator.TaskKey) int {
 	if !x.last.known || x.last.key != *key {
 		x.last.key, x.last.slot, x.last.known = *key, t.slot(in, key), true
 	}
@@ -82,7 +80,7 @@ func (x *idIndex) slot(t *idTable, in *recordBlocks, key *coordinator.TaskKey) i
 }
 
 // find gives the number of a key's record.
-func (x *idIndex) find(in *recordBlocks, key *coordinator.TaskKey) (number uint64, ok bool) {
+func (x *index) find(in *blocks, key *coordinator.TaskKey) (number uint64, ok bool) {
 	t := x.table(key)
 	if t.used == 0 {
 		return 0, false
@@ -95,7 +93,7 @@ func (x *idIndex) find(in *recordBlocks, key *coordinator.TaskKey) (number uint6
 }
 
 // put notes that the key's record has that number; it holds the key already.
-func (x *idIndex) put(in *recordBlocks, key *coordinator.TaskKey, number uint64) {
+func (x *index) put(in *blocks, key *coordinator.TaskKey, number uint64) {
 	t := x.table(key)
 	if 3*(t.used+1) > 2*len(t.slots) {
 		t.resize(t.used + 1)
@@ -106,12 +104,12 @@ func (x *idIndex) put(in *recordBlocks, key *coordinator.TaskKey, number uint64)
 		t.used++
 		x.used++
 	}
-	t.slots[i] = idSlot{tag: tagOf(key), at: in.place(number) + 1}
+	t.slots[i] = slot{tag: tagOf(key), at: in.place(number) + 1}
 }
 
 // drop forgets a key, whose record is still there. Those behind it that would be
 // nearer to where they belong move up, so that no look-up ends before its time.
-func (x *idIndex) drop(in *recordBlocks, key *coordinator.TaskKey) {
+func (x *index) drop(in *blocks, key *coordinator.TaskKey) {
 	t := x.table(key)
 	if t.used == 0 {
 		return
@@ -129,14 +127,14 @@ func (x *idIndex) drop(in *recordBlocks, key *coordinator.TaskKey) {
 			gap = i
 		}
 	}
-	t.slots[gap] = idSlot{}
+	t.slots[gap] = slot{}
 	if 12*t.used < 5*len(t.slots) && len(t.slots) > fewestSlots {
 		t.resize(t.used)
 	}
 }
 
 // distance is how many slots a look-up that begins at from passes before it is at to.
-func (t *idTable) distance(from, to int) int {
+func (t *table) distance(from, to int) int {
 	if from <= to {
 		return to - from
 	}
@@ -144,9 +142,9 @@ func (t *idTable) distance(from, to int) int {
 }
 
 // resize makes the table anew for so many ids. It looks at no record.
-func (t *idTable) resize(ids int) {
+func (t *table) resize(ids int) {
 	old := t.slots
-	t.slots = slices.Grow([]idSlot(nil), max(fewestSlots, ids*9/5))
+	t.slots = slices.Grow([]slot(nil), max(fewestSlots, ids*9/5))
 	t.slots = t.slots[:cap(t.slots)] // all that the allocator gives, which it has cleared
 	for _, s := range old {
 		if s.at == 0 {

@@ -1,4 +1,4 @@
-package engine
+package dedupe
 
 import (
 	"testing"
@@ -8,14 +8,14 @@ import (
 	"taskbus/coordinator"
 )
 
-// TestIDIndex holds the index against a map over random putting and dropping, with
+// TestIndex holds the index against a map over random putting and dropping, with
 // keys of which many belong into the same few slots, at numbers around those at which
 // places begin anew, and so many that tables grow and shrink.
-func TestIDIndex(t *testing.T) {
+func TestIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		begin := rapid.SampledFrom([]uint64{0, 1<<31 - 40, 1<<32 - 40, 1<<33 - 1}).Draw(t, "begin")
-		in := recordBlocks{first: begin, next: begin}
-		var x idIndex
+		in := blocks{first: begin, next: begin}
+		var x index
 		naive := make(map[coordinator.TaskKey]uint64)
 		firsts := rapid.SampledFrom([]uint64{
 			0, 1, 1<<32 - 1, 1<<32 - 2, 1 << 31, // the first slots, the last and one between
@@ -29,7 +29,7 @@ func TestIDIndex(t *testing.T) {
 			number, known := naive[key]
 			if !known {
 				number = in.add()
-				in.at(number).key = key
+				in.at(number).Key = key
 				naive[key] = number
 			}
 			x.put(&in, &key, number)
@@ -45,7 +45,7 @@ func TestIDIndex(t *testing.T) {
 				key := keys.Draw(t, "key")
 				if _, known := naive[key]; known {
 					number := in.add()
-					in.at(number).key = key
+					in.at(number).Key = key
 					x.put(&in, &key, number)
 					naive[key] = number
 				}
@@ -87,16 +87,16 @@ func TestIDIndex(t *testing.T) {
 	})
 }
 
-// TestIDIndexGrowsInSteps: the most that one id can cost is to make its table anew, of
+// TestIndexGrowsInSteps: the most that one id can cost is to make its table anew, of
 // which there are 64, and ids are in them evenly.
-func TestIDIndexGrowsInSteps(t *testing.T) {
-	var in recordBlocks
-	var x idIndex
+func TestIndexGrowsInSteps(t *testing.T) {
+	var in blocks
+	var x index
 	most := 0
 	for i := range 250_000 {
 		key := keyNo(i)
 		number := in.add()
-		in.at(number).key = key
+		in.at(number).Key = key
 		slots := len(x.table(&key).slots)
 		x.put(&in, &key, number)
 		if own := x.table(&key); len(own.slots) != slots {
