@@ -66,7 +66,7 @@ type Config struct {
 	// if given, is the default of Interval; its capacity is told with every claim; its
 	// registry.url is read while claims are not answered. nil: tasks are given to it.
 	Pull *balance.Config
-	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/howto/write-an-agent.md)
+	// Metrics gets the Prometheus metrics of bidding and claiming (see docs/reference/sdk.md)
 	// until Run returns. nil: there are none. Agents that share a registry need
 	// prometheus.WrapRegistererWith, each with a label of its own.
 	Metrics prometheus.Registerer

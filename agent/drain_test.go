@@ -75,7 +75,7 @@ func TestIdleAgentStopsAtOnce(t *testing.T) {
 	})
 }
 
-// How long an agent takes to stop whose broker is away: what docs/howto/write-an-agent.md says.
+// How long an agent takes to stop whose broker is away: what docs/reference/sdk.md says.
 func TestStopsWithoutABroker(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

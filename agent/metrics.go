@@ -71,8 +71,9 @@ func (m *metrics) unregister() {
 }
 
 func (m *metrics) ofBidding() []prometheus.Collector {
-	m.offers = counters("offers_total", "Offers of tasks, by what the agent answered.", "answer")
-	m.bids = counters("bid_outcomes_total", "Bids of which the agent has heard, by outcome: won, or why not.", "outcome")
+	m.offers = counters("offers_total", "Offers, by answer: bid, declined, late, broken (a panic, or a bid that cannot be), dropped (1,024 waited), "+
+		"unsent, repeated.", "answer")
+	m.bids = counters("bid_outcomes_total", "Bids, by outcome: won, or the reason of task.bid_rejected.", "outcome")
 	for _, answer := range []string{offerBid, offerDeclined, offerLate, offerBroken, offerDropped, offerUnsent, offerRepeated} {
 		m.offers.WithLabelValues(answer)
 	}
@@ -94,23 +95,24 @@ func (m *metrics) ofPulling() []prometheus.Collector {
 	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "taskbus_agent_" + name, Help: help, Buckets: buckets})
 	}
-	m.cycles = counter(of+"discovery_total", "Discovery cycles: times at which the agent judged how many tasks to claim.")
+	m.cycles = counter(of+"discovery_total", "Discovery cycles: times at which it judged how many to claim.")
 	m.underloads = counter(of+"underload_adjustments_total", "Discovery intervals that were more than a tenth above the base interval.")
 	m.overloads = counter(of+"overload_adjustments_total", "Discovery intervals that were more than a tenth below the base interval.")
 	m.intervals = histogram(of+"discovery_interval_seconds", "Discovery intervals.", .2, .25, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10)
 	m.depths = histogram(of+"queue_depth", "Tasks in hand at each discovery cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-	m.loads = histogram(of+"load_factor", "Part of all tasks that the agent had at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4, .5, .75, 1)
+	m.loads = histogram(of+"load_factor", "The agent's part of all tasks at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4, .5, .75, 1)
 	m.interval = gauge(of+"current_interval_seconds", "Discovery interval now.")
 	m.depth = gauge(of+"current_queue_depth", "Tasks in hand at the latest discovery cycle.")
-	m.load = gauge(of+"current_load_factor", "Part of all tasks that the agent had at the latest discovery cycle, 0 to 1.")
-	m.target = gauge(of+"target_load_factor", "Part of the fleet's capacity that is the agent's, 0 to 1: its fair part of the tasks.")
-	m.targetDrain = gauge(of+"target_drain_seconds", "In how many seconds every agent should be through with its tasks, as the coordinator said last.")
-	m.claims = counters("claims_total", "Claims, by outcome.", "outcome")
+	m.load = gauge(of+"current_load_factor", "The agent's part of all tasks at the latest discovery cycle.")
+	m.target = gauge(of+"target_load_factor", "The agent's part of the fleet's capacity: its fair part of the tasks.")
+	m.targetDrain = gauge(of+"target_drain_seconds", "In how many seconds all agents should be through, as the coordinator said last.")
+	m.claims = counters("claims_total", "Claims, by outcome: granted, empty, unanswered.", "outcome")
 	m.items = counter("claimed_items_total", "Tasks that were granted in answer to claims.")
 	for _, outcome := range []string{claimGranted, claimEmpty, claimUnanswered} {
 		m.claims.WithLabelValues(outcome)
 	}
-	m.registryReads = counters("registry_reads_total", "Readings of the fleet's statistics at registry.url while claims were not answered, by outcome.", "outcome")
+	m.registryReads = counters("registry_reads_total", "Readings of registry.url, by outcome: read, unreachable, "+
+		"timeout, refused (a status other than 200), invalid (no statistics, or more than 16 MiB).", "outcome")
 	for _, outcome := range registryOutcomes {
 		m.registryReads.WithLabelValues(outcome)
 	}

@@ -1,8 +1,10 @@
 package tests
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -12,11 +14,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"gopkg.in/yaml.v3"
 
+	"taskbus/agent"
+	"taskbus/agent/balance"
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/service"
@@ -96,8 +101,16 @@ var described = regexp.MustCompile(
 
 // metrics is the table of all metrics, by their names: labels and what the program says of them.
 func metrics(t *testing.T) string {
-	rows := [][]string{{"`taskbus_build_info{version,revision,goversion}`", "Always 1."}} // the program's own
-	for _, d := range metricDescs(t) {
+	rows := metricRows(t, metricDescs(t))
+	rows = append(rows, []string{"`taskbus_build_info{version,revision,goversion}`", "Always 1."}) // the program's own
+	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+	return tableOf([]string{"metric", "meaning"}, rows)
+}
+
+// metricRows are the rows of metrics: names, labels and what the program says of them.
+func metricRows(t *testing.T, descs []*prometheus.Desc) (rows [][]string) {
+	t.Helper()
+	for _, d := range descs {
 		m := described.FindStringSubmatch(d.String())
 		if m == nil {
 			t.Fatalf("%s has not the form that is looked for", d)
@@ -117,8 +130,7 @@ func metrics(t *testing.T) string {
 		rows = append(rows, []string{"`" + name + "`", help})
 	}
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	rows = slices.CompactFunc(rows, func(a, b []string) bool { return a[0] == b[0] }) // one of each invariant
-	return tableOf([]string{"metric", "meaning"}, rows)
+	return slices.CompactFunc(rows, func(a, b []string) bool { return a[0] == b[0] }) // one of each invariant
 }
 
 // metricNames are all metrics that the program may export.
@@ -295,4 +307,37 @@ func TestAddingAStrategy(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestQuickest") {
 		t.Errorf("what %s says does not work: %v\n%s", page, err, out)
 	}
+}
+
+// registrations describes what is registered, and registers nothing.
+type registrations struct {
+	prometheus.Registerer
+	descs []*prometheus.Desc
+}
+
+func (r *registrations) Register(c prometheus.Collector) error {
+	described := make(chan *prometheus.Desc)
+	go func() { c.Describe(described); close(described) }()
+	for d := range described {
+		r.descs = append(r.descs, d)
+	}
+	return nil
+}
+
+func (r *registrations) Unregister(prometheus.Collector) bool { return true }
+
+// sdkMetrics is the table of the metrics of an agent that bids and claims.
+func sdkMetrics(t *testing.T) string {
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	var seen registrations
+	cfg := agent.Config{
+		ID: "a", Slots: 1, Bus: membus.New(), Metrics: &seen, Logger: slog.New(slog.DiscardHandler),
+		Bidder: agent.DefaultBidder(1, time.Second), Pull: new(balance.Default()),
+	}
+	handle := func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, nil }
+	if err := agent.Run(ctx, cfg, handle); err != nil || len(seen.descs) == 0 {
+		t.Fatalf("%v, %d metrics", err, len(seen.descs))
+	}
+	return tableOf([]string{"metric", "meaning"}, metricRows(t, seen.descs))
 }

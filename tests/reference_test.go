@@ -34,6 +34,7 @@ func regions(t *testing.T) []region {
 		{"endpoints", "docs/reference/http.md", endpoints},
 		{"invariants", "docs/reference/metrics.md", invariants},
 		{"metrics", "docs/reference/metrics.md", metrics},
+		{"sdk-metrics", "docs/reference/sdk.md", sdkMetrics},
 		{"exit-codes", "docs/reference/command.md", exitCodes},
 		{"variables", "docs/reference/command.md", variables},
 		{"reasons", "docs/reference/reasons.md", reasonCodes},
