@@ -56,8 +56,15 @@ func (p *properties) UnmarshalJSON(text []byte) error {
 		if err != nil {
 			return err
 		}
+		var text json.RawMessage
+		if err := read.Decode(&text); err != nil {
+			return err
+		}
+		if string(text) == "false" { // a key that another forbids
+			continue
+		}
 		next := property{name: name.(string)}
-		if err := read.Decode(&next.schemaNode); err != nil {
+		if err := json.Unmarshal(text, &next.schemaNode); err != nil {
 			return err
 		}
 		*p = append(*p, next)
@@ -105,6 +112,65 @@ func keyRegions(t *testing.T, page string) (all []region) {
 	return all
 }
 
+// quotaRegions are the tables of the keys of quotas.yaml, one for each of its subjects.
+func quotaRegions(t *testing.T, page string) (all []region) {
+	var root schemaNode
+	if err := json.Unmarshal(config.QuotasSchema(), &root); err != nil {
+		t.Fatal(err)
+	}
+	type part struct {
+		prefix string
+		of     schemaNode
+	}
+	sections := root.Properties.byName()
+	subjects := []struct {
+		name  string
+		parts []part
+	}{
+		{"quota-limits", []part{
+			{"limits.<dimension>.", root.Definitions["member_count_limit"]},
+			{"borrowing.", root.Definitions["borrowing"]},
+			{"lending.", root.Definitions["lending"]},
+		}},
+		{"quota-groups", []part{{"groups[].", root.Definitions["group"]}, {"agents[].", root.Definitions["agent"]}}},
+		{"quota-providers", []part{
+			{"pool.", sections["pool"]},
+			{"providers[].", root.Definitions["provider"]},
+			{"providers[].models[].", root.Definitions["model"]},
+			{"providers[].groups[].", root.Definitions["part"]},
+		}},
+		{"quota-prices", []part{{"prices[].", root.Definitions["price"]}}},
+		{"quota-adjustment", []part{
+			{"adjustment.idle.", root.Definitions["idle_rule"]},
+			{"adjustment.slow.", root.Definitions["slow_rule"]},
+		}},
+	}
+	shown := []string{"groups", "agents", "providers", "pool", "prices", "adjustment"}
+	var others schemaNode
+	for _, p := range root.Properties {
+		if !slices.Contains(shown, p.name) {
+			others.Properties = append(others.Properties, p)
+		}
+	}
+	subjects = append(subjects, struct {
+		name  string
+		parts []part
+	}{"quota-settings", []part{{"", others}}})
+	for _, s := range subjects {
+		var rows [][]string
+		for _, p := range s.parts {
+			rows = append(rows, keyRows(p.prefix, p.of)...)
+		}
+		if len(rows) == 0 {
+			t.Errorf("config/quotas.schema.json has nothing for the table %s", s.name)
+		}
+		all = append(all, region{s.name, page, func(*testing.T) string {
+			return tableOf([]string{"key", "default; else", "meaning"}, rows)
+		}})
+	}
+	return all
+}
+
 // keyRows describes the keys below a prefix.
 func keyRows(prefix string, n schemaNode) (rows [][]string) {
 	for _, p := range n.Properties {
@@ -133,6 +199,10 @@ func (n schemaNode) values() string {
 	switch {
 	case n.Deprecated:
 		other = "ignored"
+	case slices.ContainsFunc(n.AnyOf, func(of schemaNode) bool { return of.Type == "number" || of.Type == "integer" }):
+		other = "number or text"
+	case n.Type == nil && n.AnyOf == nil && n.Enum == nil: // of a definition
+		other = "map"
 	case n.Enum != nil:
 		var words []string
 		for _, word := range n.Enum {

@@ -40,8 +40,8 @@ func regions(t *testing.T) []region {
 		{"reasons", "docs/reference/reasons.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
 	}
-	all = append(all, keyRegions(t, "docs/reference/configuration.md")...)
-	return append(all, fieldRegions(t)...)
+	return slices.Concat(all, keyRegions(t, "docs/reference/configuration.md"), quotaRegions(t, "docs/reference/quotas.md"),
+		fieldRegions(t))
 }
 
 const updateReference = "go test ./tests -run TestReference -update"

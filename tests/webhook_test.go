@@ -18,16 +18,16 @@ import (
 	"taskbus/tests/support/brokertest"
 )
 
-// What docs/quotas.md gives receivers to verify events with does so: what was sent and nothing else.
+// What docs/howto/quota-alerts.md gives receivers to verify events with does so: what was sent and nothing else.
 func TestVerifyingAsDocumented(t *testing.T) {
 	if os.Getenv("TASKBUS_TEST_NO_PIKA") == "1" {
 		t.Skip("TASKBUS_TEST_NO_PIKA=1: what is written in Python is not tested")
 	}
 	const python = "/usr/bin/python3"
 	brokertest.Needs(t, "Python")
-	shown := blocks(t, "docs/quotas.md", "python")
+	shown := blocks(t, "docs/howto/quota-alerts.md", "python")
 	if len(shown) != 1 {
-		t.Fatalf("%d blocks of docs/quotas.md are marked <!-- python: … -->, want 1", len(shown))
+		t.Fatalf("%d blocks of docs/howto/quota-alerts.md are marked <!-- python: … -->, want 1", len(shown))
 	}
 	type request struct {
 		Headers map[string]string `json:"headers"`

@@ -28,7 +28,7 @@ func (noHistory) Usage(context.Context, usage.Query) ([]usage.Row, bool, error) 
 }
 
 func (noHistory) Projection(context.Context) (Projection, error) {
-	return Projection{State: "off", Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/quotas.md says how to have one", Offset: -1}, nil
+	return Projection{State: "off", Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/howto/usage-history.md says how to have one", Offset: -1}, nil
 }
 
 func (noHistory) Zone() *time.Location { return nil }

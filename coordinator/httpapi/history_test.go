@@ -269,7 +269,7 @@ func TestReconcileEndpoint(t *testing.T) {
 		{"only there", "", "text/csv", bill, fakeHistory{rows: rows[:1]}, 200, `"only":"bill" "relative":-1`},
 		{"only here", "to=2026-11-21", "text/csv", "date,model,input_tokens\n2026-11-21,other,0\n", fakeHistory{rows: rows}, 200, `"only":"history" "relative":null`},
 		{"another name", "columns=input_tokens=in,cost_usd=price", "text/csv", "date,in,price,x\n2026-11-21,100,0.25,?\n", fakeHistory{rows: rows}, 200, `"agrees":true "ignored_columns":["x"]`},
-		{"garbage", "", "text/csv", "date,cost_usd\n2026-11-21,free\nyesterday,1\n", fakeHistory{}, 400, `line2:cost_usdis line3: isnotadate docs/quotas.md`},
+		{"garbage", "", "text/csv", "date,cost_usd\n2026-11-21,free\nyesterday,1\n", fakeHistory{}, 400, `line2:cost_usdis line3: isnotadate docs/howto/usage-history.md`},
 		{"not CSV", "", "application/json", "{}", fakeHistory{}, 415, `text/csv`},
 		{"no kind", "", "", bill, fakeHistory{}, 415, ``},
 		{"too large", "", "text/csv", strings.Repeat("x", MaxBill+1), fakeHistory{}, 413, `10485760bytes`},

@@ -117,7 +117,7 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	}
 	bill, err := usage.ReadBill(body, q.options)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+messages.Clean(err.Error(), 2*messages.MaxText)+". docs/quotas.md says which columns it may have.")
+		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+messages.Clean(err.Error(), 2*messages.MaxText)+". docs/howto/usage-history.md says which columns it may have.")
 		return
 	}
 	a.compared(ctx, w, bill, q)
