@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 // Warning is something that is allowed in the files and probably not meant.
@@ -37,12 +38,12 @@ func (c *Config) Warnings() []Warning {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Routes)) {
 		route := p.Routes[name]
-		if !served(p, route.Required) && (len(p.Agents) > 0 || p.Discovery != nil) {
+		if !served(p, route) && (len(p.Agents) > 0 || p.Discovery != nil) {
 			fails("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", name, strings.Join(route.Required, ", "))
 		}
 		for _, id := range route.Preferred {
 			if i, listed := slices.BinarySearchFunc(p.Agents, id, func(g coordinator.AgentSpec, id coordinator.AgentID) int { return cmp.Compare(g.ID, id) }); listed {
-				if lacking := Lacking(&p.Agents[i], route.Required); len(lacking) > 0 {
+				if lacking := criteria.Lacking(&p.Agents[i], route.Required); len(lacking) > 0 {
 					fails("%s prefers %s, which lacks %s and will never get it", name, id, strings.Join(lacking, ", "))
 				}
 			}
@@ -83,34 +84,20 @@ func (c *Config) Warnings() []Warning {
 	return found
 }
 
-// Lacking lists the capabilities of required that the agent does not have.
-func Lacking(g *coordinator.AgentSpec, required []string) []string {
-	var lacking []string
-	for _, capability := range required {
-		if _, has := slices.BinarySearch(g.Capabilities, capability); !has {
-			lacking = append(lacking, capability)
-		}
-	}
-	return lacking
+// feasible reports whether the agent may ever have tasks of the route that ask for nothing else.
+func feasible(g *coordinator.AgentSpec, route coordinator.Route) bool {
+	return criteria.Check(criteria.OfRoute(&route), g) == coordinator.Eligible
 }
 
-// served reports whether an agent that is listed, or one that may join by discovery, has all of the
-// capabilities.
-func served(p *coordinator.Policy, required []string) bool {
-	if g := p.Discovery; g != nil && len(Lacking(&coordinator.AgentSpec{Capabilities: g.Capabilities}, required)) == 0 {
-		return true
-	}
-	for i := range p.Agents {
-		if len(Lacking(&p.Agents[i], required)) == 0 {
-			return true
-		}
-	}
-	return false
+// served reports whether an agent that is listed, or one that may join by discovery, may have tasks of the route.
+func served(p *coordinator.Policy, route coordinator.Route) bool {
+	return p.Discovery != nil && criteria.MayJoin(criteria.OfRoute(&route), p.Discovery) ||
+		slices.ContainsFunc(p.Agents, func(g coordinator.AgentSpec) bool { return feasible(&g, route) })
 }
 
 func useful(g *coordinator.AgentSpec, routes map[string]coordinator.Route) bool {
 	for _, r := range routes {
-		if len(Lacking(g, r.Required)) == 0 {
+		if feasible(g, r) {
 			return true
 		}
 	}
@@ -125,9 +112,9 @@ func (d *decoder) checkServed(p place, c *Config) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.policy.Routes)) {
-		if required := c.policy.Routes[name].Required; !served(&c.policy, required) {
+		if route := c.policy.Routes[name]; !served(&c.policy, route) {
 			d.fault(child(routing, name, routing), "no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under agents, or list an agent that has them",
-				clip(strings.Join(required, ", ")))
+				clip(strings.Join(route.Required, ", ")))
 		}
 	}
 }

@@ -22,6 +22,7 @@ one_goroutine=(
 	coordinator/breaker
 	coordinator/capacity
 	coordinator/credential
+	coordinator/criteria
 	coordinator/engine
 	coordinator/engine/internal/dedupe
 	coordinator/fairshare

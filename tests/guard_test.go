@@ -74,10 +74,11 @@ var table = map[string]rule{
 	"coordinator/adjust":               {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/breaker":              {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":              {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/criteria":             {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/heap":                 {std: stdPure},
 	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/engine/internal/dedupe", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/dedupe", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
 	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -86,7 +87,7 @@ var table = map[string]rule{
 	"coordinator/simulator/chart":      {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
 	"messages":                         {may: []string{"schemas", "coordinator"}},
 	"schemas":                          {may: []string{modJsonschema}},
-	"config":                           {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/strategy", "coordinator/fairshare"}},
+	"config":                           {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/criteria", "coordinator/strategy", "coordinator/fairshare"}},
 	"config/formula":                   {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
 	"coordinator/bus":                  {},
 	"coordinator/bus/amqpbus":          {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
@@ -122,7 +123,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

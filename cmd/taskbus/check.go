@@ -12,6 +12,7 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -264,7 +265,7 @@ func checkRoutes(p *coordinator.Policy) []checkedRoute {
 			r.Strategy = p.Strategy
 		}
 		for i := range p.Agents {
-			if len(config.Lacking(&p.Agents[i], route.Required)) == 0 {
+			if criteria.Check(criteria.OfRoute(&route), &p.Agents[i]) == coordinator.Eligible {
 				r.Agents, r.Slots = r.Agents+1, r.Slots+p.Agents[i].MaxConcurrent
 			}
 		}

@@ -62,7 +62,7 @@ func (e *Engine) handOver(now time.Time) {
 	for _, key := range slices.Sorted(maps.Keys(e.pending.classes)) {
 		c := e.pending.classes[key]
 		for _, capability := range c.required {
-			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.offering[capability] != nil {
+			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.index.Offering[capability] != nil {
 				d.of[capability] += float64(c.asked)
 			}
 		}
@@ -107,8 +107,8 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 			asked[capability] += c.asked
 		}
 	}
-	names := make([]string, 0, len(e.fleet.offering)+len(waiting))
-	for c := range e.fleet.offering {
+	names := make([]string, 0, len(e.fleet.index.Offering)+len(waiting))
+	for c := range e.fleet.index.Offering {
 		names = append(names, c)
 	}
 	for c, n := range waiting {
@@ -123,7 +123,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	report := make([]coordinator.CapabilitySnapshot, 0, len(names))
 	for _, name := range names {
 		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name], Demand: e.demand.perSecond(name, asked[name], now)}
-		e.fleet.offering[name].each(func(i int) {
+		bitset(e.fleet.index.Offering[name]).each(func(i int) {
 			a := e.fleet.agents[i]
 			s.Agents++
 			if a.state != coordinator.AgentOnline {

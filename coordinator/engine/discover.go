@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 // joining is the agents that agents.yaml does not list and that have announced
@@ -71,10 +72,10 @@ func (j *joining) fleet(p *coordinator.Policy) []coordinator.AgentSpec {
 // HasAgent tells whether the agent is part of the fleet, listed or joined.
 func (e *Engine) HasAgent(id coordinator.AgentID) bool { return e.fleet.byID[id] != nil }
 
-// mayBring tells whether an agent that offers these capabilities may join. Whether
+// mayBring reports whether an agent that could have a task which asks that may join. Whether
 // there is one nobody knows.
-func (j *joining) mayBring(required []string) bool {
-	return j.rules != nil && (len(required) == 0 || j.rules.AdmitsCapabilities(required))
+func (j *joining) mayBring(n criteria.Needs) bool {
+	return j.rules != nil && criteria.MayJoin(n, j.rules)
 }
 
 // announced hears an agent that nobody knows.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
@@ -83,6 +84,7 @@ type Engine struct {
 func New() *Engine {
 	q := newQuotas()
 	return &Engine{
+		fleet:     fleet{index: criteria.NewFleet(nil)},
 		pending:   newPending(q.shares),
 		quotas:    q,
 		controls:  newControls(),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 // explain makes a full pass over the fleet and counts why each agent may not
@@ -40,9 +41,16 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 // judge tells of every agent, in the order of their numbers, why it may not have
 // the task. missing counts the agents that lack each required capability.
 func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, coordinator.Ineligibility)) {
-	q := e.question(t)
+	q, asked := e.question(t), t.askedOf()
 	for i, a := range e.fleet.agents {
-		why := e.ineligibility(a, t, missing)
+		why := e.ineligibility(a, t, &asked)
+		if why == coordinator.LacksCapability {
+			for _, c := range asked.Required {
+				if !criteria.Offers(&a.spec, c) {
+					missing[c]++
+				}
+			}
+		}
 		if why == coordinator.Eligible && e.fleet.key(q, i).Unscored() {
 			why = coordinator.Unscored
 		}
@@ -111,24 +119,10 @@ func (e *Engine) refusal(now time.Time, a *agent, why coordinator.Ineligibility)
 }
 
 // ineligibility is the first reason that holds, in the order of the constants.
-func (e *Engine) ineligibility(a *agent, t *openTask, missing map[string]int) coordinator.Ineligibility {
+func (e *Engine) ineligibility(a *agent, t *openTask, asked *criteria.Needs) coordinator.Ineligibility {
 	f := &e.fleet
-	lacks := false
-	for _, c := range t.needs.required {
-		if set := f.offering[c]; set == nil || !set.has(a.number) {
-			missing[c]++
-			lacks = true
-		}
-	}
-	switch {
-	case lacks:
-		return coordinator.LacksCapability
-	case contains(t.task.Excluded, a.spec.ID):
-		return coordinator.ExcludedByTask
-	case contains(t.barred(), a.spec.ID):
-		return coordinator.AlreadyTried
-	case t.narrow() && !contains(t.needs.class.only, a.spec.ID):
-		return coordinator.NotPreferred
+	if why := criteria.Check(*asked, &a.spec); why != coordinator.Eligible {
+		return why
 	}
 	why := f.eligibility(a)
 	switch vacant := f.vacant.has(a.number); {
@@ -162,7 +156,7 @@ func nearer(a, b *coordinator.Refusal) bool {
 // out of reach where an agent that does may join: it is not online, no more is known.
 func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Reason, string) {
 	reason, text := countedReason(d), d.Text()
-	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 && e.joining.mayBring(t.needs.required) {
+	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 && e.joining.mayBring(t.askedOf()) {
 		return coordinator.ReasonNoAgentsOnline, text + "; discovery admits agents that could take it, and none has joined"
 	}
 	return reason, text
@@ -196,6 +190,12 @@ func countedReason(d *coordinator.Decision) coordinator.Reason {
 // leave.
 var ruledOut = [...]coordinator.Reason{
 	coordinator.ReasonNoEligibleAgents, coordinator.ReasonRetriesExhausted, coordinator.ReasonNoAgentsOnline,
+}
+
+// askedOf is what a task that has been resolved asks of its agent.
+func (t *openTask) askedOf() criteria.Needs {
+	n := &t.needs
+	return criteria.Needs{Task: t.task, Required: n.required, Barred: t.barredFrom(), Only: n.class.only}
 }
 
 // contains looks an agent up in a short list.

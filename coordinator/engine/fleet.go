@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 // agent is what the engine knows of one agent. It survives a change of policy
@@ -62,9 +63,9 @@ type fleet struct {
 	byCause [coordinator.NumIneligibilities]bitset
 	tally   [coordinator.NumIneligibilities]int
 	kept    *agent // that gets nothing else until it is vacant for such a task; nil: none
-	// offering holds, for each capability, the agents that have it.
-	offering map[string]bitset
-	maxCost  float64 // the largest of any view since the fleet last changed
+	// index is the agents as criteria ask for them; its numbers are those of agents.
+	index   *criteria.Fleet
+	maxCost float64 // the largest of any view since the fleet last changed
 	// stated are the success rates that agents.yaml states, below 0 where it does
 	// not; nil when it states none.
 	stated []float64
@@ -92,39 +93,6 @@ func (f *fleet) known(id coordinator.AgentID) *agent {
 		return a
 	}
 	return f.left[id]
-}
-
-// has tells whether the agent has every capability.
-func (f *fleet) has(a *agent, required []string) bool {
-	for _, c := range required {
-		if offering := f.offering[c]; offering == nil || !offering.has(a.number) {
-			return false
-		}
-	}
-	return true
-}
-
-// capable gives the agents that have every capability and are not barred.
-func (f *fleet) capable(required []string, barred []coordinator.AgentID) bitset {
-	set := newBitset(len(f.agents))
-	for i := range f.agents {
-		set.set(i)
-	}
-	for _, c := range required {
-		offering := f.offering[c]
-		if offering == nil {
-			return newBitset(len(f.agents))
-		}
-		for i := range set {
-			set[i] &= offering[i]
-		}
-	}
-	for _, id := range barred {
-		if a := f.byID[id]; a != nil {
-			set.clear(a.number)
-		}
-	}
-	return set
 }
 
 // inFlight is what the agent reported as running, less what it has told the end of

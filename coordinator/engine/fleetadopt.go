@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 )
 
 // How a fleet takes over another configuration.
@@ -32,9 +33,9 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		f.byCause[why] = newBitset(n)
 	}
 	f.ready = f.byCause[coordinator.Eligible]
-	f.offering = make(map[string]bitset)
 	f.left = make(map[coordinator.AgentID]*agent)
 	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
+	f.index = criteria.NewFleet(specs)
 	for i, spec := range specs {
 		a := old[spec.ID]
 		f.was[i] = -1
@@ -53,12 +54,6 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
 		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a
 		f.views[i].LastAssigned, f.views[i].Hash = lastAssigned[spec.ID], coordinator.Hash(string(spec.ID), 0)
-		for _, c := range spec.Capabilities {
-			if f.offering[c] == nil {
-				f.offering[c] = newBitset(n)
-			}
-			f.offering[c].set(i)
-		}
 		if spec.SuccessStated {
 			if f.stated == nil {
 				f.stated = slices.Repeat([]float64{-1}, n)

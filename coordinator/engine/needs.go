@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/learning"
 )
 
@@ -41,7 +42,8 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
 		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
 		needs.kind = e.kind(task.Type)
-		needs.class = e.class(kin{required: route.Required, asks: needs.strategy.Market != nil}, known || !t.supposed)
+		of := kin{needs: criteria.Needs{Task: task, Required: route.Required}, asks: needs.strategy.Market != nil}
+		needs.class = e.class(of, known || !t.supposed)
 		if known { // an unknown type is any producer's invention: not worth remembering
 			needs.class.routed = true
 			e.routes[task.Type] = needs
@@ -62,17 +64,27 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	pool := e.poolOf(t)
 	stays := task.NoBorrowing && e.quotas.ledger.Installed()
 	noTokens := e.takesNoTokens(t)
-	only := e.only(t)
-	if len(task.Required)+len(task.Excluded)+len(t.barred())+len(only) > 0 || t.asks() != (needs.strategy.Market != nil) || pool != "" || stays || noTokens {
-		t.needs.required = coordinator.MergeSorted(needs.required, task.Required)
-		barred := coordinator.MergeSorted(task.Excluded, coordinator.SortedUnique(slices.Clone(t.barred())))
-		of := kin{required: t.needs.required, barred: barred, only: only, pool: pool, asks: t.asks(), stays: stays, noTokens: noTokens}
-		if t.needs.class = e.class(of, !t.supposed); len(only) > 0 && t.needs.class.nobody { // none of them can ever have it
-			of.only = nil
+	asked := criteria.Needs{
+		Task: task, Required: coordinator.MergeSorted(needs.required, task.Required), Barred: t.barredFrom(), Only: e.only(t),
+	}
+	of := kin{needs: asked, pool: pool, asks: t.asks(), stays: stays, noTokens: noTokens}
+	if criteria.Own(of.needs) || of.asks != (needs.strategy.Market != nil) || pool != "" || stays || noTokens {
+		t.needs.required, t.needs.class = of.needs.Required, e.class(of, !t.supposed)
+		if len(of.needs.Only) > 0 && t.needs.class.nobody { // none of them can ever have it
+			of.needs.Only = nil
 			t.needs.class = e.class(of, !t.supposed)
 		}
 	}
 	return coordinator.ReasonNone, ""
+}
+
+// barredFrom lists the agents that may not have the task by now, sorted.
+func (t *openTask) barredFrom() []coordinator.AgentID {
+	had := t.barred()
+	if len(had) == 0 {
+		return t.task.Excluded
+	}
+	return coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(had)))
 }
 
 // unknownType says that nothing is known of a task type, and which one may have been meant.

@@ -1,10 +1,10 @@
 package engine
 
 import (
-	"strings"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -15,11 +15,11 @@ import (
 type class struct {
 	key      string
 	required []string
-	barred   []coordinator.AgentID
 	only     []coordinator.AgentID // none: any agent may have its tasks
-	feasible bitset
-	able     int // how many are in feasible
-	passed   int // how many are not, only because they are not among those of only
+	// criteria say which agents may have its tasks, whatever these are doing, and why the others may not.
+	criteria criteria.Feasible
+	feasible bitset // the set of criteria
+	able     int    // how many are in feasible
 	// usable are those of feasible that are not ejected from a required capability.
 	usable  bitset
 	nobody  bool // feasible is empty: no agent of this fleet
@@ -98,6 +98,7 @@ type pending struct {
 	count   [4]int   // waiting tasks by priority, delayed ones included
 	shares  *fairshare.Shares
 	spare   []*class // room for the classes of a line
+	key     criteria.Key
 	// inUse is how many classes in which no task waits were in use all the same when those that are not
 	// were last forgotten.
 	inUse int
@@ -116,8 +117,8 @@ func (p *pending) total() int { return p.count[0] + p.count[1] + p.count[2] + p.
 // remembered, because tasks may wait in it.
 func (e *Engine) class(of kin, keep bool) *class {
 	p, f := &e.pending, &e.fleet
-	required, key := of.required, of.key()
-	if c := p.classes[key]; c != nil {
+	key := p.keyOf(of)
+	if c := p.classes[string(key)]; c != nil {
 		return c
 	}
 	if keep && len(p.classes) >= maxIdleClasses+len(p.active)+p.inUse {
@@ -128,25 +129,13 @@ func (e *Engine) class(of kin, keep bool) *class {
 		}
 		p.inUse = len(p.classes) - len(p.active)
 	}
-	c := &class{key: key, required: required, barred: of.barred, feasible: f.capable(required, of.barred), active: -1}
-	c.able = c.feasible.common(c.feasible)
-	if c.only = of.only; len(c.only) > 0 {
-		among := f.set(c.only)
-		for i := range c.feasible {
-			if among == nil {
-				c.feasible[i] = 0
-			} else {
-				c.feasible[i] &= among[i]
-			}
-		}
-		left := c.feasible.common(c.feasible)
-		c.able, c.passed = left, c.able-left
-	}
+	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.index.Meet(of.needs), active: -1}
+	c.feasible, c.able = bitset(c.criteria.Set), c.criteria.Able
 	c.nobody = c.able == 0
-	c.usable = e.usable(c.feasible, required)
+	c.usable = e.usable(c.feasible, c.required)
 	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })
 	if keep {
-		p.classes[key] = c
+		p.classes[c.key] = c
 	}
 	return c
 }
@@ -161,10 +150,7 @@ func before(a, b *openTask) bool {
 
 // kin is what tasks of one class have in common.
 type kin struct {
-	required []string
-	barred   []coordinator.AgentID
-	// only these may have them as yet; none: any agent may.
-	only []coordinator.AgentID
+	needs criteria.Needs
 	// pool of LLM quota that they are charged to; empty where it makes no difference.
 	pool string
 	// stays: they may not borrow quota, so that others of their group do not wait with them.
@@ -176,40 +162,21 @@ type kin struct {
 	asks bool
 }
 
-// key is unambiguous because neither capabilities nor ids contain the separators.
-func (k kin) key() string {
-	if len(k.barred)+len(k.only) == 0 && len(k.required) == 1 && !k.asks && !k.stays && !k.noTokens && k.pool == "" {
-		return k.required[0]
-	}
-	var b strings.Builder
-	for i, c := range k.required {
-		if i > 0 {
-			b.WriteByte(0)
+// keyOf is what tasks of a class have in common as a key, valid until the next.
+func (p *pending) keyOf(k kin) []byte {
+	p.key.Begin(k.needs)
+	flag := func(mark byte, is bool) {
+		if p.key.Part(mark); is {
+			p.key.Add("")
 		}
-		b.WriteString(c)
 	}
-	for _, a := range k.barred {
-		b.WriteByte(1)
-		b.WriteString(string(a))
+	flag(criteria.Mark2, k.asks)
+	flag(criteria.Mark4, k.stays)
+	flag(criteria.MarkLast, k.noTokens)
+	if p.key.Part(criteria.Mark3); k.pool != "" {
+		p.key.Add(k.pool)
 	}
-	for _, a := range k.only {
-		b.WriteByte(5)
-		b.WriteString(string(a))
-	}
-	if k.asks {
-		b.WriteByte(2)
-	}
-	if k.stays {
-		b.WriteByte(4)
-	}
-	if k.noTokens {
-		b.WriteByte(7)
-	}
-	if k.pool != "" {
-		b.WriteByte(3)
-		b.WriteString(k.pool)
-	}
-	return b.String()
+	return p.key.Bytes()
 }
 
 // push lets the task wait in its class.

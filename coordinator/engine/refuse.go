@@ -18,13 +18,7 @@ func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, allowed in
 		f.countRefused(&d.Refused, t, free, c.able-allowed)
 	}
 	d.WithoutQuota = allowed - d.Eligible
-	d.Refused[coordinator.LacksCapability], d.Refused[coordinator.NotPreferred] = len(f.agents)-c.able-c.passed, c.passed
-	for _, id := range c.barred {
-		if a := f.byID[id]; a != nil && f.has(a, c.required) {
-			d.Refused[coordinator.LacksCapability]--
-			d.Refused[barredBy(t, id)]++
-		}
-	}
+	c.criteria.Count(f.index, t.task, &d.Refused)
 	switch {
 	case len(f.agents)-allowed <= coordinator.MaxNamed:
 		f.name(d, t, free, true)
@@ -71,14 +65,6 @@ func outOf(why coordinator.Ineligibility) coordinator.Ineligibility {
 	return why
 }
 
-// barredBy is why an agent that has what the task needs may never have it.
-func barredBy(t *openTask, id coordinator.AgentID) coordinator.Ineligibility {
-	if contains(t.task.Excluded, id) {
-		return coordinator.ExcludedByTask
-	}
-	return coordinator.AlreadyTried
-}
-
 // name lists the agents that may not have the task, the nearest first; all, or those that are
 // feasible for it.
 func (f *fleet) name(d *decisionWithRoom, t *openTask, free bitset, all bool) {
@@ -108,14 +94,8 @@ func (f *fleet) name(d *decisionWithRoom, t *openTask, free bitset, all bool) {
 // whyOut is ineligibility for an agent that may not have the task.
 func (f *fleet) whyOut(t *openTask, i int) coordinator.Ineligibility {
 	c, why := t.needs.class, f.causes[i]
-	switch id := f.agents[i].spec.ID; {
-	case c.feasible.has(i):
-	case contains(c.barred, id) && f.has(f.agents[i], c.required):
-		return barredBy(t, id)
-	case len(c.only) > 0 && f.has(f.agents[i], c.required):
-		return coordinator.NotPreferred
-	default:
-		return coordinator.LacksCapability
+	if !c.feasible.has(i) {
+		return c.criteria.Why(f.index, t.task, i)
 	}
 	if !c.usable.has(i) && (why == coordinator.Eligible || why > coordinator.Ejected) {
 		return coordinator.Ejected

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 )
 
@@ -126,7 +127,8 @@ func (e *Engine) chooseAgain(t *openTask) {
 func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	f := &e.fleet
 	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(with(but, t.askedBy()...))))
-	able := e.usable(f.capable(t.needs.required, out), t.needs.required)
+	met := f.index.Meet(criteria.Needs{Task: t.task, Required: t.needs.required, Barred: out})
+	able := e.usable(bitset(met.Set), t.needs.required)
 	there := false
 	able.each(func(i int) {
 		why := f.causes[i]
