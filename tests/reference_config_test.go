@@ -5,9 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -243,11 +240,8 @@ func code(value any) string {
 	}
 }
 
-// thousands writes a number with commas; a large power of ten as one.
+// thousands writes a number with commas.
 func thousands(n float64) string {
-	if zeros := strings.TrimLeft(strconv.FormatFloat(n, 'f', 0, 64), "0"); strings.Trim(zeros, "0") == "1" && n >= 1e9 {
-		return "10^" + strconv.Itoa(len(zeros)-1)
-	}
 	whole, rest, point := strings.Cut(strconv.FormatFloat(n, 'f', -1, 64), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
@@ -276,26 +270,11 @@ func variables(t *testing.T) string {
 		}
 		rows = append(rows, []string{name, cmp.Or(v.Default, "–"), v.Meaning})
 	}
-	read := make(map[string]bool)
-	for _, value := range constants(t, "config", "env") {
-		read[strings.Trim(value, `"`)] = true
-	}
-	delete(read, "environment")
-	files, err := filepath.Glob("../cmd/taskbus/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		for _, m := range regexp.MustCompile(`getenv\("([A-Z_]+)"\)`).FindAllStringSubmatch(projectFile(t, file[3:]), -1) {
-			read[m[1]] = true
-		}
-	}
+	read := inSource(t, "config", `\benv[A-Z]\w* += "([A-Z_]+)"`)
+	read = append(read, inSource(t, "cmd/taskbus", `getenv\("([A-Z_]+)"\)`)...)
 	// Variables of the system, which are not set for Taskbus.
-	others := []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME", "USER", "LOGNAME", "GOGC", "GOMEMLIMIT"}
-	maps.DeleteFunc(read, func(name string, _ bool) bool { return slices.Contains(others, name) })
-	sameNames(t, "config.Variables", known, slices.Collect(maps.Keys(read)))
+	system := []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME", "USER", "LOGNAME", "GOGC", "GOMEMLIMIT"}
+	read = slices.DeleteFunc(read, func(name string) bool { return slices.Contains(system, name) })
+	sameNames(t, "config.Variables", known, read)
 	return tableOf([]string{"variable", "default", "meaning"}, rows)
 }
