@@ -28,8 +28,8 @@ var (
 	}
 )
 
-// drawPolicy draws an agents.yaml and a quotas.yaml.
-func (w *world) drawPolicy() *coordinator.Policy {
+// drawAnyPolicy draws an agents.yaml and a quotas.yaml.
+func (w *world) drawAnyPolicy() *coordinator.Policy {
 	c := &w.chance
 	p := &coordinator.Policy{
 		Version: fmt.Sprint("policy ", w.events), Strategies: w.drawStrategies(),

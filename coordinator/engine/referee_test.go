@@ -35,18 +35,26 @@ const (
 // changes nothing. CONTRIBUTING.md tells when the file may be written anew.
 func TestReferee(t *testing.T) {
 	golden := readGolden(t)
-	all := make([]*protocol, refereeSeeds+1)
+	var all []*protocol
 	t.Run("histories", func(t *testing.T) {
-		for i := range all {
-			name := fmt.Sprintf("seed-%02d", i)
-			play := func(_ *testing.T, p *protocol) { newWorld(uint64(i), p.event).play(refereeEvents) }
-			if i == refereeSeeds {
-				name, play = "recording", playRecording
-			}
-			all[i] = &protocol{name: name}
-			t.Run(name, func(t *testing.T) {
-				all[i].run(t, golden[name], play)
+		play := func(name string, play func(*testing.T, *protocol)) {
+			p := &protocol{name: name}
+			all = append(all, p)
+			t.Run(name, func(t *testing.T) { p.run(t, golden[name], play) })
+		}
+		for i := range refereeSeeds {
+			play(fmt.Sprintf("seed-%02d", i), func(_ *testing.T, p *protocol) {
+				newWorld(uint64(i), nil, p.event).play(refereeEvents)
 			})
+		}
+		play("recording", playRecording)
+		for _, s := range specials {
+			for i := range s.seeds {
+				play(fmt.Sprintf("%s-%d", s.name, i), func(_ *testing.T, p *protocol) {
+					w := newWorld(uint64(i), &s, p.event)
+					w.play(w.events + s.events)
+				})
+			}
 		}
 	})
 	if *update && !t.Failed() {

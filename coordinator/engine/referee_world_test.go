@@ -14,14 +14,15 @@ import (
 // world is what the shell, the broker, agents, producers and operators do around an engine, drawn from a
 // seed. It knows the engine by what it exports: what it draws from is what the engine's effects say.
 type world struct {
-	chance chance
-	engine *engine.Engine
-	policy *coordinator.Policy // as the files have it, without controls
-	now    time.Time
-	events int  // of which something followed
-	calm   bool // most of what happens is what should, and agents report by themselves
-	beaten time.Time
-	seen   func(n int, now time.Time, ev coordinator.Event, write func(*encoder))
+	chance  chance
+	special *special // nil: everything may happen
+	engine  *engine.Engine
+	policy  *coordinator.Policy // as the files have it, without controls
+	now     time.Time
+	events  int  // of which something followed
+	calm    bool // most of what happens is what should, and agents report by themselves
+	beaten  time.Time
+	seen    func(n int, now time.Time, ev coordinator.Event, write func(*encoder))
 
 	open    bool // a session is
 	began   time.Time
@@ -42,6 +43,7 @@ type world struct {
 	takenBack map[coordinator.AgentID]bool
 	offers    []*coordinator.Offer
 	owed      []coordinator.TaskID // failures without a delivery, not confirmed
+	dead      []coordinator.AgentID
 	results   []coordinator.ResultReported
 	changed   bool // the controls have
 }
@@ -60,9 +62,11 @@ type inLane struct {
 }
 
 // newWorld begins a leader's term with a session.
-func newWorld(seed uint64, seen func(int, time.Time, coordinator.Event, func(*encoder))) *world {
+func newWorld(
+	seed uint64, special *special, seen func(int, time.Time, coordinator.Event, func(*encoder)),
+) *world {
 	w := &world{
-		chance: chance{seed}, calm: seed%2 == 0, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), seen: seen,
+		chance: chance{seed}, special: special, calm: seed%2 == 0, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), seen: seen,
 		engine: engine.New(),
 		held:   make(map[coordinator.Handle]coordinator.Event),
 	}
@@ -75,13 +79,26 @@ func newWorld(seed uint64, seen func(int, time.Time, coordinator.Event, func(*en
 	return w
 }
 
-// play lets so many things happen.
-func (w *world) play(events int) {
-	type action struct {
-		weight int
-		do     func()
+// action is something that happens so often.
+type action struct {
+	weight int
+	do     func()
+}
+
+// drawPolicy draws what the files say.
+func (w *world) drawPolicy() *coordinator.Policy {
+	if w.special != nil {
+		return w.special.policy(w)
 	}
-	actions := []action{
+	return w.drawAnyPolicy()
+}
+
+// actions are all that may happen.
+func (w *world) actions() []action {
+	if w.special != nil {
+		return w.special.actions(w)
+	}
+	return []action{
 		{14, w.sendTask}, {3, w.sendBurst}, {16, w.settle}, {12, w.tellResult}, {5, w.giveBack}, {10, w.report},
 		{2, w.muster}, {16, w.pass},
 		{6, w.move}, {6, w.comeOut}, {3, w.redeliver}, {4, w.askCalls}, {4, w.bid}, {4, w.claim}, {2, w.cancel},
@@ -89,7 +106,11 @@ func (w *world) play(events int) {
 		{2, w.lookAtLane}, {6, w.answer}, {2, w.control}, {1, w.changePolicy}, {1, w.loseSession}, {1, w.takeOver},
 		{1, w.hold}, {1, w.flap}, {2, w.ask},
 	}
-	total := 0
+}
+
+// play lets so many things happen.
+func (w *world) play(events int) {
+	actions, total := w.actions(), 0
 	for _, a := range actions {
 		total += a.weight
 	}
@@ -465,7 +486,13 @@ func (w *world) muster() {
 	w.now = w.now.Add(time.Millisecond)
 	w.beaten = w.now
 	known := listed
-	if w.policy.Discovery != nil {
+	switch {
+	case w.special != nil:
+		known = nil
+		for i := range w.policy.Agents {
+			known = append(known, w.policy.Agents[i].ID)
+		}
+	case w.policy.Discovery != nil:
 		known = anyone
 	}
 	for _, id := range known {
