@@ -81,7 +81,7 @@ type Quotas struct {
 // DefaultAlertPercents are those where nothing else is said.
 func DefaultAlertPercents() []int64 { return []int64{80, 90, 100} }
 
-// Adjustment are rules that change quotas day by day (see package adjust); nil: there is none.
+// Adjustment are rules that change quotas day by day (see package quotacontrol); nil: there is none.
 type Adjustment struct {
 	Idle *IdleRule
 	Slow *SlowRule

@@ -17,7 +17,6 @@ one_goroutine=(
 	agent/balance
 	config/formula
 	coordinator
-	coordinator/adjust
 	coordinator/auction
 	coordinator/breaker
 	coordinator/capacity
@@ -31,6 +30,7 @@ one_goroutine=(
 	coordinator/journal
 	coordinator/learning
 	coordinator/pull
+	coordinator/quotacontrol
 	coordinator/replay
 	coordinator/simulator
 	coordinator/simulator/chart

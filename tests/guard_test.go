@@ -71,14 +71,14 @@ var table = map[string]rule{
 	"coordinator/strategy":             {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/capacity":             {std: stdPure},
 	"coordinator/learning":             {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/adjust":               {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/breaker":              {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":              {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/criteria":             {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/heap":                 {std: stdPure},
 	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/dedupe", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust"}},
+	"coordinator/quotacontrol":         {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/dedupe", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/quotacontrol"}},
 	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -123,7 +123,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/adjust", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -38,14 +38,13 @@ func (e *Engine) notAfter(now time.Time) {
 // quotasNotAfter brings budgets back to the periods of now, with what was counted in them, and the day
 // at hand to today: what was used on one that has not begun was used today.
 func (e *Engine) quotasNotAfter(now time.Time) {
-	q, d := &e.quotas, &e.days
+	q := &e.quotas
 	q.ledger.NotAfter(now)
 	if q.flow.since.After(now) {
 		q.flow.first, q.flow.since = now, now
 	}
 	e.scheduleQuota()
-	if d.start.After(now) { // which has not been counted from its beginning
-		d.start = now
+	if e.controls.DayNotAfter(now) {
 		e.scheduleDay()
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
+	"taskbus/coordinator/quotacontrol"
 )
 
 // Engine is the state machine. It belongs to one goroutine; the zero value is
@@ -51,8 +52,9 @@ type Engine struct {
 	market      market
 	claims      claims
 	quotas      quotas
-	controls    controls
-	days        quotaDays
+	controls    quotacontrol.Controls
+	controlsEnd timer // of the next that ends by itself
+	dayEnd      timer
 	lanes       lanes
 	owed        owed
 	recorder    recorder
@@ -83,12 +85,10 @@ type Engine struct {
 // New makes an engine. Its first event must be PolicyChanged.
 func New() *Engine {
 	q := newQuotas()
-	return &Engine{
+	e := &Engine{
 		fleet:     fleet{index: criteria.NewFleet(nil)},
 		pending:   newPending(q.shares),
 		quotas:    q,
-		controls:  newControls(),
-		days:      newQuotaDays(),
 		timers:    newTimers(),
 		retries:   newRetryQueue(),
 		held:      make(map[coordinator.Handle]*openTask),
@@ -106,6 +106,8 @@ func New() *Engine {
 		lanes:     newLanes(q.shares),
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
+	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
+	return e
 }
 
 // Apply advances the engine by one event and appends to dst what the shell must

@@ -103,8 +103,6 @@ const (
 var (
 	Asks             = asks
 	DescribeLack     = describeLack
-	Midnight         = midnight
-	NextMidnight     = nextMidnight
 	Without          = without
 	Earlier          = earlier
 	Later            = later
@@ -493,8 +491,20 @@ func (e *Engine) AllRefusals() (n uint64) {
 
 // DayStart is when the day began whose use is counted, DayUse what the nodes have used of it that have used
 // something.
-func (e *Engine) DayStart() time.Time                     { return e.days.start }
-func (e *Engine) DayUse() map[string]coordinator.QuotaUse { return valuesOf(e.days.uses) }
+func (e *Engine) DayStart() time.Time { return e.controls.DayStart() }
+
+// DayUse is what nodes have used on the day, but for those that have used nothing.
+func (e *Engine) DayUse() map[string]coordinator.QuotaUse {
+	uses := make(map[string]coordinator.QuotaUse)
+	for _, r := range e.controls.DayRecords() {
+		for _, u := range r.(*coordinator.QuotaControlled).Uses {
+			if u != (coordinator.QuotaUse{Node: u.Node}) {
+				uses[u.Node] = u
+			}
+		}
+	}
+	return uses
+}
 
 // IsParked reports whether the task waits for quota, LacksTogether whether all of its class do.
 func (e *Engine) IsParked(t *OpenTask) bool {

@@ -83,10 +83,10 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 	for i, c := range e.QuotaControls() {
 		f.words[fmt.Sprint("control ", i)] = fmt.Sprintf("%+v", c)
 	}
-	if !e.days.start.IsZero() {
-		f.words["day"] = fmt.Sprint(e.days.start.UTC())
+	if start := e.controls.DayStart(); !start.IsZero() {
+		f.words["day"] = fmt.Sprint(start.UTC())
 	}
-	for node, u := range valuesOf(e.days.uses) {
+	for node, u := range e.DayUse() {
 		f.words["day of "+node] = fmt.Sprintf("%+v", u)
 	}
 	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })

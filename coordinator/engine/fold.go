@@ -56,7 +56,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.PoolHeard:
 		e.quotas.ledger.Fold(r)
 	case *coordinator.QuotaControlled:
-		e.foldControls(at, r)
+		e.controls.Fold(e.quotas.ledger, at, r)
 	case *coordinator.LaneKnown:
 		e.foldLane(r)
 	default:
@@ -78,7 +78,8 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 func (e *Engine) Lead(now time.Time) {
 	e.recollect()
 	e.holdQuotas()
-	e.following, e.controls.behind = false, nil // it has been told of the policy
+	e.following = false
+	e.controls.Installed() // it has been told of the policy
 	e.quotasNotAfter(now)
 	e.scheduleControls()
 	e.scheduleDay()

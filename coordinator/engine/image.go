@@ -46,8 +46,10 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageOrders(m)
 	e.imageLearner(m)
 	e.imageBreakers(m)
-	e.imageControls(m)
-	e.imageQuotas(m)
+	if !e.controls.Empty() {
+		m.others = append(m.others, e.controls.Records()...)
+	}
+	e.imageQuotas(m) // counted by the quotas as they are with the controls
 	e.imageLanes(m)
 	e.imageLeases(m)
 	for _, f := range e.owed.fails {

@@ -31,7 +31,8 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	if e.quotas.under(e.quotaTime(now), p) {
 		e.reviewQuotas(now)
 	}
-	e.daysUnder()
+	e.controls.Under(e.quotas.ledger.Quotas())
+	e.scheduleDay()
 	for _, t := range e.tasks.all {
 		if t != nil && t.quota != nil && !t.quota.open {
 			t.quota = nil // to be estimated anew

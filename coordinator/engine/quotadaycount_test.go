@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
 )
 
 // A task that names no group takes the quota of its agent's group, and counts on the day for the same
 // nodes: else an agent that works for nobody in particular would pass for idle, and lose its weight.
 func TestDaysCountTasksOfNoGroup(t *testing.T) {
 	r := ruledRig(t)
-	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(midnightAfter(r.now).Add(time.Second))
 	r.works("a", "", 750, time.Second) // all that is a's own
 	for _, node := range []string{"pool/x/a", "pool/x"} {
 		if used := r.DayUse()[node]; used.Used[coordinator.DimTotalTokens] != 750 {
@@ -30,7 +29,7 @@ func TestDaysCountTasksOfNoGroup(t *testing.T) {
 // for the first hour, would pass for idle.
 func TestDaysThatWereNotCountedToTheirEnd(t *testing.T) {
 	r := ruledRig(t)
-	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Hour))
+	r.until(midnightAfter(r.now).Add(time.Hour))
 	off := ruled()
 	off.Adjustment = coordinator.Adjustment{}
 	r.reload(off)

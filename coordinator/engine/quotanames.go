@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/quotacontrol"
 )
 
 // An agent may name whatever provider and model it likes, and each name makes a row of the history
@@ -37,7 +38,8 @@ func (n *quotaNames) keep(now time.Time, d *fairshare.Ledger, c *fairshare.Charg
 // note notes a name that quotas.yaml does not have; false: there are too many.
 func (n *quotaNames) note(now time.Time, d *fairshare.Ledger, c *fairshare.Charge) bool {
 	if !now.Before(n.ends) {
-		n.ends, n.of = nextMidnight(now, zoneOf(d.Quotas())), make(map[coordinator.AgentID]map[coordinator.Service]bool)
+		_, n.ends = quotacontrol.Day(now, d.Quotas())
+		n.of = make(map[coordinator.AgentID]map[coordinator.Service]bool)
 	}
 	names, name := n.of[c.Agent], coordinator.Service{Provider: c.Provider, Model: c.Model}
 	switch {

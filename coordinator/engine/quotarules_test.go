@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/adjust"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/quotacontrol"
 )
 
 // ruled are quotas with both rules: x with 1,000 tokens a day and the agents a and b in it, that
@@ -99,7 +99,7 @@ func (r *serves) works(agent coordinator.AgentID, group string, tokens float64, 
 }
 
 // often is how many answers a day has whose mean counts.
-const often = adjust.LeastAnswers
+const often = quotacontrol.LeastAnswers
 
 // worksOften has it do as many tasks as it takes for their mean to count.
 func (r *serves) worksOften(agent coordinator.AgentID, group string, tokens float64, took time.Duration) {
@@ -109,10 +109,13 @@ func (r *serves) worksOften(agent coordinator.AgentID, group string, tokens floa
 	}
 }
 
+// midnightAfter is the next one in UTC.
+func midnightAfter(t time.Time) time.Time { return t.Truncate(24 * time.Hour).Add(24 * time.Hour) }
+
 // day lets the day end after some work.
 func (r *serves) day(work func()) {
 	r.t.Helper()
-	next := engine.NextMidnight(r.now, time.UTC)
+	next := midnightAfter(r.now)
 	work()
 	r.until(next.Add(time.Second))
 }
@@ -130,7 +133,7 @@ func TestIdleRule(t *testing.T) {
 	r.day(busy) // the third whole one
 	r.stands("pool/x/a weight -1")
 	c := r.QuotaControls()[0]
-	if c.Rule != "idle" || c.By != "rule idle" || !strings.Contains(c.Reason, "under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") || !c.At.Equal(engine.Midnight(r.now, time.UTC)) {
+	if c.Rule != "idle" || c.By != "rule idle" || !strings.Contains(c.Reason, "under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") || !c.At.Equal(midnightAfter(r.now.Add(-24*time.Hour))) {
 		t.Errorf("%+v", c)
 	}
 	for range 3 {
@@ -164,7 +167,7 @@ func TestIdleDaysInARow(t *testing.T) {
 	heir.Record(true)
 	heir.now = heir.now.Add(50 * time.Hour) // over two midnights
 	heir.apply(coordinator.Tick{})
-	heir.until(engine.NextMidnight(heir.now, time.UTC).Add(time.Second))
+	heir.until(midnightAfter(heir.now).Add(time.Second))
 	heir.stands()
 	for range 2 {
 		heir.day(nothing)
@@ -181,10 +184,10 @@ func TestIdleShare(t *testing.T) {
 	q.Adjustment.Idle = &coordinator.IdleRule{BelowPercent: 10, Days: 1, Step: 1, MinWeight: 1}
 	r := ruledRig(t)
 	r.reload(q)
-	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(midnightAfter(r.now).Add(time.Second))
 	r.works("a", "x", 199, 0)
 	r.works("a", "y", 1, 0)
-	r.pass(engine.NextMidnight(r.now, time.UTC).Sub(r.now))
+	r.pass(midnightAfter(r.now).Sub(r.now))
 	r.stands("pool/y weight -1") // 1 of 200 · 2/3 = 133
 }
 
@@ -199,7 +202,7 @@ func TestRulesThatAreTakenOut(t *testing.T) {
 	q := ruled()
 	q.Adjustment.Idle = nil
 	r.reload(q)
-	r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
+	r.until(midnightAfter(r.now).Add(time.Second))
 	r.stands("pool/y weight 4", "pool/x limits +25%", "pool/x/b limits +25%")
 	q = ruled()
 	q.Adjustment = coordinator.Adjustment{}
@@ -260,7 +263,7 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 					rt.Fatalf("%s: %+v, want %+v", how, heir.QuotaControls(), r.QuotaControls())
 				}
 			}
-			r.until(engine.NextMidnight(r.now, time.UTC).Add(time.Second))
+			r.until(midnightAfter(r.now).Add(time.Second))
 			for _, n := range r.Policy().Quotas.Nodes {
 				if n.Weight < 1 || n.Weight > 5 {
 					rt.Fatalf("%s has the weight %d", n.ID, n.Weight)

@@ -1,4 +1,4 @@
-package adjust
+package quotacontrol
 
 import (
 	"math"
@@ -17,7 +17,7 @@ var fairShare = &coordinator.IdleRule{BelowPercent: 10, Days: 3, Step: 1, MinWei
 
 // A month in the life of an agent of weight 3 with 1,000 tokens a day.
 func TestIdleDays(t *testing.T) {
-	n := Idle{Weight: 3, Due: 1000}
+	n := idle{Weight: 3, Due: 1000}
 	for day, c := range []struct {
 		used, due, weight int64
 		why               string
@@ -33,7 +33,7 @@ func TestIdleDays(t *testing.T) {
 		{0, 1000, 2, "weight 2"},
 	} {
 		n.Used, n.Due = c.used, c.due
-		v := JudgeIdle(fairShare, n)
+		v := judgeIdle(fairShare, n)
 		n.Weight += n.Lost - v.Taken
 		n.Run, n.Lost = v.Run, v.Taken
 		if n.Weight != c.weight || (v.Why == "") != (c.why == "") || !strings.Contains(v.Why, c.why) {
@@ -45,7 +45,7 @@ func TestIdleDays(t *testing.T) {
 // Answers of 3 s where 2 s are slow: 10 % a day up to 25, and back.
 func TestSlowDays(t *testing.T) {
 	r := &coordinator.SlowRule{Above: 2 * time.Second, Percent: 10, MaxPercent: 25}
-	var n Slow
+	var n slow
 	for day, c := range []struct {
 		answers int64
 		took    time.Duration
@@ -62,7 +62,7 @@ func TestSlowDays(t *testing.T) {
 		{10, 0, 5, "raised by 5 %"}, {10, 0, 0, "raised by 0 % instead of 5 %"}, {10, 0, 0, ""},
 	} {
 		n.Answers, n.Took = c.answers, c.took
-		v := JudgeSlow(r, n)
+		v := judgeSlow(r, n)
 		if v.Taken != c.raised || (v.Why == "") != (c.why == "") || !strings.Contains(v.Why, c.why) {
 			t.Errorf("day %d: raised by %d, %q; want %d, %q", day+1, v.Taken, v.Why, c.raised, c.why)
 		}
@@ -79,11 +79,11 @@ func TestIdleNeverLeavesItsBounds(t *testing.T) {
 			Step: rapid.Int64Range(1, 1000).Draw(t, "step"), MinWeight: rapid.Int64Range(1, 1000).Draw(t, "least"),
 		}
 		own := rapid.Int64Range(0, 1000).Draw(t, "weight")
-		n, least := Idle{Weight: own}, min(own, r.MinWeight)
+		n, least := idle{Weight: own}, min(own, r.MinWeight)
 		for range rapid.IntRange(0, 100).Draw(t, "days") {
 			n.Used = rapid.Int64Range(0, 200).Draw(t, "used")
 			n.Due = rapid.Int64Range(0, 200).Draw(t, "due")
-			v := JudgeIdle(r, n)
+			v := judgeIdle(r, n)
 			change := v.Taken - n.Lost
 			if change > r.Step || change < -r.Step || (change == 0) != (v.Why == "") {
 				t.Fatalf("%+v: changed by %d, because %q", n, change, v.Why)
@@ -95,7 +95,7 @@ func TestIdleNeverLeavesItsBounds(t *testing.T) {
 		}
 		n.Used, n.Due = 100, 100
 		for range 1 + own/r.Step {
-			v := JudgeIdle(r, n)
+			v := judgeIdle(r, n)
 			n.Weight, n.Lost, n.Run = n.Weight+n.Lost-v.Taken, v.Taken, v.Run
 		}
 		if n.Weight != own || n.Lost != 0 {
@@ -109,11 +109,11 @@ func TestSlowNeverLeavesItsBounds(t *testing.T) {
 		r := &coordinator.SlowRule{
 			Above: time.Second, Percent: rapid.Int64Range(1, 100).Draw(t, "percent"), MaxPercent: rapid.Int64Range(1, 1000).Draw(t, "most"),
 		}
-		var n Slow
+		var n slow
 		for range rapid.IntRange(0, 100).Draw(t, "days") {
 			n.Answers = rapid.Int64Range(0, 30).Draw(t, "answers")
 			n.Took = time.Duration(rapid.Int64Range(0, int64(60*time.Second)).Draw(t, "took"))
-			v := JudgeSlow(r, n)
+			v := judgeSlow(r, n)
 			if change := v.Taken - n.Raised; change > r.Percent || change < -r.Percent || (change == 0) != (v.Why == "") || v.Taken < 0 || v.Taken > r.MaxPercent || n.Answers < LeastAnswers && change != 0 {
 				t.Fatalf("%+v: %+v", n, v)
 			}
@@ -121,7 +121,7 @@ func TestSlowNeverLeavesItsBounds(t *testing.T) {
 		}
 		n.Answers, n.Took = LeastAnswers, 0
 		for range 1 + n.Raised/r.Percent {
-			n.Raised = JudgeSlow(r, n).Taken
+			n.Raised = judgeSlow(r, n).Taken
 		}
 		if n.Raised != 0 {
 			t.Fatalf("raised by %d after fast days", n.Raised)
@@ -133,12 +133,12 @@ func TestSlowNeverLeavesItsBounds(t *testing.T) {
 // the answers are fast.
 func TestSlowUnderALowerBound(t *testing.T) {
 	r := &coordinator.SlowRule{Above: time.Second, Percent: 10, MaxPercent: 20}
-	if v := JudgeSlow(r, Slow{Answers: 10, Took: time.Minute, Raised: 50}); v.Taken > 50 {
+	if v := judgeSlow(r, slow{Answers: 10, Took: time.Minute, Raised: 50}); v.Taken > 50 {
 		t.Errorf("%+v", v)
 	}
 }
 
-func TestDue(t *testing.T) {
+func TestShare(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
 		nominal     int64
@@ -150,7 +150,7 @@ func TestDue(t *testing.T) {
 		{1000, 25 * time.Hour, 25 * time.Hour, 1000}, // the day on which clocks are set back
 		{math.MaxInt64, time.Second, day, math.MaxInt64},
 	} {
-		if got := Due(c.nominal, c.period, c.day); got != c.want {
+		if got := share(c.nominal, int64(c.day), int64(c.period)); got != c.want {
 			t.Errorf("%d for %v: %d for a day of %v, want %d", c.nominal, c.period, got, c.day, c.want)
 		}
 	}
@@ -161,7 +161,7 @@ func TestDue(t *testing.T) {
 		if most := big.NewInt(math.MaxInt64); want.Cmp(most) > 0 {
 			want = most
 		}
-		if got := Part(whole, part, of); got != want.Int64() {
+		if got := share(whole, part, of); got != want.Int64() {
 			t.Fatalf("%d · %d / %d = %d, want %s", whole, part, of, got, want)
 		}
 	})
