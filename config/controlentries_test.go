@@ -61,7 +61,7 @@ agents:
 				standing = append(standing, c)
 			}
 			got, out := file.With(standing, true)
-			want, wantOut := ControlQuotas(base, standing)
+			want, wantOut := controlQuotas(base, standing)
 			if !reflect.DeepEqual(out, wantOut) {
 				t.Fatalf("step %d: left out %+v, want %+v", step, out, wantOut)
 			}

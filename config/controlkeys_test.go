@@ -51,7 +51,7 @@ func TestControlsOfKeys(t *testing.T) {
 	} {
 		id := tc.control.Target
 		t.Run(id+" "+tc.control.Key, func(t *testing.T) {
-			changed, suspended := ControlQuotas(base, []coordinator.QuotaControl{tc.control})
+			changed, suspended := controlQuotas(base, []coordinator.QuotaControl{tc.control})
 			if len(suspended) > 0 {
 				t.Fatal(suspended)
 			}
@@ -69,7 +69,7 @@ func TestControlsOfKeys(t *testing.T) {
 // either: that is said, and nothing changes.
 func TestControlsOfNoKey(t *testing.T) {
 	for _, id := range []string{"openai", "openai@c", "openai@", "@a", "openai@a@b"} {
-		_, suspended := ControlQuotas(quotasFrom(t, keyed), []coordinator.QuotaControl{set(id, "requests.rate", "7")})
+		_, suspended := controlQuotas(quotasFrom(t, keyed), []coordinator.QuotaControl{set(id, "requests.rate", "7")})
 		if len(suspended) != 1 || !strings.Contains(suspended[0].Why, "no node of the quota trees is called "+id) {
 			t.Errorf("%s: %+v", id, suspended)
 		}

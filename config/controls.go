@@ -81,12 +81,6 @@ func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) 
 	return f.base, suspended
 }
 
-// ControlQuotas is what quotas become with standing controls, with their source (see
-// [ControlledFile.With]). base is never changed.
-func ControlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
-	return NewControlledFile(base).With(controls, true)
-}
-
 // without says of all that they do not count.
 func without(controls []coordinator.QuotaControl, why string) []Suspended {
 	var suspended []Suspended

@@ -30,7 +30,7 @@ func TestControlsOfRules(t *testing.T) {
 		{"people may go below it", []coordinator.QuotaControl{control(coordinator.ControlBoost, "pool/alpha", "weight", "-3")}, 0},
 		{"both", []coordinator.QuotaControl{set("pool/alpha", "weight", "9"), control(coordinator.ControlBoost, "pool/alpha", "weight", "+2"), rule("idle", "pool/alpha", "weight", "-4")}, 7},
 	} {
-		q, suspended := ControlQuotas(base, c.controls)
+		q, suspended := controlQuotas(base, c.controls)
 		if got := nodeOf(t, q, "pool/alpha").Weight; got != c.weight || len(suspended) > 0 {
 			t.Errorf("%s: weight %d, want %d; %+v", c.name, got, c.weight, suspended)
 		}
@@ -38,12 +38,12 @@ func TestControlsOfRules(t *testing.T) {
 	// Of the pool's 1,000,000 alpha and beta have 800,000: beta's 300,000 and 50 % fit, and then
 	// alpha's 500,000 and 50 % do not.
 	more := []coordinator.QuotaControl{rule("slow", "pool/beta", "limits", "+50%"), rule("slow", "pool/alpha", "limits", "+50%")}
-	q, suspended := ControlQuotas(base, more)
+	q, suspended := controlQuotas(base, more)
 	if len(suspended) != 1 || suspended[0].ID != more[1].ID || nodeOf(t, q, "pool/beta").Budgets[coordinator.DimTotalTokens].Nominal != 450_000 ||
 		nodeOf(t, q, "pool/alpha").Budgets[coordinator.DimTotalTokens].Nominal != 500_000 {
 		t.Errorf("%+v", suspended)
 	}
-	if q, _ := ControlQuotas(base, nil); outline(q) != outline(mustParseQuotas(t, ruled)) {
+	if q, _ := controlQuotas(base, nil); outline(q) != outline(mustParseQuotas(t, ruled)) {
 		t.Error("without them it is not the file")
 	}
 }
@@ -67,7 +67,7 @@ func BenchmarkControlQuotas(b *testing.B) {
 		}
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
-				if _, suspended := ControlQuotas(base, list); len(suspended) > 0 {
+				if _, suspended := controlQuotas(base, list); len(suspended) > 0 {
 					b.Fatal(suspended)
 				}
 			}

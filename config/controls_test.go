@@ -12,6 +12,12 @@ import (
 	"taskbus/coordinator"
 )
 
+// controlQuotas is what quotas become with standing controls, with their source (see
+// [ControlledFile.With]).
+func controlQuotas(base *coordinator.Quotas, controls []coordinator.QuotaControl) (*coordinator.Quotas, []Suspended) {
+	return NewControlledFile(base).With(controls, true)
+}
+
 // controlledFile is FAIR-SHARE's example with a provider: 1,000,000 tokens a month, of which alpha
 // has 500,000, shared 3:2 by its agents, and beta 300,000.
 const controlledFile = `
@@ -137,7 +143,7 @@ func TestControlsChangeTheFile(t *testing.T) {
 					t.Fatalf("%s is %s in the file, not %s", c.node, got, c.before)
 				}
 			}
-			q, suspended := ControlQuotas(base, c.controls)
+			q, suspended := controlQuotas(base, c.controls)
 			if len(suspended) > 0 {
 				t.Fatalf("suspended: %+v", suspended)
 			}
@@ -196,7 +202,7 @@ func TestControlsThatDoNotFit(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			base := mustParseQuotas(t, controlledFile)
 			good := set("pool/alpha", "weight", "5")
-			q, suspended := ControlQuotas(base, []coordinator.QuotaControl{c.control, good})
+			q, suspended := controlQuotas(base, []coordinator.QuotaControl{c.control, good})
 			if c.control.ID == good.ID { // it took its place
 				return
 			}
@@ -228,7 +234,7 @@ func TestManyControlsThatDoNotFit(t *testing.T) {
 		bad[c.ID] = i%7 == 3
 		list = append(list, c)
 	}
-	q, suspended := ControlQuotas(base, list)
+	q, suspended := controlQuotas(base, list)
 	if len(suspended) != 6 { // 3, 10, 17, 24, 31, 38
 		t.Errorf("%d are suspended: %+v", len(suspended), suspended)
 	}
@@ -253,13 +259,13 @@ func TestFairShareKeysAreNamedAsLimits(t *testing.T) {
 		if key == "initial_quota" || key == "rate_limit_rps" || key == "burst_capacity" {
 			target = "pool/alpha/a1"
 		}
-		_, suspended := ControlQuotas(base, []coordinator.QuotaControl{set(target, key, value)})
+		_, suspended := controlQuotas(base, []coordinator.QuotaControl{set(target, key, value)})
 		if len(suspended) != 1 {
 			t.Fatalf("%s: %+v", key, suspended)
 		}
 		_, write, _ := strings.Cut(suspended[0].Why, key+" is not changed by that name: write ")
 		write, _, _ = strings.Cut(write, ", with ")
-		if _, suspended = ControlQuotas(base, []coordinator.QuotaControl{set(target, write, value)}); len(suspended) > 0 {
+		if _, suspended = controlQuotas(base, []coordinator.QuotaControl{set(target, write, value)}); len(suspended) > 0 {
 			t.Errorf("%s is to be written %q, which is refused: %+v", key, write, suspended)
 		}
 	}
@@ -270,16 +276,16 @@ func TestFairShareKeysAreNamedAsLimits(t *testing.T) {
 
 func TestControlsWithoutAFile(t *testing.T) {
 	c := set("pool", "weight", "1")
-	q, suspended := ControlQuotas(nil, []coordinator.QuotaControl{c})
+	q, suspended := controlQuotas(nil, []coordinator.QuotaControl{c})
 	if q != nil || len(suspended) != 1 || suspended[0].Why != "there is no quotas.yaml" {
 		t.Errorf("%v, %+v", q, suspended)
 	}
 	base := mustParseQuotas(t, "{}")
-	if q, suspended := ControlQuotas(base, nil); q != base || suspended != nil {
+	if q, suspended := controlQuotas(base, nil); q != base || suspended != nil {
 		t.Error("without controls the file's quotas must be what counts, and no copy, which would be installed anew")
 	}
 	// An empty file is enough to register somebody.
-	q, suspended = ControlQuotas(base, []coordinator.QuotaControl{control(coordinator.ControlGroup, "a", "", `{"limits": {"requests": {"amount": 3, "per": "day"}}}`)})
+	q, suspended = controlQuotas(base, []coordinator.QuotaControl{control(coordinator.ControlGroup, "a", "", `{"limits": {"requests": {"amount": 3, "per": "day"}}}`)})
 	if len(suspended) > 0 || nodeOf(t, q, "pool/a").Budgets[coordinator.DimRequests].Nominal != 3 {
 		t.Errorf("%+v", suspended)
 	}
@@ -310,7 +316,7 @@ func TestAnyControlsGiveAValidFile(t *testing.T) {
 				list = append(list, c)
 			}
 		}
-		q, suspended := ControlQuotas(base, list)
+		q, suspended := controlQuotas(base, list)
 		if len(suspended) == len(list) && q != base {
 			t.Fatal("nothing counts, and the quotas are others")
 		}

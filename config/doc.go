@@ -27,7 +27,7 @@
 // changes for other reasons, and by other people, than the fleet; a [coordinator.Policy] is
 // made of both.
 //
-// What operators and rules have changed of it since ([ControlQuotas]) is put into its tree
+// What operators and rules have changed of it since ([ControlledFile.With]) is put into its tree
 // (controls.go; controltree.go: where things stand, controllimits.go, controlboost.go), which is
 // then read as any file is.
 //
