@@ -51,8 +51,6 @@ one_goroutine_tests=(
 	cmd/taskbus:TestSimulatePulling
 	cmd/taskbus:TestSimulateSharing
 	tests:TestChartsAreWhatTheirCommandsDraw
-	tests/bench:TestPastIsWhatALeaderWouldHaveWritten
-	tests/bench:TestWindowMemory
 )
 # These wait for a broker, most of the time: they begin first.
 waiting=(

@@ -1,155 +1,225 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"io"
-	"strings"
-	"testing"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"taskbus/coordinator/bus"
-	"taskbus/tests/support/brokertest"
 )
 
-func open(t *testing.T, url string) *broker {
-	t.Helper()
-	b, err := openBroker(url)
-	if err != nil {
-		t.Fatal(err)
+const (
+	marker     = "taskbus.bench" // a queue that says: this broker belongs to the benchmark
+	relayInput = "bench.assign"
+	bareStream = "bench.result" // results that the service does not read
+	prefetch   = 2000
+)
+
+// dial connects under a name that operators see. The error never holds the URL.
+func dial(url, name string) (*amqp.Connection, error) {
+	if _, err := amqp.ParseURI(url); err != nil {
+		return nil, errors.New("RABBITMQ_URL (not shown) is no URL such as amqp://user:password@host:5672/vhost")
 	}
-	t.Cleanup(func() {
-		if err := b.close(); err != nil {
-			t.Error(err)
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName("taskbus-bench-" + name)
+	return amqp.DialConfig(url, amqp.Config{Properties: properties})
+}
+
+// connect is a channel of a connection of its own, which ends with ctx.
+func connect(ctx context.Context, url, name string) *amqp.Channel {
+	conn := must(dial(url, name))
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	return must(conn.Channel())
+}
+
+// own marks the broker as the benchmark's, unless a coordinator has used it before. It gives the broker's version.
+func own(url string) (version string) {
+	conn := must(dial(url, "owner"))
+	defer func() { _ = conn.Close() }()
+	exists := func(queue string) bool { // looking in vain closes the channel
+		_, err := must(conn.Channel()).QueueDeclarePassive(queue, true, false, false, false, nil)
+		return err == nil
+	}
+	if !exists(marker) {
+		if exists(bus.QueueAssign) {
+			panic(fmt.Errorf("the broker has a queue %s and is not the benchmark's own, which empties it: "+
+				"start another with scripts/broker.sh start --dir .run/bench-broker", bus.QueueAssign))
 		}
-	})
-	return b
+		must(must(conn.Channel()).QueueDeclare(marker, true, false, false, false, nil))
+	}
+	version, _ = conn.Properties["version"].(string)
+	return version
 }
 
-func TestBrokerOfSomebodyElseIsLeftAlone(t *testing.T) {
-	url := brokertest.Vhost(t).URL
-	conn, channel, err := dial(url, "stranger")
+// clean deletes what an earlier run has left.
+func (r *rig) clean() {
+	r.remove(slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize), victimQueues(),
+		[]string{relayInput, bareStream, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
+			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}))
+}
+
+func (r *rig) remove(queues []string) {
+	for _, queue := range queues {
+		must(r.channel.QueueDelete(queue, false, false, false))
+	}
+}
+
+// quorum are the arguments of a quorum queue like those of Taskbus.
+func quorum() amqp.Table {
+	return amqp.Table{"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-delivery-limit": int64(1000)}
+}
+
+// ready is how many messages wait in the queues together. Each costs the broker one small request.
+func (r *rig) ready(queues ...string) (total int) {
+	for _, queue := range queues {
+		total += must(r.channel.QueueDeclarePassive(queue, true, false, false, false, nil)).Messages
+	}
+	return total
+}
+
+// fill publishes the tasks from number first on as fast as the broker confirms.
+func (r *rig) fill(first, n int, task taskMaker) {
+	_, err := r.publish(nil, first, n, func(int) time.Time { return time.Time{} }, task)
+	check(err, "fill the queue")
+}
+
+// publish sends each task when it is due, until stop is closed, and returns when all that it has sent are confirmed:
+// what is not confirmed may be lost with its connection, and would be counted as lost by the service.
+func (r *rig) publish(stop <-chan struct{}, first, n int, due func(int) time.Time, task taskMaker) (sent int,
+	err error) {
+	conn, err := dial(r.url, "producer")
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
-	if _, err := channel.QueueDeclare(bus.QueueAssign, true, false, false, false, nil); err != nil {
-		t.Fatal(err)
+	defer func() { _ = conn.Close() }()
+	channel, err := conn.Channel()
+	if err = errors.Join(err, channel.Confirm(false)); err != nil {
+		return 0, err
 	}
-	if err := conn.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openBroker(url); err == nil || !strings.Contains(err.Error(), "not the benchmark's own") {
-		t.Errorf("openBroker: %v, want a refusal", err)
-	}
-}
-
-func TestOwnBrokerIsKnownAgain(t *testing.T) {
-	url := brokertest.Vhost(t).URL
-	b := open(t, url)
-	if err := b.declare(bus.QueueAssign); err != nil {
-		t.Fatal(err)
-	}
-	again := open(t, url)
-	if err := again.clean(); err != nil {
-		t.Fatal(err)
-	}
-	if exists, err := again.exists(bus.QueueAssign); err != nil || exists {
-		t.Errorf("after clean the queue exists: %v, %v", exists, err)
-	}
-}
-
-// The relay must do the whole work, or beating it would mean nothing.
-func TestRelayMovesEveryTaskOnceAndAcknowledges(t *testing.T) {
-	const n = 3000 // more than its prefetch
-	url := brokertest.Vhost(t).URL
-	b := &bench{broker: open(t, url)}
-	c, _ := contenders()
-	if err := b.broker.declare(append(c.queues, c.input)...); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.broker.fill(c.input, 0, n); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	out, in := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- relay(ctx, url, in) }()
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the relay says %q (%v)", line, err)
-	}
-	for arrived, by := 0, time.Now().Add(30*time.Second); arrived < n && time.Now().Before(by); {
-		var err error
-		if arrived, err = b.broker.ready(c.queues...); err != nil {
-			t.Fatal(err)
+	window, failed := make(chan *amqp.DeferredConfirmation, prefetch), make(chan error, 1)
+	go func() {
+		var fault error
+		for c := range window {
+			if !c.Wait() {
+				fault = errors.New("the broker did not confirm a task")
+			}
+		}
+		failed <- fault
+	}()
+	for ; sent < n && err == nil; sent++ {
+		if wait := time.Until(due(first + sent)); wait > 0 {
+			time.Sleep(wait)
+		}
+		select {
+		case <-stop:
+			n = sent
+			continue
+		default:
+		}
+		queue, p := task(first + sent)
+		if r.scenario.relay {
+			queue = relayInput
+		}
+		var c *amqp.DeferredConfirmation
+		if c, err = channel.PublishWithDeferredConfirm("", queue, true, false, p); err == nil {
+			window <- c
 		}
 	}
-	time.Sleep(afterwork) // for the last acknowledgements, as a run gives it
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	close(window)
+	return min(sent, n), errors.Join(err, <-failed)
+}
+
+// ear counts the arrivals of the tasks 0 to n-1, and times them.
+type ear struct {
+	due   func(int) time.Time
+	class func(int) string // of a task, for its times; nil: all are of one
+	skip  int              // tasks that are counted and not timed
+
+	mu      sync.Mutex
+	seen    []bool
+	arrived int
+	twice   int
+	strange int // messages that are no task of the run
+	last    time.Time
+	pause   time.Duration // the longest between two arrivals
+	took    map[string][]time.Duration
+}
+
+func newEar(n int) *ear { return &ear{seen: make([]bool, n), took: make(map[string][]time.Duration)} }
+
+func (e *ear) hear(messageID string, at time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n, ok := taskNumber(messageID)
+	switch {
+	case !ok || n >= len(e.seen):
+		e.strange++
+		return
+	case e.seen[n]:
+		e.twice++
+		return
 	}
-	if got, err := b.broker.ready(relayQueue(0)); err != nil || got != n/fleetSize {
-		t.Errorf("the first agent has %d tasks (%v), want %d/%d", got, err, n, fleetSize)
+	if e.seen[n] = true; e.arrived > 0 {
+		e.pause = max(e.pause, at.Sub(e.last))
 	}
-	if err := b.verify(c, n); err != nil {
-		t.Error(err)
+	e.arrived, e.last = e.arrived+1, at
+	if e.due != nil && n >= e.skip {
+		class := ""
+		if e.class != nil {
+			class = e.class(n)
+		}
+		e.took[class] = append(e.took[class], at.Sub(e.due(n)))
 	}
 }
 
-func TestWhatAConsumerHeldIsWaitedFor(t *testing.T) {
-	url := brokertest.Vhost(t).URL
-	b := open(t, url)
-	if err := b.declare(bus.QueueAssign); err != nil {
-		t.Fatal(err)
+func (e *ear) count() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.arrived
+}
+
+// complete is nil when every task has arrived once and nothing else has.
+func (e *ear) complete() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.arrived == len(e.seen) && e.twice == 0 && e.strange == 0 {
+		return nil
 	}
-	if err := b.fill(bus.QueueAssign, 0, 3); err != nil {
-		t.Fatal(err)
-	}
-	conn, channel, err := dial(url, "holder")
-	if err != nil {
-		t.Fatal(err)
-	}
-	held, err := channel.Consume(bus.QueueAssign, "", false, false, false, false, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 3 {
-		<-held
-	}
-	left := make(chan error, 1)
-	time.AfterFunc(100*time.Millisecond, func() { left <- conn.Close() })
-	if n, err := b.awaitReady(bus.QueueAssign, 3); err != nil || n != 3 {
-		t.Errorf("%d tasks are ready (%v), want the 3 that were held", n, err)
-	}
-	if err := <-left; err != nil {
-		t.Error(err)
+	return fmt.Errorf("%d tasks in, %d out: %d lost, %d arrived again, %d messages that are no task of this run",
+		len(e.seen), e.arrived, len(e.seen)-e.arrived, e.twice, e.strange)
+}
+
+// consume hears what comes into queues, as it comes: acknowledged on arrival.
+func (r *rig) consume(e *ear, queues ...string) {
+	channel := connect(r.connection, r.url, "agents")
+	for _, queue := range queues {
+		deliveries := must(channel.Consume(queue, "", true, false, false, false, nil))
+		go func() {
+			for d := range deliveries {
+				e.hear(d.MessageId, time.Now())
+			}
+		}()
 	}
 }
 
-func TestStatusesAreSentAsOrdered(t *testing.T) {
-	url := brokertest.Vhost(t).URL
-	b := open(t, url)
-	if err := b.declare(bus.StreamStatus); err != nil {
-		t.Fatal(err)
-	}
-	orders, tell := io.Pipe()
-	hear, answers := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- reportStatuses(t.Context(), url, orders, answers) }()
-	if _, err := io.WriteString(tell, "0 10 0\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(hear).ReadString('\n'); line != "ok\n" {
-		t.Fatalf("the generator answers %q (%v)", line, err)
-	}
-	if err := tell.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	// One round, and no more at a rate of 0.
-	if n, err := b.ready(bus.StreamStatus); err != nil || n != fleetSize {
-		t.Errorf("%d statuses (%v), want one of each of %d agents", n, err, fleetSize)
-	}
+// listen hears the results in a stream, from "first" or "next" on.
+func (r *rig) listen(e *ear, stream, offset string) {
+	channel := connect(r.connection, r.url, "results")
+	check(channel.Qos(prefetch, 0, false))
+	deliveries := must(channel.Consume(stream, "", false, false, false, false, amqp.Table{"x-stream-offset": offset}))
+	go func() {
+		for d := range deliveries {
+			if d.Type == bus.StreamResult { // not a fence of the service
+				e.hear(d.MessageId, time.Now())
+			}
+			if d.DeliveryTag%500 == 0 && d.Ack(true) != nil {
+				return // the run misses the rest
+			}
+		}
+	}()
 }

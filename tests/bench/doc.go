@@ -1,24 +1,19 @@
-// Command bench answers "what does Taskbus cost, and how fast is it, beside the
-// least that any Go program could do?". It runs two processes in turn against
-// one private broker and prints what it measured, beside the targets:
+// Command bench judges what benchmarks measured: it reads their output (the text format of go test -bench), holds
+// the medians against targets, and prints a table and a JSON file. scripts/bench.sh runs the benchmarks:
 //
-//	relay    this program again, as a bare client of the library: it moves every
-//	         message from one quorum queue to those of 100 agents, confirmed
-//	taskbus  the real service binary doing the real work, with 1,000 agent
-//	         statuses a second beside; and once more with its journal switched off
+//	BenchmarkBroker  of this package: the program bin/taskbus on a private broker, under one load driver. Each
+//	                 scenario (scenarios_test.go) is a fleet, a load and where the tasks must arrive. Beside it runs the
+//	                 relay, a bare client of the library that moves every message from one quorum queue to those of
+//	                 100 agents, confirmed: the least that any Go program could do
+//	others           beside their packages: the engine, the ledger of quotas, the simulator
 //
-// Beside that it measures what agents that leave, a second coordinator and a long
-// journal mean: how soon work goes on, and what it costs meanwhile.
-//
-// The broker, the two generators and the process under test share the machine,
-// and others may use it too. Therefore the runs are interleaved, medians are
-// taken, and what counts most is the CPU time of the process itself.
+// The broker, the load and the process under test share the machine, and others may use it too. Therefore the
+// scenarios of a part take turns, medians are taken, and what counts most is the CPU time of the process itself.
 //
 // # What it must never do
 //
-// It is no test: a missed target is printed and the exit code is 0. A task that
-// was lost or arrived twice is a fault, whatever the speed: exit code 1. (Across the
-// kill of a coordinator a task may arrive twice, and that is counted.) It
-// deletes every queue of Taskbus before each run and therefore refuses a broker
-// that has such queues and is not marked as its own. It never shows the URL.
+// A missed target is no failure: it is printed, and the exit code is 0. A task that was lost or arrived twice fails
+// the benchmark, whatever the speed: exit code 1. (Across the kill of a coordinator a task may arrive twice, and that
+// is counted.) Every run deletes the queues of Taskbus, so a broker that has such queues and is not marked as the
+// benchmark's own is refused. The broker's URL is never shown.
 package main

@@ -1,192 +1,213 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"flag"
+	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+	"text/tabwriter"
+	"time"
 )
 
-// Rates of the generators.
-const (
-	statusRate  = 1000 // agent statuses a second, of the whole fleet
-	latencyRate = 1000 // tasks a second in the latency runs
-)
-
-// options are the flags.
-type options struct {
-	quick   bool
-	pairs   int
-	tasks   int
-	json    string
-	program string
-	profile string
-	only    string
-	agents  bool
+// measured is what benchmarks have printed.
+type measured struct {
+	Samples map[string][]float64 `json:"samples"` // by "NAME UNIT", in their order
+	Machine map[string]string    `json:"machine"` // configuration lines: cpu, rabbitmq, …
+	Cores   string               `json:"cores"`   // GOMAXPROCS of the benchmarks
+	Failed  bool                 `json:"failed"`
 }
 
-// The parts of a run, in their order.
-const (
-	partAssigning = "assigning"
-	partLatency   = "latency"
-	partResults   = "results"
-	partCycle     = "cycle"
-	partBurst     = "burst"
-	partMarket    = "market"
-	partPull      = "pull"
-	partQuotas    = "quotas"
-	partCalls     = "calls"
-	partBeside    = "beside"
-	partDetection = "detection"
-	partLooks     = "looks"
-	partStandby   = "standby"
-	partStart     = "start"
-	partMemory    = "memory"
-	partEngine    = "engine"
-)
-
-var parts = []string{partAssigning, partLatency, partResults, partCycle, partBurst, partMarket, partPull, partQuotas, partCalls, partBeside, partDetection, partLooks, partStandby, partStart, partMemory, partEngine}
-
-// wants tells whether a part is to be measured.
-func (o *options) wants(part string) bool {
-	if o.only != "" {
-		return o.only == part
-	}
-	return part != partEngine || !o.quick
+// verdict is one row with its result.
+type verdict struct {
+	What   string `json:"what"`
+	Target string `json:"target"`
+	Result string `json:"result"`
+	Word   string `json:"verdict"`
+	Note   string `json:"note,omitempty"`
 }
-
-// bench is one run of everything.
-type bench struct {
-	options options
-	url     string
-	dir     string // logs and the fleet's agents.yaml
-	broker  *broker
-	out     io.Writer
-}
-
-func (b *bench) logPath(name string) string { return filepath.Join(b.dir, name+".log") }
-
-func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Getenv("RABBITMQ_URL"))
-	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: bench RESULTS.txt OUTPUT.json; scripts/bench.sh makes both")
+		os.Exit(2)
+	}
+	if err := judgeFile(os.Args[1], os.Args[2], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-// run is the whole benchmark or, by its first argument, one of the processes that
-// the benchmark starts of itself.
-func run(ctx context.Context, args []string, url string) error {
-	if url == "" {
-		return errors.New("RABBITMQ_URL is not set; make bench starts a broker and sets it")
+func judgeFile(from, to string, out io.Writer) error {
+	file, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("read the benchmarks: %w", err)
 	}
-	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		return serveRole(ctx, args[0], args[1:], url)
-	}
-	o, err := parseFlags(args)
+	defer func() { _ = file.Close() }()
+	m, err := parse(file)
 	if err != nil {
 		return err
 	}
-	b := &bench{options: o, url: url, out: os.Stderr, dir: filepath.Join(filepath.Dir(o.json), "bench")}
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return fmt.Errorf("make a directory for the logs: %w", err)
+	var verdicts []verdict
+	for _, r := range rows {
+		verdicts = append(verdicts, m.judge(r))
 	}
-	if b.broker, err = openBroker(url); err != nil {
-		return err
+	data, err := json.MarshalIndent(struct {
+		At       time.Time `json:"at"`
+		Verdicts []verdict `json:"verdicts"`
+		*measured
+	}{time.Now().UTC(), verdicts, m}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the results: %w", err)
 	}
-	if o.profile != "" {
-		err = b.profile(ctx)
-	} else {
-		err = b.measure(ctx)
+	if err := os.WriteFile(to, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the results: %w", err)
 	}
-	if ctx.Err() != nil {
-		err = errors.New("interrupted")
-	}
-	return errors.Join(err, b.broker.close())
+	return m.print(out, verdicts)
 }
 
-// serveRole runs one of our own processes. It ends with ctx, or with whoever
-// started it.
-func serveRole(ctx context.Context, role string, args []string, url string) error {
-	var arg, more string
-	if len(args) > 0 {
-		arg, more = args[0], strings.Join(args[1:], " ")
+var (
+	resultLine = regexp.MustCompile(`^Benchmark(\S+?)(?:#\d+)?(?:-(\d+))?\s+\d+\s+(.*)`)
+	configLine = regexp.MustCompile(`^([a-z]+): (.*)`)
+)
+
+// parse reads the text format of go test -bench. Rounds of a sub-benchmark (…#01) are samples of one.
+func parse(from io.Reader) (*measured, error) {
+	m := &measured{Samples: make(map[string][]float64), Machine: make(map[string]string)}
+	lines := bufio.NewScanner(from)
+	for lines.Scan() {
+		line := lines.Text()
+		m.Failed = m.Failed || strings.HasPrefix(line, "FAIL")
+		if c := configLine.FindStringSubmatch(line); c != nil {
+			m.Machine[c[1]] = c[2]
+		}
+		r := resultLine.FindStringSubmatch(line)
+		if r == nil {
+			continue
+		}
+		name, fields := strings.TrimPrefix(r[1], "Broker/"), strings.Fields(r[3])
+		m.Cores = r[2]
+		for i := 0; i+1 < len(fields); i += 2 {
+			if value, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				key := name + " " + fields[i+1]
+				m.Samples[key] = append(m.Samples[key], value)
+			}
+		}
 	}
-	switch role { // these two are told what to do on standard input
-	case "statuses":
-		return reportStatuses(ctx, url, os.Stdin, os.Stdout)
-	case "plain":
-		return plainAgent(ctx, url, arg, os.Stdin, os.Stdout)
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read the benchmarks: %w", err)
 	}
-	ctx, orphaned := context.WithCancel(ctx)
-	defer orphaned()
-	go func() {
-		defer orphaned()
-		_, _ = io.Copy(io.Discard, os.Stdin) // an error means the same as the end
-	}()
-	switch role {
-	case "relay":
-		return relay(ctx, url, os.Stdout)
-	case "fleet":
-		return sdkFleet(ctx, url, arg, os.Stdout)
-	case "crowd":
-		return crowd(ctx, url, os.Stdout)
-	case "httpecho":
-		return httpEcho(ctx, arg, os.Stdout)
-	case "grpcecho":
-		return grpcEcho(ctx, arg, os.Stdout)
-	case "httpredis":
-		return httpRedis(ctx, arg, os.Stdout)
-	case "rescue", "holder":
-		return sdkAgent(ctx, url, role, arg, os.Stdout)
+	return m, nil
+}
+
+// judge holds a row against its target.
+func (m *measured) judge(r row) verdict {
+	v := verdict{What: r.what, Target: r.target, Word: "not measured"}
+	name, unit, _ := strings.Cut(r.of, " ")
+	other, _, own := strings.Cut(r.with, " ")
+	values, with := m.Samples[r.of], m.Samples[r.with]
+	if !own {
+		with = m.Samples[r.with+" "+unit]
 	}
-	if is, err := serveChoosing(ctx, url, role, arg, os.Stdout); is {
-		return err
+	if len(values) == 0 || r.with != "" && len(with) == 0 {
+		return v
 	}
-	n, err := strconv.Atoi(more)
+	var notes []string
+	if r.with != "" {
+		notes = append(notes, figure(median(values))+" and "+figure(median(with))+" "+unit)
+		pairs := make([]float64, min(len(values), len(with))) // made side by side
+		for i := range pairs {
+			if pairs[i] = values[i] / with[i]; r.how == extra {
+				pairs[i] = values[i] - with[i]
+			}
+		}
+		if values = pairs; r.how != extra {
+			unit = ""
+		}
+	}
+	result := median(values)
+	switch r.how {
+	case most:
+		result = slices.Max(values)
+	case least:
+		result = slices.Min(values)
+	}
+	if len(values) > 1 {
+		notes = append(notes, "rounds "+figure(slices.Min(values))+" to "+figure(slices.Max(values)))
+	}
+	allocs := m.Samples[name+" allocs/op"]
+	if r.how == allocFree {
+		notes = append(notes, figure(median(allocs))+" allocs/op")
+	}
+	for _, more := range strings.Fields(r.notes) {
+		if of := m.Samples[name+" "+more]; len(of) > 0 {
+			note := figure(median(of))
+			if beside := m.Samples[other+" "+more]; len(beside) > 0 && other != name {
+				note += " and " + figure(median(beside))
+			}
+			notes = append(notes, note+" "+more)
+		}
+	}
+	v.Note, v.Result = strings.Join(notes, "; "), strings.TrimSpace(figure(result)+" "+unit)
+	switch limit, err := strconv.ParseFloat(strings.Fields(strings.TrimLeft(r.target, "≥≤ "))[0], 64); {
+	case err != nil: // no target
+		v.Word = ""
+	case r.how == allocFree && median(allocs) > 0, strings.HasPrefix(r.target, "≥") && result < limit,
+		!strings.HasPrefix(r.target, "≥") && result > limit:
+		v.Word = "MISSED"
+	default:
+		v.Word = "PASS"
+	}
+	return v
+}
+
+// figure has three digits that count, or all of a whole number.
+func figure(x float64) string {
 	switch {
-	case role == "light" && err == nil:
-		return light(ctx, url, arg, n, os.Stdout)
-	case role == "reader" && err == nil:
-		return read(ctx, url, arg, n, os.Stdout)
+	case x == float64(int64(x)), x >= 100 || x <= -100:
+		return strconv.FormatFloat(x, 'f', 0, 64)
+	case x >= 10 || x <= -10:
+		return strconv.FormatFloat(x, 'f', 1, 64)
 	}
-	return fmt.Errorf("no arguments are expected, but there is %q; see --help", role)
+	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-func parseFlags(args []string) (options, error) {
-	var o options
-	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.BoolVar(&o.quick, "quick", false, "a look in about a minute: fewer and shorter runs, no engine benchmark")
-	f.IntVar(&o.pairs, "pairs", 5, "throughput runs of each")
-	f.IntVar(&o.tasks, "tasks", 40_000, "tasks of one throughput run")
-	f.StringVar(&o.json, "json", ".run/bench.json", "file for the results; logs go into the directory bench beside it")
-	f.StringVar(&o.program, "program", "bin/taskbus", "the service to measure")
-	f.StringVar(&o.only, "only", "", "measure one part alone: "+strings.Join(parts, ", "))
-	f.StringVar(&o.profile, "profile", "", "instead of measuring, profile the service under full load into this directory")
-	f.BoolVar(&o.agents, "agents", false, "with --profile: light agents take the tasks and publish results")
-	if err := f.Parse(args); err != nil {
-		return o, err
+// median of an even number of values is the mean of the middle two; 0 of none.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
 	}
-	if f.NArg() > 0 || o.pairs < 1 || o.tasks < 1 {
-		return o, errors.New("no arguments are expected, and --pairs and --tasks must be at least 1; see --help")
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
 	}
-	if o.only != "" && !slices.Contains(parts, o.only) {
-		return o, fmt.Errorf("--only %s: there is no such part; the parts are %s", o.only, strings.Join(parts, ", "))
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+func (m *measured) print(to io.Writer, verdicts []verdict) error {
+	t := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "\nwhat\ttarget\tresult\t\t\n")
+	for _, v := range verdicts {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", v.What, v.Target, v.Result, v.Word, v.Note)
 	}
-	if o.quick {
-		o.pairs, o.tasks = min(o.pairs, 2), min(o.tasks, 20_000)
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("print the results: %w", err)
 	}
-	return o, nil
+	arrived := "Every task of every run arrived exactly once."
+	if twice := m.Samples["standby/killed twice"]; slices.ContainsFunc(twice, func(n float64) bool { return n > 0 }) {
+		arrived = fmt.Sprintf("Every task arrived, exactly once but for %v around the kill of a coordinator.", twice)
+	}
+	if m.Failed {
+		arrived = "A benchmark has failed: the table is not complete."
+	}
+	const about = "\n%s, %s cores shared with broker and load, load %s at the start; %s, RabbitMQ %s; %s\n%s\n"
+	on := m.Machine
+	_, err := fmt.Fprintf(to, about, on["cpu"], m.Cores, on["load"], on["go"], on["rabbitmq"],
+		time.Now().UTC().Format(time.DateTime+" MST"), arrived)
+	return err
 }

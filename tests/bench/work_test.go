@@ -1,118 +1,222 @@
 package main
 
 import (
+	"fmt"
 	"slices"
-	"testing"
+	"strconv"
+	"strings"
 	"time"
 
-	"taskbus/config"
-	"taskbus/messages"
-	"taskbus/schemas"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"taskbus/coordinator/bus"
 )
 
-func decoder(t *testing.T) *messages.Decoder {
-	t.Helper()
-	set, err := schemas.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return messages.NewDecoder(set, messages.DefaultLimits())
+const (
+	fleetSize = 100
+	manySlots = 100_000
+)
+
+// kinds are the task types and what each requires.
+var kinds = [...]struct {
+	name     string
+	requires []string
+}{
+	{"summarize-document", []string{"summarize"}},
+	{"code-review", []string{"code", "review"}},
+	{"translate", []string{"translate"}},
+	{"web-research", []string{"search", "web"}},
+	{"train-embedding", []string{"gpu"}},
+	{"extract-invoice", []string{"extract", "ocr"}},
+	{"transcribe-call", []string{"speech"}},
+	{"classify-ticket", []string{"classify", "search"}},
 }
 
-func TestTasksAreValidAndOfTheSizePromised(t *testing.T) {
-	d := decoder(t)
-	for n := range 3 * len(kinds) {
-		p := task(n)
-		m, refusal := d.DecodeTaskAssign(p.Body)
-		if refusal != nil {
-			t.Fatalf("task %d is refused: %s", n, refusal.Text)
-		}
-		if m.TaskType != kinds[n%len(kinds)].name || string(m.TaskID) != p.MessageId {
-			t.Errorf("task %d is %s of type %s", n, m.TaskID, m.TaskType)
-		}
-		if len(p.Body) < 450 || len(p.Body) > 550 {
-			t.Errorf("task %d has %d bytes, want about 500", n, len(p.Body))
-		}
+func agentID(i int) string    { return fmt.Sprintf("bench-%03d", i) }
+func agentQueue(i int) string { return "agent." + agentID(i) }
+func relayQueue(i int) string { return fmt.Sprintf("bench.agent.%03d", i) }
+
+func queueNames(name func(int) string, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = name(i)
 	}
+	return all
 }
 
-func TestTaskNumber(t *testing.T) {
-	for _, c := range []struct {
-		id   string
-		want int
-		ok   bool
-	}{
-		{taskID(0), 0, true},
-		{taskID(60_000), 60_000, true},
-		{taskID(7) + ".1", 7, true}, // the dispatch id of its first attempt
-		{taskID(7) + ".12", 7, true},
-		{"", 0, false},
-		{"000000007", 0, false},
-		{"bench-", 0, false},
-		{"bench--1", 0, false},
-	} {
-		if n, ok := taskNumber(c.id); ok != c.ok || ok && n != c.want {
-			t.Errorf("taskNumber(%q) = %d, %v; want %d, %v", c.id, n, ok, c.want, c.ok)
-		}
+// skills are the capabilities of agent i: those of two or three kinds, so that every kind has at least a dozen agents.
+func skills(i int) []string {
+	var all []string
+	for _, k := range []int{i, i / len(kinds), 3*i + 1} {
+		all = append(all, kinds[k%len(kinds)].requires...)
 	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func TestFleetFile(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		slots  int
-		skills func(int) []string
-		choice int // agents at least that can do a task of any kind
-	}{
-		{"throughput", 100_000, skills, 12},
-		{"memory", memorySlots, allSkills, fleetSize},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cfg, err := config.Parse(fleetFile(c.slots, c.skills), "agents.yaml")
-			if err != nil {
-				t.Fatal(err)
-			}
-			policy := cfg.Policy()
-			if len(policy.Agents) != fleetSize || policy.Agents[0].MaxConcurrent != c.slots {
-				t.Fatalf("%d agents with %d slots", len(policy.Agents), policy.Agents[0].MaxConcurrent)
-			}
-			if got := cfg.AgentQueues(); !slices.Equal(slices.Sorted(slices.Values(got)), queues(taskbusQueue)) {
-				t.Errorf("the service would use other queues than we count: %q", got)
-			}
-			for _, k := range kinds {
-				able := 0
-				for _, a := range policy.Agents {
-					if !slices.ContainsFunc(policy.Routes[k.name].Required, func(need string) bool { return !slices.Contains(a.Capabilities, need) }) {
-						able++
-					}
-				}
-				if able < c.choice {
-					t.Errorf("%d agents can do %s, want at least %d", able, k.name, c.choice)
-				}
-			}
-		})
+func allSkills(int) []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.requires...)
 	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-func TestStatus(t *testing.T) {
-	d := decoder(t)
-	now := time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
-	for _, c := range []struct {
-		report report
-		load   float64
-	}{
-		{unlimited(1000), 0},                   // 0 of 1,000,000
-		{report{active: 10}, 1},                // 10 of 10
-		{report{active: 3, available: 1}, .75}, // 3 of 4
-		{report{}, 0},
-	} {
-		var m messages.AgentStatus
-		if refusal := d.DecodeAgentStatus(status(agentID(42), "ready", c.report, now), &m); refusal != nil {
-			t.Fatalf("%+v is refused: %s", c.report, refusal.Text)
-		}
-		if m.AgentID != "bench-042" || m.CurrentLoad != c.load || m.ActiveTasks != c.report.active ||
-			m.AvailableCapacity != c.report.available || !m.Timestamp.Equal(now) {
-			t.Errorf("%+v became %+v", c.report, m)
-		}
+// Parts of an agents.yaml. In the most, silence and full queues are never the limit: a dispatch that no agent takes
+// stays where it is until it has been counted.
+const (
+	patient = ", accept_timeout_seconds: 3600"
+	settled = "global_settings: {stale_agent_threshold_seconds: 600, assignment_timeout_seconds: 60}\n"
+)
+
+// fleet is an agents.yaml; entry is added to that of each agent, settings to the end.
+func fleet(slots int, skills func(int) []string, entry, settings string) string {
+	var b strings.Builder
+	b.WriteString("agents:\n")
+	for i := range fleetSize {
+		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, health_check_interval: 5%s}\n",
+			agentID(i), strings.Join(skills(i), ", "), slots, entry)
 	}
+	return b.String() + routing() + settings
+}
+
+func routing() string {
+	var b strings.Builder
+	b.WriteString("task_routing:\n")
+	for _, k := range kinds {
+		fmt.Fprintf(&b, "  %s: {required_capabilities: [%s]}\n", k.name, strings.Join(k.requires, ", "))
+	}
+	return b.String()
+}
+
+const (
+	bidders      = 50 // agents 0 to 49 bid
+	claimers     = 10 // the last ten claim; tasks are pushed to those between
+	firstClaimer = fleetSize - claimers
+	auctioned    = "auctioned"
+	claimed      = "claimed"
+	bidWindow    = 100 * time.Millisecond
+)
+
+// choosers is the agents.yaml of a fleet of which a part chooses. Bids count as they are claimed and all are asked,
+// between a window of bidWindow and the ceiling.
+func choosers(slots int, ceiling time.Duration, mode string) string {
+	var b strings.Builder
+	b.WriteString("agents:\n")
+	for i := range fleetSize {
+		can, m := strings.Join(skills(i), ", "), "push"
+		switch {
+		case i < bidders:
+			can = "bid"
+		case i >= firstClaimer:
+			can, m = "fetch", mode
+		}
+		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, mode: %s, health_check_interval: 5%s}\n",
+			agentID(i), can, slots, m, patient)
+	}
+	return b.String() + routing() + fmt.Sprintf("  %s: {required_capabilities: [bid], strategy: market}\n"+
+		"  %s: {required_capabilities: [fetch]}\nassignment_strategies:\n  load_balanced: {default: true}\n"+
+		"  market: {bid_window_ms: %d, min_bid_window_ms: %d, invite: all, fitness: reported}\n",
+		auctioned, claimed, ceiling.Milliseconds(), bidWindow.Milliseconds()) + settled
+}
+
+const teams = 100 // groups of the second level
+
+// quotas is a quotas.yaml of three levels, with a budget and a rate in each of four dimensions at all of them, and room
+// for everything. more goes into the limits of the pool; requests is the rate of requests.
+func quotas(more, requests string) string {
+	var b strings.Builder
+	b.WriteString("pool:\n  limits:\n" + more)
+	for _, d := range []string{"requests", "input_tokens", "output_tokens"} {
+		rate := "{rate: 900000000000, per: second}"
+		if d == "requests" && requests != "" {
+			rate = requests
+		}
+		fmt.Fprintf(&b, "    %s: [{amount: 900000000000000, per: month}, %s]\n", d, rate)
+	}
+	b.WriteString("    cost_usd: [{amount: 900000000, per: month}, {rate: 900000, per: second}]\n" +
+		"prices: [{provider: lab, model: m, input_per_million_tokens: 2.5, output_per_million_tokens: 10}]\ngroups:\n")
+	for i := range 10 {
+		fmt.Fprintf(&b, "  - {id: org-%d, weight: %d}\n", i, 1+i)
+	}
+	for i := range teams {
+		fmt.Fprintf(&b, "  - {id: team-%d, parent: org-%d, weight: %d}\n", i, i%10, 1+i%7)
+	}
+	return b.String()
+}
+
+// taskMaker makes the n-th task and says where it goes.
+type taskMaker func(n int) (queue string, p amqp.Publishing)
+
+const taskPrefix = "bench-"
+
+func taskID(n int) string { return fmt.Sprintf("%s%09d", taskPrefix, n) }
+
+// taskNumber reads the number back from a task id or a dispatch id.
+func taskNumber(messageID string) (int, bool) {
+	digits, found := strings.CutPrefix(messageID, taskPrefix)
+	digits, _, _ = strings.Cut(digits, ".")
+	n, err := strconv.Atoi(digits)
+	return n, found && err == nil && n >= 0
+}
+
+// task is about 500 bytes.
+func task(n int) (string, amqp.Publishing) { return taskOf(n, kinds[n%len(kinds)].name) }
+
+func taskOf(n int, kind string) (string, amqp.Publishing) {
+	id := taskID(n)
+	return bus.QueueAssign, assignment(id, fmt.Appendf(make([]byte, 0, 512),
+		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"correlation_id":"trace-%08x-%s",`+
+			`"timeout_seconds":300,"payload":{"document":"s3://reports/2026/q%d/supply-chain-%07d.pdf",`+
+			`"language":"en","max_words":%d,"sections":["summary","risks","actions"],"note":"Numbers from the `+
+			`appendix, please; the reader knows last quarter's report and wants what has changed since."},`+
+			`"labels":{"team":"operations","cost_center":"cc-%04d"}}`,
+		id, kind, n%4, n*7919, id, n%4+1, n, 200+n%200, n%1000))
+}
+
+func assignment(id string, body []byte) amqp.Publishing {
+	p := message(bus.QueueAssign, body)
+	p.MessageId, p.AppId = id, "bench"
+	return p
+}
+
+// groupTask is likewise, with a group and what it is expected to take.
+func groupTask(n int) (string, amqp.Publishing) {
+	queue, p := task(n)
+	p.Body = fmt.Appendf(slices.Clip(p.Body[:len(p.Body)-1]),
+		`,"group":"team-%d","estimated_usage":{"requests":1,"input_tokens":%d,"output_tokens":%d,`+
+			`"provider":"lab","model":"m"}}`, n%teams, 500+n%1500, 50+n%300)
+	return queue, p
+}
+
+func claimedTask(n int) (string, amqp.Publishing)   { return taskOf(n, claimed) }
+func auctionedTask(n int) (string, amqp.Publishing) { return taskOf(n, auctioned) }
+
+// mixedTask is auctioned every second time.
+func mixedTask(n int) (string, amqp.Publishing) {
+	if n%2 == 0 {
+		return auctionedTask(n)
+	}
+	return task(n)
+}
+
+func pushedOf(n int) string { return [...]string{"", "pushed-"}[n%2] }
+
+// overloadTask is short; one in a hundred is critical, on the queue for those.
+func overloadTask(n int) (string, amqp.Publishing) {
+	queue, priority := bus.QueueAssign, 1
+	if urgentOf(n) != "" {
+		queue, priority = bus.QueueAssignHigh, 3
+	}
+	return queue, assignment(taskID(n), fmt.Appendf(nil,
+		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"payload":{"number":%d}}`,
+		taskID(n), kinds[n%len(kinds)].name, priority, n))
+}
+
+func urgentOf(n int) string {
+	if n%100 == 99 {
+		return "critical-"
+	}
+	return ""
 }

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
+)
+
+var (
+	programs = flag.String("program", "../../bin/taskbus", "what to measure; two (a comma between) take turns")
+	rounds   = flag.Int("rounds", 5, "of each scenario at most")
+	tasks    = flag.Int("tasks", 40_000, "of the largest backlog")
+	quick    = flag.Bool("quick", false, "a look in some minutes: one round, less of everything")
+	profile  = flag.String("profile", "", "save CPU profiles of 10 s, one of each scenario, in this directory")
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		playRole(ctx, role)
+		return
+	}
+	flag.Parse()
+	if *quick {
+		*rounds, *tasks = 1, min(*tasks, 10_000)
+	}
+	os.Exit(m.Run())
+}
+
+// scenario is a fleet, a load, and where its tasks must arrive.
+type scenario struct {
+	name   string // PART/NAME
+	rounds int    // 0: as many as are asked for
+
+	relay  bool     // the relay instead of the service
+	fleet  string   // agents.yaml
+	quotas string   // quotas.yaml; empty: none
+	env    []string // more for the service
+	beats  int      // statuses of the fleet a second; 0: 1000; mute: none, its agents speak for themselves
+	beside []helper
+
+	task   taskMaker     // nil: task
+	share  int           // a backlog of 1/share of all tasks; 0: of all of them
+	rate   int           // or a steady load, tasks a second
+	length time.Duration // of it
+	chance bool          // each of its tasks comes at a random moment of its interval
+	agents [2]int        // whose queues are those of the load; zero: all
+	until  sink
+	stream string // of the results; empty: the service's
+
+	class   func(n int) string        // see ear
+	skip    int                       // see ear
+	later   func(n int) time.Duration // how much later than it is published a task is due
+	failing bool                      // a task that fails is counted, and is no fault
+
+	run func(r *rig) // nil: work
+}
+
+// mute says that no statuses are sent for the fleet.
+const mute = -1
+
+// sink is where tasks arrive.
+type sink int
+
+const (
+	inQueues  sink = iota // in the queues of agents, from which nothing consumes
+	delivered             // with the driver, which consumes those queues
+	reported              // with the driver, which reads the results
+	counted               // with the service, which has counted the results
+)
+
+// BenchmarkBroker runs every scenario. Those of a part take turns, every second time in reverse: what comes later
+// meets a warmer broker.
+func BenchmarkBroker(b *testing.B) {
+	url := os.Getenv("RABBITMQ_URL")
+	if url == "" {
+		b.Skip("RABBITMQ_URL is not set; scripts/bench.sh starts a broker and sets it")
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	err := caught(func() { fmt.Printf("rabbitmq: %s\nload: %.4s\ngo: %s\n", own(url), load, runtime.Version()) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, part := range parts() {
+		b.Run(part, func(b *testing.B) {
+			list := slices.DeleteFunc(slices.Clone(scenarios), func(s scenario) bool { return partOf(s) != part })
+			all := strings.Split(*programs, ",")
+			for i := range *rounds {
+				for _, s := range list {
+					for n, program := range all {
+						name := strings.TrimPrefix(s.name, part+"/")
+						if len(all) > 1 {
+							name += "/program=" + filepath.Base(program)
+						}
+						enough := s.rounds > 0 && i >= s.rounds && len(all) == 1 // two programs are compared by all rounds
+						if !enough && (!s.relay || n == 0) {
+							b.Run(name, func(b *testing.B) { measure(b, s, program, url) })
+						}
+					}
+				}
+				slices.Reverse(list)
+				slices.Reverse(all)
+			}
+		})
+	}
+}
+
+func partOf(s scenario) string {
+	part, _, _ := strings.Cut(s.name, "/")
+	return part
+}
+
+// parts are the first halves of the names of scenarios, in their order.
+func parts() (all []string) {
+	for _, s := range scenarios {
+		all = append(all, partOf(s))
+	}
+	return slices.Compact(all)
+}
+
+// count is how many tasks the load has.
+func (s *scenario) count() int {
+	if s.rate == 0 {
+		return max(1, *tasks/max(1, s.share))
+	}
+	n := int(s.length.Seconds() * float64(s.rate))
+	if *quick && s.length > time.Second {
+		n /= 5
+	}
+	return n
+}
+
+// schedule says when the n tasks of a steady load are due: at even times, or each at a random moment of its interval.
+// At even times the same things always coincide, such as the end of one auction with the late bids of another.
+func (s *scenario) schedule(begin time.Time, n int) func(i int) time.Time {
+	all, random := make([]time.Time, n), uint64(1)
+	for i := range all {
+		at := float64(i)
+		if s.chance {
+			random = random*6364136223846793005 + 1442695040888963407
+			at += float64(random>>40) / (1 << 24)
+		}
+		all[i] = begin.Add(time.Duration(at / float64(s.rate) * float64(time.Second)))
+	}
+	return func(i int) time.Time { return all[i] }
+}
+
+// perTask and inAll are what is shown of the service's counters.
+var (
+	perTask = map[string]string{
+		"taskbus_quota_refusals_total": "refused/task", "taskbus_tasks_moved_total": "moved/task",
+		"taskbus_journal_bytes_total": "journal-B/task", "taskbus_granted_items_total": "granted/task",
+	}
+	inAll = map[string]string{
+		`taskbus_auctions_total{outcome="awarded"}`: "awarded", "taskbus_auction_bids_sum": "bids",
+	}
+)
+
+// work runs the load and reports what it took.
+//
+// A backlog is released at once: the process stands connected, subscribed and idle, and is stopped with SIGSTOP while
+// the backlog is published and confirmed; SIGCONT starts the clock. So no start is measured, no producer competes for
+// the cores, and all meet a full queue. A steady load is an open loop: each task is timed from the moment at which it
+// was due, so that a producer that is held up counts as delay.
+func work(r *rig) {
+	s := &r.scenario
+	n := s.count()
+	e := newEar(n)
+	e.class, e.skip = s.class, min(s.skip, n/2)
+	r.start()
+	switch s.until {
+	case delivered:
+		r.consume(e, r.queues()...)
+	case reported:
+		r.listen(e, s.stream, "next")
+	}
+	before, published := r.metrics(), make(chan error, 1)
+	var cpu time.Duration
+	var begun time.Time
+	if s.rate == 0 {
+		check(r.service.freeze())
+		r.fill(0, n, s.task)
+		published <- nil
+		cpu, begun = r.service.cpu(), time.Now()
+		check(r.service.thaw())
+	} else {
+		cpu, begun = r.service.cpu(), time.Now().Add(100*time.Millisecond)
+		due := s.schedule(begun, n)
+		if e.due = due; s.later != nil {
+			e.due = func(i int) time.Time { return due(i).Add(s.later(i)) }
+		}
+		go func() {
+			_, err := r.publish(r.ctx.Done(), 0, n, due, s.task)
+			published <- err
+		}()
+	}
+	profiled := r.saveProfile()
+	seconds := r.arrive(e, n).Sub(begun).Seconds()
+	check(<-published, "publish")
+	profiled()
+	time.Sleep(250 * time.Millisecond) // for the last acknowledgements and log lines
+	r.ReportMetric(float64((r.service.cpu()-cpu).Microseconds())/float64(n), "cpu-µs/task")
+	_, peak, err := r.service.memory()
+	check(err)
+	r.ReportMetric(peak, "peak-MiB")
+	r.ReportMetric(seconds, "seconds")
+	r.ReportMetric(float64(n)/seconds, "tasks/s")
+	after := r.metrics()
+	for metric := range after {
+		more := after[metric] - before[metric]
+		if unit := perTask[metric]; unit != "" && more != 0 {
+			r.ReportMetric(more/float64(n), unit)
+		} else if unit := inAll[metric]; unit != "" && more != 0 {
+			r.ReportMetric(more, unit)
+		}
+	}
+	r.times(e)
+	if s.failing {
+		r.ReportMetric(float64(r.failures()), "failed")
+	}
+	r.verify(e)
+}
+
+func (r *rig) input() string {
+	if r.scenario.relay {
+		return relayInput
+	}
+	return bus.QueueAssign
+}
+
+// arrive returns when all tasks have arrived, and says when the last did.
+func (r *rig) arrive(e *ear, n int) time.Time {
+	until := r.scenario.until
+	if until == delivered || until == reported {
+		r.await(r.service.process, "arrivals", n, 5*time.Millisecond, func() int { return e.count() + r.failures() })
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.last
+	}
+	// While there is work, the depth of one queue is asked for: it costs the broker little.
+	r.await(r.service.process, "taken tasks", n, 20*time.Millisecond, func() int { return n - r.ready(r.input()) })
+	if until == counted {
+		r.awaitStatus("results", n, succeeded)
+	} else {
+		r.awaitReady(n, r.queues()...)
+	}
+	return time.Now()
+}
+
+// failures is how many tasks have failed, where that is no fault; as of a second ago at most.
+func (r *rig) failures() int {
+	if r.scenario.failing && time.Since(r.asked) > time.Second {
+		c := r.status(r.service).Counters
+		r.failed, r.asked = int(c.Failed+c.TimedOut), time.Now()
+	}
+	return r.failed
+}
+
+// times reports the percentiles of each class.
+func (r *rig) times(e *ear) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for class, took := range e.took {
+		slices.Sort(took)
+		for p, name := range map[int]string{50: "p50-ms", 99: "p99-ms", 100: "max-ms"} {
+			r.ReportMetric(float64(percentile(took, p))/1e6, class+name)
+		}
+	}
+}
+
+// percentile is the smallest value that at least p per cent of the sorted values do not exceed (nearest rank).
+func percentile[T any](sorted []T, p int) (none T) {
+	if len(sorted) == 0 {
+		return none
+	}
+	return sorted[max((len(sorted)*p+99)/100, 1)-1]
+}
+
+// verify stops everything and counts every task by its number: all arrived once, none is left or set aside.
+func (r *rig) verify(e *ear) {
+	s := r.scenario
+	if s.until == counted {
+		c := r.status(r.service).Counters
+		for outcome, n := range c.Results {
+			if outcome != coordinator.OutcomeSucceeded.String() && n > 0 || int(n) > len(e.seen) {
+				panic(fmt.Errorf("the service has counted %d results as %s", n, outcome))
+			}
+		}
+		for why, n := range c.ResultsRefused {
+			if n > 0 {
+				panic(fmt.Errorf("the service has refused %d results: %s", n, why))
+			}
+		}
+	}
+	time.Sleep(250 * time.Millisecond) // for what arrives again
+	check(r.stop(), "stop")
+	if e.due = nil; s.until == inQueues || s.until == counted {
+		if s.until == inQueues {
+			r.consume(e, r.queues()...)
+		} else {
+			r.listen(e, s.stream, "first")
+		}
+		r.await(nil, "arrivals", len(e.seen), 20*time.Millisecond, e.count)
+		time.Sleep(250 * time.Millisecond)
+	}
+	if r.failed == 0 {
+		check(e.complete())
+	}
+	left, aside := r.ready(r.input()), 0
+	if !s.relay && !s.failing {
+		aside = r.ready(bus.QueueReassign, bus.QueueFailed, bus.QueueDead)
+	}
+	if left+aside > 0 {
+		panic(fmt.Errorf("%d tasks were not acknowledged, %d failed or came back", left, aside))
+	}
+}
