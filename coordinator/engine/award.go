@@ -6,77 +6,197 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
+	"taskbus/coordinator/engine/internal/market"
 )
 
-// How auctions end: who gets the task, and who hears of it.
+// How auctions end: which agent gets the task, what the bidders are told, and how what was decided by
+// bids, or without any, is dispatched.
 
-// consider decides an auction if waiting is to no purpose any more, or else looks again
-// in time.
+// bidTerms are what an explanation shows of bids.
+var bidTerms = []string{"fitness", "claimed", "active", "duration_s"}
+
+// consider decides an auction if waiting is to no purpose any more, or else looks again in time.
 func (e *Engine) consider(now time.Time, l *lot) {
-	if !l.isOpen() {
+	if !l.Open() {
 		return // it was decided together with another
 	}
-	hopes := l.hopes()
-	closing := l.book.Closing(now, hopes)
-	switch {
-	case closing == auction.NotYet:
-		e.timers.schedule(&l.task.retry, l.book.NextLook(hopes))
-	case closing != auction.WindowOver && e.outbid(now, l):
-		e.timers.schedule(&l.task.retry, l.book.Closes())
-	default:
-		e.conclude(now, l, closing)
+	why, next, doubt := e.market.Look(now, l)
+	if why == auction.NotYet || doubt != nil && doubt.Agent.free() == 0 {
+		e.timers.schedule(&l.Task.retry, next)
+		return
 	}
+	e.conclude(now, l, why)
 }
 
-// outbid tells whether the best bid is of an agent whose slots are all held for other
-// tasks, and which of those it gets is not known yet.
-func (e *Engine) outbid(now time.Time, l *lot) bool {
-	best, any := l.book.Best()
-	if !any {
-		return false
-	}
-	i := slices.IndexFunc(l.bidders, func(b bidder) bool { return b.agent.spec.ID == best.Agent })
-	if i < 0 || l.bidders[i].held || l.bidders[i].agent.free() > 0 {
-		return false
-	}
-	holds := bidder{agent: l.bidders[i].agent, held: true}
-	return slices.ContainsFunc(e.market.open, func(o *lot) bool {
-		return slices.Contains(o.bidders, holds) && o.book.Closing(now, o.hopes()) == auction.NotYet
-	})
-}
-
-// conclude decides an auction, and with it those with which it contends. A task whose deadline
-// has passed, because nothing was decided for a while, is not given to any bidder.
-func (e *Engine) conclude(now time.Time, l *lot, closing auction.Closing) {
-	over := e.contending(now, l)
-	lots := make([]*lot, 0, len(over))
-	for _, one := range over {
-		if one.task.late(now) {
-			e.abandon(now, one.task)
-			e.fail(now, one.task, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+// conclude decides an auction, and with it those with which it contends. A task whose deadline has
+// passed, because nothing was decided for a while, is given to no bidder.
+func (e *Engine) conclude(now time.Time, l *lot, why auction.Closing) {
+	var over, left []ended // left: to be awarded
+	for _, one := range e.market.Together(now, l) {
+		t, c := one.Task, one.Task.needs.class
+		if t.late(now) {
+			over = append(over, ended{e.abandon(now, t), c})
+			e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 			continue
 		}
-		lots = append(lots, one)
-		why := closing
-		if one != l {
-			if why = one.book.Closing(now, one.hopes()); why == auction.NotYet {
-				why = auction.WindowOver // as good as
-			}
+		cause := auction.NotYet // as it stands
+		if one == l {
+			cause = why
 		}
-		e.shut(one, why)
+		end := ended{e.closeLot(now, t, cause), c}
+		over, left = append(over, end), append(left, end)
 	}
-	winners := make([]*auction.Ranked, len(lots))
-	if len(lots) > 1 {
-		winners = e.joint(lots)
+	winners := make([]*auction.Ranked, len(left))
+	if len(left) > 1 {
+		winners = e.match(left)
 	}
-	for _, found := range []bool{true, false} { // what is left may be had by those for whom there was nobody
-		for i, one := range lots {
+	for _, found := range []bool{true, false} { // lots without a match may have what is left
+		for i := range left {
 			if (winners[i] != nil) == found {
-				e.award(now, one, winners[i])
+				e.award(now, &left[i].closed, winners[i])
 			}
 		}
 	}
 	e.freed(now, over)
+}
+
+// ended is a closed lot and the class that its task was in.
+type ended struct {
+	closed
+	class *class
+}
+
+// closeLot ends the taking of bids for a task, and gives all slots back.
+func (e *Engine) closeLot(now time.Time, t *openTask, why auction.Closing) closed {
+	c := e.market.Close(now, t.lot, why)
+	for _, b := range c.Freed {
+		e.fleet.refresh(b.Agent)
+	}
+	e.timers.cancel(&t.retry)
+	e.pending.count[t.task.Priority]--
+	t.state = stateDeciding
+	return c
+}
+
+// abandon ends the auction of a task that is withdrawn, or judged anew.
+func (e *Engine) abandon(now time.Time, t *openTask) closed {
+	c := e.closeLot(now, t, auction.WindowOver)
+	e.auctionEnded(&c, coordinator.AuctionAbandoned, "")
+	e.turnDown(&c, c.Ranked, coordinator.BidLost)
+	t.lot = nil
+	return c
+}
+
+// match finds for each closed lot the bid that it goes to; nil: none.
+func (e *Engine) match(lots []ended) []*auction.Ranked {
+	rankings, free := make([][]auction.Ranked, len(lots)), make(map[coordinator.AgentID]int)
+	for i := range lots {
+		for _, r := range lots[i].Ranked {
+			if e.mayHave(lots[i].Lot.Task, r.Agent) {
+				rankings[i], free[r.Agent] = append(rankings[i], r), e.fleet.byID[r.Agent].free()
+			}
+		}
+	}
+	seed := coordinator.Hash(string(lots[0].Lot.Task.task.ID), e.policy.Settings.Seed)
+	return market.Match(seed, rankings, free)
+}
+
+// award gives the task to the bidder that it was found to go to, or else to the best that can take it;
+// without any, the strategy itself decides.
+func (e *Engine) award(now time.Time, c *closed, winner *auction.Ranked) {
+	t, ranked := c.Lot.Task, c.Ranked
+	if winner == nil || !e.mayHave(t, winner.Agent) { // an agent on trial may have had its one task by now
+		winner = first(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) })
+	}
+	if winner != nil && !e.affordable(now, t, winner.Agent) {
+		winner = first(ranked, func(r auction.Ranked) bool {
+			return e.mayHave(t, r.Agent) && e.affordable(now, t, r.Agent)
+		})
+		if winner == nil { // what the task takes is used up for all that have bid
+			e.auctionEnded(c, coordinator.AuctionAbandoned, "")
+			e.turnDown(c, ranked, coordinator.BidLost)
+			t.lot = nil
+			e.fallBack(now, t, coordinator.AuctionAbandoned)
+			return
+		}
+	}
+	if winner == nil {
+		outcome := coordinator.AuctionNoBids
+		switch {
+		case len(ranked) > 0:
+			outcome = coordinator.AuctionAllFull
+		case len(c.Asked) == 0:
+			outcome = coordinator.AuctionUnheard
+		default:
+			e.market.Unanswered()
+		}
+		e.auctionEnded(c, outcome, "")
+		e.turnDown(c, ranked, coordinator.BidFull)
+		t.lot.Next = e.atMostRetries(ranked)
+		e.fallBack(now, t, outcome)
+		return
+	}
+	e.auctionEnded(c, coordinator.AuctionAwarded, winner.Agent)
+	lost := make([]auction.Ranked, 0, len(ranked)-1)
+	for _, r := range ranked {
+		if r.Agent != winner.Agent {
+			lost = append(lost, r)
+		}
+	}
+	t.lot.Next = e.atMostRetries(lost)
+	e.sell(now, t, winner, ranked)
+	e.turnDown(c, lost, coordinator.BidLost)
+}
+
+// first is the first of the bids that does; nil: none does.
+func first(bids []auction.Ranked, does func(auction.Ranked) bool) *auction.Ranked {
+	if i := slices.IndexFunc(bids, does); i >= 0 {
+		return &bids[i]
+	}
+	return nil
+}
+
+// auctionEnded tells how an auction has ended.
+func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, winner coordinator.AgentID) {
+	ended := &coordinator.AuctionEnded{
+		Task: c.Lot.Task.task, AuctionID: c.Lot.ID, Outcome: outcome, Winner: winner, Closing: c.Why.String(),
+		Invited: len(c.Asked), Bids: len(c.Ranked), Window: c.Window, Took: c.Took,
+	}
+	if m := c.Lot.Task.needs.strategy.Market; m != nil {
+		ended.Fallback = m.Fallback
+	}
+	e.emit(ended)
+}
+
+// turnDown tells bidders that they have not won.
+func (e *Engine) turnDown(c *closed, bids []auction.Ranked, why coordinator.BidRefusal) {
+	t := c.Lot.Task.task
+	for i := range bids {
+		if a := e.fleet.byID[bids[i].Agent]; a != nil {
+			e.rejectBid(a.spec.ID, t.ID, c.Lot.ID, t.TraceID, why)
+		}
+	}
+}
+
+// atMostRetries are the first of the bids, copied: more could not be tried.
+func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
+	return slices.Clone(bids[:min(len(bids), e.policy.Settings.MaxRetryAttempts)])
+}
+
+// freed serves what waits for what auctions held that are over: the slots of the agents that were asked,
+// and in their classes the slots of any that the lots were to have.
+func (e *Engine) freed(now time.Time, over []ended) {
+	for i := range over {
+		for _, b := range over[i].Asked {
+			e.wake(now, b.Agent)
+		}
+		e.serve(now, over[i].class)
+	}
+	if e.market.Contended() { // what was waited for may be known now
+		for _, l := range slices.Clone(e.market.Lots()) {
+			e.consider(now, l)
+		}
+	}
 }
 
 // serve offers what waits in a class, as long as more slots are free than are sought.
@@ -91,160 +211,100 @@ func (e *Engine) serve(now time.Time, c *class) {
 			return
 		}
 		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.has(i) {
-			return // nobody can have it
+			return // no agent can have it
 		}
 	}
 }
 
-// freed serves who waits for what auctions held that are over: the slots of those who
-// were asked, and in its class those of anybody that it was to have.
-func (e *Engine) freed(now time.Time, lots []*lot) {
-	for _, one := range lots {
-		for _, a := range one.asked {
-			e.wake(now, a)
-		}
-		e.serve(now, one.class)
+// sell dispatches the task to a bidder.
+func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
+	a := e.fleet.byID[winner.Agent]
+	if v := e.afford(now, t, a); !v.OK { // what it was to have is used up since
+		e.assignBest(now, t, a, e.noChoice(t.needs.strategy.Name, a))
+		return
 	}
-	if e.market.contending > 0 { // what was waited for may be known now
-		for _, o := range slices.Clone(e.market.open) {
-			e.consider(now, o)
-		}
-	}
-}
-
-// shut ends the taking of bids, and gives all slots back.
-func (e *Engine) shut(l *lot, closing auction.Closing) {
-	t := l.task
-	l.closing = closing
-	l.book.Close()
-	e.market.open = slices.DeleteFunc(e.market.open, func(o *lot) bool { return o == l })
-	l.class.lots--
-	if !l.holds() {
-		l.class.seeking--
-	}
-	for _, b := range l.bidders {
-		e.release(b)
-	}
-	l.book.Silent(func(id coordinator.AgentID) {
-		if len(t.sale.silent) < silentKept {
-			t.sale.silent = append(t.sale.silent, id)
-		}
-		e.market.answered(e.fleet.known(id))
+	t.lot.Won = winner.Bid
+	e.emit(coordinator.Award{
+		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.lot.ID, TraceID: t.task.TraceID,
+		DispatchID: coordinator.DispatchID(t.task, t.attempt),
 	})
-	e.timers.cancel(&t.retry)
-	e.pending.count[t.task.Priority]--
-	t.state, t.sale.lot = stateDeciding, nil
+	d := &coordinator.Decision{
+		Strategy: t.needs.strategy.Name, Terms: bidTerms, Scored: true, Agent: a.spec.ID,
+		Auction: coordinator.AuctionAwarded, Fleet: len(e.fleet.agents), Eligible: len(ranked),
+	}
+	d.Candidates = append(d.Candidates, e.bidAsCandidate(winner))
+	for i := range ranked {
+		r := &ranked[i]
+		if len(d.Candidates) < coordinator.MaxCandidates && r.Agent != winner.Agent && e.fleet.byID[r.Agent] != nil {
+			d.Candidates = append(d.Candidates, e.bidAsCandidate(r))
+		}
+	}
+	e.dispatch(now, t, a, d)
 }
 
-// award gives the task to the bidder that it was found to go to, or else to the best that
-// can take it; without any, the strategy itself decides.
-func (e *Engine) award(now time.Time, l *lot, winner *auction.Ranked) {
-	t := l.task
-	ranked := l.book.Ranked(nil)
-	if winner == nil || !e.mayHave(t, winner.Agent) { // who is on trial may have had its one task by now
-		winner = nil
-		if i := slices.IndexFunc(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) }); i >= 0 {
-			winner = &ranked[i]
-		}
+func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
+	v := &e.fleet.views[e.fleet.byID[r.Agent].number]
+	return coordinator.Candidate{
+		Agent: r.Agent, Load: v.Load, Free: v.Free,
+		Key: coordinator.Key{First: -r.Appraisal.Fitness, Second: float64(r.Appraisal.Active)},
+		Terms: coordinator.TermValues{
+			r.Appraisal.Fitness, r.Bid.Fitness, float64(r.Appraisal.Active), r.Appraisal.Duration.Seconds(),
+		},
 	}
-	if winner != nil && !e.affordable(now, t, winner.Agent) {
-		i := slices.IndexFunc(ranked, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) && e.affordable(now, t, r.Agent) })
-		if i < 0 {
-			e.unaffordable(now, l, ranked)
-			return
-		}
-		winner = &ranked[i]
+}
+
+// nextBest is the place among those that did not win the task of the best that can have it now; below 0:
+// there is none.
+func (e *Engine) nextBest(t *openTask) int {
+	if t.lot == nil {
+		return -1
 	}
-	ended := l.ended(now, len(ranked))
-	switch {
-	case winner != nil:
-		ended.Outcome, ended.Winner = coordinator.AuctionAwarded, winner.Agent
-	case len(ranked) > 0:
-		ended.Outcome = coordinator.AuctionAllFull
-	case l.book.Invited() == 0:
-		ended.Outcome = coordinator.AuctionUnheard
-	default:
-		ended.Outcome = coordinator.AuctionNoBids
-		e.market.window.Observe(e.market.limit) // nobody was as quick as that
+	return slices.IndexFunc(t.lot.Next, func(r auction.Ranked) bool { return e.mayHave(t, r.Agent) })
+}
+
+// giveNextBest gives a task that has come back from the winner of its auction, or for which no bidder had
+// a slot, to the best of the others that can have it now. It reports whether there is one.
+func (e *Engine) giveNextBest(now time.Time, t *openTask) bool {
+	i := e.nextBest(t)
+	if i < 0 {
+		return false
 	}
-	e.emit(ended)
-	if winner == nil {
-		e.turnDown(l, ranked, coordinator.BidFull)
-		t.sale.next = e.atMostRetries(ranked)
-		e.fallBack(now, t, ended.Outcome)
+	all := t.lot.Next
+	t.lot.Next = slices.Delete(slices.Clone(all), i, i+1)
+	e.sell(now, t, &all[i], all)
+	return true
+}
+
+// fallBack decides without bids: as the strategy would, or by the first agent that can take the task.
+func (e *Engine) fallBack(now time.Time, t *openTask, why coordinator.AuctionOutcome) {
+	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+		e.fail(now, t, reason, text, nil)
 		return
 	}
-	lost := make([]auction.Ranked, 0, len(ranked)-1)
-	for _, r := range ranked {
-		if r.Agent != winner.Agent {
-			lost = append(lost, r)
-		}
-	}
-	t.sale.next = e.atMostRetries(lost)
-	e.sell(now, t, winner, ranked)
-	e.turnDown(l, lost, coordinator.BidLost)
-}
-
-// unaffordable ends an auction when what its task takes is used up for all who have bid.
-func (e *Engine) unaffordable(now time.Time, l *lot, ranked []auction.Ranked) {
-	t, ended := l.task, l.ended(now, len(ranked))
-	ended.Outcome = coordinator.AuctionAbandoned
-	e.emit(ended)
-	e.turnDown(l, ranked, coordinator.BidLost)
-	t.sale = nil
-	e.fallBack(now, t, ended.Outcome)
-}
-
-// ended is what there is to say of an auction that is over, but for its outcome.
-func (l *lot) ended(now time.Time, bids int) *coordinator.AuctionEnded {
-	ended := &coordinator.AuctionEnded{
-		Task: l.task.task, AuctionID: l.id, Closing: l.closing.String(), Invited: len(l.asked), Bids: bids,
-		Window: l.window, Took: now.Sub(l.book.Opened()),
-	}
-	if m := l.task.needs.strategy.Market; m != nil {
-		ended.Fallback = m.Fallback
-	}
-	return ended
-}
-
-// atMostRetries are the first of the bids, copied: more could not be tried.
-func (e *Engine) atMostRetries(bids []auction.Ranked) []auction.Ranked {
-	return slices.Clone(bids[:min(len(bids), e.policy.Settings.MaxRetryAttempts)])
-}
-
-// turnDown has bidders hear that they have not won.
-func (e *Engine) turnDown(l *lot, bids []auction.Ranked, why coordinator.BidRefusal) {
-	for i := range bids {
-		if a := e.fleet.byID[bids[i].Agent]; a != nil {
-			e.rejectBid(a.spec.ID, l.task.task.ID, l.id, l.task.task.TraceID, why)
-		}
-	}
-}
-
-// mayHave tells whether the agent could have the task now.
-func (e *Engine) mayHave(t *openTask, id coordinator.AgentID) bool {
-	a := e.fleet.byID[id]
-	return a != nil && e.fleet.ready.has(a.number) && t.needs.class.usable.has(a.number)
-}
-
-// calibrate learns from how a task ended that its agent had won by a bid.
-func (e *Engine) calibrate(t *openTask, a *agent, took time.Duration, succeeded bool) {
-	if t.sale == nil || t.sale.won.Agent != a.spec.ID {
+	if t.late(now) {
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 		return
 	}
-	a.calibration.Observe(t.sale.won.Fitness, t.sale.won.Duration, took, succeeded)
-	if e.recorder.on {
-		e.record(a.calibrationRecord())
+	a, d := e.choose(t)
+	if a == nil {
+		e.waitOrAside(now, t)
+		return
 	}
+	e.giveWithoutBid(now, t, a, d, why)
 }
 
-func (a *agent) calibrationRecord() *coordinator.Calibrated {
-	s := a.calibration.State()
-	return &coordinator.Calibrated{Agent: a.spec.ID, Ratio: s.Ratio, Brier: s.Brier, Bias: s.Bias, Timed: s.Timed, Judged: s.Judged}
-}
-
-// calibrated is what outcomes have taught of the agent's word, for people.
-func (a *agent) calibrated() coordinator.CalibrationSnapshot {
-	c := &a.calibration
-	return coordinator.CalibrationSnapshot{Outcomes: c.Outcomes(), Brier: c.Brier(), Bias: c.Bias(), Delta: c.Delta(), Ratio: c.Ratio()}
+// giveWithoutBid gives the task to the agent that the strategy has chosen, or to the first that can take
+// it, where the market wants that; why says what became of the bids.
+func (e *Engine) giveWithoutBid(
+	now time.Time, t *openTask, a *agent, d *coordinator.Decision, why coordinator.AuctionOutcome,
+) {
+	d.Auction = why
+	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
+		a = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)]
+		d = &coordinator.Decision{
+			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
+			Refused: d.Refused, Refusals: d.Refusals,
+		}
+	}
+	e.assignBest(now, t, a, d)
 }

@@ -282,3 +282,43 @@ func BenchmarkPendingWake(b *testing.B) {
 		b.Fatalf("%d tasks wait, want %d: this measured something else", got, waiting)
 	}
 }
+
+// BenchmarkAuctions: one operation is one task that is offered to some of 100 agents, or to all, the bids of
+// all of these, and its end.
+func BenchmarkAuctions(b *testing.B) {
+	for _, all := range []bool{false, true} {
+		b.Run(map[bool]string{false: "sample", true: "all"}[all], func(b *testing.B) {
+			agents := make([]*specBuilder, 100)
+			for i := range agents {
+				agents[i] = worker(coordinator.AgentID(fmt.Sprint("a", i))).slots(4)
+			}
+			r := ready(b, policyOf(agents...).market(func(m *coordinator.Market) { m.InviteAll = all }))
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				r.now = r.now.Add(time.Millisecond)
+				task := job(coordinator.TaskID(fmt.Sprint("t", i))).Task
+				task.AcceptedAt = r.now
+				r.last++
+				var dispatched *coordinator.Dispatch
+				for n, f := range r.Apply(r.now, coordinator.TaskReceived{Handle: r.last, Task: &task}, nil) {
+					o, ok := f.(*coordinator.Offer)
+					if !ok {
+						continue
+					}
+					for _, f := range r.Apply(r.now, coordinator.BidReceived{
+						Agent: o.Agent, Task: task.ID, AuctionID: o.AuctionID, Fitness: 0.5 + float64(n)/1000,
+					}, nil) {
+						if d, ok := f.(*coordinator.Dispatch); ok {
+							dispatched = d
+						}
+					}
+				}
+				d := dispatched
+				r.Apply(r.now, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed}, nil)
+				end := says(d.Agent, task.ID).of(d.DispatchID).stamped(r.now).Result
+				r.Apply(r.now, coordinator.ResultReported{Result: end, Live: true}, nil)
+			}
+		})
+	}
+}

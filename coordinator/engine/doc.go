@@ -40,8 +40,7 @@
 //	report.go    what a heartbeat changes
 //	presence.go  whether an agent is there for its work; operators' orders; presencelook.go: what is
 //	             seen of its queue
-//	market.go    auctions; marketoffer.go: tasks are offered; bids.go: bids come in; award.go: who has
-//	             won; awardsale.go: its dispatch
+//	auctions.go  tasks are offered, bids come in; award.go: how auctions end (internal/market keeps them)
 //	claim.go     work that agents claim; claimgrant.go: what they are given
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents

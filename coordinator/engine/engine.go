@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/quotacontrol"
 )
@@ -49,7 +50,7 @@ type Engine struct {
 	isolated    isolated
 	ends        recentEnds
 	batches     batches
-	market      market
+	market      market.Market[*openTask, *agent]
 	claims      claims
 	quotas      quotas
 	controls    quotacontrol.Controls
@@ -223,7 +224,7 @@ func (e *Engine) runDue(now time.Time) {
 			case stateGathering:
 				e.gathered(now, t.task)
 			case stateBidding:
-				e.consider(now, t.task.sale.lot)
+				e.consider(now, t.task.lot)
 			default:
 				e.retryDue(now, t.task)
 			}

@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -76,7 +77,7 @@ const (
 	WorkLook     = workLook
 
 	// Of the market, and claims.
-	MaxOffers = maxOffers
+	MaxOffers = market.MaxOffers
 	PlansAge  = plansAge
 	PulledBy  = pulledBy
 
@@ -308,7 +309,7 @@ func (a *FleetAgent) Unattended() bool                { return a.a.unattended }
 func (a *FleetAgent) Suspect() bool                   { return a.a.suspect }
 func (a *FleetAgent) Since() time.Time                { return a.a.since }
 func (a *FleetAgent) Clock() (time.Duration, bool)    { return a.a.clock.offset, a.a.clock.known }
-func (a *FleetAgent) Bids() int                       { return a.a.bids }
+func (a *FleetAgent) Bids() int                       { return a.a.bidding.Held() }
 
 // Find is the dispatch on the agent's account; nil: it has none of that attempt.
 func (a *FleetAgent) Find(id coordinator.TaskID, attempt int) *OpenTask {
@@ -436,8 +437,8 @@ func (e *Engine) ExplainAlone(now time.Time, task *coordinator.Task) (*coordinat
 
 // The market, and claims.
 
-func (e *Engine) AuctionWindow() time.Duration { return e.market.window.Length() }
-func (e *Engine) OpenAuctions() int            { return len(e.market.open) }
+func (e *Engine) AuctionWindow() time.Duration { return e.market.Length() }
+func (e *Engine) OpenAuctions() int            { return len(e.market.Lots()) }
 func (e *Engine) Backlog() int                 { return e.backlog() }
 
 // ClaimPlans are the plans by which claims are granted.

@@ -72,7 +72,7 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 		}
 	}
 	for _, a := range e.fleet.agents {
-		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.calibration)
+		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.bidding.Calibration)
 	}
 	for id, order := range e.orders {
 		f.words["order "+string(id)] = order.String()

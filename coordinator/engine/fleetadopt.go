@@ -52,6 +52,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			t.cancel(&a.cool)
 		}
 		a.spec, a.number, a.serial = spec, i, f.serial(spec.ID)
+		a.bidding.ID = spec.ID
 		f.agents[i], f.byID[spec.ID], f.byQueue[spec.Queue] = a, a, a
 		f.views[i].LastAssigned, f.views[i].Hash = lastAssigned[spec.ID], coordinator.Hash(string(spec.ID), 0)
 		if spec.SuccessStated {
@@ -87,7 +88,9 @@ func rejoin(before *agent) *agent {
 	if a == nil {
 		a = &agent{}
 	}
-	*a = agent{account: account{open: a.open, uncovered: a.uncovered, alone: a.alone}, tracked: a.tracked, bidding: bidding{calibration: a.calibration}}
+	calibration := a.bidding.Calibration
+	*a = agent{account: account{open: a.open, uncovered: a.uncovered, alone: a.alone}, tracked: a.tracked}
+	a.bidding.Agent, a.bidding.Calibration = a, calibration
 	a.stale = newTimer(dutyStale, nil, a)
 	a.recheck = newTimer(dutyRecheck, nil, a)
 	a.cool = newTimer(dutyCool, nil, a)

@@ -43,7 +43,7 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 			e.fleet.views[a.number].LastAssigned = r.LastAssigned
 		}
 	case *coordinator.Calibrated:
-		e.agentOf(r.Agent).calibration = auction.CalibrationState{
+		e.agentOf(r.Agent).bidding.Calibration = auction.CalibrationState{
 			Ratio: r.Ratio, Brier: r.Brier, Bias: r.Bias, Timed: r.Timed, Judged: r.Judged,
 		}.Calibration()
 	case *coordinator.Owed:

@@ -153,7 +153,7 @@ func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
 // imageAgents comes last: what leases change of agents is in it already.
 func (e *Engine) imageAgents(m *Image) {
 	for i, a := range e.fleet.agents {
-		if a.calibration.Outcomes() > 0 {
+		if a.bidding.Calibration.Outcomes() > 0 {
 			m.leases = append(m.leases, a.calibrationRecord())
 		}
 		c := a.capacity.State(m.at)

@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -114,7 +115,7 @@ func CheckIndexes(t failer, e *Engine) {
 			count[o.task.Priority]++
 		case stateBidding:
 			count[o.task.Priority]++
-			if !slices.Contains(e.market.open, o.sale.lot) || o.sale.lot.task != o {
+			if !slices.Contains(e.market.Lots(), o.lot) || o.lot.Task != o {
 				t.Fatalf("%s is offered, and nobody knows of it", o.task.ID)
 			}
 		case stateGathering:
@@ -269,48 +270,34 @@ func feasible(a *agent, o *openTask) bool {
 // checkMarket recounts what auctions hold of the agents, and of classes.
 func checkMarket(t failer, e *Engine) {
 	t.Helper()
-	again, seeking, contending, open := make(map[*agent]*bidding), make(map[*class]int), 0, 0
-	for _, a := range e.fleet.agents {
-		again[a] = &bidding{}
+	for _, l := range e.market.Lots() {
+		o := l.Task
+		if o.state != stateBidding || o.lot != l {
+			t.Fatalf("the auction of %s is open, and it is in state %d", o.task.ID, o.state)
+		}
+		if e.pending.classes[o.needs.class.key] != o.needs.class {
+			t.Fatalf("the class of %s, which is offered, is not kept", o.task.ID)
+		}
+		if !e.now.Before(l.Closes()) {
+			t.Fatalf("the auction of %s was to end at %v, it is %v", o.task.ID, l.Closes(), e.now)
+		}
 	}
-	for _, l := range e.market.open {
-		if l.task.state != stateBidding || l.task.sale.lot != l {
-			t.Fatalf("the auction of %s is open, and it is in state %d", l.task.task.ID, l.task.state)
-		}
-		if e.pending.classes[l.class.key] != l.class {
-			t.Fatalf("the class of %s, which is offered, is not kept", l.task.task.ID)
-		}
-		if !e.now.Before(l.book.Closes()) {
-			t.Fatalf("the auction of %s was to end at %v, it is %v", l.task.task.ID, l.book.Closes(), e.now)
-		}
-		if !l.holds() {
-			seeking[l.class]++
-		}
-		for _, b := range l.bidders {
-			if b.held {
-				again[b.agent].bids++
-			} else {
-				again[b.agent].contending++
-				contending++
+	bidders := func(yield func(*bidder) bool) {
+		for _, a := range e.fleet.agents {
+			if !yield(&a.bidding) {
+				return
 			}
 		}
-		l.book.Silent(func(id coordinator.AgentID) { again[e.fleet.byID[id]].offers++; open++ })
 	}
-	if open != e.market.offers {
-		t.Fatalf("%d offers are open, counted are %d", open, e.market.offers)
-	}
-	for a, b := range again {
-		if a.bids != b.bids || a.contending != b.contending || a.offers != b.offers {
-			t.Fatalf("%s: %d slots held, %d bids beyond, %d offers open; recounted %d, %d, %d", a.spec.ID, a.bids, a.contending, a.offers, b.bids, b.contending, b.offers)
+	classes := func(yield func(*market.Class) bool) {
+		for _, c := range e.pending.classes {
+			if !yield(&c.lots) {
+				return
+			}
 		}
 	}
-	if contending != e.market.contending {
-		t.Fatalf("%d bids hold no slot, counted are %d", contending, e.market.contending)
-	}
-	for _, c := range e.pending.classes {
-		if c.seeking != seeking[c] {
-			t.Fatalf("class %q: %d auctions hold no slot, counted are %d", c.key, seeking[c], c.seeking)
-		}
+	if err := e.market.Check(bidders, classes); err != nil {
+		t.Fatalf("%v", err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		}
 	}
 	e.lanesUnder()
-	e.market.under(p)
+	e.marketUnder(p)
 	e.batches.under(p)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.believe(p.Settings.Learning)

@@ -366,3 +366,19 @@ func TestPolicyThatEndsAuctionsAndAgents(t *testing.T) {
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "auction of t abandoned by window", "agent a stale", "take back agent.a")
 	engine.CheckIndexes(t, r.Engine)
 }
+
+// TestBidAfterFleetGrew: a bid is appraised by the fleet of now, not by that in which its auction was opened.
+func TestBidAfterFleetGrew(t *testing.T) {
+	policy := func(ids ...coordinator.AgentID) *policyBuilder {
+		var crew []*specBuilder
+		for _, id := range ids {
+			crew = append(crew, worker(id).rate(0.5)) // stated rates lie by the numbers of agents
+		}
+		return policyOf(crew...).market(everybodyAppraised)
+	}
+	r := ready(t, policy("x", "y"))
+	r.assign(job("t1"))
+	want(t, r.apply(coordinator.PolicyChanged{Policy: &policy("a", "b", "x", "y").Policy})) // x is number 2 now
+	want(t, r.bid(bid("x", "t1").lasts(2*time.Second)))
+	want(t, r.bid(bid("y", "t1")), "auction of t1 awarded by all_answered", "award t1.1 y", "dispatch t1.1 y", "bid of x for t1: lost")
+}

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
+	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -21,18 +22,17 @@ type class struct {
 	feasible bitset // the set of criteria
 	able     int    // how many are in feasible
 	// usable are those of feasible that are not ejected from a required capability.
-	usable  bitset
-	nobody  bool // feasible is empty: no agent of this fleet
-	routed  bool // of a task type's route: kept for the policy's life
-	waiting *fairshare.Backlog[*openTask]
-	active  int // place in pending.active, -1 when nobody waits
-	asked   int // tasks that came since demand was last handed over
-	// lots are the auctions of its tasks that are open, seeking those that hold no slot.
-	lots, seeking int
-	isolated      int       // groups of its tasks that must be alone (see isolate.go)
-	served        time.Time // when one of its tasks was dispatched
-	pace          pace      // how many are, of late
-	moved         time.Time // when something had moved for it when that was looked at last (see movedAt)
+	usable   bitset
+	nobody   bool // feasible is empty: no agent of this fleet
+	routed   bool // of a task type's route: kept for the policy's life
+	waiting  *fairshare.Backlog[*openTask]
+	active   int          // place in pending.active, -1 when nobody waits
+	asked    int          // tasks that came since demand was last handed over
+	lots     market.Class // the open auctions of its tasks
+	isolated int          // groups of its tasks that must be alone (see isolate.go)
+	served   time.Time    // when one of its tasks was dispatched
+	pace     pace         // how many are, of late
+	moved    time.Time    // when something had moved for it when that was looked at last (see movedAt)
 	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
 	lacks *quotaWait
 	// seated are those of it that wait for seats; claims: what comes free is kept for them, because
@@ -123,7 +123,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	if keep && len(p.classes) >= maxIdleClasses+len(p.active)+p.inUse {
 		for k, c := range p.classes {
-			if c.active < 0 && !c.routed && c.lots == 0 && c.isolated == 0 {
+			if c.active < 0 && !c.routed && c.lots.Open() == 0 && c.isolated == 0 {
 				delete(p.classes, k)
 			}
 		}

@@ -55,7 +55,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		e.recordReturned(t, known, &ev)
 	}
 	if before != nil && before.attempt == ev.Attempt {
-		t.sale = before.sale // others have bid for it
+		t.lot = before.lot // others have bid for it
 	}
 	from := e.fleet.known(ev.Agent)
 	// A mark stays for good: whatever agent it warned of may run the task for as long as

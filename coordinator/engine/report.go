@@ -85,7 +85,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		// just now. Else every end since would be remembered for good.
 		a.knows = now.Add(-a.clock.offset)
 	}
-	a.report, a.heard, a.unheard = r, now, false
+	a.report, a.heard, a.bidding.Unreachable = r, now, false
 	a.beat = now
 	if !ev.Live && !r.Relayed { // read from the past: when that was only its sender says
 		a.beat = earlier(now, r.Timestamp)

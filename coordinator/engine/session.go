@@ -116,7 +116,7 @@ func (e *Engine) endTakeBacks() {
 func (e *Engine) giveUp() {
 	for _, t := range e.inOrder() {
 		if t.state == stateBidding {
-			e.shut(t.sale.lot, auction.WindowOver) // nobody can be told
+			e.closeLot(e.now, t, auction.WindowOver) // nobody can be told
 		}
 		if t.state != stateDispatching && t.state != stateMoving {
 			e.timers.cancel(&t.expire)

@@ -34,7 +34,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.instanceSilence(a)),
 			Slots: a.room(), Capacity: a.capacitySnapshot(),
-			Bidding: a.calibrated(),
+			Bidding: a.calibrationSnapshot(),
 		}
 		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections(now, a)
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
@@ -87,9 +87,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s.Dispatching = e.Dispatching() - s.Moving
 	s.Lanes = e.lanesSnapshot()
 	s.Claims = e.claims.waiting.Len()
-	if e.market.window != nil {
-		s.BidWindow = e.market.length()
-	}
+	s.BidWindow = e.market.Length()
 	return s
 }
 
@@ -209,11 +207,10 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 	if t == nil || t.state != stateBidding {
 		return 0, nil, time.Time{}, false
 	}
-	l := t.sale.lot
-	for _, r := range l.book.Ranked(nil) {
+	for _, r := range t.lot.Ranked() {
 		bidders = append(bidders, r.Agent)
 	}
-	return len(l.asked), bidders, l.book.Closes(), true
+	return len(t.lot.Asked()), bidders, t.lot.Closes(), true
 }
 
 // Explain says how the task would be decided at this moment, without deciding

@@ -73,7 +73,7 @@ type openTask struct {
 	level   int        // of priority, among those of the backlog
 	quota   *quotaHold // nil where there are no quotas
 
-	sale *sale // what the market knows of it; nil: nothing
+	lot *lot // its latest auction; nil: it was not offered, or the auction was abandoned
 
 	early     *coordinator.TaskReceived // its message out of the lane to which it is moving
 	came      time.Time                 // when its delivery did
@@ -334,9 +334,8 @@ func (e *Engine) leavePending(t *openTask) {
 	e.forgetWish(t)
 	switch t.state {
 	case stateBidding:
-		l := t.sale.lot
-		e.abandon(e.now, t)
-		e.freed(e.now, []*lot{l})
+		c := t.needs.class
+		e.freed(e.now, []ended{{e.abandon(e.now, t), c}})
 		return
 	case stateWaiting:
 		e.quotas.waits.left(t)

@@ -1,0 +1,432 @@
+package market
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/auction"
+)
+
+const (
+	// MaxOffers is how many offers an agent is asked to answer at once: what one task.available holds.
+	MaxOffers = 256
+	// leastQuorum is how many bids are enough, at least, when half of those asked have answered and
+	// the slowest twentieth is all there is to wait for.
+	leastQuorum = 4
+	// bidTakes is what one bid costs broker and coordinator when they have nothing else to do: 60 to
+	// 100 µs, measured with 10,000 on two cores.
+	bidTakes = 100 * time.Microsecond
+	// maxSilent is of how many agents a late answer is still learnt from.
+	maxSilent = 32
+	// togetherWithin is how close the ends of contending lots are that are decided together.
+	togetherWithin = 5 * time.Millisecond
+	// MaxPotential is how many agents may be asked for a lot so that it is still looked at which of
+	// them could outdo the best bid: each look costs a pass over them.
+	MaxPotential = 512
+)
+
+// Market is all lots that are open. The zero value opens none before SetBounds.
+type Market[T, A any] struct {
+	window         *auction.Window
+	floor, ceiling time.Duration
+	open           []*Lot[T, A] // in the order in which they were opened
+	opened         uint64       // how many ever
+	offers         int          // that are not answered
+	contending     int          // bids that hold no slot
+}
+
+// Bidder is an agent's part in the open lots. Agent and ID must be set before it is asked.
+type Bidder[A any] struct {
+	Agent A
+	ID    coordinator.AgentID
+	// Unreachable: it has no control queue, as far as is known, and is not asked.
+	Unreachable bool
+	// Calibration is what outcomes have taught of its bids. The kernel observes them.
+	Calibration auction.Calibration
+
+	offers     int // that it has not answered
+	held       int // slots that its bids hold
+	contending int // bids that hold none
+}
+
+// Held returns how many slots the agent's bids hold.
+func (b *Bidder[A]) Held() int { return b.held }
+
+// MayAsk reports whether the agent can be offered another task.
+func (b *Bidder[A]) MayAsk() bool { return !b.Unreachable && b.offers < MaxOffers }
+
+// Takes reports whether the agent takes part in any lot.
+func (b *Bidder[A]) Takes() bool { return b.offers+b.held+b.contending > 0 }
+
+// Class counts the open lots of one class of tasks: of those that the same agents could have.
+type Class struct{ open, seeking int }
+
+// Open returns how many lots of the class are open.
+func (c *Class) Open() int { return c.open }
+
+// Seeking returns how many of them have no bid that holds a slot.
+func (c *Class) Seeking() int { return c.seeking }
+
+// Lot is one task that is offered, or was.
+type Lot[T, A any] struct {
+	Task T
+	ID   string
+	// Next are the bids that did not win, best first: for when the winner does not take the task, or
+	// none of them had a slot. Won is the bid that the dispatch at hand goes by; its Agent is empty
+	// without one. The kernel sets both once it has decided.
+	Next []auction.Ranked
+	Won  auction.Bid
+
+	opened  time.Time
+	arrival uint64
+	silent  []coordinator.AgentID // some of those that had not answered at the end
+
+	// While it is open; book is nil afterwards.
+	book      *auction.Book
+	class     *Class
+	window    time.Duration
+	mode      auction.Mode
+	asked     []*Bidder[A] // without those withdrawn
+	bids      []bid[A]
+	potential map[coordinator.AgentID]auction.Appraisal // the best that each of those asked could bid
+	patience  auction.Patience
+	// Of the bid that is being entered, for appraise.
+	merit   auction.Merit
+	bidding *Bidder[A]
+}
+
+// bid is one that counts, of an agent. held: it holds a slot.
+type bid[A any] struct {
+	bidder *Bidder[A]
+	held   bool
+}
+
+// Open reports whether bids are still taken for the lot.
+func (l *Lot[T, A]) Open() bool { return l.book != nil }
+
+// Closes returns when the window of an open lot is over.
+func (l *Lot[T, A]) Closes() time.Time { return l.book.Closes() }
+
+// Asked returns to which agents an open lot is offered, without those withdrawn. It must not be changed.
+func (l *Lot[T, A]) Asked() []*Bidder[A] { return l.asked }
+
+// Ranked returns the bids for an open lot that count, best first.
+func (l *Lot[T, A]) Ranked() []auction.Ranked { return l.book.Ranked(nil) }
+
+// holds reports whether any bid for the lot holds a slot.
+func (l *Lot[T, A]) holds() bool {
+	return slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.held })
+}
+
+// SetBounds sets how long auctions may take. What reply times have taught is forgotten when they differ.
+func (m *Market[T, A]) SetBounds(floor, ceiling time.Duration) {
+	if m.window == nil || floor != m.floor || ceiling != m.ceiling {
+		m.floor, m.ceiling, m.window = floor, ceiling, auction.NewWindow(floor, ceiling)
+	}
+}
+
+// Length returns how long the next auction takes bids: what the fleet has needed of late, and the time
+// for the bids that are to come before its own. It is 0 before SetBounds.
+func (m *Market[T, A]) Length() time.Duration {
+	if m.window == nil {
+		return 0
+	}
+	return min(m.ceiling, m.window.Length()+time.Duration(m.offers)*bidTakes)
+}
+
+// WindowFor returns how long bids are taken for a task that may wait that long: at most half of it, so
+// that the other half is left for the work and for a second try; 0 when that is less than the floor.
+func (m *Market[T, A]) WindowFor(wait time.Duration) time.Duration {
+	window := min(m.Length(), wait/2)
+	if window < m.floor {
+		return 0
+	}
+	return window
+}
+
+// Lots returns the open lots in the order in which they were opened. The slice changes with the next
+// lot that is opened or closed.
+func (m *Market[T, A]) Lots() []*Lot[T, A] { return m.open }
+
+// Contended reports whether any bid holds no slot.
+func (m *Market[T, A]) Contended() bool { return m.contending > 0 }
+
+// Terms are what a task is offered on.
+type Terms[T, A any] struct {
+	Task    T
+	ID      coordinator.TaskID
+	Arrival uint64 // of the task: lots that are decided together are in its order
+	Class   *Class
+	Seed    uint64
+	Mode    auction.Mode
+	Window  time.Duration
+	Asked   []*Bidder[A] // is kept
+	// Merits are what is known of those asked, in their order. Not needed for more than MaxPotential.
+	Merits []auction.Merit
+}
+
+// Offer opens a lot. It returns when to look at it if no bid comes.
+func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A]) (l *Lot[T, A], look time.Time) {
+	m.opened++
+	l = &Lot[T, A]{
+		Task: t.Task, ID: lotID(now, m.opened), opened: now, arrival: t.Arrival,
+		class: t.Class, window: t.Window, mode: t.Mode, asked: t.Asked,
+		patience: auction.Patience{Quorum: max(leastQuorum, len(t.Asked)/2), P95: m.window.P95()},
+	}
+	ids := make([]coordinator.AgentID, len(t.Asked))
+	for i, b := range t.Asked {
+		ids[i] = b.ID
+		b.offers++
+	}
+	m.offers += len(t.Asked)
+	l.book = auction.Open(t.ID, t.Seed, ids, now, t.Window, l.appraise)
+	if len(t.Asked) <= MaxPotential {
+		l.potential = make(map[coordinator.AgentID]auction.Appraisal, len(t.Asked))
+		for i, b := range t.Asked {
+			l.potential[b.ID] = l.best(t.Merits[i], b)
+		}
+	}
+	l.class.open++
+	l.class.seeking++
+	m.open = append(m.open, l)
+	return l, l.book.NextLook(l.hopes())
+}
+
+// lotID names a lot for good, also among those of other leaders and of the same task: what was bid for
+// another must not count.
+func lotID(now time.Time, n uint64) string {
+	return "auction-" + strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(n, 36)
+}
+
+// appraise says what the bid that is being entered is worth.
+func (l *Lot[T, A]) appraise(b auction.Bid) auction.Appraisal {
+	return auction.Appraise(l.mode, l.merit, &l.bidding.Calibration, b)
+}
+
+// best is the best that the agent could bid.
+func (l *Lot[T, A]) best(m auction.Merit, b *Bidder[A]) auction.Appraisal {
+	if l.mode == auction.Reported {
+		return auction.Appraisal{Fitness: 1, Duration: m.Duration}
+	}
+	return auction.Potential(m, &b.Calibration)
+}
+
+// hopes is how long to wait for the best bid that may still come.
+func (l *Lot[T, A]) hopes() auction.Patience {
+	p := l.patience
+	if l.potential == nil {
+		p.Possible.Fitness = 1
+		return p
+	}
+	p.Possible = auction.Appraisal{Active: math.MaxInt, Duration: math.MaxInt64}
+	l.book.Silent(func(id coordinator.AgentID) {
+		b := l.potential[id]
+		p.Possible.Fitness = max(p.Possible.Fitness, b.Fitness)
+		p.Possible.Active = min(p.Possible.Active, b.Active)
+		p.Possible.Duration = min(p.Possible.Duration, b.Duration)
+	})
+	return p
+}
+
+// Bid enters a bid for an open lot, or returns why it does not count. merit is what is known of the
+// agent and the task without the bid, free whether the agent has a slot that nothing takes; held
+// reports that the bid holds it from now on.
+func (m *Market[T, A]) Bid(
+	now time.Time, l *Lot[T, A], by *Bidder[A], b auction.Bid, merit auction.Merit, free bool,
+) (refusal coordinator.BidRefusal, held bool) {
+	waiting := l.book.Waiting()
+	l.bidding, l.merit = by, merit
+	refusal = l.book.Bid(now, b)
+	l.bidding = nil
+	if l.book.Waiting() < waiting { // its first answer
+		m.answered(by)
+		m.window.Observe(now.Sub(l.opened))
+	}
+	if refusal != coordinator.BidCounts || slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.bidder == by }) {
+		return refusal, false // or it replaces one of the same agent
+	}
+	if free {
+		if by.held++; !l.holds() {
+			l.class.seeking--
+		}
+	} else {
+		by.contending++
+		m.contending++
+	}
+	l.bids = append(l.bids, bid[A]{bidder: by, held: free})
+	return refusal, free
+}
+
+// answered notes that an offer is not waited for any more.
+func (m *Market[T, A]) answered(b *Bidder[A]) {
+	b.offers--
+	m.offers--
+}
+
+// Late learns the reply time of an agent that bids for a lot that is closed: else a window that has
+// become too short for the fleet would never be longer again.
+func (m *Market[T, A]) Late(now time.Time, l *Lot[T, A], agent coordinator.AgentID) {
+	if i := slices.Index(l.silent, agent); i >= 0 {
+		l.silent = slices.Delete(l.silent, i, i+1)
+		m.window.Observe(now.Sub(l.opened))
+	}
+}
+
+// Unanswered notes that no agent has bid for a lot in its time.
+func (m *Market[T, A]) Unanswered() { m.window.Observe(m.ceiling) }
+
+// Withdraw takes an agent out of an open lot: it is not waited for, and its bid does not count. in reports
+// whether it was asked for the lot, freed whether its bid held a slot.
+func (m *Market[T, A]) Withdraw(l *Lot[T, A], b *Bidder[A]) (in, freed bool) {
+	i := slices.Index(l.asked, b)
+	if i < 0 {
+		return false, false
+	}
+	l.asked = slices.Delete(l.asked, i, i+1)
+	waiting := l.book.Waiting()
+	l.book.Withdraw(b.ID)
+	if l.book.Waiting() < waiting {
+		m.answered(b)
+	}
+	if i := slices.IndexFunc(l.bids, func(x bid[A]) bool { return x.bidder == b }); i >= 0 {
+		held := l.holds()
+		freed = m.release(l.bids[i])
+		l.bids = slices.Delete(l.bids, i, i+1)
+		if held && !l.holds() {
+			l.class.seeking++
+		}
+	}
+	return true, freed
+}
+
+// release ends what a bid takes, and reports whether that was a slot.
+func (m *Market[T, A]) release(b bid[A]) (freed bool) {
+	if b.held {
+		b.bidder.held--
+		return true
+	}
+	b.bidder.contending--
+	m.contending--
+	return false
+}
+
+// Move puts an open lot into another class.
+func (m *Market[T, A]) Move(l *Lot[T, A], to *Class) {
+	l.class.leave(l.holds())
+	l.class = to
+	to.open++
+	if !l.holds() {
+		to.seeking++
+	}
+}
+
+func (c *Class) leave(holds bool) {
+	c.open--
+	if !holds {
+		c.seeking--
+	}
+}
+
+// Look returns why an open lot need not wait any longer, or NotYet and when to look again if nothing
+// happens. The best bid may hold no slot while others of its agent do, for lots that wait: doubt is that
+// agent then. Unless it has a slot free, which lot it gets is not known before next.
+func (m *Market[T, A]) Look(now time.Time, l *Lot[T, A]) (why auction.Closing, next time.Time, doubt *Bidder[A]) {
+	hopes := l.hopes()
+	switch why = l.book.Closing(now, hopes); why {
+	case auction.NotYet:
+		return why, l.book.NextLook(hopes), nil
+	case auction.WindowOver:
+		return why, next, nil
+	}
+	return why, l.book.Closes(), m.doubt(now, l)
+}
+
+// doubt is the agent with the best bid for the lot if that holds no slot, but others of its bids do, for
+// lots that wait; else nil.
+func (m *Market[T, A]) doubt(now time.Time, l *Lot[T, A]) *Bidder[A] {
+	best, any := l.book.Best()
+	if !any {
+		return nil
+	}
+	i := slices.IndexFunc(l.bids, func(b bid[A]) bool { return b.bidder.ID == best.Agent })
+	if i < 0 || l.bids[i].held {
+		return nil
+	}
+	holds := bid[A]{bidder: l.bids[i].bidder, held: true}
+	for _, o := range m.open {
+		if slices.Contains(o.bids, holds) && o.book.Closing(now, o.hopes()) == auction.NotYet {
+			return holds.bidder
+		}
+	}
+	return nil
+}
+
+// Together returns an open lot that is to be closed with those that are decided with it, in the order
+// in which their tasks arrived: where one of its bids holds no slot, those that are as good as over.
+func (m *Market[T, A]) Together(now time.Time, l *Lot[T, A]) []*Lot[T, A] {
+	lots := []*Lot[T, A]{l}
+	if !slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.bidder.contending > 0 }) {
+		return lots
+	}
+	for _, o := range m.open {
+		over := o.book.Closes().Sub(now) <= togetherWithin || o.book.Closing(now, o.hopes()) != auction.NotYet
+		if o != l && over && len(o.bids) > 0 && len(lots) < auction.MaxSide {
+			lots = append(lots, o)
+		}
+	}
+	slices.SortStableFunc(lots, func(a, b *Lot[T, A]) int { return cmp.Compare(a.arrival, b.arrival) })
+	return lots
+}
+
+// Closed is what a lot leaves whose auction is over.
+type Closed[T, A any] struct {
+	Lot    *Lot[T, A]
+	Why    auction.Closing
+	Ranked []auction.Ranked // the bids that count, best first
+	Asked  []*Bidder[A]     // without those withdrawn
+	Freed  []*Bidder[A]     // whose slot is held no more
+	Window time.Duration    // how long bids were to be taken
+	Took   time.Duration    // how long they were
+}
+
+// Close ends the auction of an open lot. why is NotYet where the caller does not know the cause: it is then
+// what Look would say, WindowOver if that is NotYet as well.
+func (m *Market[T, A]) Close(now time.Time, l *Lot[T, A], why auction.Closing) Closed[T, A] {
+	if why == auction.NotYet {
+		if why = l.book.Closing(now, l.hopes()); why == auction.NotYet {
+			why = auction.WindowOver
+		}
+	}
+	c := Closed[T, A]{
+		Lot: l, Why: why, Ranked: l.book.Ranked(nil), Asked: l.asked, Window: l.window, Took: now.Sub(l.opened),
+	}
+	m.open = slices.DeleteFunc(m.open, func(o *Lot[T, A]) bool { return o == l })
+	l.class.leave(l.holds())
+	for _, b := range l.bids {
+		if m.release(b) {
+			c.Freed = append(c.Freed, b.bidder)
+		}
+	}
+	m.silence(l)
+	l.book, l.class, l.asked, l.bids, l.potential = nil, nil, nil, nil, nil
+	return c
+}
+
+// silence ends the wait for those that have not answered.
+func (m *Market[T, A]) silence(l *Lot[T, A]) {
+	if l.book.Waiting() == 0 {
+		return
+	}
+	silent := make([]coordinator.AgentID, 0, l.book.Waiting())
+	l.book.Silent(func(id coordinator.AgentID) { silent = append(silent, id) }) // sorted
+	for _, b := range l.asked {
+		if _, is := slices.BinarySearch(silent, b.ID); is {
+			m.answered(b)
+		}
+	}
+	l.silent = slices.Clone(silent[:min(len(silent), maxSilent)])
+}
