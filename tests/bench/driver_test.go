@@ -105,7 +105,8 @@ func BenchmarkBroker(b *testing.B) {
 						if len(all) > 1 {
 							name += "/program=" + filepath.Base(program)
 						}
-						enough := s.rounds > 0 && i >= s.rounds && len(all) == 1 // two programs are compared by all rounds
+						// Two programs are compared by all rounds.
+						enough := s.rounds > 0 && i >= s.rounds && len(all) == 1
 						if !enough && (!s.relay || n == 0) {
 							b.Run(name, func(b *testing.B) { measure(b, s, program, url) })
 						}

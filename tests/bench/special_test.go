@@ -338,8 +338,8 @@ func longJournal(r *rig) {
 		took := time.Since(r.service.begun)
 		_, peak, err := r.service.memory()
 		check(err)
-		fmt.Printf("BenchmarkBroker/start/%s 1 %d ready-ms %.0f peak-MiB %d records\n",
-			name, took.Milliseconds(), peak, records)
+		fmt.Printf("%s 1 %d ready-ms %.0f peak-MiB %d records\n",
+			strings.Replace(r.Name(), "/journal", "/"+name, 1), took.Milliseconds(), peak, records)
 		// Not the very oldest: at the bound of the window they go first. Others in each turn.
 		r.fill(0, probes, func(i int) (string, amqp.Publishing) { return task(i*n/probes + n/(2*probes) + turn) })
 		r.awaitStatus("second copies", probes, func(st status) int { return int(st.Counters.Duplicates) })
