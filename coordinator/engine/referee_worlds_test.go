@@ -31,6 +31,9 @@ var specials = []special{
 	{"market", 3, 900, (*world).marketPolicy, (*world).marketActions},
 	{"crowd", 1, 300, (*world).crowdPolicy, (*world).crowdActions},
 	{"pulls", 3, 700, (*world).pullsPolicy, (*world).pullActions},
+	{"rests", 2, 800, (*world).lanesPolicy, (*world).restActions},
+	{"hours", 2, 400, (*world).hoursPolicy, (*world).hourActions},
+	{"silent", 2, 400, (*world).silentPolicy, (*world).silentActions},
 }
 
 // basicPolicy is one of n agents of which each third can do c1, c2, or both, without surprises.
@@ -123,8 +126,9 @@ func (w *world) succeed(most int) {
 func (w *world) finishSome() { w.succeed(1 + w.chance.n(3)) }
 
 // step lets a short time go by.
-func (w *world) step(choices ...float64) {
-	end := w.now.Add(w.chance.seconds(choices...))
+func (w *world) step(choices ...float64) { w.stepTo(w.now.Add(w.chance.seconds(choices...))) }
+
+func (w *world) stepTo(end time.Time) {
 	for most := w.events + 100; w.events < most; {
 		at, due := w.engine.NextDeadline()
 		if !due || at.After(end) {
@@ -836,4 +840,111 @@ func (w *world) crowdActions() []action {
 	return []action{
 		{8, w.sendSome}, {3, w.confirmAll}, {3, w.finishSome}, {4, w.shortly}, {1, w.comeAndGo}, {1, w.rejectSome},
 	}
+}
+
+// Rests: lanes often refuse what is moved there.
+
+func (w *world) restActions() []action {
+	return []action{
+		{5, w.flood}, {3, w.confirmAll}, {3, w.finishSome}, {2, w.moveAll}, {8, w.movesFail}, {3, w.comeOutSome},
+		{3, w.lookAtAll}, {5, func() { w.step(0.1, 1, 4, 6) }}, {1, w.cancel}, {1, w.reweigh}, {1, w.muster},
+	}
+}
+
+func (w *world) movesFail() {
+	for range 1 + w.chance.n(6) {
+		if len(w.moves) == 0 {
+			return
+		}
+		m := take(&w.chance, &w.moves)
+		w.apply(coordinator.LaneMoved{Handle: m.Handle, Outcome: coordinator.PublishRejected})
+	}
+}
+
+// Hours: tasks that wait for a budget of an hour are looked at ten minutes before its end, and a little before
+// or after that.
+
+func (w *world) hoursPolicy() *coordinator.Policy {
+	p := w.waitsPolicy()
+	p.Settings.AssignmentTimeout, p.Settings.CountsWaiting, p.Settings.MaxTimeout = 30*time.Second, false, 0
+	p.Quotas.Nodes[0].Seats, p.Quotas.Nodes[0].Rates[coordinator.DimRequests] = nil, nil
+	p.Quotas.Nodes[0].Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{
+		Nominal: 3, Period: coordinator.Period{Unit: coordinator.PerHour},
+	}
+	return p
+}
+
+func (w *world) hourActions() []action {
+	return []action{
+		{5, w.useUp}, {4, w.beforeTheEnd}, {1, w.confirmAll}, {1, w.finishSome},
+		{1, func() { w.step(10, 600, 1800, 3600) }}, {1, w.comeAndGo}, {1, w.rarelyAsk},
+	}
+}
+
+// useUp has more tasks come than there is budget for, and what runs end.
+func (w *world) useUp() {
+	w.musterOnTime()
+	for range 5 {
+		w.sendWaiting()
+		w.confirmAll()
+		w.succeed(3)
+	}
+}
+
+// beforeTheEnd lets time go by until 50 minutes of the hour but for as long as a task may wait, has some come,
+// and lets that go by, too.
+func (w *world) beforeTheEnd() {
+	ten := w.now.Truncate(time.Hour).Add(50 * time.Minute)
+	begin := ten.Add(-w.chance.seconds(30, 30, 31, 29))
+	if begin.Before(w.now) {
+		begin = begin.Add(time.Hour)
+	}
+	w.stepTo(begin)
+	w.useUp()
+	w.stepTo(begin.Add(30 * time.Second))
+	w.stepTo(begin.Add(time.Minute))
+}
+
+// Silent: agents claim and are silent then: their parts are kept for half a minute for them, and go to those
+// that wait.
+
+func (w *world) silentPolicy() *coordinator.Policy {
+	p := w.basicPolicy(6)
+	for i := range p.Agents {
+		p.Agents[i].MaxConcurrent, p.Agents[i].Pull, p.Agents[i].Capabilities = 8, coordinator.PullShared, abilities[:2]
+	}
+	return p
+}
+
+func (w *world) silentActions() []action {
+	return []action{
+		{4, w.silence}, {1, w.confirmAll}, {2, func() { w.succeed(8) }}, {1, w.sendSome}, {1, w.musterOnTime},
+	}
+}
+
+// silence has some agents claim that do much, and one wait that does little, and lets a minute go by.
+func (w *world) silence() {
+	c := &w.chance
+	w.confirmAll()
+	w.succeed(100)
+	waits := c.n(len(w.policy.Agents) - 1)
+	for i := range w.policy.Agents {
+		if i != waits {
+			w.now = w.now.Add(time.Duration(c.n(900)) * time.Millisecond)
+			w.token++
+			w.apply(coordinator.ClaimReceived{
+				Agent: w.policy.Agents[i].ID, ClaimID: fmt.Sprint("c", w.token), MaxItems: 1, Capacity: pick(c, 1.0, 4, 16),
+				Token: w.token,
+			})
+		}
+	}
+	for range 2 + c.n(8) {
+		w.send("any", "", coordinator.PriorityNormal)
+	}
+	w.token++
+	w.apply(coordinator.ClaimReceived{
+		Agent: w.policy.Agents[waits].ID, ClaimID: fmt.Sprint("c", w.token), MaxItems: 1 + c.n(3), Pending: c.n(4),
+		Capacity: pick(c, 0.1, 0.5), Wait: time.Minute, Token: w.token,
+	})
+	w.step(33, 70)
 }
