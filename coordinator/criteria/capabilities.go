@@ -70,8 +70,10 @@ func (capabilities) DrawAgent(draw func(int) int, a *coordinator.AgentSpec) {
 
 func (capabilities) DrawTask(draw func(int) int, n *Needs, _ []coordinator.AgentID) {
 	n.Task.Required = nil
-	if i := draw(2 * len(drawnCapabilities)); i < len(drawnCapabilities) {
-		n.Task.Required = drawnCapabilities[i : i+1]
+	for _, c := range drawnCapabilities {
+		if draw(6) == 0 {
+			n.Task.Required = append(n.Task.Required, c)
+		}
 	}
 	n.Required = coordinator.MergeSorted(n.Required, n.Task.Required)
 }

@@ -27,9 +27,9 @@ type Needs struct {
 }
 
 // OfRoute is what the tasks of a type ask that ask for nothing beside what it asks.
-func OfRoute(r *coordinator.Route) Needs {
-	return Needs{Task: &coordinator.Task{}, Required: r.Required}
-}
+func OfRoute(r *coordinator.Route) Needs { return Needs{Task: &plain, Required: r.Required} }
+
+var plain coordinator.Task // asks for nothing
 
 // A Criterion decides by what is the same for all tasks of a class and does not change while agents.yaml and the task
 // stay as they are.

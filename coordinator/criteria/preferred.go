@@ -50,9 +50,10 @@ func (preferred) DrawAgent(func(int) int, *coordinator.AgentSpec) {}
 func (preferred) DrawTask(draw func(int) int, n *Needs, agents []coordinator.AgentID) {
 	n.Task.Preferred, n.Task.WidenAfter, n.Only = nil, 0, nil
 	if i := draw(2 * len(agents)); i < len(agents) {
-		n.Task.Preferred = agents[i : i+1]
-		if draw(3) == 0 {
-			n.Task.WidenAfter, n.Only = 20*time.Second, n.Task.Preferred
-		}
+		n.Task.Preferred = agents[i:min(i+1+draw(2), len(agents))]
+	}
+	wait := [...]time.Duration{0, 0, time.Second, 20 * time.Second, 7 * 24 * time.Hour}
+	if n.Task.WidenAfter = wait[draw(len(wait))]; n.Task.WidenAfter > 0 {
+		n.Only = n.Task.Preferred
 	}
 }

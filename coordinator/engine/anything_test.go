@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
@@ -96,12 +97,14 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 		if x.n("left out at 0", 3) == 0 {
 			continue
 		}
-		p.Agents = append(p.Agents, coordinator.AgentSpec{
+		spec := coordinator.AgentSpec{
 			ID: id, Queue: rapid.SampledFrom([]string{"agent.", "work."}).Draw(x.t, "queue") + string(id),
-			Capabilities: someOf(x.t, "capabilities", capabilities, 4), MaxConcurrent: 1 + x.n("slots", 2), Rank: 3,
+			MaxConcurrent: 1 + x.n("slots", 2), Rank: 3,
 			HealthCheckInterval: 10 * time.Second, Timeout: seconds(x.t, "timeout", 5, 60), AcceptTimeout: time.Minute,
 			Pull: rapid.SampledFrom([]coordinator.PullMode{coordinator.PullOff, coordinator.PullOff, coordinator.PullShared, coordinator.PullLiteral}).Draw(x.t, "pull"),
-		})
+		}
+		criteria.DrawAgent(oneOf(x.t), &spec)
+		p.Agents = append(p.Agents, spec)
 	}
 	if rapid.Bool().Draw(x.t, "discovery") {
 		p.Discovery = &coordinator.Discovery{
@@ -257,12 +260,12 @@ func (x *anything) task() {
 	id := x.taskID()
 	task := &coordinator.Task{
 		ID: id, Type: rapid.SampledFrom([]string{"any", "one", "strange"}).Draw(x.t, "type"), Priority: coordinator.Priority(x.n("priority", 3)),
-		Required: someOf(x.t, "required", capabilities, 2), Excluded: someOf(x.t, "excluded", agentIDs[:4], 1), Preferred: someOf(x.t, "preferred", agentIDs[:4], 2),
 		Strategy: rapid.SampledFrom([]string{"", "", "", strategy.ExpressionName, strategy.MarketName, "nothing"}).Draw(x.t, "strategy"),
 		Group:    rapid.SampledFrom([]string{"", "g1", "g2", "g3"}).Draw(x.t, "group"), NoBorrowing: x.n("borrows not at 0", 4) == 0,
-		WidenAfter: seconds(x.t, "widens after", 0, 0, 1, 20, 604_800), Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), MaxWait: seconds(x.t, "waits at most", 0, 0, 10, 604_800), ContentHash: uint64(x.n("content", 1)),
+		Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), MaxWait: seconds(x.t, "waits at most", 0, 0, 10, 604_800), ContentHash: uint64(x.n("content", 1)),
 		AcceptedAt: x.now.Add(-seconds(x.t, "accepted ago", 0, 0, 100)),
 	}
+	criteria.DrawTask(oneOf(x.t), &criteria.Needs{Task: task}, agentIDs[:4])
 	if x.n("deadline at 0", 3) == 0 {
 		task.Deadline = rapid.SampledFrom([]time.Time{x.now, x.now.Add(5 * time.Second), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)}).Draw(x.t, "deadline")
 	}
@@ -281,12 +284,15 @@ func (x *anything) report() {
 		Agent: id, Status: rapid.SampledFrom([]coordinator.AgentStatus{coordinator.StatusReady, coordinator.StatusReady, coordinator.StatusReady, coordinator.StatusBusy, coordinator.StatusOffline}).Draw(x.t, "status"),
 		Load: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(x.t, "load"), Active: rapid.SampledFrom([]int{0, 0, 1, 1_000_000}).Draw(x.t, "active"),
 		Available: rapid.SampledFrom([]int{3, 3, 0, 1_000_000}).Draw(x.t, "available"), MaxConcurrent: x.n("most", 2),
-		Capabilities: someOf(x.t, "offers", capabilities, 3), Queue: rapid.SampledFrom([]string{"", "q1", "q2", "agent.a"}).Draw(x.t, "consumes"),
+		Queue:       rapid.SampledFrom([]string{"", "q1", "q2", "agent.a"}).Draw(x.t, "consumes"),
 		HasCapacity: rapid.Bool().Draw(x.t, "says its capacity"), Capacity: rapid.SampledFrom([]float64{0, 1e-300, 0.1, 1e9}).Draw(x.t, "capacity"),
 		HasPending: rapid.Bool().Draw(x.t, "says what is pending"), Pending: rapid.SampledFrom([]int{0, 1, 1_000_000_000}).Draw(x.t, "pending"),
 		Relayed:   x.n("relayed at 0", 6) == 0,
 		Timestamp: rapid.SampledFrom([]time.Time{x.now, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour), time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}).Draw(x.t, "stamp"),
 	}
+	var announced coordinator.AgentSpec
+	criteria.DrawAgent(oneOf(x.t), &announced)
+	r.Capabilities, r.Labels = announced.Capabilities, announced.Labels
 	if id != "b" && id != "d" { // one that no longer says what it runs is watched for what it had
 		r.ActiveTasks = someOf(x.t, "runs", taskIDs, 3)
 		if r.ActiveTasks == nil {

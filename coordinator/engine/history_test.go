@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/strategy"
 )
@@ -30,6 +31,11 @@ var (
 
 func seconds(t *rapid.T, name string, choices ...int) time.Duration {
 	return time.Duration(rapid.SampledFrom(choices).Draw(t, name)) * time.Second
+}
+
+// oneOf draws a number below another, for what criteria draw.
+func oneOf(t *rapid.T) func(n int) int {
+	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "of a criterion") }
 }
 
 // someOf draws a sorted subset.
@@ -71,13 +77,14 @@ func (h *history) changePolicy(t *rapid.T) {
 		if rapid.IntRange(0, 4).Draw(t, string(id)+" is left out at 4") == 4 {
 			continue
 		}
-		p.Agents = append(p.Agents, coordinator.AgentSpec{
+		spec := coordinator.AgentSpec{
 			ID: id, Queue: rapid.SampledFrom([]string{"agent.", "agent.", "agent.", "work."}).Draw(t, "queue") + string(id),
-			Capabilities:  someOf(t, "capabilities", capabilities, 4),
 			MaxConcurrent: rapid.IntRange(1, 3).Draw(t, "slots"),
 			Rank:          rapid.IntRange(1, 5).Draw(t, "rank"), HealthCheckInterval: 10 * time.Second,
 			Timeout: seconds(t, "timeout", 5, 60),
-		})
+		}
+		criteria.DrawAgent(oneOf(t), &spec)
+		p.Agents = append(p.Agents, spec)
 	}
 	if h.limited {
 		p.Quotas = drawQuotas(t)
@@ -133,14 +140,13 @@ func (h *history) sendTask(t *rapid.T) {
 		ID:          rapid.SampledFrom(taskIDs).Draw(t, "task"),
 		Type:        rapid.SampledFrom([]string{"any", "any", "any", "one", "two", "none"}).Draw(t, "type"),
 		Priority:    coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
-		Required:    someOf(t, "required", capabilities, 1),
-		Excluded:    someOf(t, "excluded", agentIDs, 1),
-		Preferred:   someOf(t, "preferred", agentIDs, 1),
 		AcceptedAt:  h.now,
 		ContentHash: uint64(rapid.SampledFrom([]int{1, 1, 1, 1, 2}).Draw(t, "content")),
 		Strategy:    rapid.SampledFrom([]string{"", "", "least_loaded", "priority_based", "nonsense"}).Draw(t, "strategy"),
 		Group:       rapid.SampledFrom([]string{"", "g1", "g2"}).Draw(t, "group"),
 	}
+	criteria.DrawTask(oneOf(t), &criteria.Needs{Task: task}, agentIDs)
+	task.WidenAfter = 0 // the model has no rule for it
 	if s := seconds(t, "deadline", 0, 0, 0, 10); s > 0 {
 		task.Deadline = h.now.Add(s)
 	}

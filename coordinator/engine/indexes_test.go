@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
@@ -106,8 +107,10 @@ func CheckIndexes(t failer, e *Engine) {
 				t.Fatalf("%s waits, but is not in its class", o.task.ID)
 			}
 			for i, a := range f.agents {
-				if c.feasible.has(i) != (feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))) {
-					t.Fatalf("%s and %s: feasible %v", o.task.ID, a.spec.ID, c.feasible.has(i))
+				why := criteria.Check(o.askedOf(), &a.spec) // by all that is registered
+				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))
+				if c.feasible.has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly && saysPlainly(why) {
+					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.spec.ID, c.feasible.has(i), why)
 				}
 			}
 			count[o.task.Priority]++
@@ -255,6 +258,15 @@ func checkAccounts(t failer, e *Engine) {
 	if taken != e.takeBacks || taken > maxTakeBacks {
 		t.Fatalf("%d queues are taken back, counted %d", taken, e.takeBacks)
 	}
+}
+
+// saysPlainly reports whether the cause is one of those that feasible knows, or of an agent that is not preferred.
+func saysPlainly(why coordinator.Ineligibility) bool {
+	switch why {
+	case coordinator.LacksCapability, coordinator.ExcludedByTask, coordinator.AlreadyTried, coordinator.NotPreferred:
+		return true
+	}
+	return false
 }
 
 // feasible asks naively whether the agent could ever have the task.

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine"
 )
 
@@ -23,12 +24,15 @@ func (m *model) refusal(now time.Time, a *modelAgent, t *coordinator.Task, tried
 		}
 	}
 	s := m.policy.Settings
+	ever := criteria.Check(criteria.Needs{Task: t, Required: m.required(t), Barred: tried}, &a.spec)
 	_, ordered := m.orders[a.spec.ID]
 	switch {
 	case slices.Contains(t.Excluded, a.spec.ID):
 		return "excluded"
 	case slices.Contains(tried, a.spec.ID):
 		return "had it before"
+	case ever != coordinator.Eligible:
+		return ever.String()
 	case a.state != coordinator.AgentOnline:
 		return a.state.String()
 	case a.noQueue:

@@ -42,7 +42,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 		needs = &requirements{required: route.Required, preferred: e.fleet.set(route.Preferred)}
 		needs.strategy, _ = e.policy.Find(orElse(route.Strategy, e.policy.Strategy))
 		needs.kind = e.kind(task.Type)
-		of := kin{needs: criteria.Needs{Task: task, Required: route.Required}, asks: needs.strategy.Market != nil}
+		of := kin{needs: criteria.OfRoute(&route), asks: needs.strategy.Market != nil}
 		needs.class = e.class(of, known || !t.supposed)
 		if known { // an unknown type is any producer's invention: not worth remembering
 			needs.class.routed = true
