@@ -36,6 +36,8 @@ func regions(t *testing.T) []region {
 		{"variables", "docs/reference/command.md", variables},
 		{"reasons", "docs/reference/reasons.md", reasonCodes},
 		{"runbooks", runbookPages + "/README.md", runbookList},
+		{"call-fields", callsPage, callFields},
+		{"call-headers", callsPage, authHeaders},
 	}
 	return slices.Concat(all, keyRegions(t, "docs/reference/configuration.md"), quotaRegions(t, "docs/reference/quotas.md"),
 		fieldRegions(t))

@@ -12,7 +12,7 @@ type Service struct {
 	Model    string `json:"model,omitempty"`
 }
 
-// Call is an LLM call, or several alike, for which quota is asked (docs/quotas.md, "Calls").
+// Call is an LLM call, or several alike, for which quota is asked (docs/reference/calls.md).
 type Call struct {
 	// ID of the reservation, 1 to 128 letters, digits and . _ : -; empty: the client makes one. To
 	// ask again with the same one is harmless; for another call it is ErrTaken.

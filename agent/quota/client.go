@@ -16,7 +16,7 @@ import (
 // use. Its owner closes it, so that what was used is told.
 //
 // Reserve, Extend, Settle, Release, Consume, Check and Charge are the operations of
-// docs/quotas.md, one question each. Admit is what most programs want: it takes calls out of
+// docs/reference/calls.md, one question each. Admit is what most programs want: it takes calls out of
 // leases, and tells of them in the background; [Transport] uses it for HTTP.
 type Client struct {
 	o        Options

@@ -1,7 +1,7 @@
 // Package quota is for programs that call LLM providers: it answers "is there quota for this
 // call?", and tells the coordinators what it has used.
 //
-// A [Client] asks the coordinators (docs/calls.md). A [Transport] is an
+// A [Client] asks the coordinators (docs/howto/calls.md). A [Transport] is an
 // http.RoundTripper around the one that reaches the provider; with it the program stays as it is:
 //
 //	client, err := quota.New(quota.Options{URLs: []string{"http://127.0.0.1:8551"}, Agent: "agent_1", Token: token})

@@ -18,7 +18,7 @@ var (
 	// changed. It is an ErrEnded as well: nothing can be made under this id.
 	ErrTaken = fmt.Errorf("the id stands for another call: %w", ErrEnded)
 	// ErrNotBelieved: an agent's own word of what a call has used is not believed so far beyond what was
-	// reserved (docs/calls.md, "What an agent says of itself"); nothing is charged, and the reservation stands.
+	// reserved (docs/reference/calls.md, "Trust limits"); nothing is charged, and the reservation stands.
 	ErrNotBelieved = errors.New("so much is not believed of an agent's own word")
 	// ErrClosed: the client was closed.
 	ErrClosed = errors.New("the quota client is closed")

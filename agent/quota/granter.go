@@ -9,7 +9,7 @@ import (
 )
 
 // unconfirmedFor is for how long a coordinator waits for the end of a call that it has admitted
-// without a leader; then it charges what was asked for (docs/calls.md, "When nobody can be asked").
+// without a leader; then it charges what was asked for (docs/reference/calls.md, "Without a leader").
 const unconfirmedFor = 2 * time.Minute
 
 // confirming is what it takes it besides to tell a leader that it can reach.

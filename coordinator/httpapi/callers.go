@@ -65,7 +65,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	if !c.gateways.Known() && len(c.identity.secret) == 0 && r.TLS == nil {
 		problem(w, http.StatusForbidden, "Calls are off",
 			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
-				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/quotas.md says how.")
+				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/howto/gateways.md says how.")
 		return caller{}, false
 	}
 	if _, given := credential.Bearer(r.Header["Authorization"]); given && named == "" && r.Header.Get(agentHeader) == "" {

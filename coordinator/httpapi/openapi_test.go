@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	gotoken "go/token"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gopkg.in/yaml.v3"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
@@ -110,6 +113,45 @@ func TestOpenAPISchemasAreTheTypes(t *testing.T) {
 	}
 	if got != want {
 		t.Errorf("%s is not what the types of this package say; write it with: go test ./coordinator/httpapi -run OpenAPI -update", file)
+	}
+}
+
+// The fields that an operation of calls reads are those of its request in the document.
+func TestOpenAPIHasTheFieldsOfCalls(t *testing.T) {
+	text, err := os.ReadFile("../../schemas/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document struct {
+		Paths map[string]struct {
+			Post struct {
+				RequestBody struct {
+					Content map[string]struct {
+						Schema struct {
+							Ref string `yaml:"$ref"`
+						}
+					}
+				} `yaml:"requestBody"`
+			}
+		}
+		Components struct {
+			Schemas map[string]struct{ Properties map[string]any }
+		}
+	}
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		t.Fatal(err)
+	}
+	for op := range coordinator.CallOp(coordinator.NumCallOps) {
+		operation := document.Paths["/v1/quota/"+op.String()].Post
+		_, schema, _ := strings.Cut(operation.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
+		got := slices.Sorted(maps.Keys(document.Components.Schemas[schema].Properties))
+		var want []string
+		for _, m := range new(saidFields).members(op) {
+			want = append(want, m.name)
+		}
+		if slices.Sort(want); !slices.Equal(got, want) {
+			t.Errorf("%s reads %v, the document has %v (%s)", op, want, got, schema)
+		}
 	}
 }
 
