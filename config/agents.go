@@ -67,7 +67,8 @@ func (d *decoder) agents(c *Config) reader {
 			d.text(key, idPattern, idRule)
 			id := key.node.Value
 			if id == "status" || strings.HasSuffix(id, ".control") {
-				d.fault(key, "an agent may not be called status or end in .control: its queue would be one of Taskbus's own; choose another id")
+				d.fault(key,
+					"an agent may not be called status or end in .control: its queue would be one of Taskbus's own; choose another id")
 			}
 			all.specs = append(all.specs, d.agent(coordinator.AgentID(id), key, value))
 			all.keys, all.values = append(all.keys, key), append(all.values, value)
@@ -87,7 +88,8 @@ func (d *decoder) agent(id coordinator.AgentID, key, p place) coordinator.AgentS
 	d.object(p, readers{
 		"id": func(p place) {
 			if given, ok := d.text(p, idPattern, idRule); ok && given != key.node.Value {
-				d.fault(p, "must be the same as the key %s it stands under, not %s; correct one, or leave id out", clip(key.node.Value), given)
+				d.fault(p, "must be the same as the key %s it stands under, not %s; correct one, or leave id out",
+					clip(key.node.Value), given)
 			}
 		},
 		"queue": func(p place) {
@@ -111,7 +113,8 @@ func (d *decoder) agent(id coordinator.AgentID, key, p place) coordinator.AgentS
 		"mode":   d.mode(&spec.Pull),
 	})
 	if canHaveKeys(p.node) && !has(p.node, "max_concurrent_tasks") {
-		d.fault(place{key.node, p.path + ".max_concurrent_tasks"}, "is missing; say how many tasks the agent may have at once (at least 1)")
+		d.fault(place{key.node, p.path + ".max_concurrent_tasks"},
+			"is missing; say how many tasks the agent may have at once (at least 1)")
 	}
 	return spec
 }
@@ -172,10 +175,12 @@ func (d *decoder) checkQueues(all *fleet) {
 		queue := all.specs[i].Queue
 		at := child(all.values[i], "queue", all.keys[i])
 		if coordinator.ReservedQueue(queue) && has(all.values[i].node, "queue") {
-			d.fault(at, "%s is one of the names Taskbus and RabbitMQ keep for themselves; choose another, e.g. agent.%s", echo(queue), clip(string(all.specs[i].ID)))
+			d.fault(at, "%s is one of the names Taskbus and RabbitMQ keep for themselves; choose another, e.g. agent.%s",
+				echo(queue), clip(string(all.specs[i].ID)))
 		}
 		if first, shared := owner[queue]; shared {
-			d.fault(at, "the queue %s belongs to agent %s (line %d) already; give each agent its own", echo(queue), clip(string(all.specs[first].ID)), all.keys[first].node.Line)
+			d.fault(at, "the queue %s belongs to agent %s (line %d) already; give each agent its own", echo(queue),
+				clip(string(all.specs[first].ID)), all.keys[first].node.Line)
 			continue
 		}
 		owner[queue] = i

@@ -30,12 +30,14 @@ func TestAgentSecret(t *testing.T) {
 		{name: "a file from Windows", file: file("crlf", goodToken+"\r\n"), want: goodToken},
 		{name: "31 characters", secret: goodToken[1:], fault: variable + short},
 		{name: "an empty file", file: file("empty", ""), fault: inFile + "the secret in the file " + short},
-		{name: "no file", file: filepath.Join(dir, "none"), fault: inFile + "names a file that does not exist; mount the secret or correct the path"},
+		{name: "no file", file: filepath.Join(dir, "none"),
+			fault: inFile + "names a file that does not exist; mount the secret or correct the path"},
 		{name: "both", secret: goodToken, file: file("both", goodToken),
 			fault: inFile + "TASKBUS_AGENT_SECRET is set too; unset one of the two, so that it is clear which counts"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			secret, err := ReadAgentSecret(variables(map[string]string{"TASKBUS_AGENT_SECRET": tc.secret, "TASKBUS_AGENT_SECRET_FILE": tc.file}))
+			secret, err := ReadAgentSecret(variables(map[string]string{"TASKBUS_AGENT_SECRET": tc.secret,
+				"TASKBUS_AGENT_SECRET_FILE": tc.file}))
 			text := ""
 			if err != nil {
 				text = err.Error()

@@ -176,7 +176,8 @@ func (l *entryLimit) only() (attribute string, err error) {
 	}
 	switch {
 	case budget != nil && rate != nil:
-		return "", fmt.Errorf("%s has a budget and a rate of %s; say %s.amount or %s.rate", short(l.node.ID), l.dim, l.dim, l.dim)
+		return "", fmt.Errorf("%s has a budget and a rate of %s; say %s.amount or %s.rate", short(l.node.ID), l.dim, l.dim,
+			l.dim)
 	case budget != nil:
 		return "amount", nil
 	case rate != nil:
@@ -231,7 +232,8 @@ func (e *controlEdit) ownPart(l *entryLimit, i int, attribute string) (*yaml.Nod
 	kind := kindBudget
 	switch {
 	case attribute == "rate":
-		return nil, fmt.Errorf("%s has no rate of %s of its own: set one (%s.rate), or change its weight", short(l.node.ID), l.dim, l.dim)
+		return nil, fmt.Errorf("%s has no rate of %s of its own: set one (%s.rate), or change its weight", short(l.node.ID),
+			l.dim, l.dim)
 	case l.dim == coordinator.DimConcurrency:
 		kind = kindSeats
 	}

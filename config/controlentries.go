@@ -59,7 +59,8 @@ func (m entries[T]) forget(since int) {
 }
 
 func newReadEntries() *readEntries {
-	return &readEntries{registered: make(map[string]*registration), groups: make(entries[listedGroup]), agents: make(entries[listedAgent])}
+	return &readEntries{registered: make(map[string]*registration), groups: make(entries[listedGroup]),
+		agents: make(entries[listedAgent])}
 }
 
 // begin begins a round.
@@ -83,7 +84,8 @@ func (r *readEntries) entry(c *coordinator.QuotaControl, list string) (*yaml.Nod
 			return nil, unplaced(d.faults)
 		}
 		if tree.Kind != yaml.MappingNode {
-			return nil, fmt.Errorf("the entry of %s %s must be an object with the keys of %s[] in quotas.yaml", c.Kind, c.Target, list)
+			return nil, fmt.Errorf("the entry of %s %s must be an object with the keys of %s[] in quotas.yaml", c.Kind, c.Target,
+				list)
 		}
 		if lookUp(tree, "id") != nil {
 			return nil, fmt.Errorf("the id of %s %s is said already; leave id out", c.Kind, c.Target)
@@ -138,7 +140,8 @@ func toEdit(root *yaml.Node) *yaml.Node {
 	c := *root
 	c.Content = make([]*yaml.Node, len(root.Content))
 	for i, n := range root.Content {
-		if i%2 == 1 && root.Kind == yaml.MappingNode && n.Kind == yaml.SequenceNode && (root.Content[i-1].Value == "groups" || root.Content[i-1].Value == "agents") {
+		if i%2 == 1 && root.Kind == yaml.MappingNode && n.Kind == yaml.SequenceNode &&
+			(root.Content[i-1].Value == "groups" || root.Content[i-1].Value == "agents") {
 			list := *n
 			list.Content = append(make([]*yaml.Node, 0, len(n.Content)+1), n.Content...)
 			c.Content[i] = &list

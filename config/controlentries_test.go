@@ -29,28 +29,35 @@ agents:
 	base := mustParseQuotas(t, text)
 	entries := map[coordinator.QuotaControlKind][]string{
 		coordinator.ControlGroup: {
-			`{"weight":1}`, `{"weight":7,"parent":"beta"}`, `{"parent":"r1"}`, `{"limits":{"total_tokens":{"amount":50,"per":"month"}}}`,
-			`{"limits":{"total_tokens":{"amount":5000,"per":"month"}}}`, `{"wight":1}`, `{"id":"x"}`, `[]`, `{"borrowing":{"limit":"20%"}}`, "{# a remark\n weight: 4}",
+			`{"weight":1}`, `{"weight":7,"parent":"beta"}`, `{"parent":"r1"}`,
+			`{"limits":{"total_tokens":{"amount":50,"per":"month"}}}`,
+			`{"limits":{"total_tokens":{"amount":5000,"per":"month"}}}`, `{"wight":1}`, `{"id":"x"}`, `[]`,
+			`{"borrowing":{"limit":"20%"}}`, "{# a remark\n weight: 4}",
 		},
-		coordinator.ControlAgent: {`{"group_id":"alpha"}`, `{"group_id":"r1","weight":2}`, `{"group_id":"nobody"}`, `{"group_id":"r2","initial_quota":5}`, `{}`},
+		coordinator.ControlAgent: {`{"group_id":"alpha"}`, `{"group_id":"r1","weight":2}`, `{"group_id":"nobody"}`,
+			`{"group_id":"r2","initial_quota":5}`, `{}`},
 	}
-	targets := []string{"pool/alpha", "pool/beta", "pool/r1", "pool/r2/r4", "pool/beta/gamma", "pool/alpha/a1", "pool/beta/b1", "pool/r1/r3", "openai/alpha", "pool"}
+	targets := []string{"pool/alpha", "pool/beta", "pool/r1", "pool/r2/r4", "pool/beta/gamma", "pool/alpha/a1",
+		"pool/beta/b1", "pool/r1/r3", "openai/alpha", "pool"}
 	rapid.Check(t, func(t *rapid.T) {
 		file := NewControlledFile(base)
 		var standing []coordinator.QuotaControl
 		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
 			c := coordinator.QuotaControl{Kind: rapid.SampledFrom([]coordinator.QuotaControlKind{
-				coordinator.ControlGroup, coordinator.ControlGroup, coordinator.ControlAgent, coordinator.ControlSet, coordinator.ControlBoost,
+				coordinator.ControlGroup, coordinator.ControlGroup, coordinator.ControlAgent, coordinator.ControlSet,
+				coordinator.ControlBoost,
 			}).Draw(t, "kind")}
 			switch c.Kind {
 			case coordinator.ControlGroup, coordinator.ControlAgent:
 				c.Target = fmt.Sprint("r", rapid.IntRange(0, 4).Draw(t, "id"))
 				c.Value = rapid.SampledFrom(entries[c.Kind]).Draw(t, "entry")
 			case coordinator.ControlSet:
-				c.Target, c.Key = rapid.SampledFrom(targets).Draw(t, "node"), rapid.SampledFrom([]string{"weight", "total_tokens.amount", "requests.rate"}).Draw(t, "key")
+				c.Target, c.Key = rapid.SampledFrom(targets).Draw(t, "node"),
+					rapid.SampledFrom([]string{"weight", "total_tokens.amount", "requests.rate"}).Draw(t, "key")
 				c.Value = rapid.SampledFrom([]string{"5", "120", "none", "by_weight"}).Draw(t, "value")
 			default:
-				c.Target, c.Key = rapid.SampledFrom(targets).Draw(t, "node"), rapid.SampledFrom([]string{"weight", "total_tokens", "limits"}).Draw(t, "key")
+				c.Target, c.Key = rapid.SampledFrom(targets).Draw(t, "node"),
+					rapid.SampledFrom([]string{"weight", "total_tokens", "limits"}).Draw(t, "key")
 				c.Value = rapid.SampledFrom([]string{"+50%", "-1", "+3"}).Draw(t, "value")
 			}
 			c = c.Named()

@@ -37,7 +37,8 @@ func TestControlsOfKeys(t *testing.T) {
 	rate := func(n *coordinator.QuotaNode) int64 { return n.Rates[req].Nominal }
 	seats := func(n *coordinator.QuotaNode) int64 { return n.Seats.Nominal }
 	weight := func(n *coordinator.QuotaNode) int64 { return n.Weight }
-	raise := coordinator.QuotaControl{ID: "up", Kind: coordinator.ControlBoost, Target: "openai@b", Key: "concurrency", Value: "+50%", Until: time.Unix(1<<40, 0)}
+	raise := coordinator.QuotaControl{ID: "up", Kind: coordinator.ControlBoost, Target: "openai@b", Key: "concurrency",
+		Value: "+50%", Until: time.Unix(1<<40, 0)}
 	for _, tc := range []struct {
 		control coordinator.QuotaControl
 		of      func(*coordinator.QuotaNode) int64
@@ -83,11 +84,13 @@ func TestProviderWithKeysAndWithout(t *testing.T) {
 	if _, err := ParseQuotas([]byte("providers: [{provider: openai, key: "+long+"}]"), "quotas.yaml"); err != nil {
 		t.Error(err)
 	}
-	if _, err := ParseQuotas([]byte("providers: [{provider: openai, key: k"+long+"}]"), "quotas.yaml"); err == nil || !strings.Contains(err.Error(), "at most 127 bytes together") {
+	if _, err := ParseQuotas([]byte("providers: [{provider: openai, key: k"+long+"}]"), "quotas.yaml"); err == nil ||
+		!strings.Contains(err.Error(), "at most 127 bytes together") {
 		t.Errorf("no call could name it: %v", err)
 	}
 	_, err := ParseQuotas([]byte("providers:\n  - {provider: openai, key: b}\n  - {provider: openai}\n"), "quotas.yaml")
-	if err == nil || !strings.Contains(err.Error(), "quotas.yaml:3:") || !strings.Contains(err.Error(), "give this entry a key, too") {
+	if err == nil || !strings.Contains(err.Error(), "quotas.yaml:3:") ||
+		!strings.Contains(err.Error(), "give this entry a key, too") {
 		t.Errorf("%v", err)
 	}
 }

@@ -72,7 +72,8 @@ func (e *controlEdit) set(c *coordinator.QuotaControl) error {
 	}
 	dim, attribute, err := limitKey(c.Key)
 	if err == nil && attribute == "" {
-		err = fmt.Errorf("%s does not say what of the limit; write %s.amount, or one of %s", c.Key, c.Key, strings.Join(limitAttributes, ", "))
+		err = fmt.Errorf("%s does not say what of the limit; write %s.amount, or one of %s", c.Key, c.Key,
+			strings.Join(limitAttributes, ", "))
 	}
 	if err != nil {
 		return err
@@ -253,7 +254,8 @@ func (l *entryLimit) find(attribute string) (*yaml.Node, error) {
 		case 0:
 			kind = "amount"
 		default:
-			return nil, fmt.Errorf("%s of %s could be that of the budget or of the rate; this can only be said in quotas.yaml", attribute, l.dim)
+			return nil, fmt.Errorf("%s of %s could be that of the budget or of the rate; this can only be said in quotas.yaml",
+				attribute, l.dim)
 		}
 	}
 	for _, limit := range all {

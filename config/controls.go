@@ -100,7 +100,8 @@ func controlTurn(c *coordinator.QuotaControl) int {
 
 // firstUnfit finds the first of some controls that do not fit together with which those before it
 // do not either. There are few: each look reads the whole file.
-func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries, why error) (int, error) {
+func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries,
+	why error) (int, error) {
 	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
 	for lo < hi {
 		middle := (lo + hi) / 2
@@ -115,7 +116,8 @@ func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 
 // controlled reads the file with all of some controls. If they do not fit, bad is the one to
 // blame, or -1 where that is not known.
-func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries) (e *controlEdit, bad int, why error) {
+func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl,
+	read *readEntries) (e *controlEdit, bad int, why error) {
 	e = &controlEdit{root: toEdit(root), quotas: base, read: read, listed: make(map[string]map[string]bool)}
 	read.own = make(map[*yaml.Node]bool)
 	for i := range ordered {

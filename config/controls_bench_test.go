@@ -18,7 +18,8 @@ func manyAgents(n int) (file string, more []coordinator.QuotaControl) {
 	b.WriteString("agents:\n")
 	for i := range n {
 		fmt.Fprintf(&b, "  - {id: a%d, group_id: g%d}\n", i, i%10)
-		more = append(more, control(coordinator.ControlAgent, fmt.Sprint("r", i), "", fmt.Sprintf(`{"group_id": "g%d", "weight": 2}`, i%10)))
+		more = append(more, control(coordinator.ControlAgent, fmt.Sprint("r", i), "",
+			fmt.Sprintf(`{"group_id": "g%d", "weight": 2}`, i%10)))
 	}
 	return b.String(), more
 }

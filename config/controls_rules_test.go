@@ -25,10 +25,14 @@ func TestControlsOfRules(t *testing.T) {
 	}{
 		{"a point", []coordinator.QuotaControl{rule("idle", "pool/alpha", "weight", "-1")}, 2},
 		{"no more than leaves the least", []coordinator.QuotaControl{rule("idle", "pool/alpha", "weight", "-5")}, 2},
-		{"of what people have set, whoever was first", []coordinator.QuotaControl{rule("idle", "pool/alpha", "weight", "-5"), set("pool/alpha", "weight", "9")}, 4},
-		{"of which little is left", []coordinator.QuotaControl{set("pool/alpha", "weight", "1"), rule("idle", "pool/alpha", "weight", "-5")}, 1},
-		{"people may go below it", []coordinator.QuotaControl{control(coordinator.ControlBoost, "pool/alpha", "weight", "-3")}, 0},
-		{"both", []coordinator.QuotaControl{set("pool/alpha", "weight", "9"), control(coordinator.ControlBoost, "pool/alpha", "weight", "+2"), rule("idle", "pool/alpha", "weight", "-4")}, 7},
+		{"of what people have set, whoever was first", []coordinator.QuotaControl{rule("idle", "pool/alpha", "weight", "-5"),
+			set("pool/alpha", "weight", "9")}, 4},
+		{"of which little is left", []coordinator.QuotaControl{set("pool/alpha", "weight", "1"),
+			rule("idle", "pool/alpha", "weight", "-5")}, 1},
+		{"people may go below it", []coordinator.QuotaControl{control(coordinator.ControlBoost, "pool/alpha", "weight",
+			"-3")}, 0},
+		{"both", []coordinator.QuotaControl{set("pool/alpha", "weight", "9"),
+			control(coordinator.ControlBoost, "pool/alpha", "weight", "+2"), rule("idle", "pool/alpha", "weight", "-4")}, 7},
 	} {
 		q, suspended := controlQuotas(base, c.controls)
 		if got := nodeOf(t, q, "pool/alpha").Weight; got != c.weight || len(suspended) > 0 {
@@ -37,9 +41,11 @@ func TestControlsOfRules(t *testing.T) {
 	}
 	// Of the pool's 1,000,000 alpha and beta have 800,000: beta's 300,000 and 50 % fit, and then
 	// alpha's 500,000 and 50 % do not.
-	more := []coordinator.QuotaControl{rule("slow", "pool/beta", "limits", "+50%"), rule("slow", "pool/alpha", "limits", "+50%")}
+	more := []coordinator.QuotaControl{rule("slow", "pool/beta", "limits", "+50%"),
+		rule("slow", "pool/alpha", "limits", "+50%")}
 	q, suspended := controlQuotas(base, more)
-	if len(suspended) != 1 || suspended[0].ID != more[1].ID || nodeOf(t, q, "pool/beta").Budgets[coordinator.DimTotalTokens].Nominal != 450_000 ||
+	if len(suspended) != 1 || suspended[0].ID != more[1].ID ||
+		nodeOf(t, q, "pool/beta").Budgets[coordinator.DimTotalTokens].Nominal != 450_000 ||
 		nodeOf(t, q, "pool/alpha").Budgets[coordinator.DimTotalTokens].Nominal != 500_000 {
 		t.Errorf("%+v", suspended)
 	}

@@ -93,7 +93,8 @@ var wholeText = regexp.MustCompile(`^[0-9]+$`)
 func scalar(text string) *yaml.Node {
 	tag := "!!str"
 	switch {
-	case plainDecimal.MatchString(text) && wholeText.MatchString(text), decimal.MatchString(text): // a negative one is refused as one
+	// a negative one is refused as one
+	case plainDecimal.MatchString(text) && wholeText.MatchString(text), decimal.MatchString(text):
 		tag = "!!int"
 	case plainDecimal.MatchString(text):
 		tag = "!!float"
@@ -179,7 +180,9 @@ func (e *controlEdit) entryIn(n, provider, model *coordinator.QuotaNode) (*yaml.
 		}
 		return part, nil
 	case n.Kind == coordinator.QuotaAgent:
-		return nil, fmt.Errorf("%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their group; change the agent's node below pool, or its group's here", short(n.ID))
+		return nil,
+			fmt.Errorf(
+				"%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their group; change the agent's node below pool, or its group's here", short(n.ID))
 	default:
 		return pool, nil
 	}
@@ -188,5 +191,6 @@ func (e *controlEdit) entryIn(n, provider, model *coordinator.QuotaNode) (*yaml.
 // unlisted says that there is no place for the settings of a node. Every node comes of an entry, so
 // that it should not be said; but a control that has no place must be refused, and nothing more.
 func unlisted(n *coordinator.QuotaNode) error {
-	return fmt.Errorf("no entry of quotas.yaml is that of %s, so that nothing of it can be changed; change the file, and report this as a fault of Taskbus", short(n.ID))
+	return fmt.Errorf(
+		"no entry of quotas.yaml is that of %s, so that nothing of it can be changed; change the file, and report this as a fault of Taskbus", short(n.ID))
 }

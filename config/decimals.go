@@ -40,7 +40,8 @@ func (d *decoder) decimals(into *int64, places int, lo, hi int64) reader {
 			n, ok = scaled(p.node.Value, places)
 		}
 		if !ok || n < lo || n > hi {
-			d.fault(p, "must be a number from %s to %s with at most %d decimals, not %s", inFull(lo, places), inFull(hi, places), places, found(p.node))
+			d.fault(p, "must be a number from %s to %s with at most %d decimals, not %s", inFull(lo, places), inFull(hi, places),
+				places, found(p.node))
 			return
 		}
 		*into = n

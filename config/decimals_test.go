@@ -26,7 +26,8 @@ func TestScaled(t *testing.T) {
 		{"0.0000001", 6, -1},   // finer than can be kept
 		{"9223372036854.775807", 6, 1<<63 - 1},
 		{"9223372036854.775808", 6, -1}, // 2⁶³
-		{"1e3", 6, -1}, {"-1", 6, -1}, {"+1", 6, -1}, {".5", 6, -1}, {"5.", 6, -1}, {"05", 6, -1}, {"1_000", 6, -1}, {"0x1", 6, -1}, {"", 6, -1}, {".inf", 6, -1},
+		{"1e3", 6, -1}, {"-1", 6, -1}, {"+1", 6, -1}, {".5", 6, -1}, {"5.", 6, -1}, {"05", 6, -1}, {"1_000", 6, -1},
+		{"0x1", 6, -1}, {"", 6, -1}, {".inf", 6, -1},
 	} {
 		got, ok := scaled(c.text, c.places)
 		if !ok {
@@ -67,7 +68,8 @@ func TestRatesAreExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		thousandths := rapid.Int64Range(1, 1_000_000_000).Draw(rt, "thousandths")
 		per := rapid.SampledFrom(ratePeriods).Draw(rt, "per")
-		q := mustParseQuotas(t, fmt.Sprintf("groups: [{id: a, limits: {requests: {rate: %s, per: %s}}}]", inFull(thousandths, 3), per))
+		q := mustParseQuotas(t, fmt.Sprintf("groups: [{id: a, limits: {requests: {rate: %s, per: %s}}}]",
+			inFull(thousandths, 3), per))
 		got := q.Nodes[1].Rates[coordinator.DimRequests]
 		want := new(big.Rat).Mul(big.NewRat(thousandths, 1000), big.NewRat(1, int64(rateUnits[per])))
 		if big.NewRat(got.Nominal, int64(got.Per)).Cmp(want) != 0 {
@@ -97,7 +99,8 @@ func TestPricesAreExact(t *testing.T) {
 	} {
 		file := fmt.Sprintf("prices: [{provider: p, per_request: %s}]", c.price)
 		if c.worth != "" {
-			file = fmt.Sprintf("currencies: {EUR: %s}\nprices: [{provider: p, per_request: %s, currency: EUR}]", c.worth, c.price)
+			file = fmt.Sprintf("currencies: {EUR: %s}\nprices: [{provider: p, per_request: %s, currency: EUR}]", c.worth,
+				c.price)
 		}
 		if got := mustParseQuotas(t, file).Prices[0].PerRequest; got != c.want {
 			t.Errorf("%s at %s: %d micro-USD, want %d", c.price, c.worth, got, c.want)

@@ -36,7 +36,8 @@ type reader func(p place)
 type readers map[string]reader
 
 func (d *decoder) faultAt(line, column int, path, format string, args ...any) {
-	d.faults = append(d.faults, Fault{Source: d.source, Line: line, Column: column, Path: path, Text: fmt.Sprintf(format, args...)})
+	d.faults = append(d.faults, Fault{Source: d.source, Line: line, Column: column, Path: path,
+		Text: fmt.Sprintf(format, args...)})
 }
 
 func (d *decoder) fault(p place, format string, args ...any) {
@@ -62,7 +63,8 @@ func (d *decoder) faulty(path string) bool {
 
 // faultyBelow reports whether a fault was found at this path or at an item of it.
 func (d *decoder) faultyBelow(path string) bool {
-	return slices.ContainsFunc(d.faults, func(f Fault) bool { return f.Path == path || strings.HasPrefix(f.Path, path+"[") })
+	return slices.ContainsFunc(d.faults,
+		func(f Fault) bool { return f.Path == path || strings.HasPrefix(f.Path, path+"[") })
 }
 
 // child is the place of a key's value, or the fallback's where the key is not

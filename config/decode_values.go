@@ -85,7 +85,8 @@ func (d *decoder) number(into *float64, lo, hi float64) reader {
 	return func(p place) {
 		n := p.node
 		v, err := strconv.ParseFloat(n.Value, 64)
-		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || !plainNumber.MatchString(n.Value) || err != nil || !(v >= lo && v <= hi) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" && n.Tag != "!!float" || !plainNumber.MatchString(n.Value) ||
+			err != nil || !(v >= lo && v <= hi) {
 			d.fault(p, "must be a number from %s to %s, not %s", plainFloat(lo), plainFloat(hi), found(n))
 			return
 		}

@@ -41,8 +41,10 @@ func (d *decoder) discovery(c *Config) reader {
 		if !enabled {
 			return
 		}
-		d.needed(p, "agents", len(found.Agents), `nobody could join; list whom to admit, e.g. ["worker-*"], or set enabled: false`)
-		d.needed(p, "capabilities", len(found.Capabilities), "nobody who joins could offer anything; list what may be offered, or set enabled: false")
+		d.needed(p, "agents", len(found.Agents),
+			`nobody could join; list whom to admit, e.g. ["worker-*"], or set enabled: false`)
+		d.needed(p, "capabilities", len(found.Capabilities),
+			"nobody who joins could offer anything; list what may be offered, or set enabled: false")
 		c.policy.Discovery = &found
 		d.later(func() { d.checkAgentTimes(template, p, p, c) })
 	}
@@ -56,9 +58,11 @@ func (d *decoder) queuePatterns(into *[]string) reader {
 		for _, pattern := range *into {
 			switch {
 			case coordinator.ReservedQueue(pattern):
-				d.fault(p, "%s is one of the names Taskbus and RabbitMQ keep for themselves, and no agent can have it; remove it", echo(pattern))
+				d.fault(p, "%s is one of the names Taskbus and RabbitMQ keep for themselves, and no agent can have it; remove it",
+					echo(pattern))
 			case strings.HasPrefix(pattern, "agent."):
-				d.fault(p, "%s: the queue agent.<id> is the agent's own without being listed, and no other can have it; remove it", echo(pattern))
+				d.fault(p, "%s: the queue agent.<id> is the agent's own without being listed, and no other can have it; remove it",
+					echo(pattern))
 			}
 		}
 	}

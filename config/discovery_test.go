@@ -13,7 +13,8 @@ func TestDiscoveryDefaults(t *testing.T) {
 	want := &coordinator.Discovery{
 		Agents: []string{"worker-*"}, Capabilities: []string{"gpu"},
 		MaxAgents: 1000, MaxConcurrent: 16, ForgetAfter: time.Hour,
-		Template: coordinator.AgentSpec{Rank: 3, HealthCheckInterval: 30 * time.Second, Timeout: 300 * time.Second, AcceptTimeout: time.Minute},
+		Template: coordinator.AgentSpec{Rank: 3, HealthCheckInterval: 30 * time.Second, Timeout: 300 * time.Second,
+			AcceptTimeout: time.Minute},
 	}
 	for _, test := range []struct {
 		name, section string

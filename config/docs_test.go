@@ -51,7 +51,8 @@ func TestShownConfigurationsAreValid(t *testing.T) {
 		t.Errorf("market: %s by default, %+v", p.Strategy, p.Routes)
 	}
 	for _, a := range files["pull"].Agents {
-		want := map[coordinator.AgentID]coordinator.PullMode{"batch-1": coordinator.PullShared, "batch-2": coordinator.PullLiteral}[a.ID]
+		want := map[coordinator.AgentID]coordinator.PullMode{"batch-1": coordinator.PullShared,
+			"batch-2": coordinator.PullLiteral}[a.ID]
 		if a.Pull != want {
 			t.Errorf("pull: %s has the mode %s, want %s", a.ID, a.Pull, want)
 		}

@@ -83,7 +83,8 @@ type Environment struct {
 const HistoryOff = "off"
 
 // ReadEnvironment reads and checks all variables but TASKBUS_CONFIG, which is
-// [Search]'s, and TASKBUS_QUOTAS, which is [SearchQuotas]'s. The error is a *Faults with every one that is wrong; it never
+// [Search]'s, and TASKBUS_QUOTAS, which is [SearchQuotas]'s. The error is a *Faults with every one that is wrong;
+// it never
 // holds a part of the broker's URL or of the admin token.
 func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	env := Environment{
@@ -100,7 +101,8 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	v.read(envStrategy, env.setStrategy)
 	v.read(envAdvertise, func(value string) error {
 		if fault := badURL(value); fault != "" {
-			return errors.New("must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: " + fault)
+			return errors.New("must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: " +
+				fault)
 		}
 		env.AdvertiseURL = value
 		return nil

@@ -41,7 +41,8 @@ func TestEnvironmentValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env.RabbitMQURL.Reveal() != "amqps://u:p%40ss@broker.example:5671/prod" || env.Port != 0 || env.LogFormat != LogConsole || env.Strategy != "round_robin" {
+	if env.RabbitMQURL.Reveal() != "amqps://u:p%40ss@broker.example:5671/prod" || env.Port != 0 ||
+		env.LogFormat != LogConsole || env.Strategy != "round_robin" {
 		t.Errorf("got %+v", env)
 	}
 }
@@ -93,7 +94,8 @@ func TestEnvironmentFaultsHoldNoPartOfTheURL(t *testing.T) {
 		}
 	}
 	// The URL itself put where its file's name belongs.
-	_, err := ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": "amqp://user:" + canary + "@host/" + strings.Repeat("x", 5000)}))
+	_, err := ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": "amqp://user:" + canary + "@host/" +
+		strings.Repeat("x", 5000)}))
 	if err == nil || leaks(err.Error()) {
 		t.Errorf("the fault repeats the file's name: %v", err)
 	}
@@ -113,7 +115,8 @@ func TestURLFromFile(t *testing.T) {
 		{"trimmed", good, "amqp://u:p@host:5672/", ""},
 		{"missing", filepath.Join(dir, "none"), "", "names a file that does not exist; mount the secret or correct the path"},
 		{"directory", dir, "", "names a file that cannot be read: is a directory"},
-		{"too large", file("large", strings.Repeat("x", 4097)), "", "names a file that is too large for a URL; it must hold the URL alone"},
+		{"too large", file("large", strings.Repeat("x", 4097)), "",
+			"names a file that is too large for a URL; it must hold the URL alone"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -129,7 +132,8 @@ func TestURLFromFile(t *testing.T) {
 			}
 		})
 	}
-	if _, err := ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": file("empty", "")})); err == nil || !strings.Contains(err.Error(), "the URL in the file does not begin with") {
+	if _, err := ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": file("empty", "")})); err == nil ||
+		!strings.Contains(err.Error(), "the URL in the file does not begin with") {
 		t.Errorf("an empty file gives %v", err)
 	}
 }
@@ -144,7 +148,8 @@ func TestHistoryPlace(t *testing.T) {
 		{"nothing said", "", "", "", ""},
 		{"off", "off", "", "off", ""},
 		{"a file", "/var/lib/taskbus/history.db", "", "/var/lib/taskbus/history.db", ""},
-		{"a database", "postgresql://u:p@host:5432/db?sslmode=disable", "", "postgresql://u:p@host:5432/db?sslmode=disable", ""},
+		{"a database", "postgresql://u:p@host:5432/db?sslmode=disable", "", "postgresql://u:p@host:5432/db?sslmode=disable",
+			""},
 		{"in a file", "", file, "postgres://u:p@host/db", ""},
 		{"twice", "off", file, "", "TASKBUS_HISTORY is set too"},
 		{"a relative path", canary + ".db", "", "", "is neither off, nor an absolute path, nor a URL"},
@@ -152,7 +157,8 @@ func TestHistoryPlace(t *testing.T) {
 		{"no URL", "postgres://u:" + canary + "%zz@host/db", "", "", "is not a URL"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			env, err := ReadEnvironment(variables(map[string]string{"TASKBUS_HISTORY": test.value, "TASKBUS_HISTORY_FILE": test.file}))
+			env, err := ReadEnvironment(variables(map[string]string{"TASKBUS_HISTORY": test.value,
+				"TASKBUS_HISTORY_FILE": test.file}))
 			switch {
 			case test.wantErr != "":
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) || leaks(err.Error()) {

@@ -100,7 +100,8 @@ func Brief(err error) string {
 func refusePanic(source string, err *error) {
 	if cause := recover(); cause != nil {
 		*err = &Faults{List: []Fault{{Source: source, Line: 1,
-			Text: clip(strings.Join(strings.Fields(fmt.Sprint(cause)), " ")) + ": reading this file has failed inside Taskbus; please report it, with the file"}}}
+			Text: clip(strings.Join(strings.Fields(fmt.Sprint(cause)), " ")) +
+				": reading this file has failed inside Taskbus; please report it, with the file"}}}
 	}
 }
 

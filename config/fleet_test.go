@@ -128,7 +128,8 @@ func TestExampleFleetSuitsADemo(t *testing.T) {
 			}
 		}
 		if route.Strategy != scene.strategy || able < scene.atLeast {
-			t.Errorf("%s is decided by %q among %d agents; a demo counts on %q and %d", scene.taskType, route.Strategy, able, scene.strategy, scene.atLeast)
+			t.Errorf("%s is decided by %q among %d agents; a demo counts on %q and %d", scene.taskType, route.Strategy, able,
+				scene.strategy, scene.atLeast)
 		}
 	}
 	for _, a := range p.Agents {

@@ -46,7 +46,9 @@ func (d *decoder) breaker(c *Config) reader {
 		b.Off = !enabled
 		longest := child(p, "longest_seconds", p)
 		if b.Longest < b.Base && !d.faulty(longest.path) && !d.faulty(join(p.path, "base_seconds")) {
-			d.fault(longest, "%d is less than base_seconds (%d): the first ejection would be longer than the longest; raise this or lower that", b.Longest/time.Second, b.Base/time.Second)
+			d.fault(longest,
+				"%d is less than base_seconds (%d): the first ejection would be longer than the longest; raise this or lower that",
+				b.Longest/time.Second, b.Base/time.Second)
 		}
 	}
 }
@@ -55,6 +57,7 @@ func (d *decoder) breaker(c *Config) reader {
 func (d *decoder) checkIntervals(p place, s *coordinator.Settings) {
 	dead := child(p, "dead_after_intervals", p)
 	if s.DeadIntervals > 0 && s.DeadIntervals <= s.SuspectIntervals && !d.faulty(dead.path) {
-		d.fault(dead, "%d is not above suspect_after_intervals (%d): an agent would be dead before it is suspect; raise this or lower that", s.DeadIntervals, s.SuspectIntervals)
+		d.fault(dead,
+			"%d is not above suspect_after_intervals (%d): an agent would be dead before it is suspect; raise this or lower that", s.DeadIntervals, s.SuspectIntervals)
 	}
 }

@@ -143,7 +143,8 @@ func (c *Config) Notes() (notes []string) {
 		notes = append(notes, "lanes are off: "+c.lanesOff)
 	}
 	if s := &c.policy.Settings; c.policy.Lanes == nil && s.AssignmentTimeout > s.MaxTimeout {
-		notes = append(notes, fmt.Sprintf("assignment_timeout_seconds: %.0f counts as %.0f, because without lanes a task that waits is held unacknowledged, which the broker allows for so long (broker_consumer_timeout_seconds less %.0f)",
+		notes = append(notes, fmt.Sprintf(
+			"assignment_timeout_seconds: %.0f counts as %.0f, because without lanes a task that waits is held unacknowledged, which the broker allows for so long (broker_consumer_timeout_seconds less %.0f)",
 			s.AssignmentTimeout.Seconds(), s.MaxTimeout.Seconds(), consumerTimeoutMargin.Seconds()))
 	}
 	return append(notes, c.ignored...)

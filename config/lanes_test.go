@@ -25,14 +25,19 @@ func TestLanes(t *testing.T) {
 		{name: "for two groups", settings: "{lanes: [b, a, b], window: 10}", lanes: []string{"a", "b"}, on: true, room: 5},
 		{name: "a long wait", settings: "{assignment_timeout_seconds: 86400}", on: true, room: 2000},
 		{name: "two minutes without lanes", settings: "{assignment_timeout_seconds: 120, lanes: false}"},
-		{name: "a long wait without lanes", settings: "{assignment_timeout_seconds: 1681, lanes: false}", notes: []string{"1681 counts as 1680"}}, // 1800 s − 120 s
+		// 1800 s − 120 s
+		{name: "a long wait without lanes", settings: "{assignment_timeout_seconds: 1681, lanes: false}",
+			notes: []string{"1681 counts as 1680"}},
 		{name: "classic queues", settings: "{}", more: "queues: classic"},
-		{name: "asked for with classic queues", settings: "{lanes: true}", more: "queues: classic", notes: []string{"lanes are off: they are quorum queues"}},
+		{name: "asked for with classic queues", settings: "{lanes: true}", more: "queues: classic",
+			notes: []string{"lanes are off: they are quorum queues"}},
 		{name: "nothing declared", settings: "{}", more: "topology: verify"},
-		{name: "asked for where nothing is declared", settings: "{lanes: [a], assignment_timeout_seconds: 1700}", more: "topology: verify",
+		{name: "asked for where nothing is declared", settings: "{lanes: [a], assignment_timeout_seconds: 1700}",
+			more:  "topology: verify",
 			notes: []string{"lanes are off: their queues", "1700 counts as 1680"}},
 		{name: "without the journal", settings: "{}", more: "journal: {enabled: false}"},
-		{name: "asked for without the journal", settings: "{lanes: [a]}", more: "journal: {enabled: false}", notes: []string{"lanes are off: the journal"}},
+		{name: "asked for without the journal", settings: "{lanes: [a]}", more: "journal: {enabled: false}",
+			notes: []string{"lanes are off: the journal"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -111,7 +116,8 @@ func TestLanesAbove(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := c.WithQuotas(q).Policy()
-		if got := [3]string{p.LaneOf("org7"), p.LaneOf("team7"), p.LaneOf("nobody's")}; got != [3]string{tt.org, tt.team7, tt.others} {
+		if got := [3]string{p.LaneOf("org7"), p.LaneOf("team7"), p.LaneOf("nobody's")}; got != [3]string{tt.org, tt.team7,
+			tt.others} {
 			t.Errorf("%s: lanes %q", tt.settings, got)
 		}
 		if p := c.WithQuotas(q).WithQuotas(nil).Policy(); p.LanesAbove != nil {

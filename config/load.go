@@ -100,7 +100,8 @@ func (d *decoder) override(name string, c *Config) {
 		text = unknownStrategy(name)
 	case text == "" && name == strategy.MarketName:
 		if taskType := batched(c.policy.Routes); taskType != "" {
-			text = notInBatches + ", as tasks of the type " + clip(taskType) + " do; choose another strategy, or give that type one of its own"
+			text = notInBatches + ", as tasks of the type " + clip(taskType) +
+				" do; choose another strategy, or give that type one of its own"
 		}
 	}
 	if text != "" {
@@ -142,8 +143,10 @@ func searchIn(flag string, getenv func(string) string, places []string) (string,
 			return "", fmt.Errorf("find the configuration: %w", err)
 		}
 	}
-	return "", fmt.Errorf("no configuration found: --config and %s are not set, and none of %s exists; name a file or create one of these",
-		envConfig, strings.Join(places, ", "))
+	return "",
+		fmt.Errorf(
+			"no configuration found: --config and %s are not set, and none of %s exists; name a file or create one of these",
+			envConfig, strings.Join(places, ", "))
 }
 
 func readableFile(path string) error {

@@ -19,7 +19,8 @@ import (
 	"taskbus/coordinator/strategy"
 )
 
-var update = flag.Bool("update", false, "write what the loader says into testdata/*.faults; read the difference before keeping it")
+var update = flag.Bool("update", false,
+	"write what the loader says into testdata/*.faults; read the difference before keeping it")
 
 // testFiles gives the files of testdata by name, without ".yaml".
 func testFiles(t testing.TB) map[string][]byte { t.Helper(); return filesOf(t, "testdata") }
@@ -102,7 +103,8 @@ func checkGolden(t *testing.T, golden, got string) {
 // A golden file whose input is gone would look like coverage that is not there.
 func TestEveryGoldenFileHasItsInput(t *testing.T) {
 	for pattern, files := range map[string]map[string][]byte{
-		"testdata/*.faults": testFiles(t), "testdata/quotas/*.faults": quotaFiles(t), "testdata/quotas/*.nodes": quotaFiles(t),
+		"testdata/*.faults": testFiles(t), "testdata/quotas/*.faults": quotaFiles(t),
+		"testdata/quotas/*.nodes": quotaFiles(t),
 	} {
 		goldens, err := filepath.Glob(pattern)
 		if err != nil || len(goldens) == 0 {
@@ -136,21 +138,26 @@ func TestParseEverything(t *testing.T) {
 			}},
 			Strategy: "least_loaded",
 			Strategies: []coordinator.Strategy{
-				{Name: "expression", Parameters: `affinity_label="zone" session_label="" formula="affinity + success_rate / (1 + load)"`},
+				{Name: "expression",
+					Parameters: `affinity_label="zone" session_label="" formula="affinity + success_rate / (1 + load)"`},
 				{Name: "least_loaded"},
-				{Name: "market", Parameters: "bid_window_ms=400 min_bid_window_ms=200 invite=all fitness=reported fallback=reward_rate (exploration=0.1)"},
+				{Name: "market",
+					Parameters: "bid_window_ms=400 min_bid_window_ms=200 invite=all fitness=reported fallback=reward_rate (exploration=0.1)"},
 				{Name: "reward_rate", Parameters: "exploration=0.1"},
-				{Name: "weighted", Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
+				{Name: "weighted",
+					Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
 			},
 			Settings: coordinator.Settings{
-				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0, CountsWaiting: true,
-				MaxLoad: 1, BusyIsEligible: true,
+				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
+				CountsWaiting: true,
+				MaxLoad:       1, BusyIsEligible: true,
 				Priorities:   coordinator.PriorityOrder{Strict: true, Weights: [4]int64{1, 4, 10, 100}},
 				DedupeWindow: time.Minute, DedupeMaxIDs: 1000, Seed: 42,
 				MaxTimeout:       3480 * time.Second, // 3600 s less the margin of 120 s
 				SuspectIntervals: 3, DeadIntervals: 9, RefuseBacklogged: true, SlowStart: 30 * time.Second,
 				Learning: coordinator.Learning{Prior: 0.8, PriorWeight: 5, HalfLife: 90 * time.Minute, HalfLifeOutcomes: 100},
-				Breaker:  coordinator.Breaker{Off: true, Consecutive: 4, Base: 10 * time.Second, Longest: time.Minute, MaxShare: 0.25},
+				Breaker: coordinator.Breaker{Off: true, Consecutive: 4, Base: 10 * time.Second, Longest: time.Minute,
+					MaxShare: 0.25},
 			},
 			Discovery: &coordinator.Discovery{
 				Agents: []string{"lab:*", "worker-*"}, Capabilities: []string{"gpu", "search"},
@@ -162,7 +169,8 @@ func TestParseEverything(t *testing.T) {
 			},
 		},
 		Auth: AuthStrict, Topology: TopologyVerify, Queues: QueuesClassic, HTTPBind: "::", LegacyRateLimitHeaders: true,
-		TaskDispatchedEvents: true, Journal: true, RecordInputs: true, RecordInputsBytes: 64 << 20, MaxMessageBytes: 2 << 20, Window: 1000, WindowBytes: 8 << 20,
+		TaskDispatchedEvents: true, Journal: true, RecordInputs: true, RecordInputsBytes: 64 << 20, MaxMessageBytes: 2 << 20,
+		Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
 		RefuseUnserved: true, LogTasks: LogTasksFailures, MetricsAgents: 7,
 		ignored: []string{"global_settings.priority_ageing_seconds is ignored: " + agedPriorities},
@@ -208,7 +216,8 @@ func TestListsAreSortedAndUnique(t *testing.T) {
 	if got := p.Agents[1].Capabilities; !slices.Equal(got, []string{"a", "z"}) {
 		t.Errorf("capabilities %v", got)
 	}
-	if got := p.Routes["t"]; !slices.Equal(got.Required, []string{"a", "z"}) || !slices.Equal(got.Preferred, []coordinator.AgentID{"a", "b"}) {
+	if got := p.Routes["t"]; !slices.Equal(got.Required, []string{"a", "z"}) ||
+		!slices.Equal(got.Preferred, []coordinator.AgentID{"a", "b"}) {
 		t.Errorf("route %+v", got)
 	}
 }
@@ -223,12 +232,19 @@ func TestStrategiesSection(t *testing.T) {
 	}{
 		{"absent: all enabled", "", "capability_match", all},
 		{"empty counts as absent", "assignment_strategies:\n", "capability_match", all},
-		{"listed alone is enabled", "assignment_strategies: {capability_match: , round_robin: {}}\n", "capability_match", []string{"capability_match", "round_robin"}},
-		{"switched off", "assignment_strategies: {capability_match: {}, round_robin: {enabled: false}}\n", "capability_match", []string{"capability_match"}},
-		{"marked", "assignment_strategies: {capability_match: {}, round_robin: {default: true}}\n", "round_robin", []string{"capability_match", "round_robin"}},
-		{"formula", `assignment_strategies: {capability_match: , expression: {formula: "1 + load"}}` + "\n", "capability_match", []string{"capability_match", "expression"}},
-		{"without its formula only switched off", "assignment_strategies: {capability_match: , expression: {enabled: false}}\n", "capability_match", []string{"capability_match"}},
-		{"default: false marks nothing", "assignment_strategies: {capability_match: {}, round_robin: {default: false}}\n", "capability_match", []string{"capability_match", "round_robin"}},
+		{"listed alone is enabled", "assignment_strategies: {capability_match: , round_robin: {}}\n", "capability_match",
+			[]string{"capability_match", "round_robin"}},
+		{"switched off", "assignment_strategies: {capability_match: {}, round_robin: {enabled: false}}\n", "capability_match",
+			[]string{"capability_match"}},
+		{"marked", "assignment_strategies: {capability_match: {}, round_robin: {default: true}}\n", "round_robin",
+			[]string{"capability_match", "round_robin"}},
+		{"formula", `assignment_strategies: {capability_match: , expression: {formula: "1 + load"}}` + "\n",
+			"capability_match", []string{"capability_match", "expression"}},
+		{"without its formula only switched off",
+			"assignment_strategies: {capability_match: , expression: {enabled: false}}\n", "capability_match",
+			[]string{"capability_match"}},
+		{"default: false marks nothing", "assignment_strategies: {capability_match: {}, round_robin: {default: false}}\n",
+			"capability_match", []string{"capability_match", "round_robin"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -284,8 +300,9 @@ func TestTheEnvironmentCannotAuctionBatches(t *testing.T) {
 		}
 	}
 	write("  one: {}\n  some: {batch: {max_size: 2}}\n  more: {batch: {max_size: 2}}\n")
-	want := "environment: ASSIGNMENT_STRATEGY: agents bid for one task at a time in a market, while a batch goes to one agent as a whole, " +
-		"as tasks of the type more do; choose another strategy, or give that type one of its own"
+	want :=
+		"environment: ASSIGNMENT_STRATEGY: agents bid for one task at a time in a market, while a batch goes to one agent as a whole, " +
+			"as tasks of the type more do; choose another strategy, or give that type one of its own"
 	if _, err := Load(path, Environment{Strategy: "market"}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -306,11 +323,19 @@ func TestMarketIsBuiltOnAnother(t *testing.T) {
 		options, terms string // terms tell the strategies apart
 		want           coordinator.Market
 	}{
-		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"}},
-		{"fallback: load_balanced, invite: all", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Fallback: "load_balanced"}},
-		{"fallback: weighted, bid_window_ms: 60000", "fit", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute, Fallback: "weighted"}},
-		{"fallback: capability_match, fitness: reported", "load", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true, Fallback: "capability_match"}},
-		{"fallback: first_match, min_bid_window_ms: 500", "load", coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true, Fallback: "first_match"}},
+		{"", "success rate", coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond,
+			Fallback: "load_balanced"}},
+		{"fallback: load_balanced, invite: all", "success rate",
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true,
+				Fallback: "load_balanced"}},
+		{"fallback: weighted, bid_window_ms: 60000", "fit",
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: time.Minute, Fallback: "weighted"}},
+		{"fallback: capability_match, fitness: reported", "load",
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Reported: true,
+				Fallback: "capability_match"}},
+		{"fallback: first_match, min_bid_window_ms: 500", "load",
+			coordinator.Market{Floor: 500 * time.Millisecond, Ceiling: 500 * time.Millisecond, FirstMatch: true,
+				Fallback: "first_match"}},
 	}
 	for _, test := range tests {
 		t.Run(test.options, func(t *testing.T) {
@@ -333,16 +358,20 @@ func TestAgentsArePushedToUnlessTheyPull(t *testing.T) {
 		got[a.ID] = a.Pull
 	}
 	want := map[coordinator.AgentID]coordinator.PullMode{
-		"pushed": coordinator.PullOff, "plain": coordinator.PullOff, "pulling": coordinator.PullShared, "greedy": coordinator.PullLiteral,
+		"pushed": coordinator.PullOff, "plain": coordinator.PullOff, "pulling": coordinator.PullShared,
+		"greedy": coordinator.PullLiteral,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("modes %v, want %v", got, want)
 	}
-	joined := mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a]}\n").Policy().Discovery.Template
+	joined := mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a]}\n").Policy().
+		Discovery.Template
 	if joined.Pull != coordinator.PullOff {
 		t.Errorf("agents that join: %v, want push", joined.Pull)
 	}
-	joined = mustParse(t, "agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a], mode: literal, cost: 2.5}\n").Policy().Discovery.Template
+	joined = mustParse(t,
+		"agents: {}\ndiscovery: {enabled: true, agents: [a*], capabilities: [a], mode: literal, cost: 2.5}\n").Policy().
+		Discovery.Template
 	if joined.Pull != coordinator.PullLiteral || joined.Cost != 2.5 {
 		t.Errorf("agents that join: %v at %v, want literal at 2.5", joined.Pull, joined.Cost)
 	}
@@ -373,7 +402,8 @@ func TestManyFaultsArePrintedInPart(t *testing.T) {
 	if !errors.As(err, &faults) || len(faults.List) != maxPrinted+7 {
 		t.Fatalf("want %d faults, got %v", maxPrinted+7, err)
 	}
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxPrinted+1 || lines[maxPrinted] != "… and 7 more faults" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxPrinted+1 ||
+		lines[maxPrinted] != "… and 7 more faults" {
 		t.Errorf("got %d lines, the last one %q", len(lines), lines[len(lines)-1])
 	}
 }
@@ -432,7 +462,8 @@ func TestSearch(t *testing.T) {
 		files                []string
 		want, wantErr        string
 	}{
-		{name: "the flag comes first", flag: "f.yaml", variable: "v.yaml", files: []string{"f.yaml", "v.yaml", "agents.yaml"}, want: "f.yaml"},
+		{name: "the flag comes first", flag: "f.yaml", variable: "v.yaml", files: []string{"f.yaml", "v.yaml", "agents.yaml"},
+			want: "f.yaml"},
 		{name: "then the variable", variable: "v.yaml", files: []string{"v.yaml", "agents.yaml"}, want: "v.yaml"},
 		{name: "then ./config", files: []string{"config/agents.yaml", "agents.yaml"}, want: "config/agents.yaml"},
 		{name: "then here", files: []string{"agents.yaml"}, want: "agents.yaml"},

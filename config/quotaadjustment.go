@@ -47,7 +47,9 @@ func (d *decoder) slowRule(into **coordinator.SlowRule) reader {
 			d.fault(place{p.node, join(p.path, "above_ms")}, "is missing; say from how many milliseconds on answers are slow")
 		}
 		if percent := lookUp(p.node, "percent"); percent != nil && r.Percent > r.MaxPercent {
-			d.fault(place{percent, join(p.path, "percent")}, "is %d, more than max_percent (%d), by which limits are raised at most; lower it, or raise max_percent", r.Percent, r.MaxPercent)
+			d.fault(place{percent, join(p.path, "percent")},
+				"is %d, more than max_percent (%d), by which limits are raised at most; lower it, or raise max_percent", r.Percent,
+				r.MaxPercent)
 		}
 		r.Above = time.Duration(above) * time.Millisecond
 	}

@@ -65,9 +65,10 @@ func (d *decoder) borrowing(into *[]change) reader {
 				func(t *terms, v entryBound) { t.borrow = v }),
 			"priority": noteChange(d, into, func(v *int) reader { return whole(d, v, 0, mostBorrowPriority) },
 				func(t *terms, v int) { t.Priority = v }),
-			"global_pool":       noteChange(d, into, d.boolean, func(t *terms, v bool) { t.NoGlobalPool = !v }),
-			"surcharge_percent": noteChange(d, into, percent(mostSurchargePercent), func(t *terms, v int64) { t.SurchargePercent = v }),
-			"headroom_percent":  noteChange(d, into, percent(100), func(t *terms, v int64) { t.HeadroomPercent = v }),
+			"global_pool": noteChange(d, into, d.boolean, func(t *terms, v bool) { t.NoGlobalPool = !v }),
+			"surcharge_percent": noteChange(d, into, percent(mostSurchargePercent),
+				func(t *terms, v int64) { t.SurchargePercent = v }),
+			"headroom_percent": noteChange(d, into, percent(100), func(t *terms, v int64) { t.HeadroomPercent = v }),
 		})
 	}
 }
@@ -75,7 +76,8 @@ func (d *decoder) borrowing(into *[]change) reader {
 // lending reads the section `lending` of an entry.
 func (d *decoder) lending(into *[]change) reader {
 	return func(p place) {
-		d.object(p, readers{"limit": noteChange(d, into, func(v *entryBound) reader { return d.entryBound(v, mostLendPercent) },
+		d.object(p, readers{"limit": noteChange(d, into,
+			func(v *entryBound) reader { return d.entryBound(v, mostLendPercent) },
 			func(t *terms, v entryBound) { t.lend = v })})
 	}
 }
@@ -90,7 +92,8 @@ func (d *decoder) borrowRule(into *coordinator.BorrowRule) reader {
 		oneOf(d, &word, borrowRules...)(p)
 		for i, w := range borrowRules {
 			if w == word {
-				*into = [...]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowGroupRemaining, coordinator.BorrowNever}[i]
+				*into = [...]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowGroupRemaining,
+					coordinator.BorrowNever}[i]
 			}
 		}
 	}
@@ -184,7 +187,8 @@ func (e *entryBounds) met(b entryBound, bounds bool) {
 func (e *entryBounds) check(d *decoder) {
 	for _, b := range e.all {
 		if !e.bound[b.at.node] {
-			d.fault(b.at, "bounds nothing: a number is of tokens, and there is no budget of tokens that it could bound; write a percentage, 0 for never, or borrow and lend at the limit that is meant")
+			d.fault(b.at,
+				"bounds nothing: a number is of tokens, and there is no budget of tokens that it could bound; write a percentage, 0 for never, or borrow and lend at the limit that is meant")
 		}
 	}
 }

@@ -35,7 +35,8 @@ func TestShownQuotasAreValid(t *testing.T) {
 			t.Errorf("%s: an editor says %v", m[1], err)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(shown)); !slices.Equal(names, []string{"adjustment", "fair-share", "keys", "limits", "prices"}) {
+	if names := slices.Sorted(maps.Keys(shown)); !slices.Equal(names,
+		[]string{"adjustment", "fair-share", "keys", "limits", "prices"}) {
 		t.Fatalf("the page shows %v", names)
 	}
 	if want := `pool pool, weight 1

@@ -88,11 +88,13 @@ type writtenLimit struct {
 func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p place) {
 	var w writtenLimit
 	l := &ownLimit{at: p}
-	known := readers{"amount": w.amount.here, "borrow": d.bound(&l.borrow, of, dim, mostBorrowPercent), "lend": d.bound(&l.lend, of, dim, mostLendPercent)}
+	known := readers{"amount": w.amount.here, "borrow": d.bound(&l.borrow, of, dim, mostBorrowPercent),
+		"lend": d.bound(&l.lend, of, dim, mostLendPercent)}
 	example := "{amount: 20}"
 	if dim != coordinator.DimConcurrency {
 		example = "{amount: 1000, per: day} or {rate: 5, per: second}"
-		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.here, w.per.here, w.interval.here, w.burst.here
+		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.here, w.per.here, w.interval.here,
+			w.burst.here
 	}
 	before := len(d.faults)
 	if dim == coordinator.DimConcurrency && has(p.node, "rate") {
@@ -143,7 +145,8 @@ func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p pl
 // them, or one of the two is a part by weight.
 func (into *limits) hold(l *ownLimit, of bearer, dim coordinator.Dimension) bool {
 	for _, other := range append([]*ownLimit{into.budgets[dim]}, into.further[dim]...) {
-		if of != bearsMember || other.Period == l.Period || other.Nominal == coordinator.ByWeight || l.Nominal == coordinator.ByWeight {
+		if of != bearsMember || other.Period == l.Period || other.Nominal == coordinator.ByWeight ||
+			l.Nominal == coordinator.ByWeight {
 			return false
 		}
 	}
@@ -265,7 +268,8 @@ func (d *decoder) periodless(l *ownLimit, w *writtenLimit, kind string) bool {
 		}
 		return true
 	case given.node == nil:
-		d.fault(l.at, "does not say for how long; add per: %s, or interval_seconds", strings.Join(map[string][]string{"budget": budgetPeriods, "rate": ratePeriods}[kind], ", "))
+		d.fault(l.at, "does not say for how long; add per: %s, or interval_seconds",
+			strings.Join(map[string][]string{"budget": budgetPeriods, "rate": ratePeriods}[kind], ", "))
 		return true
 	case w.per.node != nil && w.interval.node != nil:
 		d.fault(w.interval, "per says for how long already; remove one of the two")
@@ -282,9 +286,11 @@ var (
 		"week": coordinator.PerWeek, "month": coordinator.PerMonth, "year": coordinator.PerYear,
 	}
 	ratePeriods = []string{"second", "minute", "hour", "day"}
-	rateUnits   = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour, "day": 24 * time.Hour}
+	rateUnits   = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+		"day": 24 * time.Hour}
 	// resetIntervals are FAIR-SHARE's words.
 	resetIntervals = map[string]coordinator.PeriodUnit{
-		"daily": coordinator.PerDay, "weekly": coordinator.PerWeek, "monthly": coordinator.PerMonth, "annually": coordinator.PerYear,
+		"daily": coordinator.PerDay, "weekly": coordinator.PerWeek, "monthly": coordinator.PerMonth,
+		"annually": coordinator.PerYear,
 	}
 )

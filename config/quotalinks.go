@@ -50,7 +50,8 @@ func (d *decoder) groupAt(f *quotaFile, p place) *listedGroup {
 	}
 	group := f.byName[name]
 	if group == nil {
-		d.fault(p, "no group is called %s%s", name, d.suggest(name, func() []string { return slices.Sorted(maps.Keys(f.byName)) }))
+		d.fault(p, "no group is called %s%s", name,
+			d.suggest(name, func() []string { return slices.Sorted(maps.Keys(f.byName)) }))
 	}
 	return group
 }
@@ -71,7 +72,8 @@ func (d *decoder) cutCircles(groups []*listedGroup) {
 		for y := x.above; y != x && len(chain) < maxLevels; y = y.above {
 			chain = append(chain, y.name)
 		}
-		d.fault(x.parent, "goes round in a circle: %s; remove the parent of one of them", clipTo(strings.Join(append(chain, x.name), " → "), 200))
+		d.fault(x.parent, "goes round in a circle: %s; remove the parent of one of them",
+			clipTo(strings.Join(append(chain, x.name), " → "), 200))
 		x.above = nil
 	}
 }
@@ -83,7 +85,8 @@ func (d *decoder) service(f *quotaFile, group *listedGroup) {
 		provider, ok = d.text(group.provider, idPattern, idRule)
 		// Nothing would be charged to one that is neither limited nor priced: it is misspelt.
 		if known := f.providersKnown(); ok && !slices.Contains(known, provider) {
-			d.fault(group.provider, "no provider is called %s%s", provider, d.suggest(provider, func() []string { return known }))
+			d.fault(group.provider, "no provider is called %s%s", provider,
+				d.suggest(provider, func() []string { return known }))
 			ok = false
 		}
 	}
@@ -102,7 +105,8 @@ func (d *decoder) service(f *quotaFile, group *listedGroup) {
 		d.fault(group.model, "says nothing without provider; add the model's provider")
 	default:
 		if known := f.modelsKnown(provider); len(known) > 0 && !slices.Contains(known, model) {
-			d.fault(group.model, "no model of %s is called %s%s", provider, model, d.suggest(model, func() []string { return known }))
+			d.fault(group.model, "no model of %s is called %s%s", provider, model,
+				d.suggest(model, func() []string { return known }))
 		}
 	}
 }

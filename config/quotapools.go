@@ -53,7 +53,8 @@ func (d *decoder) loss(into *listedLoss, known readers) readers {
 func (d *decoder) checkLoss(l *listedLoss) {
 	switch {
 	case l.word == lossSafe && l.safe.node == nil:
-		d.fault(l.at, "safe needs safe_limits: what each coordinator may admit by itself, such as {requests: {rate: 10, per: second}}")
+		d.fault(l.at,
+			"safe needs safe_limits: what each coordinator may admit by itself, such as {requests: {rate: 10, per: second}}")
 	case l.word != lossSafe && l.safe.node != nil:
 		d.fault(l.safe, "is what on_loss: safe admits; add that, or remove this")
 	}
@@ -65,7 +66,8 @@ func (f *quotaFile) lost() (nodes []coordinator.QuotaNode) {
 		if l.word != lossAllow && l.word != lossSafe {
 			return
 		}
-		n := coordinator.QuotaNode{ID: name, Kind: coordinator.QuotaPool, Name: name, Parent: -1, Provider: provider, Weight: 1}
+		n := coordinator.QuotaNode{ID: name, Kind: coordinator.QuotaPool, Name: name, Parent: -1, Provider: provider,
+			Weight: 1}
 		for dim := range n.Rates {
 			n.Budgets[dim], n.Rates[dim] = literal(l.limits.budgets[dim]), literal(l.limits.rates[dim])
 		}
@@ -99,7 +101,8 @@ type listedPart struct {
 // pool reads the section `pool`.
 func (d *decoder) pool(into *listedPool) reader {
 	return func(p place) {
-		d.object(p, d.loss(&into.loss, readers{"limits": d.limits(&into.limits, bearsPool), "borrowing": d.borrowing(&into.terms), "lending": d.lending(&into.terms)}))
+		d.object(p, d.loss(&into.loss, readers{"limits": d.limits(&into.limits, bearsPool),
+			"borrowing": d.borrowing(&into.terms), "lending": d.lending(&into.terms)}))
 		d.checkLoss(&into.loss)
 	}
 }
@@ -153,7 +156,9 @@ func (d *decoder) keyedOrNot(providers []*listedPool) {
 	}
 	for _, p := range providers {
 		if keyed[p.name] {
-			d.fault(p.at, "%s is listed with keys as well; give this entry a key, too: the name of the provider alone stands for all of them", clip(p.name))
+			d.fault(p.at,
+				"%s is listed with keys as well; give this entry a key, too: the name of the provider alone stands for all of them",
+				clip(p.name))
 		}
 	}
 }

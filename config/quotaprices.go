@@ -98,7 +98,8 @@ func (d *decoder) unpriced(f *quotaFile) {
 	charged := f.quotas.Unpriced == coordinator.UnpricedCharge
 	switch {
 	case u.price.node == nil && charged:
-		d.fault(u.rule, "does not say which price; add unpriced_price, such as {input_per_million_tokens: 10, output_per_million_tokens: 30}")
+		d.fault(u.rule,
+			"does not say which price; add unpriced_price, such as {input_per_million_tokens: 10, output_per_million_tokens: 30}")
 	case u.price.node == nil:
 	case !charged:
 		d.fault(u.price, "says nothing without unpriced: price; add that, or remove this")

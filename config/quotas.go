@@ -152,7 +152,8 @@ func appendQuotas(text []byte, q *coordinator.Quotas) []byte {
 	if zone == nil {
 		zone = time.UTC
 	}
-	text = fmt.Appendf(text, " %q %d %d %d %d %#v %v", zone, q.RepayPercent, q.ReservationTTL, q.TombstoneTTL, q.DefaultOutput, q.Prices, q.Routing)
+	text = fmt.Appendf(text, " %q %d %d %d %d %#v %v", zone, q.RepayPercent, q.ReservationTTL, q.TombstoneTTL,
+		q.DefaultOutput, q.Prices, q.Routing)
 	if !slices.Equal(q.AlertPercents, defaultQuotas().AlertPercents) {
 		text = fmt.Appendf(text, " alerts %d", q.AlertPercents)
 	}

@@ -116,14 +116,17 @@ func quotasWith(t *testing.T, at where, value any) []byte {
 	t.Helper()
 	type m = map[string]any
 	limits := func() m {
-		return m{"requests": m{"amount": 0, "per": "day"}, "cost_usd": m{"amount": 0, "per": "day"}, "concurrency": m{"amount": 0}}
+		return m{"requests": m{"amount": 0, "per": "day"}, "cost_usd": m{"amount": 0, "per": "day"},
+			"concurrency": m{"amount": 0}}
 	}
 	file := m{
-		"prices": []any{m{"provider": "p", "per_request": 1}}, "currencies": m{}, "adjustment": m{"idle": m{}, "slow": m{"above_ms": 5}},
-		"pool": m{"limits": limits(), "borrowing": m{}, "lending": m{}},
+		"prices": []any{m{"provider": "p", "per_request": 1}}, "currencies": m{},
+		"adjustment": m{"idle": m{}, "slow": m{"above_ms": 5}},
+		"pool":       m{"limits": limits(), "borrowing": m{}, "lending": m{}},
 		"providers": []any{m{
 			"provider": "p", "limits": limits(), "borrowing": m{}, "lending": m{},
-			"models": []any{m{"model": "m", "limits": limits(), "groups": []any{m{"group": "g", "limits": limits(), "borrowing": m{}, "lending": m{}}}}},
+			"models": []any{m{"model": "m", "limits": limits(),
+				"groups": []any{m{"group": "g", "limits": limits(), "borrowing": m{}, "lending": m{}}}}},
 		}},
 		"groups": []any{m{"id": "g", "total_quota_monthly_tokens": 5, "limits": limits(), "borrowing": m{}, "lending": m{}}},
 		"agents": []any{m{"id": "a", "group_id": "g", "rate_limit_rps": 1, "limits": limits()}},
@@ -265,7 +268,8 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 		for _, word := range append(slices.Clone(words), "nonsense") {
 			data := quotasWith(t, at, word)
 			_, err := ParseQuotas(data, "quotas.yaml")
-			if refused := err != nil && strings.Contains(err.Error(), at.String()+": must be one of"); refused != (word == "nonsense") {
+			if refused := err != nil && strings.Contains(err.Error(),
+				at.String()+": must be one of"); refused != (word == "nonsense") {
 				t.Errorf("%s: %v: the loader says %v", at, word, err)
 			}
 		}
@@ -278,8 +282,10 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 // The patterns of names are written down twice; they must be the same.
 func TestQuotasSchemaPatternsAreTheLoaders(t *testing.T) {
 	patterns := map[string]string{
-		"id": idPattern.String(), "group_id": idPattern.String(), "parent": idPattern.String(), "group": idPattern.String(), "provider": idPattern.String(),
-		"model": modelPattern.String(), "key": idPattern.String(), "operation": wordPattern.String(), "currency": currencyPattern.String(), "timezone": zonePattern.String(),
+		"id": idPattern.String(), "group_id": idPattern.String(), "parent": idPattern.String(), "group": idPattern.String(),
+		"provider": idPattern.String(),
+		"model":    modelPattern.String(), "key": idPattern.String(), "operation": wordPattern.String(),
+		"currency": currencyPattern.String(), "timezone": zonePattern.String(),
 	}
 	found := make(map[string]bool)
 	eachQuotaSetting(t, func(at where, node map[string]any) {
@@ -309,7 +315,8 @@ func TestQuotasSchemaBoundsAreTheLoaders(t *testing.T) {
 			return
 		}
 		tried++
-		for _, value := range []string{"none", "0%", "7%", "100%", "101%", "999%", "1000%", "1001%", "00%", "05%", "5", "5.5%", "-1%", "all", "", "%"} {
+		for _, value := range []string{"none", "0%", "7%", "100%", "101%", "999%", "1000%", "1001%", "00%", "05%", "5",
+			"5.5%", "-1%", "all", "", "%"} {
 			data := quotasWith(t, at, value)
 			doc, err := asEditorSeesIt(data)
 			if err != nil {

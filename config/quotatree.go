@@ -52,15 +52,18 @@ type stem struct {
 func (d *decoder) grow(f *quotaFile) *grower {
 	most := 1 + len(f.groups) + len(f.agents) // but for what is shared
 	g := &grower{
-		d: d, f: f, taken: make(map[string]bool, most), nodes: make([]coordinator.QuotaNode, 0, most), origins: make([]origin, 0, most),
+		d: d, f: f, taken: make(map[string]bool, most), nodes: make([]coordinator.QuotaNode, 0, most),
+		origins: make([]origin, 0, most),
 	}
-	pool := g.add(-1, stem{kind: coordinator.QuotaPool, name: poolName, weight: 1, at: f.pool.at, limits: &f.pool.limits, changes: f.pool.terms})
+	pool := g.add(-1, stem{kind: coordinator.QuotaPool, name: poolName, weight: 1, at: f.pool.at, limits: &f.pool.limits,
+		changes: f.pool.terms})
 	for _, group := range f.tops() {
 		g.group(pool, group)
 	}
 	slices.SortFunc(f.providers, byPoolName)
 	for _, provider := range f.providers {
-		s := stem{kind: coordinator.QuotaPool, name: provider.name, provider: provider.name, weight: 1, at: provider.at, limits: &provider.limits, changes: provider.terms}
+		s := stem{kind: coordinator.QuotaPool, name: provider.name, provider: provider.name, weight: 1, at: provider.at,
+			limits: &provider.limits, changes: provider.terms}
 		i := g.add(-1, s)
 		if i < 0 {
 			break
@@ -68,7 +71,8 @@ func (d *decoder) grow(f *quotaFile) *grower {
 		g.divide(i, provider)
 		slices.SortFunc(provider.models, byPoolName)
 		for _, model := range provider.models {
-			s.kind, s.name, s.model, s.at, s.limits, s.changes = coordinator.QuotaModel, model.name, model.name, model.at, &model.limits, nil
+			s.kind, s.name, s.model, s.at, s.limits, s.changes = coordinator.QuotaModel, model.name, model.name, model.at,
+				&model.limits, nil
 			if m := g.add(i, s); m >= 0 {
 				g.divide(m, model)
 			}
@@ -93,7 +97,8 @@ func (g *grower) group(above int, group *listedGroup) {
 		g.group(i, below)
 	}
 	for _, agent := range group.agents {
-		g.add(i, stem{kind: coordinator.QuotaAgent, name: agent.name, weight: agent.weight, at: agent.at, limits: &agent.limits, member: true})
+		g.add(i, stem{kind: coordinator.QuotaAgent, name: agent.name, weight: agent.weight, at: agent.at,
+			limits: &agent.limits, member: true})
 	}
 }
 
@@ -131,7 +136,8 @@ func (g *grower) divide(above int, pool *listedPool) {
 		if !pool.shared && !needed[group] {
 			return
 		}
-		s := stem{kind: coordinator.QuotaGroup, name: group.name, weight: group.weight, at: pool.share, limits: new(limits), member: pool.shared}
+		s := stem{kind: coordinator.QuotaGroup, name: group.name, weight: group.weight, at: pool.share, limits: new(limits),
+			member: pool.shared}
 		s.changes = append(s.changes, group.terms...)
 		if part := listed[group]; part != nil {
 			s.at, s.limits = part.at, &part.limits
@@ -151,7 +157,8 @@ func (g *grower) divide(above int, pool *listedPool) {
 			return
 		}
 		for _, agent := range group.agents {
-			g.add(i, stem{kind: coordinator.QuotaAgent, name: agent.name, weight: agent.weight, at: pool.share, limits: new(limits), member: true})
+			g.add(i, stem{kind: coordinator.QuotaAgent, name: agent.name, weight: agent.weight, at: pool.share,
+				limits: new(limits), member: true})
 		}
 	}
 	for _, group := range g.f.tops() {
@@ -167,10 +174,12 @@ func (g *grower) add(above int, s stem) int {
 	}
 	if len(g.nodes) == maxQuotaNodes {
 		g.full = true
-		g.d.fault(s.at, "makes more than %d nodes: every group and every agent is one, in the pool and in every provider or model that they share; share fewer of them by weight", maxQuotaNodes)
+		g.d.fault(s.at,
+			"makes more than %d nodes: every group and every agent is one, in the pool and in every provider or model that they share; share fewer of them by weight", maxQuotaNodes)
 		return -1
 	}
-	n := coordinator.QuotaNode{ID: s.name, Kind: s.kind, Name: s.name, Parent: above, Provider: s.provider, Model: s.model, Weight: s.weight}
+	n := coordinator.QuotaNode{ID: s.name, Kind: s.kind, Name: s.name, Parent: above, Provider: s.provider, Model: s.model,
+		Weight: s.weight}
 	r := origin{at: s.at, limits: s.limits, level: 1}
 	if above >= 0 {
 		up := &g.nodes[above]
@@ -185,7 +194,9 @@ func (g *grower) add(above int, s stem) int {
 		return -1
 	}
 	if g.taken[n.ID] {
-		g.d.fault(s.at, "%s is the name of another node as well: a group, agent or model must not be called as another beside it", short(n.ID))
+		g.d.fault(s.at,
+			"%s is the name of another node as well: a group, agent or model must not be called as another beside it",
+			short(n.ID))
 		return -1
 	}
 	g.taken[n.ID] = true
@@ -196,7 +207,9 @@ func (g *grower) add(above int, s stem) int {
 		n.Borrowing = r.terms.Borrowing
 	}
 	if g.limit(&n, &r, s.member); r.level > maxLevels {
-		g.d.fault(s.at, "%s is in level %d of its tree, where each period beside that of its own limit counts as one; %d are the most", short(n.ID), r.level, maxLevels)
+		g.d.fault(s.at,
+			"%s is in level %d of its tree, where each period beside that of its own limit counts as one; %d are the most",
+			short(n.ID), r.level, maxLevels)
 		return -1
 	}
 	g.nodes, g.origins = append(g.nodes, n), append(g.origins, r)
@@ -231,13 +244,15 @@ func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
 
 // beside gives a node what it has of further budgets of its own, and a member its parts by weight of the
 // budgets above it for which it has nothing of its own: one for another period does not take their place.
-func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, above *coordinator.QuotaNode, member bool) {
+func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, above *coordinator.QuotaNode,
+	member bool) {
 	if n.Budgets[dim] == nil {
 		return
 	}
 	has := []coordinator.Period{n.Budgets[dim].Period}
 	for _, own := range r.limits.further[dim] {
-		n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim, QuotaLimit: *g.one(n, r, dim, own, nil, member, kindBudget)})
+		n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim,
+			QuotaLimit: *g.one(n, r, dim, own, nil, member, kindBudget)})
 		has = append(has, own.Period)
 	}
 	if !member {
@@ -245,7 +260,8 @@ func (g *grower) beside(n *coordinator.QuotaNode, r *origin, dim coordinator.Dim
 	}
 	part := func(of *coordinator.QuotaLimit) {
 		if of != nil && !slices.Contains(has, of.Period) {
-			n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim, QuotaLimit: *g.one(n, r, dim, nil, of, true, kindBudget)})
+			n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: dim,
+				QuotaLimit: *g.one(n, r, dim, nil, of, true, kindBudget)})
 		}
 	}
 	part(above.Budgets[dim])
@@ -270,7 +286,8 @@ func periodsOf(budgets []coordinator.BesideBudget) (all []coordinator.Period) {
 var partByWeight = ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
 
 // one gives a node one limit: its own, a part of what is above it, or nil.
-func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, own *ownLimit, above *coordinator.QuotaLimit, member bool, kind limitKind) *coordinator.QuotaLimit {
+func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimension, own *ownLimit,
+	above *coordinator.QuotaLimit, member bool, kind limitKind) *coordinator.QuotaLimit {
 	if own == nil {
 		if above == nil || !member {
 			return nil
@@ -280,7 +297,8 @@ func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimens
 	l := own.QuotaLimit
 	if l.Nominal == coordinator.ByWeight {
 		if above == nil {
-			g.d.fault(own.at, "there is nothing to share: %s has no %s of %s; give it one, or write a number", short(g.nodes[n.Parent].ID), kind, dim)
+			g.d.fault(own.at, "there is nothing to share: %s has no %s of %s; give it one, or write a number",
+				short(g.nodes[n.Parent].ID), kind, dim)
 			return nil
 		}
 		l.Period, l.Per = above.Period, above.Per
@@ -297,7 +315,8 @@ func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimens
 
 // bounds sets what of a limit may be borrowed and lent. A model's is the provider's word:
 // nothing of it is, unless the file says so.
-func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator.QuotaNode, r *origin, kind limitKind, dim coordinator.Dimension) {
+func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator.QuotaNode, r *origin, kind limitKind,
+	dim coordinator.Dimension) {
 	switch n.Kind {
 	case coordinator.QuotaPool:
 		return
@@ -317,7 +336,8 @@ func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator
 	}
 	l.Borrow = *own.borrow
 	if n.Borrowing.Rule == coordinator.BorrowNever && l.Borrow != (coordinator.Bound{Kind: coordinator.BoundAmount}) {
-		g.d.fault(own.at, "may borrow by its own word and never by the rule of %s; remove borrow, or choose another rule", short(n.ID))
+		g.d.fault(own.at, "may borrow by its own word and never by the rule of %s; remove borrow, or choose another rule",
+			short(n.ID))
 	}
 }
 

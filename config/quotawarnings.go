@@ -13,7 +13,8 @@ func QuotaWarnings(q *coordinator.Quotas) []Warning {
 		return nil
 	}
 	var found []Warning
-	for _, text := range append(q.Ignored[:len(q.Ignored):len(q.Ignored)], priceless(q), neverReached(q), nothingShared(q)) {
+	for _, text := range append(q.Ignored[:len(q.Ignored):len(q.Ignored)], priceless(q), neverReached(q),
+		nothingShared(q)) {
 		if text != "" {
 			found = append(found, Warning{Text: text})
 		}
@@ -71,7 +72,8 @@ func budgetsOf(n *coordinator.QuotaNode) (all []coordinator.BesideBudget) {
 }
 
 // usedUpBefore finds the budget for a longer period, from a node up, of which no more than b can be used in b's own.
-func usedUpBefore(q *coordinator.Quotas, node int, b *coordinator.BesideBudget) (*coordinator.QuotaLimit, *coordinator.QuotaNode) {
+func usedUpBefore(q *coordinator.Quotas, node int, b *coordinator.BesideBudget) (*coordinator.QuotaLimit,
+	*coordinator.QuotaNode) {
 	if b.Nominal <= 0 { // a part by weight
 		return nil, nil
 	}
@@ -81,7 +83,8 @@ func usedUpBefore(q *coordinator.Quotas, node int, b *coordinator.BesideBudget) 
 			if b.Period.Unit == coordinator.PerWeek { // it may be part of two months
 				times = 2
 			}
-			if unit := longer.Period.Unit; longer.Dimension != b.Dimension || longer.Nominal < 0 || unit <= b.Period.Unit || unit > coordinator.PerYear {
+			if unit := longer.Period.Unit; longer.Dimension != b.Dimension || longer.Nominal < 0 || unit <= b.Period.Unit ||
+				unit > coordinator.PerYear {
 				continue
 			}
 			if most, bounded := mostOf(q, i, &longer); bounded && most <= b.Nominal/times {
@@ -130,5 +133,6 @@ func nothingShared(q *coordinator.Quotas) string {
 	if weighted == "" {
 		return ""
 	}
-	return "nothing has a limit, so that the weight of " + weighted + " divides none: weights only say whose task goes first while agents are busy"
+	return "nothing has a limit, so that the weight of " + weighted +
+		" divides none: weights only say whose task goes first while agents are busy"
 }

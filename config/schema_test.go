@@ -124,7 +124,8 @@ func sections(root map[string]any) map[string]map[string]any {
 		"assignment_strategies.weighted":         definition("strategy"),
 		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
 	}
-	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal", "http", "events", "log", "metrics"} {
+	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal",
+		"http", "events", "log", "metrics"} {
 		found[name] = root["properties"].(map[string]any)[name].(map[string]any)
 	}
 	return found
@@ -154,7 +155,8 @@ func properties(t *testing.T) []property {
 				path[1] = strategy.RewardRateName
 			case "assignment_strategies.weighted.formula":
 				path[1] = strategy.ExpressionName
-			case "assignment_strategies.weighted.bid_window_ms", "assignment_strategies.weighted.min_bid_window_ms", "assignment_strategies.weighted.fallback",
+			case "assignment_strategies.weighted.bid_window_ms", "assignment_strategies.weighted.min_bid_window_ms",
+				"assignment_strategies.weighted.fallback",
 				"assignment_strategies.weighted.invite", "assignment_strategies.weighted.fitness":
 				path[1] = strategy.MarketName
 			}
@@ -174,8 +176,9 @@ func properties(t *testing.T) []property {
 func fileWith(t *testing.T, path []string, value any) []byte {
 	t.Helper()
 	file := map[string]any{
-		"agents":       map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
-		"task_routing": map[string]any{"read": map[string]any{}, "batched": map[string]any{"batch": map[string]any{"max_size": 2}}},
+		"agents": map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
+		"task_routing": map[string]any{"read": map[string]any{},
+			"batched": map[string]any{"batch": map[string]any{"max_size": 2}}},
 		"assignment_strategies": map[string]any{
 			"capability_match": map[string]any{}, "least_loaded": map[string]any{}, "load_balanced": map[string]any{},
 			"priority_based": map[string]any{}, "reward_rate": map[string]any{}, "round_robin": map[string]any{},
@@ -185,7 +188,8 @@ func fileWith(t *testing.T, path []string, value any) []byte {
 		},
 		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
-		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{}, "http": map[string]any{}, "events": map[string]any{}, "log": map[string]any{}, "metrics": map[string]any{},
+		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{},
+		"http": map[string]any{}, "events": map[string]any{}, "log": map[string]any{}, "metrics": map[string]any{},
 	}
 	if len(path) > 0 {
 		at := file
@@ -230,7 +234,8 @@ func TestSchemaHasTheLoadersKeys(t *testing.T) {
 	for at, known := range keys {
 		path := strings.Split(strings.TrimPrefix(at+".zzzzzzzz", "."), ".")
 		_, err := Parse(fileWith(t, path, 1), "agents.yaml")
-		want := strings.Join(path, ".") + ": unknown key; known are " + strings.Join(slices.Sorted(slices.Values(known)), ", ")
+		want := strings.Join(path, ".") + ": unknown key; known are " + strings.Join(slices.Sorted(slices.Values(known)),
+			", ")
 		if err == nil || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("at %q the loader says %v\nthe schema would say %s", at, err, want)
 		}
@@ -316,7 +321,8 @@ func TestSchemaRangesAreTheLoaders(t *testing.T) {
 		}
 		tried++
 		hi := p.node["maximum"].(float64)
-		for value, inside := range map[float64]bool{lo - 1e-6: false, lo: true, (lo + hi) / 2: true, hi: true, hi + 1e-6: false} {
+		for value, inside := range map[float64]bool{lo - 1e-6: false, lo: true, (lo + hi) / 2: true, hi: true,
+			hi + 1e-6: false} {
 			data := fileWith(t, p.path, value)
 			doc, err := asEditorSeesIt(data)
 			if err != nil {
@@ -339,8 +345,9 @@ func TestSchemaRangesAreTheLoaders(t *testing.T) {
 func TestSchemaOptionsAreTheStrategies(t *testing.T) {
 	schema := compileSchema(t)
 	options := map[string]any{
-		strategy.OptionWeights: map[string]any{"free": 2}, strategy.OptionAffinityLabel: "zone", strategy.OptionSessionLabel: "user",
-		strategy.OptionExploration: 0.2, strategy.OptionFormula: "load",
+		strategy.OptionWeights: map[string]any{"free": 2}, strategy.OptionAffinityLabel: "zone",
+		strategy.OptionSessionLabel: "user",
+		strategy.OptionExploration:  0.2, strategy.OptionFormula: "load",
 		strategy.OptionBidWindow: 300, strategy.OptionMinBidWindow: 200, strategy.OptionFallback: "round_robin",
 		strategy.OptionInvite: "all", strategy.OptionFitness: "reported",
 	}
@@ -352,8 +359,10 @@ func TestSchemaOptionsAreTheStrategies(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, loader := Parse(data, "agents.yaml")
-			if editor := schema.Validate(doc); (editor == nil) != strategy.Takes(name, option) || (loader == nil) != strategy.Takes(name, option) {
-				t.Errorf("%s.%s: the schema says %v, the loader %v, the strategy takes it: %v", name, option, editor, loader, strategy.Takes(name, option))
+			if editor := schema.Validate(doc); (editor == nil) != strategy.Takes(name, option) ||
+				(loader == nil) != strategy.Takes(name, option) {
+				t.Errorf("%s.%s: the schema says %v, the loader %v, the strategy takes it: %v", name, option, editor, loader,
+					strategy.Takes(name, option))
 			}
 		}
 	}
@@ -442,8 +451,10 @@ func TestSchemaPatternsAreTheLoaders(t *testing.T) {
 		}
 	}
 	labels := sections(schemaTree(t))["agents.gpu-1"]["properties"].(map[string]any)["labels"].(map[string]any)
-	names, values := labels["propertyNames"].(map[string]any)["pattern"], labels["additionalProperties"].(map[string]any)["pattern"]
-	if names != labelPattern.String() || values != labelValuePattern.String() || labels["maxProperties"] != float64(maxLabels) {
+	names, values := labels["propertyNames"].(map[string]any)["pattern"],
+		labels["additionalProperties"].(map[string]any)["pattern"]
+	if names != labelPattern.String() || values != labelValuePattern.String() ||
+		labels["maxProperties"] != float64(maxLabels) {
 		t.Errorf("agents.gpu-1.labels: the schema has %v, %v and %v at most", names, values, labels["maxProperties"])
 	}
 	if Schema()[0] = 'x'; Schema()[0] != '{' {

@@ -80,7 +80,9 @@ func (d *decoder) settings(c *Config) reader {
 		d.later(func() {
 			const name = "global_settings.window_bytes"
 			if c.WindowBytes < int64(c.MaxMessageBytes) && !d.faulty(name) && !d.faulty("global_settings.max_message_bytes") {
-				d.fault(child(p, "window_bytes", p), "%d is less than max_message_bytes (%d): the largest task would never fit; raise this or lower that", c.WindowBytes, c.MaxMessageBytes)
+				d.fault(child(p, "window_bytes", p),
+					"%d is less than max_message_bytes (%d): the largest task would never fit; raise this or lower that",
+					c.WindowBytes, c.MaxMessageBytes)
 			}
 		})
 	}
@@ -135,7 +137,8 @@ func (d *decoder) journal(c *Config) reader {
 		const name = "journal.record_inputs"
 		d.later(func() {
 			if c.RecordInputs && !c.Journal && !d.faulty(name) {
-				d.fault(child(p, "record_inputs", p), "inputs are recorded in the journal, which is switched off; set journal.enabled to true")
+				d.fault(child(p, "record_inputs", p),
+					"inputs are recorded in the journal, which is switched off; set journal.enabled to true")
 			}
 		})
 	}
@@ -147,13 +150,15 @@ func (d *decoder) http(c *Config) reader {
 		d.object(p, readers{"bind": func(p place) {
 			bind := p.node.Value
 			if _, err := netip.ParseAddr(bind); !isScalar(p.node) || err != nil && bind != "localhost" {
-				d.fault(p, "must be an IP address such as 127.0.0.1 or 0.0.0.0, or localhost, without a port (COORDINATOR_PORT gives that), not %s", found(p.node))
+				d.fault(p,
+					"must be an IP address such as 127.0.0.1 or 0.0.0.0, or localhost, without a port (COORDINATOR_PORT gives that), not %s", found(p.node))
 				return
 			}
 			c.HTTPBind = bind
 		}, "advertise_url": func(p place) {
 			if fault := badURL(p.node.Value); !isScalar(p.node) || fault != "" {
-				d.fault(p, "must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: without user, query or path, not %s", found(p.node))
+				d.fault(p,
+					"must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: without user, query or path, not %s", found(p.node))
 				return
 			}
 			c.AdvertiseURL = p.node.Value

@@ -120,7 +120,8 @@ func markDefault(root *yaml.Node, name string, enabled []coordinator.Strategy) {
 			}
 		}
 		if section.Content[i].Value == name {
-			settings.Content = append(settings.Content, word("default"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
+			settings.Content = append(settings.Content, word("default"),
+				&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
 		}
 	}
 }

@@ -30,7 +30,8 @@ func notEnabled(name string, c *Config) string {
 }
 
 func disabled(name string) string {
-	return "the strategy " + name + " is not enabled; list it under assignment_strategies with enabled: true, or choose another"
+	return "the strategy " + name +
+		" is not enabled; list it under assignment_strategies with enabled: true, or choose another"
 }
 
 // listedStrategies is the section assignment_strategies while it is being read.
@@ -66,11 +67,14 @@ func (d *decoder) strategies(c *Config) reader {
 		_, standard := c.policy.Find(strategy.Default)
 		switch {
 		case len(listed.enabled) == 0:
-			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all", strings.Join(strategy.Names(), ", "))
+			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all",
+				strings.Join(strategy.Names(), ", "))
 		case listed.marked != "":
 			c.policy.Strategy = listed.marked
 		case !standard:
-			d.fault(p, "no strategy is marked as the default, and %s, which would be it, is not enabled; add default: true to one", strategy.Default)
+			d.fault(p,
+				"no strategy is marked as the default, and %s, which would be it, is not enabled; add default: true to one",
+				strategy.Default)
 		}
 	}
 }
@@ -106,7 +110,8 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 	case !known:
 		return
 	case isDefault && !on:
-		d.fault(child(value, "default", key), "a strategy that is not enabled cannot be the default; enable it or mark another")
+		d.fault(child(value, "default", key),
+			"a strategy that is not enabled cannot be the default; enable it or mark another")
 	case isDefault && listed.marked != "":
 		d.fault(child(value, "default", key), "%s is marked as the default already; only one strategy can be", listed.marked)
 	case isDefault:

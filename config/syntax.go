@@ -30,8 +30,10 @@ type fileKind struct {
 }
 
 var (
-	agentsFile = fileKind{"agents.yaml", maxFileBytes, "agents.yaml describes a fleet, it holds no data", "describe at least `agents:`"}
-	quotasFile = fileKind{"quotas.yaml", maxQuotaBytes, "quotas.yaml describes who may use how much, it holds no data", "write `{}` if there are no quotas"}
+	agentsFile = fileKind{"agents.yaml", maxFileBytes, "agents.yaml describes a fleet, it holds no data",
+		"describe at least `agents:`"}
+	quotasFile = fileKind{"quotas.yaml", maxQuotaBytes, "quotas.yaml describes who may use how much, it holds no data",
+		"write `{}` if there are no quotas"}
 )
 
 // parseTree turns the file's bytes into its root node and refuses whatever could
@@ -116,9 +118,11 @@ var (
 	yamlErrorLine = regexp.MustCompile(`^(?:yaml: )?(?:line ([0-9]+): )?`)
 	// yamlBlockError matches the faults for which yaml.v3 names the line before
 	// the one where the block begins.
-	yamlBlockError = regexp.MustCompile(`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
+	yamlBlockError = regexp.MustCompile(
+		`^did not find expected (key|node content|'-' indicator|',' or '[\]}]'|<document start>)`)
 	// yamlTabError matches what becomes of a tab, among others, where a line begins.
-	yamlTabError = regexp.MustCompile(`^found (character that cannot start any token|a tab character that violates indentation)`)
+	yamlTabError = regexp.MustCompile(
+		`^found (character that cannot start any token|a tab character that violates indentation)`)
 	// yamlStarError matches what becomes of a pattern that stands without quotes.
 	yamlStarError = regexp.MustCompile(`^(unknown anchor '|did not find expected alphabetic or numeric character)`)
 )
@@ -163,7 +167,8 @@ func (d *decoder) plainTree(n *yaml.Node, depth int) bool {
 	case depth > maxDepth:
 		d.faultAt(n.Line, n.Column, "", "nested deeper than %d levels; nothing in %s is", maxDepth, d.file.name)
 	case n.Kind == yaml.AliasNode:
-		d.faultAt(n.Line, n.Column, "", "the alias *%s is not allowed; write the value out (a text that begins with * needs quotes)", clip(n.Value))
+		d.faultAt(n.Line, n.Column, "",
+			"the alias *%s is not allowed; write the value out (a text that begins with * needs quotes)", clip(n.Value))
 	case n.Tag == "!!merge":
 		d.faultAt(n.Line, n.Column, "", "the merge key << is not allowed; write the keys out")
 	case n.Style&yaml.TaggedStyle != 0:

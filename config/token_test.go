@@ -34,7 +34,9 @@ func TestAdminToken(t *testing.T) {
 		{name: "neither: no token"},
 		{name: "32 characters", token: goodToken, want: goodToken},
 		{name: "4096 characters", token: longest, want: longest},
-		{name: "every kind of character", token: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", want: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"}, // 15 + 7 + 6 + 4 = 32
+		// 15 + 7 + 6 + 4 = 32
+		{name: "every kind of character", token: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~",
+			want: "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"},
 		{name: "a file", file: file("plain", goodToken), want: goodToken},
 		{name: "a file with a newline", file: file("newline", goodToken+"\n"), want: goodToken},
 		{name: "a file from Windows", file: file("crlf", goodToken+"\r\n"), want: goodToken},
@@ -49,10 +51,13 @@ func TestAdminToken(t *testing.T) {
 			fault: inFile + "TASKBUS_ADMIN_TOKEN is set too; unset one of the two, so that it is clear which counts"},
 		{name: "an empty file", file: file("empty", "\n"), fault: inFile + "the token in the file " + short},
 		{name: "two lines", file: file("lines", goodToken+"\n\n"), fault: inFile + "the token in the file " + character},
-		{name: "a file that is too large", file: file("large", longest+"\n"), fault: inFile + "names a file that is too large for a token; it must hold the token alone"},
-		{name: "no file", file: filepath.Join(dir, "none"), fault: inFile + "names a file that does not exist; mount the secret or correct the path"},
+		{name: "a file that is too large", file: file("large", longest+"\n"),
+			fault: inFile + "names a file that is too large for a token; it must hold the token alone"},
+		{name: "no file", file: filepath.Join(dir, "none"),
+			fault: inFile + "names a file that does not exist; mount the secret or correct the path"},
 		{name: "a directory", file: dir, fault: inFile + "names a file that cannot be read: is a directory"},
-		{name: "the token where the file's name belongs", file: strings.Repeat(goodToken, 200), fault: inFile + "names a file that cannot be read: file name too long"},
+		{name: "the token where the file's name belongs", file: strings.Repeat(goodToken, 200),
+			fault: inFile + "names a file that cannot be read: file name too long"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			getenv := variables(map[string]string{"TASKBUS_ADMIN_TOKEN": tc.token, "TASKBUS_ADMIN_TOKEN_FILE": tc.file})

@@ -39,10 +39,12 @@ func (c *Config) Warnings() []Warning {
 	for _, name := range slices.Sorted(maps.Keys(p.Routes)) {
 		route := p.Routes[name]
 		if !served(p, route) && (len(p.Agents) > 0 || p.Discovery != nil) {
-			fails("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", name, strings.Join(route.Required, ", "))
+			fails("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", name,
+				strings.Join(route.Required, ", "))
 		}
 		for _, id := range route.Preferred {
-			if i, listed := slices.BinarySearchFunc(p.Agents, id, func(g coordinator.AgentSpec, id coordinator.AgentID) int { return cmp.Compare(g.ID, id) }); listed {
+			if i, listed := slices.BinarySearchFunc(p.Agents, id,
+				func(g coordinator.AgentSpec, id coordinator.AgentID) int { return cmp.Compare(g.ID, id) }); listed {
 				if lacking := criteria.Lacking(&p.Agents[i], route.Required); len(lacking) > 0 {
 					fails("%s prefers %s, which lacks %s and will never get it", name, id, strings.Join(lacking, ", "))
 				}
@@ -53,7 +55,8 @@ func (c *Config) Warnings() []Warning {
 		g := &p.Agents[i]
 		// One lost heartbeat must not take an agent out of service.
 		if p.Settings.StaleAfter < 2*g.HealthCheckInterval {
-			fails("%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
+			fails(
+				"%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
 				g.ID, g.HealthCheckInterval.Seconds(), p.Settings.StaleAfter.Seconds(), 2*g.HealthCheckInterval/time.Second)
 		}
 		if len(p.Routes) > 0 && !useful(g, p.Routes) {
@@ -68,15 +71,18 @@ func (c *Config) Warnings() []Warning {
 		case wait == 0:
 			fails("%s will hold no auctions: with assignment_timeout_seconds: 0 no task waits for bids", name)
 		case 2*m.Floor > wait:
-			fails("%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+			fails(
+				"%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
 				name, m.Floor.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
 		case 2*m.Ceiling > wait:
-			fails("%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+			fails(
+				"%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
 				name, m.Ceiling.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
 		}
 	}
 	if p.Discovery != nil && c.Auth != AuthStrict {
-		advice("discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
+		advice(
+			"discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
 	}
 	if len(p.Routes) == 0 && len(p.Agents) > 0 {
 		advice("no task_routing: a task without required_capabilities will fail with unknown_task_type")
@@ -113,7 +119,8 @@ func (d *decoder) checkServed(p place, c *Config) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.policy.Routes)) {
 		if route := c.policy.Routes[name]; !served(&c.policy, route) {
-			d.fault(child(routing, name, routing), "no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under agents, or list an agent that has them",
+			d.fault(child(routing, name, routing),
+				"no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under agents, or list an agent that has them",
 				clip(strings.Join(route.Required, ", ")))
 		}
 	}

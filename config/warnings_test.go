@@ -22,7 +22,9 @@ func TestUnservedRoutes(t *testing.T) {
 	}{
 		{"by default it is a warning", "", true, false},
 		{"refused where the file says so", "global_settings: {refuse_unserved: true}\n", false, true},
-		{"an agent that joins may serve it", "global_settings: {refuse_unserved: true}\ndiscovery: {enabled: true, agents: [x], capabilities: [code, review]}\n", false, false},
+		{"an agent that joins may serve it",
+			"global_settings: {refuse_unserved: true}\ndiscovery: {enabled: true, agents: [x], capabilities: [code, review]}\n",
+			false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := Parse([]byte(unservedFile+tc.more), "agents.yaml")
@@ -31,14 +33,16 @@ func TestUnservedRoutes(t *testing.T) {
 				t.Fatalf("%v, want a refusal: %v", err, tc.refused)
 			}
 			if tc.refused {
-				if f := faults.List[0]; len(faults.List) != 1 || f.Line != 5 || f.Path != "task_routing.code-task" || !strings.Contains(f.Text, "no agent has all of code, review") {
+				if f := faults.List[0]; len(faults.List) != 1 || f.Line != 5 || f.Path != "task_routing.code-task" ||
+					!strings.Contains(f.Text, "no agent has all of code, review") {
 					t.Errorf("%+v", faults.List)
 				}
 				return
 			}
 			warned := false
 			for _, w := range c.Warnings() {
-				warned = warned || w.Fails && strings.HasPrefix(w.Text, "nobody can serve code-task: no agent has all of code, review")
+				warned = warned || w.Fails && strings.HasPrefix(w.Text,
+					"nobody can serve code-task: no agent has all of code, review")
 			}
 			if warned != tc.warned {
 				t.Errorf("warnings %+v", c.Warnings())
@@ -52,7 +56,8 @@ func TestBrief(t *testing.T) {
 	text := func(faults int) string {
 		var list []Fault
 		for i := range faults {
-			list = append(list, Fault{Source: []string{"agents.yaml", environment, "quotas.yaml"}[i%3], Line: i + 1, Text: "wrong"})
+			list = append(list, Fault{Source: []string{"agents.yaml", environment, "quotas.yaml"}[i%3], Line: i + 1,
+				Text: "wrong"})
 		}
 		return Brief(fmt.Errorf("read: %w", &Faults{list}))
 	}
@@ -60,7 +65,8 @@ func TestBrief(t *testing.T) {
 	if got := text(4); strings.Count(got, "wrong") != 4 || strings.Count(got, "; ") != 3 || strings.Contains(got, "\n") {
 		t.Errorf("4 faults: %q", got)
 	}
-	if got, want := text(40), "agents.yaml:1: wrong; environment:2: wrong; quotas.yaml:3: wrong; and 37 more; taskbus check agents.yaml quotas.yaml"; got != want {
+	if got, want := text(40),
+		"agents.yaml:1: wrong; environment:2: wrong; quotas.yaml:3: wrong; and 37 more; taskbus check agents.yaml quotas.yaml"; got != want {
 		t.Errorf("40 faults: %q, want %q", got, want)
 	}
 	if got := Brief(errors.New("no such file")); got != "no such file" {
@@ -76,7 +82,8 @@ func TestFileVersions(t *testing.T) {
 	if agents == "" || quotas != "" {
 		t.Errorf("versions %q, %q without a quotas.yaml", agents, quotas)
 	}
-	if a, q := mustParse(t, "# a comment\n"+file+"http: {bind: 0.0.0.0, advertise_url: 'http://c-1:8551'}\n").FileVersions(); a != agents || q != "" {
+	if a, q := mustParse(t, "# a comment\n"+file+"http: {bind: 0.0.0.0, advertise_url: 'http://c-1:8551'}\n").
+		FileVersions(); a != agents || q != "" {
 		t.Errorf("%q, %q where only addresses differ, want %q", a, q, agents)
 	}
 	if a, _ := mustParse(t, file+"learning: {prior: 0.5}\n").FileVersions(); a == agents {
@@ -88,10 +95,12 @@ func TestFileVersions(t *testing.T) {
 	if a != agents || first == "" {
 		t.Errorf("%q, %q with a quotas.yaml, want %q and a version", a, first, agents)
 	}
-	if _, other := mustParse(t, file).WithQuotas(mustParseQuotas(t, "groups: [{id: blue}]\n")).FileVersions(); other == first {
+	if _, other := mustParse(t, file).WithQuotas(mustParseQuotas(t, "groups: [{id: blue}]\n")).
+		FileVersions(); other == first {
 		t.Error("another quotas.yaml has the same version")
 	}
-	if a, q := with.WithChangedQuotas(mustParseQuotas(t, "groups: [{id: blue}]\n")).FileVersions(); a != agents || q != first {
+	if a, q := with.WithChangedQuotas(mustParseQuotas(t, "groups: [{id: blue}]\n")).FileVersions(); a != agents ||
+		q != first {
 		t.Errorf("%q, %q with standing changes, want those of the files", a, q)
 	}
 }

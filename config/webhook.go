@@ -108,7 +108,8 @@ const (
 func (w *Webhook) setKeys(value string) error {
 	all := strings.Fields(value)
 	if len(all) == 0 || len(all) > mostKeys {
-		return fmt.Errorf("must hold one secret, or %d with a blank between them while the receiver changes from one to the other", mostKeys)
+		return fmt.Errorf(
+			"must hold one secret, or %d with a blank between them while the receiver changes from one to the other", mostKeys)
 	}
 	for _, text := range all {
 		encoded, is := strings.CutPrefix(text, keyPrefix)

@@ -36,8 +36,10 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskAssign, "properties/strategy/pattern", "^[a-z]" + pattern("[a-z0-9_]", 0, maxStrategy-1)[1:]},
 		{schemas.TaskAssign, "properties/estimated_usage/properties/cost_usd/maximum", float64(maxAmount)},
 		{schemas.TaskAssign, "properties/estimated_usage/properties/model/pattern", pattern(name, 1, maxName)},
-		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/maxItems", float64(coordinator.MaxAlternatives)},
-		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/items/properties/model/pattern", pattern("[A-Za-z0-9._:@/+-]", 1, maxName)},
+		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/maxItems",
+			float64(coordinator.MaxAlternatives)},
+		{schemas.TaskAssign, "properties/estimated_usage/properties/alternatives/items/properties/model/pattern",
+			pattern("[A-Za-z0-9._:@/+-]", 1, maxName)},
 		{schemas.TaskDispatch, "properties/provider/pattern", pattern(name, 1, maxName)},
 		{schemas.TaskDispatch, "properties/model/pattern", pattern(name, 1, maxName)},
 		{schemas.TaskAssign, "properties/labels/maxProperties", float64(maxLabels)},
@@ -47,7 +49,8 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskDispatch, "properties/description/maxLength", float64(maxDescription)},
 		{schemas.TaskAvailable, "properties/offers/maxItems", float64(MaxOffers)},
 		{schemas.TaskAvailable, "properties/offers/items/properties/auction_id/pattern", id(maxDispatchID)},
-		{schemas.TaskAvailable, "properties/offers/items/properties/required_capabilities/maxItems", float64(maxCapabilities)},
+		{schemas.TaskAvailable, "properties/offers/items/properties/required_capabilities/maxItems",
+			float64(maxCapabilities)},
 		{schemas.TaskAvailable, "properties/offers/items/properties/bid_window_ms/minimum", 1.0},
 		{schemas.TaskAvailable, "properties/offers/items/properties/bid_window_ms/maximum", float64(maxBidWindow)},
 		{schemas.TaskAvailable, "properties/offers/items/properties/attempt/maximum", float64(maxCount)},
@@ -139,17 +142,29 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 // Values on and just beyond every bound, in every field: whatever the fast path
 // accepts the slow path must accept with an equal value.
 var edgeValues = []string{
-	`0`, `1`, `3`, `4`, `-0`, `-1`, `1.0`, `1e0`, `0.5`, `1.0000001`, `1e308`, `9e308`, `604800`, `604800.0001`, `1000000`, `1000001`, `1000000000`, `1000000001`,
-	`1e15`, `1e16`, `99999999999999999999`, `null`, `true`, `{}`, `[]`, `""`, `"a"`, `"A_b:c.d-e"`, `"status"`, `"a.control"`, `"ready"`, `"busy"`, `"\u0072eady"`,
-	`"task.assign"`, `"agent.status"`, `"a b"`, `"a\tb"`, `"ä"`, "\"\x7f\"", `"least_loaded"`, `"Least"`, `".a"`, `"2026-02-28T23:59:59Z"`, `"2026-02-29T00:00:00Z"`,
-	`"2026-02-28 23:59:59.5"`, `"1969-12-31T23:59:59Z"`, `"2026-02-28T23:59:59+24:00"`, `"` + strings.Repeat("x", 128) + `"`, `"` + strings.Repeat("x", 129) + `"`,
-	`"` + strings.Repeat("ä", 128) + `"`, `"` + strings.Repeat("ä", 129) + `"`, `"` + strings.Repeat("~", 255) + `"`, `"` + strings.Repeat("~", 256) + `"`,
-	`["a","b"]`, `["a",1]`, `["ä"]`, `["a b"]`, `["\u0061"]`, `[["a"]]`, quoted(64, "a"), quoted(65, "a"), quoted(128, "a"), quoted(129, "a"), quoted(256, "a"), quoted(257, "a"),
-	`{"requests":1}`, `{"requests":-1}`, `{"requests":"1"}`, `{"model":"m","cost_usd":0.5}`, `{"model":""}`, `{"x":1}`, `{"a":"b"}`, `{"":"b"}`, `{"a":""}`, "{\"a\x7f\":\"\"}",
-	`{"a":{"b":1,"b":2}}`, `{` + manyLabels(32) + `}`, `{` + manyLabels(33) + `}`, `{"` + strings.Repeat("ä", 64) + `":"x"}`, `{"` + strings.Repeat("ä", 65) + `":"x"}`,
-	`"task.result"`, `"task.dispatch"`, `"task.bid"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`, `"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`, `"` + strings.Repeat("x", 160) + `"`, `"` + strings.Repeat("x", 161) + `"`,
-	`"` + strings.Repeat("x", MaxText) + `"`, `"` + strings.Repeat("x", MaxText+1) + `"`, `"` + strings.Repeat("ä", MaxText) + `"`, `"` + strings.Repeat("ä", MaxText+1) + `"`,
-	`"exit 1\n"`, "\"exit\u00851\u202e\"", `{"requests":1e15,"provider":"p"}`, `{"input_tokens":1e16}`, `{"model":"ä","output_tokens":-0}`, `{"requests":1,"requests":2}`, `{"Model":"m"}`,
+	`0`, `1`, `3`, `4`, `-0`, `-1`, `1.0`, `1e0`, `0.5`, `1.0000001`, `1e308`, `9e308`, `604800`, `604800.0001`, `1000000`,
+	`1000001`, `1000000000`, `1000000001`,
+	`1e15`, `1e16`, `99999999999999999999`, `null`, `true`, `{}`, `[]`, `""`, `"a"`, `"A_b:c.d-e"`, `"status"`,
+	`"a.control"`, `"ready"`, `"busy"`, `"\u0072eady"`,
+	`"task.assign"`, `"agent.status"`, `"a b"`, `"a\tb"`, `"ä"`, "\"\x7f\"", `"least_loaded"`, `"Least"`, `".a"`,
+	`"2026-02-28T23:59:59Z"`, `"2026-02-29T00:00:00Z"`,
+	`"2026-02-28 23:59:59.5"`, `"1969-12-31T23:59:59Z"`, `"2026-02-28T23:59:59+24:00"`, `"` + strings.Repeat("x", 128) +
+		`"`, `"` + strings.Repeat("x", 129) + `"`,
+	`"` + strings.Repeat("ä", 128) + `"`, `"` + strings.Repeat("ä", 129) + `"`, `"` + strings.Repeat("~", 255) + `"`,
+	`"` + strings.Repeat("~", 256) + `"`,
+	`["a","b"]`, `["a",1]`, `["ä"]`, `["a b"]`, `["\u0061"]`, `[["a"]]`, quoted(64, "a"), quoted(65, "a"),
+	quoted(128, "a"), quoted(129, "a"), quoted(256, "a"), quoted(257, "a"),
+	`{"requests":1}`, `{"requests":-1}`, `{"requests":"1"}`, `{"model":"m","cost_usd":0.5}`, `{"model":""}`, `{"x":1}`,
+	`{"a":"b"}`, `{"":"b"}`, `{"a":""}`, "{\"a\x7f\":\"\"}",
+	`{"a":{"b":1,"b":2}}`, `{` + manyLabels(32) + `}`, `{` + manyLabels(33) + `}`, `{"` + strings.Repeat("ä", 64) +
+		`":"x"}`, `{"` + strings.Repeat("ä", 65) + `":"x"}`,
+	`"task.result"`, `"task.dispatch"`, `"task.bid"`, `1e-300`, `1e-9`, `0.999999e-9`, `1e307`, `"succeeded"`,
+	`"rejected"`, `"Failed"`, `"lost"`, `false`, `tru`, `"true"`, `1000000000000`, `1000000000000.5`, `-0.0`,
+	`"` + strings.Repeat("x", 160) + `"`, `"` + strings.Repeat("x", 161) + `"`,
+	`"` + strings.Repeat("x", MaxText) + `"`, `"` + strings.Repeat("x", MaxText+1) + `"`,
+	`"` + strings.Repeat("ä", MaxText) + `"`, `"` + strings.Repeat("ä", MaxText+1) + `"`,
+	`"exit 1\n"`, "\"exit\u00851\u202e\"", `{"requests":1e15,"provider":"p"}`, `{"input_tokens":1e16}`,
+	`{"model":"ä","output_tokens":-0}`, `{"requests":1,"requests":2}`, `{"Model":"m"}`,
 	`{"a":"` + strings.Repeat("ä", 256) + `"}`, `{"a":"` + strings.Repeat("ä", 257) + `"}`,
 }
 
@@ -213,7 +228,8 @@ func TestPathsAgreeOnSeveralEdgeValues(t *testing.T) {
 	})
 	t.Run("task.available", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			checkTaskAvailable(t, d, []byte(strings.Replace(anAuction, aOffer, aOffer+","+string(draw(t, offerFields, aOffer)), 1)))
+			checkTaskAvailable(t, d, []byte(strings.Replace(anAuction, aOffer, aOffer+","+string(draw(t, offerFields, aOffer)),
+				1)))
 		})
 	})
 	t.Run("task.dispatch", func(t *testing.T) {

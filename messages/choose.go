@@ -49,7 +49,8 @@ func (d *Decoder) DecodeRequest(body []byte) (Request, *Refusal) {
 // DecodeControl reads what came to an agent's control queue, whichever its
 // message_type says that it is; one that does not belong there is refused.
 func (d *Decoder) DecodeControl(body []byte) (Control, *Refusal) {
-	name, refusal := d.messageType(body, schemas.TaskCancel, schemas.TaskAvailable, schemas.TaskAwarded, schemas.BidRejected, schemas.TaskGranted)
+	name, refusal := d.messageType(body, schemas.TaskCancel, schemas.TaskAvailable, schemas.TaskAwarded,
+		schemas.BidRejected, schemas.TaskGranted)
 	if refusal != nil {
 		return nil, refusal
 	}

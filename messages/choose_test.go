@@ -49,7 +49,8 @@ func TestTypesAreToldApart(t *testing.T) {
 		{"a grant", aGrant, control, &TaskGranted{}},
 	} {
 		escaped := strings.Replace(c.body, `"task.`, `"\u0074ask.`, 1)
-		for _, body := range []string{c.body, last(c.body), " " + c.body, escaped, strings.Replace(c.body, "message_type", `message\u005ftype`, 1)} {
+		for _, body := range []string{c.body, last(c.body), " " + c.body, escaped,
+			strings.Replace(c.body, "message_type", `message\u005ftype`, 1)} {
 			got, refusal := c.decode([]byte(body))
 			if refusal != nil {
 				t.Errorf("%s: refused: %s\n%s", c.name, refusal.Text, body)
@@ -63,7 +64,8 @@ func TestTypesAreToldApart(t *testing.T) {
 // Whoever sends what does not belong there is told what does.
 func TestOtherTypesAreRefused(t *testing.T) {
 	d := newDecoder(t)
-	const requests, controls = "task.cancel, task.bid, task.bids or task.claim", "task.cancel, task.available, task.awarded, task.bid_rejected or task.granted"
+	const requests, controls = "task.cancel, task.bid, task.bids or task.claim",
+		"task.cancel, task.available, task.awarded, task.bid_rejected or task.granted"
 	const missing = "the message: message_type is missing; expected "
 	request := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeRequest(body); return m == nil, refusal }
 	control := func(body []byte) (bool, *Refusal) { m, refusal := d.DecodeControl(body); return m == nil, refusal }
@@ -76,13 +78,19 @@ func TestOtherTypesAreRefused(t *testing.T) {
 		{"a task on task.request", assign(), request, "/message_type", "enum", "/message_type: expected " + requests},
 		{"an award on task.request", anAward, request, "/message_type", "enum", "/message_type: expected " + requests},
 		{"a bid on a control queue", bid(), control, "/message_type", "enum", "/message_type: expected " + controls},
-		{"a type of a later version", `{"message_type":"task.pause","task_id":"t-1"}`, control, "/message_type", "enum", "/message_type: expected " + controls},
-		{"a type that is a number", `{"message_type":1}`, request, "/message_type", "enum", "/message_type: expected " + requests},
+		{"a type of a later version", `{"message_type":"task.pause","task_id":"t-1"}`, control, "/message_type", "enum",
+			"/message_type: expected " + controls},
+		{"a type that is a number", `{"message_type":1}`, request, "/message_type", "enum", "/message_type: expected " +
+			requests},
 		{"no type", `{"task_id":"t-1"}`, request, "", "required", missing + requests},
-		{"two types", strings.Replace(bid(), "{", `{"message_type":"task.cancel",`, 1), request, "/message_type", "duplicateKey", ""},
-		{"two types, the second one last", strings.TrimSuffix(aClaim, "}") + `,"message_type":"task.cancel"}`, request, "/message_type", "duplicateKey", ""},
-		{"a type in another letter case", strings.Replace(aClaim, "message_type", "Message_Type", 1), request, "/Message_Type", "letterCase", ""},
-		{"two, of which one in another letter case", strings.TrimSuffix(aClaim, "}") + `,"Message_Type":"task.cancel"}`, request, "/Message_Type", "letterCase", ""},
+		{"two types", strings.Replace(bid(), "{", `{"message_type":"task.cancel",`, 1), request, "/message_type",
+			"duplicateKey", ""},
+		{"two types, the second one last", strings.TrimSuffix(aClaim, "}") + `,"message_type":"task.cancel"}`, request,
+			"/message_type", "duplicateKey", ""},
+		{"a type in another letter case", strings.Replace(aClaim, "message_type", "Message_Type", 1), request,
+			"/Message_Type", "letterCase", ""},
+		{"two, of which one in another letter case", strings.TrimSuffix(aClaim, "}") + `,"Message_Type":"task.cancel"}`,
+			request, "/Message_Type", "letterCase", ""},
 		{"a fault behind the type", aCancel + "}", request, "", "syntax", ""},
 		{"a fault before the type", `{"x":NaN,"message_type":"task.cancel","task_id":"t-1"}`, request, "/x", "syntax", ""},
 		{"not JSON", "hello", request, "", "type", ""},
@@ -101,7 +109,9 @@ func TestOtherTypesAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if _, refusal := d.DecodeRequest([]byte(assign(`"correlation_id":"trace_1"`))); refusal.MessageType != schemas.TaskAssign || refusal.TaskID != "t-1" || refusal.CorrelationID != "trace_1" {
+	if _, refusal := d.DecodeRequest(
+		[]byte(assign(`"correlation_id":"trace_1"`))); refusal.MessageType != schemas.TaskAssign || refusal.TaskID != "t-1" ||
+		refusal.CorrelationID != "trace_1" {
 		t.Errorf("the refusal of a task says %+v; want its type, its id and its trace id", refusal)
 	}
 }
@@ -166,11 +176,13 @@ func TestMarketCorpus(t *testing.T) {
 		{"claim: 10,001 items", in(aClaim, `"max_items":8`, `"max_items":10001`), "/max_items", "maximum"},
 		{"claim: half an item", in(aClaim, `"max_items":8`, `"max_items":0.5`), "/max_items", "type"},
 		{"claim: negative pending", in(aClaim, `"pending_items":0`, `"pending_items":-1`), "/pending_items", "minimum"},
-		{"claim: a billion and one pending", in(aClaim, `"pending_items":0`, `"pending_items":1000000001`), "/pending_items", "maximum"},
+		{"claim: a billion and one pending", in(aClaim, `"pending_items":0`, `"pending_items":1000000001`), "/pending_items",
+			"maximum"},
 		{"claim: no pending", in(aClaim, `pending`, `open`), "", "required"},
 		{"claim: no capacity", more(aClaim, `"capacity_items_per_second":0`), "/capacity_items_per_second", "not"},
 		{"claim: negative capacity", more(aClaim, `"capacity_items_per_second":-1`), "/capacity_items_per_second", "not"},
-		{"claim: capacity beyond the most", more(aClaim, `"capacity_items_per_second":1000000001`), "/capacity_items_per_second", "maximum"},
+		{"claim: capacity beyond the most", more(aClaim, `"capacity_items_per_second":1000000001`),
+			"/capacity_items_per_second", "maximum"},
 		{"claim: capacity beyond float64", more(aClaim, `"capacity_items_per_second":9e308`), "", "number"},
 		{"claim: capacity NaN", more(aClaim, `"capacity_items_per_second":NaN`), "/capacity_items_per_second", "syntax"},
 		{"claim: capacity of text", more(aClaim, `"capacity_items_per_second":"8"`), "/capacity_items_per_second", "type"},
@@ -185,7 +197,8 @@ func TestMarketCorpus(t *testing.T) {
 		{"bids: none", in(someBids, aBid, ""), "/bids", "minItems"},
 		{"bids: one that is none", in(someBids, aBid, "7"), "/bids/0", "type"},
 		{"bids: every field of one", in(someBids, aBid, more(aBid, `"relevance":1,"correlation_id":"trace_1"`)), "", ""},
-		{"bids: an agent within one is nothing known", in(someBids, aBid, more(aBid, `"agent_id":7,"message_type":7`)), "", ""},
+		{"bids: an agent within one is nothing known", in(someBids, aBid, more(aBid, `"agent_id":7,"message_type":7`)), "",
+			""},
 		{"bids: no fitness", in(someBids, "fitness", "fit"), "/bids/0", "required"},
 		{"bids: fitness beyond 1", in(someBids, "0.75", "1.01"), "/bids/0/fitness", "maximum"},
 		{"bids: negative tasks", in(someBids, `"active_tasks":2`, `"active_tasks":-1`), "/bids/0/active_tasks", "minimum"},
@@ -196,13 +209,15 @@ func TestMarketCorpus(t *testing.T) {
 		{"offers: 257", offers(257), "/offers", "maxItems"},
 		{"offers: none", in(anAuction, aOffer, ""), "/offers", "minItems"},
 		{"offers: one that is none", in(anAuction, aOffer, "7"), "/offers/0", "type"},
-		{"offer: every field", offer(`"description":"a\nb","priority":3,"deadline":"2030-01-01T00:00:00Z","correlation_id":"trace_1"`), "", ""},
+		{"offer: every field",
+			offer(`"description":"a\nb","priority":3,"deadline":"2030-01-01T00:00:00Z","correlation_id":"trace_1"`), "", ""},
 		{"offer: no window", in(anAuction, "500", "0"), "/offers/0/bid_window_ms", "minimum"},
 		{"offer: a window of more than a minute", in(anAuction, "500", "60001"), "/offers/0/bid_window_ms", "maximum"},
 		{"offer: half a millisecond", in(anAuction, "500", "0.5"), "/offers/0/bid_window_ms", "type"},
 		{"offer: attempt 0", in(anAuction, `"attempt":1`, `"attempt":0`), "/offers/0/attempt", "minimum"},
 		{"offer: no capabilities told", in(anAuction, `"required_capabilities":[],`, ""), "/offers/0", "required"},
-		{"offer: 257 capabilities", in(anAuction, "[],", quoted(257, "gpu")+","), "/offers/0/required_capabilities", "maxItems"},
+		{"offer: 257 capabilities", in(anAuction, "[],", quoted(257, "gpu")+","), "/offers/0/required_capabilities",
+			"maxItems"},
 		{"offer: description of 2,048", offer(`"description":` + long(2048)), "", ""},
 		{"offer: description of 2,049", offer(`"description":` + long(2049)), "/offers/0/description", "maxLength"},
 		{"offer: priority 4", offer(`"priority":4`), "/offers/0/priority", "maximum"},
@@ -210,7 +225,8 @@ func TestMarketCorpus(t *testing.T) {
 		{"offer: two windows", offer(`"bid_window_ms":1`), "/offers", "duplicateKey"},
 
 		{"award: every field", more(anAward, `"correlation_id":"trace_1"`), "", ""},
-		{"award: dispatch id of 161", in(anAward, `"dispatch_id":"t-1.1"`, `"dispatch_id":"`+strings.Repeat("x", 161)+`"`), "/dispatch_id", "pattern"},
+		{"award: dispatch id of 161", in(anAward, `"dispatch_id":"t-1.1"`, `"dispatch_id":"`+strings.Repeat("x", 161)+`"`),
+			"/dispatch_id", "pattern"},
 		{"award: no dispatch", in(anAward, "dispatch_id", "dispatch"), "", "required"},
 
 		{"bid_rejected: every field", more(aRefusal, `"correlation_id":"trace_1"`), "", ""},
@@ -225,7 +241,8 @@ func TestMarketCorpus(t *testing.T) {
 		{"grant: a fleet without capacity told", in(aGrant, "capacity_items_per_second", "capacity"), "/fleet", "required"},
 		{"grant: negative target", in(aGrant, "1.75", "-1"), "/fleet/target_drain_seconds", "minimum"},
 		{"grant: target NaN", in(aGrant, "1.75", "NaN"), "/fleet", "syntax"},
-		{"grant: absurd share", in(aGrant, `"fair_share_items":28`, `"fair_share_items":1e16`), "/fleet/fair_share_items", "maximum"},
+		{"grant: absurd share", in(aGrant, `"fair_share_items":28`, `"fair_share_items":1e16`), "/fleet/fair_share_items",
+			"maximum"},
 		{"grant: endless reason", more(aGrant, `"reason":`+long(2049)), "/reason", "maxLength"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -243,7 +260,8 @@ func TestMarketCorpus(t *testing.T) {
 // Whatever comes, it is one of the types or a reasoned refusal.
 func FuzzChoose(f *testing.F) {
 	d := newDecoder(f)
-	for _, body := range []string{aCancel, aClaim, anAuction, anAward, aRefusal, aGrant, bid(), last(bid()), `{"message_type":"x"}`} {
+	for _, body := range []string{aCancel, aClaim, anAuction, anAward, aRefusal, aGrant, bid(), last(bid()),
+		`{"message_type":"x"}`} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

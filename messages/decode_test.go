@@ -46,7 +46,8 @@ func TestRefusalNamesTheAgent(t *testing.T) {
 		{"cut off behind it", `{"message_type":"agent.status","agent_id":"a-1","sta`, "a-1"},
 		{"escaped", strings.Replace(status(`"relayed":1`), "a-1", `\u0061-1`, 1), "a-1"},
 		{"no valid id", strings.Replace(status(), "a-1", `gpu\n\u202e1`, 1), "gpu  1"},
-		{"endless", strings.Replace(status(), "a-1", strings.Repeat("x", 1000), 1), strings.Repeat("x", 125) + "…"}, // 128 bytes, 3 of them the ellipsis
+		// 128 bytes, 3 of them the ellipsis
+		{"endless", strings.Replace(status(), "a-1", strings.Repeat("x", 1000), 1), strings.Repeat("x", 125) + "…"},
 		{"cut off before it", `{"message_type":"agent.status","agent_`, ""},
 		{"given twice", status(`"agent_id":"a-2"`), ""},
 		{"a number", strings.Replace(status(), `"a-1"`, "7", 1), ""},
@@ -84,7 +85,8 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range hostile {
 		switch c.name {
-		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "version 1", "fraction of a second", "Python's isoformat":
+		case "smallest", "white space", "unknown fields", "type beyond ASCII", "everything", "version 1",
+			"fraction of a second", "Python's isoformat":
 			if _, ok := d.fastTaskAssign([]byte(c.body)); !ok {
 				t.Errorf("task.assign %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -109,7 +111,8 @@ func TestOrdinaryMessagesTakeTheFastPath(t *testing.T) {
 	}
 	for _, c := range results {
 		switch c.name {
-		case "smallest", "every field", "every field of usage", "white space", "unknown field", "version 1", "given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
+		case "smallest", "every field", "every field of usage", "white space", "unknown field", "version 1",
+			"given back after it had begun", "error beyond ASCII", "fraction of a millisecond":
 			if !d.fastTaskResult([]byte(c.body), new(TaskResult)) {
 				t.Errorf("task.result %q is valid and plain, but not for the fast path", c.name)
 			}
@@ -167,7 +170,8 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 func checkAgentStatus(t tester, d *Decoder, body []byte) {
 	t.Helper()
 	// A used value must make no difference.
-	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", CapacityItemsPerSecond: 7, HasCapacity: true, PendingItems: 7, HasPending: true, Relayed: true}, AgentStatus{}
+	fast, slow := AgentStatus{AgentID: "a-1", Queue: "old", CapacityItemsPerSecond: 7, HasCapacity: true, PendingItems: 7,
+		HasPending: true, Relayed: true}, AgentStatus{}
 	ok := d.fastAgentStatus(body, &fast)
 	refusal := d.slowAgentStatus(body, &slow)
 	requireAgreement(t, body, fast, ok, slow, refusal)
@@ -187,14 +191,16 @@ func TestTaskAssignValue(t *testing.T) {
 		t.Errorf("payload %s, want the producer's bytes %s", m.Payload, payload)
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	got := m.Task(Arrival{Now: now, ContentHash: 7, CorrelationID: "not used", ReplyTo: "replies", TraceParent: "00-a-b-01", TraceState: "k=v"})
+	got := m.Task(Arrival{Now: now, ContentHash: 7, CorrelationID: "not used", ReplyTo: "replies",
+		TraceParent: "00-a-b-01", TraceState: "k=v"})
 	want := &coordinator.Task{
 		ID: "t-1", Type: "optimize_memory", Priority: coordinator.PriorityCritical, TraceID: "trace_123",
 		Timeout:  1500 * time.Millisecond,                        // 1.5 s
 		Deadline: time.Date(2029, 12, 31, 23, 0, 0, 0, time.UTC), // 01:00 − 2 h
 		Required: []string{"go", "gpu"},                          // sorted, once each
 		// Preferred agents keep the order of the producer.
-		Preferred: []coordinator.AgentID{"b", "a"}, WidenAfter: 2500 * time.Millisecond, Excluded: []coordinator.AgentID{"c", "d"},
+		Preferred: []coordinator.AgentID{"b", "a"}, WidenAfter: 2500 * time.Millisecond,
+		Excluded: []coordinator.AgentID{"c", "d"},
 		Strategy: "least_loaded", Group: "research", Labels: map[string]string{"team": "x"},
 		EstimatedUsage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Model: "m"}, NoBorrowing: true,
 		ReplyTo: "replies", TraceParent: "00-a-b-01", TraceState: "k=v", AcceptedAt: now, ContentHash: 7,
@@ -243,13 +249,16 @@ func TestTaskDefaults(t *testing.T) {
 
 func TestAgentStatusReport(t *testing.T) {
 	var m AgentStatus
-	body := status(`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"],"labels":{"zone":"b"}`)
+	body :=
+		status(
+			`"max_concurrent_tasks":4,"capabilities":["go"],"queue":"work.a-1","active_task_ids":["t-1"],"labels":{"zone":"b"}`)
 	if refusal := newDecoder(t).DecodeAgentStatus([]byte(body), &m); refusal != nil {
 		t.Fatal(refusal.Text)
 	}
 	want := coordinator.AgentReport{
 		Agent: "a-1", Status: coordinator.StatusReady, Load: 0.25, Active: 1, Available: 3, MaxConcurrent: 4,
-		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1", Labels: map[string]string{"zone": "b"},
+		ActiveTasks: []coordinator.TaskID{"t-1"}, Capabilities: []string{"go"}, Queue: "work.a-1",
+		Labels:    map[string]string{"zone": "b"},
 		Timestamp: time.Date(2026, 1, 31, 23, 59, 59, 0, time.UTC), UserID: "a-1",
 	}
 	if got := m.Report("a-1"); !reflect.DeepEqual(got, want) {
@@ -278,7 +287,8 @@ func TestActiveTaskIDsAbsentOrEmpty(t *testing.T) {
 		if refusal := d.slowAgentStatus(body, &slow); refusal != nil {
 			t.Fatalf("%s: %s", c.name, refusal.Text)
 		}
-		for path, got := range map[string][]coordinator.TaskID{"fast": fast.ActiveTaskIDs, "slow": slow.ActiveTaskIDs, "report": slow.Report("").ActiveTasks} {
+		for path, got := range map[string][]coordinator.TaskID{"fast": fast.ActiveTaskIDs, "slow": slow.ActiveTaskIDs,
+			"report": slow.Report("").ActiveTasks} {
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%s, %s: %#v, want %#v", c.name, path, got, c.want)
 			}

@@ -32,14 +32,17 @@ func explained(t tester, d *Decoder, decision *coordinator.Decision) (raw, read 
 func TestExplanationOfADispatch(t *testing.T) {
 	scored := coordinator.Decision{
 		Strategy: "reward_rate", Scored: true, Agent: "gpu-1", Fleet: 9, Eligible: 2,
-		Candidates: []coordinator.Candidate{{Agent: "gpu-1", Key: coordinator.Key{First: -0.9}}, {Agent: "gpu-2", Key: coordinator.Key{First: -0.85}}},
-		Refusals:   []coordinator.Refusal{{Agent: "gpu-3", Why: coordinator.Full}},
+		Candidates: []coordinator.Candidate{{Agent: "gpu-1", Key: coordinator.Key{First: -0.9}},
+			{Agent: "gpu-2", Key: coordinator.Key{First: -0.85}}},
+		Refusals: []coordinator.Refusal{{Agent: "gpu-3", Why: coordinator.Full}},
 	}
 	scored.Refused[coordinator.Full], scored.Refused[coordinator.LacksCapability] = 1, 6
 	preferred := coordinator.Decision{
-		Strategy: "least_loaded", Terms: []string{"load"}, Agent: "a1", Preferred: true, Fleet: 400, Eligible: 3, WithoutQuota: 2,
-		Candidates: []coordinator.Candidate{{Agent: "a1", Terms: coordinator.TermValues{0.25}}},
-		Refusals:   []coordinator.Refusal{{Agent: "a2", Why: coordinator.WentStale}, {Agent: "a3", Why: coordinator.WentStale}},
+		Strategy: "least_loaded", Terms: []string{"load"}, Agent: "a1", Preferred: true, Fleet: 400, Eligible: 3,
+		WithoutQuota: 2,
+		Candidates:   []coordinator.Candidate{{Agent: "a1", Terms: coordinator.TermValues{0.25}}},
+		Refusals: []coordinator.Refusal{{Agent: "a2", Why: coordinator.WentStale},
+			{Agent: "a3", Why: coordinator.WentStale}},
 	}
 	preferred.Refused[coordinator.WentStale], preferred.Refused[coordinator.LacksCapability] = 2, 393
 	for _, c := range []struct {
@@ -47,10 +50,14 @@ func TestExplanationOfADispatch(t *testing.T) {
 		decision *coordinator.Decision
 		want     string
 	}{
-		{"with scores, and one of the others by name", &scored, "gpu-1 by reward_rate, best of 2 eligible among 9 agents (score 0.9; gpu-2 0.85); out: 1 full (gpu-3), 6 lack a required capability"},
-		{"preferred, without scores", &preferred, "a1 by least_loaded, best of 3 eligible among 400 agents (preferred) (load 0.25); out: 2 silent for too long (a2 a3), 393 lack a required capability, 2 without quota of their own"},
-		{"by bids", &coordinator.Decision{Strategy: "market", Scored: true, Agent: "a", Auction: coordinator.AuctionAwarded, Fleet: 4, Eligible: 2}, "a by market, best of 2 bidders among 4 agents"},
-		{"of a journal that says no more", &coordinator.Decision{Strategy: "market", Agent: "a", Fleet: 4, Eligible: 2}, "a by market, best of 2 eligible among 4 agents"},
+		{"with scores, and one of the others by name", &scored,
+			"gpu-1 by reward_rate, best of 2 eligible among 9 agents (score 0.9; gpu-2 0.85); out: 1 full (gpu-3), 6 lack a required capability"},
+		{"preferred, without scores", &preferred,
+			"a1 by least_loaded, best of 3 eligible among 400 agents (preferred) (load 0.25); out: 2 silent for too long (a2 a3), 393 lack a required capability, 2 without quota of their own"},
+		{"by bids", &coordinator.Decision{Strategy: "market", Scored: true, Agent: "a", Auction: coordinator.AuctionAwarded,
+			Fleet: 4, Eligible: 2}, "a by market, best of 2 bidders among 4 agents"},
+		{"of a journal that says no more", &coordinator.Decision{Strategy: "market", Agent: "a", Fleet: 4, Eligible: 2},
+			"a by market, best of 2 eligible among 4 agents"},
 		{"not known", nil, ""},
 	} {
 		if _, got := explained(t, newDecoder(t), c.decision); got != c.want {
@@ -63,17 +70,21 @@ func TestExplanationOfADispatch(t *testing.T) {
 // message, is valid and, where it was cut, ends with an ellipsis.
 func TestExplanationIsBounded(t *testing.T) {
 	d, set := newDecoder(t), compiled(t)
-	text := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9._:-]{128}`), rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune{'"', '\\', '\n', 1, 'é', '…', '𝄞', 'x'})),
+	text := rapid.OneOf(rapid.StringMatching(`[A-Za-z0-9._:-]{128}`), rapid.String(),
+		rapid.StringOf(rapid.SampledFrom([]rune{'"', '\\', '\n', 1, 'é', '…', '𝄞', 'x'})),
 		rapid.Just(strings.Repeat("\x01", 512)), rapid.Just("\xff\xfe"))
 	rapid.Check(t, func(rt *rapid.T) {
 		c := coordinator.Decision{
-			Agent: coordinator.AgentID(text.Draw(rt, "agent")), Strategy: text.Draw(rt, "strategy"), Terms: []string{text.Draw(rt, "term")},
-			Scored: rapid.Bool().Draw(rt, "scored"), Fleet: rapid.Int().Draw(rt, "fleet"), Eligible: rapid.Int().Draw(rt, "eligible"),
+			Agent: coordinator.AgentID(text.Draw(rt, "agent")), Strategy: text.Draw(rt, "strategy"),
+			Terms:  []string{text.Draw(rt, "term")},
+			Scored: rapid.Bool().Draw(rt, "scored"), Fleet: rapid.Int().Draw(rt, "fleet"),
+			Eligible: rapid.Int().Draw(rt, "eligible"),
 		}
 		c.Candidates = []coordinator.Candidate{{Agent: c.Agent}, {Agent: coordinator.AgentID(text.Draw(rt, "next"))}}
 		for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
 			c.Refused[why] = rapid.IntRange(0, 2).Draw(rt, "refused")
-			c.Refusals = append([]coordinator.Refusal{{Agent: coordinator.AgentID(text.Draw(rt, "out")), Why: why}}, c.Refusals...)
+			c.Refusals = append([]coordinator.Refusal{{Agent: coordinator.AgentID(text.Draw(rt, "out")), Why: why}},
+				c.Refusals...)
 		}
 		raw, read := explained(rt, d, &c)
 		whole := strings.ToValidUTF8(string(c.AppendBrief(nil)), "\ufffd")
@@ -98,8 +109,9 @@ func BenchmarkAppendExplainedDispatch(b *testing.B) {
 	dispatch := sampleDispatch()
 	dispatch.Decision = &coordinator.Decision{
 		Strategy: "reward_rate", Scored: true, Agent: "gpu-1", Fleet: 9, Eligible: 2,
-		Candidates: []coordinator.Candidate{{Agent: "gpu-1", Key: coordinator.Key{First: -0.9}}, {Agent: "gpu-2", Key: coordinator.Key{First: -0.85}}},
-		Refusals:   []coordinator.Refusal{{Agent: "gpu-3", Why: coordinator.Full}},
+		Candidates: []coordinator.Candidate{{Agent: "gpu-1", Key: coordinator.Key{First: -0.9}},
+			{Agent: "gpu-2", Key: coordinator.Key{First: -0.85}}},
+		Refusals: []coordinator.Refusal{{Agent: "gpu-3", Why: coordinator.Full}},
 	}
 	dispatch.Decision.Refused[coordinator.Full], dispatch.Decision.Refused[coordinator.LacksCapability] = 1, 6
 	dst := make([]byte, 0, 1024)

@@ -145,7 +145,8 @@ func fastObjects[T any](s *scanner, limit int, read func(*T) bool) ([]T, bool) {
 
 // fastAgentsList reads a message that is a list of one agent's: beside its type and
 // agent_id it has one field that is known, which list reads.
-func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string, list func(*scanner) bool) (agent coordinator.AgentID, unknown []string, ok bool) {
+func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string,
+	list func(*scanner) bool) (agent coordinator.AgentID, unknown []string, ok bool) {
 	if len(body) > d.limits.MaxBytes {
 		return "", nil, false
 	}

@@ -74,7 +74,8 @@ func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 // and its exponent would be longer than decoding admits.
 const leastAmount = 1e-300
 
-func appendUsage(dst []byte, name string, u *coordinator.Usage, alternatives []coordinator.Service, noTokens bool) []byte {
+func appendUsage(dst []byte, name string, u *coordinator.Usage, alternatives []coordinator.Service,
+	noTokens bool) []byte {
 	dst = append(appendName(dst, name), '{')
 	if noTokens { // else they would be estimated
 		dst = append(appendName(dst, "input_tokens"), '0')
@@ -144,7 +145,8 @@ func appendHex(dst []byte, n uint64) []byte {
 
 // EncodeTriedHeader renders which agents have had the task once d is delivered,
 // on which of them it failed, which of them went down with it and others in
-// hand, and how many tries came before where one had it again. It is empty, and no header is needed, when there is nothing of that: the
+// hand, and how many tries came before where one had it again. It is empty, and no header is needed, when there is
+// nothing of that: the
 // body names the agent of this dispatch. Beyond 64 agents the rest is left out:
 // they may be asked once more.
 func EncodeTriedHeader(d *coordinator.Dispatch) string {

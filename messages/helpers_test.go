@@ -132,7 +132,8 @@ func duplicateKey(body []byte) bool {
 
 // assign builds a task.assign around further members, such as `"priority":3`.
 func assign(members ...string) string {
-	all := append([]string{`"message_type":"task.assign","task_id":"t-1","task_type":"optimize_memory","payload":{}`}, members...)
+	all := append([]string{`"message_type":"task.assign","task_id":"t-1","task_type":"optimize_memory","payload":{}`},
+		members...)
 	return "{" + strings.Join(all, ",") + "}"
 }
 
@@ -152,8 +153,9 @@ func result(members ...string) string {
 
 // bid builds a task.bid around further members.
 func bid(members ...string) string {
-	all := append([]string{`"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","fitness":0.75,` +
-		`"active_tasks":1,"estimated_duration_seconds":42.5`}, members...)
+	all :=
+		append([]string{`"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","fitness":0.75,` +
+			`"active_tasks":1,"estimated_duration_seconds":42.5`}, members...)
 	return "{" + strings.Join(all, ",") + "}"
 }
 

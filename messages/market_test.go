@@ -38,7 +38,8 @@ func TestMarketRoundTrip(t *testing.T) {
 	for name, one := range map[string]func(t *rapid.T){
 		schemas.TaskBid: func(t *rapid.T) {
 			m := &TaskBid{TaskID: task(t), AuctionID: genID(t), AgentID: genAgentID(t), Fitness: from(t, unit, "fitness"),
-				ActiveTasks: rapid.IntRange(0, maxCount).Draw(t, "active"), EstimatedDurationSeconds: from(t, amount, "duration"), CorrelationID: trace.Draw(t, "trace")}
+				ActiveTasks: rapid.IntRange(0, maxCount).Draw(t, "active"), EstimatedDurationSeconds: from(t, amount, "duration"),
+				CorrelationID: trace.Draw(t, "trace")}
 			if m.HasRelevance = rapid.Bool().Draw(t, "relevant"); m.HasRelevance {
 				m.Relevance = from(t, unit, "relevance")
 			}
@@ -49,7 +50,8 @@ func TestMarketRoundTrip(t *testing.T) {
 		schemas.TaskBids: func(t *rapid.T) {
 			m := &TaskBids{AgentID: genAgentID(t)}
 			for range rapid.IntRange(1, 5).Draw(t, "bids") {
-				m.Bids = append(m.Bids, TaskBid{TaskID: task(t), AuctionID: genID(t), AgentID: m.AgentID, Fitness: from(t, unit, "fitness"), ActiveTasks: rapid.IntRange(0, maxCount).Draw(t, "active")})
+				m.Bids = append(m.Bids, TaskBid{TaskID: task(t), AuctionID: genID(t), AgentID: m.AgentID,
+					Fitness: from(t, unit, "fitness"), ActiveTasks: rapid.IntRange(0, maxCount).Draw(t, "active")})
 			}
 			body, others := AppendTaskBids(nil, m.AgentID, m.Bids)
 			if len(others) > 0 {
@@ -59,29 +61,36 @@ func TestMarketRoundTrip(t *testing.T) {
 			check(t, schemas.TaskBids, body, m, got, refusal)
 		},
 		schemas.TaskClaim: func(t *rapid.T) {
-			m := &TaskClaim{AgentID: genAgentID(t), ClaimID: genID(t), MaxItems: rapid.IntRange(1, maxClaim).Draw(t, "max"), PendingItems: rapid.IntRange(0, MaxPending).Draw(t, "pending"),
-				CapacityItemsPerSecond: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(MinRate, MaxRate)).Draw(t, "capacity"), WaitSeconds: from(t, rapid.Float64Range(0, maxWait), "wait")}
+			m := &TaskClaim{AgentID: genAgentID(t), ClaimID: genID(t), MaxItems: rapid.IntRange(1, maxClaim).Draw(t, "max"),
+				PendingItems:           rapid.IntRange(0, MaxPending).Draw(t, "pending"),
+				CapacityItemsPerSecond: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(MinRate, MaxRate)).Draw(t, "capacity"),
+				WaitSeconds:            from(t, rapid.Float64Range(0, maxWait), "wait")}
 			body := AppendTaskClaim(nil, m)
 			got, refusal := d.DecodeRequest(body)
 			check(t, schemas.TaskClaim, body, m, got, refusal)
 		},
 		schemas.TaskAwarded: func(t *rapid.T) {
-			m := &TaskAwarded{TaskID: task(t), AuctionID: genID(t), AgentID: genAgentID(t), DispatchID: genID(t), CorrelationID: trace.Draw(t, "trace")}
+			m := &TaskAwarded{TaskID: task(t), AuctionID: genID(t), AgentID: genAgentID(t), DispatchID: genID(t),
+				CorrelationID: trace.Draw(t, "trace")}
 			body := AppendTaskAwarded(nil, m)
 			got, refusal := d.DecodeControl(body)
 			check(t, schemas.TaskAwarded, body, m, got, refusal)
 		},
 		schemas.BidRejected: func(t *rapid.T) {
-			m := &BidRejected{TaskID: task(t), AuctionID: genID(t), AgentID: genAgentID(t), Reason: rapid.SampledFrom(BidReasons()).Draw(t, "reason"), CorrelationID: trace.Draw(t, "trace")}
+			m := &BidRejected{TaskID: task(t), AuctionID: genID(t), AgentID: genAgentID(t),
+				Reason: rapid.SampledFrom(BidReasons()).Draw(t, "reason"), CorrelationID: trace.Draw(t, "trace")}
 			body := AppendBidRejected(nil, m)
 			got, refusal := d.DecodeControl(body)
 			check(t, schemas.BidRejected, body, m, got, refusal)
 		},
 		schemas.TaskGranted: func(t *rapid.T) {
 			items := rapid.IntRange(0, maxAmount)
-			m := &TaskGranted{AgentID: genAgentID(t), ClaimID: genID(t), Granted: rapid.IntRange(0, maxClaim).Draw(t, "granted"), Reason: rapid.StringMatching(`[ -~]{0,30}`).Draw(t, "reason"),
-				Fleet: GrantFleet{Agents: rapid.IntRange(0, maxCount).Draw(t, "agents"), PendingItems: items.Draw(t, "pending"), UnclaimedItems: items.Draw(t, "unclaimed"),
-					CapacityItemsPerSecond: from(t, rapid.Float64Range(0, maxAmount), "capacity"), TargetDrainSeconds: from(t, amount, "target"), FairShareItems: items.Draw(t, "share")}}
+			m := &TaskGranted{AgentID: genAgentID(t), ClaimID: genID(t), Granted: rapid.IntRange(0, maxClaim).Draw(t, "granted"),
+				Reason: rapid.StringMatching(`[ -~]{0,30}`).Draw(t, "reason"),
+				Fleet: GrantFleet{Agents: rapid.IntRange(0, maxCount).Draw(t, "agents"), PendingItems: items.Draw(t, "pending"),
+					UnclaimedItems:         items.Draw(t, "unclaimed"),
+					CapacityItemsPerSecond: from(t, rapid.Float64Range(0, maxAmount), "capacity"),
+					TargetDrainSeconds:     from(t, amount, "target"), FairShareItems: items.Draw(t, "share")}}
 			body := AppendTaskGranted(nil, m)
 			got, refusal := d.DecodeControl(body)
 			check(t, schemas.TaskGranted, body, m, got, refusal)
@@ -91,9 +100,12 @@ func TestMarketRoundTrip(t *testing.T) {
 			for range rapid.IntRange(1, 5).Draw(t, "offers") {
 				// A task of every kind, as an offer has it.
 				task := genTask(t)
-				m.Offers = append(m.Offers, TaskOffer{TaskID: task.ID, AuctionID: genID(t), TaskType: task.Type, RequiredCapabilities: task.Required,
-					BidWindowMS: rapid.IntRange(1, maxBidWindow).Draw(t, "window"), Attempt: rapid.IntRange(1, maxCount).Draw(t, "attempt"), Description: task.Description,
-					Priority: task.Priority, Deadline: task.Deadline.Truncate(time.Microsecond), CorrelationID: trace.Draw(t, "trace")})
+				m.Offers = append(m.Offers, TaskOffer{TaskID: task.ID, AuctionID: genID(t), TaskType: task.Type,
+					RequiredCapabilities: task.Required,
+					BidWindowMS:          rapid.IntRange(1, maxBidWindow).Draw(t, "window"), Attempt: rapid.IntRange(1, maxCount).
+								Draw(t, "attempt"), Description: task.Description,
+					Priority: task.Priority, Deadline: task.Deadline.Truncate(time.Microsecond),
+					CorrelationID: trace.Draw(t, "trace")})
 			}
 			body, others := AppendTaskAvailable(nil, m.AgentID, m.Offers)
 			if len(others) > 0 {
@@ -136,15 +148,20 @@ func TestFiguresOutOfRange(t *testing.T) {
 		for _, n := range []int{math.MinInt, -1, math.MaxInt} {
 			count := func(least, most int) int { return min(max(n, least), most) }
 			id := "t-1"
-			bid := &TaskBid{TaskID: "t-1", AuctionID: id, AgentID: "a-1", Fitness: c.in, ActiveTasks: n, EstimatedDurationSeconds: c.in, Relevance: c.in, HasRelevance: true}
+			bid := &TaskBid{TaskID: "t-1", AuctionID: id, AgentID: "a-1", Fitness: c.in, ActiveTasks: n,
+				EstimatedDurationSeconds: c.in, Relevance: c.in, HasRelevance: true}
 			wantBid := *bid
-			wantBid.Fitness, wantBid.ActiveTasks, wantBid.EstimatedDurationSeconds, wantBid.Relevance = c.unit, count(0, maxCount), c.seconds, c.unit
+			wantBid.Fitness, wantBid.ActiveTasks, wantBid.EstimatedDurationSeconds, wantBid.Relevance = c.unit,
+				count(0, maxCount), c.seconds, c.unit
 			if got, refusal := d.DecodeTaskBid(AppendTaskBid(nil, bid)); refusal != nil || !reflect.DeepEqual(*got, wantBid) {
 				t.Errorf("%v, %d: bid %+v %+v, want %+v", c.in, n, got, refusal, wantBid)
 			}
-			claim := &TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: n, PendingItems: n, CapacityItemsPerSecond: c.in, WaitSeconds: c.in}
-			wantClaim := TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: count(1, maxClaim), PendingItems: count(0, MaxPending), CapacityItemsPerSecond: c.capacity, WaitSeconds: min(c.seconds, maxWait)}
-			if got, refusal := d.DecodeTaskClaim(AppendTaskClaim(nil, claim)); refusal != nil || !reflect.DeepEqual(*got, wantClaim) {
+			claim := &TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: n, PendingItems: n, CapacityItemsPerSecond: c.in,
+				WaitSeconds: c.in}
+			wantClaim := TaskClaim{AgentID: "a-1", ClaimID: id, MaxItems: count(1, maxClaim), PendingItems: count(0, MaxPending),
+				CapacityItemsPerSecond: c.capacity, WaitSeconds: min(c.seconds, maxWait)}
+			if got, refusal := d.DecodeTaskClaim(AppendTaskClaim(nil, claim)); refusal != nil ||
+				!reflect.DeepEqual(*got, wantClaim) {
 				t.Errorf("%v, %d: claim %+v %+v, want %+v", c.in, n, got, refusal, wantClaim)
 			}
 			grant := &TaskGranted{AgentID: "a-1", ClaimID: id, Granted: n, Reason: "no\nwork " + strings.Repeat("ä", MaxText),
@@ -154,10 +171,12 @@ func TestFiguresOutOfRange(t *testing.T) {
 			if !(c.in >= leastAmount) {
 				wantFleet.CapacityItemsPerSecond = 0
 			}
-			if got, refusal := d.DecodeTaskGranted(AppendTaskGranted(nil, grant)); refusal != nil || got.Fleet != wantFleet || got.Granted != count(0, maxClaim) || got.Reason != Clean(grant.Reason, MaxText) {
+			if got, refusal := d.DecodeTaskGranted(AppendTaskGranted(nil, grant)); refusal != nil || got.Fleet != wantFleet ||
+				got.Granted != count(0, maxClaim) || got.Reason != Clean(grant.Reason, MaxText) {
 				t.Errorf("%v, %d: grant %+v %+v, want %+v", c.in, n, got, refusal, wantFleet)
 			}
-			offer := TaskOffer{TaskID: "t-1", AuctionID: id, TaskType: "x", BidWindowMS: n, Attempt: n, Priority: coordinator.PriorityLow}
+			offer := TaskOffer{TaskID: "t-1", AuctionID: id, TaskType: "x", BidWindowMS: n, Attempt: n,
+				Priority: coordinator.PriorityLow}
 			body, _ := AppendTaskAvailable(nil, "a-1", []TaskOffer{offer})
 			offer.BidWindowMS, offer.Attempt = count(1, maxBidWindow), count(1, maxCount)
 			if got, refusal := d.DecodeTaskAvailable(body); refusal != nil || !reflect.DeepEqual(got.Offers[0], offer) {
@@ -172,11 +191,13 @@ func TestFiguresOutOfRange(t *testing.T) {
 func TestOffersAreSplit(t *testing.T) {
 	d := newDecoder(t)
 	small := func(i int) TaskOffer {
-		return TaskOffer{TaskID: coordinator.TaskID(fmt.Sprint("t-", i)), AuctionID: "x", TaskType: "build", BidWindowMS: 500, Attempt: 1}
+		return TaskOffer{TaskID: coordinator.TaskID(fmt.Sprint("t-", i)), AuctionID: "x", TaskType: "build", BidWindowMS: 500,
+			Attempt: 1}
 	}
 	large := func(i int) TaskOffer {
 		o := small(i)
-		o.AuctionID, o.TaskType, o.CorrelationID = strings.Repeat("x", maxDispatchID), strings.Repeat("\U0001F600", maxName), strings.Repeat(`"`, maxTraceID)
+		o.AuctionID, o.TaskType, o.CorrelationID = strings.Repeat("x", maxDispatchID), strings.Repeat("\U0001F600", maxName),
+			strings.Repeat(`"`, maxTraceID)
 		o.Description = strings.Repeat("\x01", maxDescription) // 6 bytes each
 		for range maxCapabilities + 1 {
 			o.RequiredCapabilities = append(o.RequiredCapabilities, strings.Repeat("\U0001F600", maxName))
@@ -237,7 +258,8 @@ func TestRefusedOffer(t *testing.T) {
 func TestBidReasonsFit(t *testing.T) {
 	set := compiled(t)
 	for _, reason := range BidReasons() {
-		requireFits(t, set, schemas.BidRejected, AppendBidRejected(nil, &BidRejected{TaskID: "t-1", AuctionID: "x", AgentID: "a-1", Reason: reason}))
+		requireFits(t, set, schemas.BidRejected,
+			AppendBidRejected(nil, &BidRejected{TaskID: "t-1", AuctionID: "x", AgentID: "a-1", Reason: reason}))
 	}
 }
 
@@ -245,7 +267,8 @@ func TestBidReasonsFit(t *testing.T) {
 // however often the task comes back.
 func TestDescriptionSurvives(t *testing.T) {
 	d := newDecoder(t)
-	for _, text := range []string{"", "one line", "two\nlines \"quoted\"", "\u2028 \U0001F600 \x7f\x01", strings.Repeat("\U0001F600", maxDescription)} {
+	for _, text := range []string{"", "one line", "two\nlines \"quoted\"", "\u2028 \U0001F600 \x7f\x01",
+		strings.Repeat("\U0001F600", maxDescription)} {
 		m := TaskAssign{TaskID: "t-1", TaskType: "build", Description: text}
 		body, err := json.Marshal(m)
 		if err != nil {
@@ -257,7 +280,8 @@ func TestDescriptionSurvives(t *testing.T) {
 		}
 		task := read.Task(Arrival{Now: at})
 		for attempt := 1; attempt < 4; attempt++ {
-			dispatch := &coordinator.Dispatch{Task: task, Agent: "a-1", Queue: "q", DispatchID: "d", Attempt: attempt, Timeout: time.Second, At: at}
+			dispatch := &coordinator.Dispatch{Task: task, Agent: "a-1", Queue: "q", DispatchID: "d", Attempt: attempt,
+				Timeout: time.Second, At: at}
 			s := send(dispatch, "{}")
 			seen, refusal := d.DecodeTaskDispatch(s.body)
 			if refusal != nil || seen.Description != text {
@@ -274,7 +298,8 @@ func TestDescriptionSurvives(t *testing.T) {
 			task = back.Task
 		}
 	}
-	for _, body := range []string{assign(`"description":"` + strings.Repeat("x", maxDescription+1) + `"`), assign(`"description":["x"]`)} {
+	for _, body := range []string{assign(`"description":"` + strings.Repeat("x", maxDescription+1) + `"`),
+		assign(`"description":["x"]`)} {
 		if _, refusal := d.DecodeTaskAssign([]byte(body)); refusal == nil || refusal.Path != "/description" {
 			t.Errorf("%.80s: refused by %+v, want a refusal at /description", body, refusal)
 		}
@@ -282,12 +307,15 @@ func TestDescriptionSurvives(t *testing.T) {
 }
 
 // offerFields are the fields of an offer, and what is none.
-var offerFields = []string{"task_id", "auction_id", "task_type", "required_capabilities", "bid_window_ms", "attempt", "description", "priority", "deadline", "correlation_id", "x", "Attempt"}
+var offerFields = []string{"task_id", "auction_id", "task_type", "required_capabilities", "bid_window_ms", "attempt",
+	"description", "priority", "deadline", "correlation_id", "x", "Attempt"}
 
 func FuzzTaskAvailable(f *testing.F) {
 	d := newDecoder(f)
-	for _, body := range []string{anAuction, last(anAuction), strings.Replace(anAuction, aOffer, aOffer+","+withField(aOffer, "deadline", `"2030-01-01T00:00:00Z"`), 1),
-		strings.Replace(anAuction, aOffer, withField(aOffer, "description", `"a\nb"`), 1), strings.Replace(anAuction, "[]", `["gpu","go"]`, 1), aCancel} {
+	for _, body := range []string{anAuction, last(anAuction),
+		strings.Replace(anAuction, aOffer, aOffer+","+withField(aOffer, "deadline", `"2030-01-01T00:00:00Z"`), 1),
+		strings.Replace(anAuction, aOffer, withField(aOffer, "description", `"a\nb"`), 1),
+		strings.Replace(anAuction, "[]", `["gpu","go"]`, 1), aCancel} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) { checkTaskAvailable(t, d, body) })
@@ -304,10 +332,13 @@ func checkTaskAvailable(t tester, d *Decoder, body []byte) {
 
 func TestOrdinaryOffersTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
-	offer := TaskOffer{TaskID: "t-1", AuctionID: "t-1.1", TaskType: "Speicher r\u00e4umen", BidWindowMS: 500, Attempt: 1, Priority: coordinator.PriorityHigh,
+	offer := TaskOffer{TaskID: "t-1", AuctionID: "t-1.1", TaskType: "Speicher r\u00e4umen", BidWindowMS: 500, Attempt: 1,
+		Priority:             coordinator.PriorityHigh,
 		RequiredCapabilities: []string{"gpu", "go"}, Description: "in one line", Deadline: at, CorrelationID: "trace"}
-	body, _ := AppendTaskAvailable(nil, "a-1", []TaskOffer{offer, {TaskID: "t-2", AuctionID: "x", TaskType: "build", BidWindowMS: 100, Attempt: 2}})
-	for _, body := range []string{string(body), anAuction, strings.Replace(anAuction, "{", "{ ", 1), withField(anAuction, "x", `[1]`)} {
+	body, _ := AppendTaskAvailable(nil, "a-1",
+		[]TaskOffer{offer, {TaskID: "t-2", AuctionID: "x", TaskType: "build", BidWindowMS: 100, Attempt: 2}})
+	for _, body := range []string{string(body), anAuction, strings.Replace(anAuction, "{", "{ ", 1),
+		withField(anAuction, "x", `[1]`)} {
 		if _, ok := d.fastTaskAvailable([]byte(body)); !ok {
 			t.Errorf("valid and plain, but not for the fast path: %s", body)
 		}

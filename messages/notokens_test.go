@@ -47,7 +47,8 @@ func TestEstimateOfNoTokens(t *testing.T) {
 				t.Fatalf("%s: %s", EncodeTaskHeader(task), refusal.Text)
 			}
 			if task.NoTokens != c.want || sentOn.EstimatedUsage.NoTokens != c.want || back.Task.NoTokens != c.want {
-				t.Errorf("%s, read the %s way: %t, sent on %t, come back %t, want %t", c.estimate, name, task.NoTokens, sentOn.EstimatedUsage.NoTokens, back.Task.NoTokens, c.want)
+				t.Errorf("%s, read the %s way: %t, sent on %t, come back %t, want %t", c.estimate, name, task.NoTokens,
+					sentOn.EstimatedUsage.NoTokens, back.Task.NoTokens, c.want)
 			}
 		}
 	}

@@ -48,7 +48,8 @@ func checkTaskResult(t tester, d *Decoder, body []byte) {
 	// A used value must make no difference, nor be touched through what was taken
 	// from it.
 	earlier := &Usage{Requests: 7, Provider: "p", Model: "m"}
-	fast, slow := TaskResult{TaskID: "t-1", AgentID: "a-1", Attempted: true, Attempt: 7, Error: "old", Usage: earlier}, TaskResult{}
+	fast, slow := TaskResult{TaskID: "t-1", AgentID: "a-1", Attempted: true, Attempt: 7, Error: "old", Usage: earlier},
+		TaskResult{}
 	ok := d.fastTaskResult(body, &fast)
 	refusal := d.slowTaskResult(body, &slow)
 	if !bytes.Equal(original, body) {
@@ -61,7 +62,8 @@ func checkTaskResult(t tester, d *Decoder, body []byte) {
 		return
 	}
 	r := slow.Result()
-	if r.Outcome.String() != string(slow.Outcome) || r.Duration < 0 || len(r.Error) > MaxText || r.Attempted && r.Outcome.Final() {
+	if r.Outcome.String() != string(slow.Outcome) || r.Duration < 0 || len(r.Error) > MaxText || r.Attempted &&
+		r.Outcome.Final() {
 		t.Fatalf("result %+v of %s", r, body)
 	}
 	event := AppendTaskCompleted(nil, &coordinator.Completed{Result: r, Attempt: 1, At: at})

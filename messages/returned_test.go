@@ -34,9 +34,11 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	plain := sampleTask()
 	plain.Timeout, plain.Deadline = 0, at
 	rich := sampleTask()
-	rich.Required, rich.Preferred, rich.Excluded = []string{"go"}, []coordinator.AgentID{"b", "a"}, []coordinator.AgentID{"c"}
+	rich.Required, rich.Preferred, rich.Excluded = []string{"go"}, []coordinator.AgentID{"b", "a"},
+		[]coordinator.AgentID{"c"}
 	rich.WidenAfter = 2500 * time.Millisecond
-	rich.Group, rich.Strategy, rich.ReplyTo, rich.Labels = "g", "least_loaded", "replies", map[string]string{"b": "2", "a": "1"}
+	rich.Group, rich.Strategy, rich.ReplyTo, rich.Labels = "g", "least_loaded", "replies",
+		map[string]string{"b": "2", "a": "1"}
 	rich.EstimatedUsage = &coordinator.Usage{Requests: 2, CostUSD: 1e-301} // next to nothing
 	rich.NoBorrowing = true
 	// 2026-01-31T23:59:59.123456789Z is 1,769,903,999 s and 123,456 µs.
@@ -47,8 +49,10 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	}{
 		{"plain, with a deadline", always + `}`, plain},
 		{"a timeout of its own", always + `,"timeout_seconds":300}`, own},
-		{"everything", always + `,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"widen_after_seconds":2.5,"excluded_agents":["c"],` +
-			`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
+		{"everything",
+			always +
+				`,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"widen_after_seconds":2.5,"excluded_agents":["c"],` +
+				`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
 	} {
 		if got := EncodeTaskHeader(c.task); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)
@@ -73,9 +77,11 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 		{"the same agent once more", "", []coordinator.AgentID{"agent_789"}, nil, nil},
 		{"the same agent once more, another before", `{"agent":"agent_789","attempt":2,"tried":["a1","agent_789"]}`,
 			[]coordinator.AgentID{"a1", "agent_789"}, nil, nil},
-		{"the same agent once more, although it failed", `{"agent":"agent_789","attempt":2,"tried":["agent_789"],"failed":["agent_789"]}`,
+		{"the same agent once more, although it failed",
+			`{"agent":"agent_789","attempt":2,"tried":["agent_789"],"failed":["agent_789"]}`,
 			[]coordinator.AgentID{"agent_789"}, []coordinator.AgentID{"agent_789"}, nil},
-		{"the same agent once more, lost twice with others", `{"agent":"agent_789","attempt":2,"tried":["agent_789"],"suspected":["agent_789","agent_789"]}`,
+		{"the same agent once more, lost twice with others",
+			`{"agent":"agent_789","attempt":2,"tried":["agent_789"],"suspected":["agent_789","agent_789"]}`,
 			nil, nil, []coordinator.AgentID{"agent_789", "agent_789"}},
 	} {
 		d.Tried, d.Failed, d.Suspected = c.tried, c.failed, c.suspected
@@ -95,7 +101,8 @@ func TestReturnedRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		dispatch := &coordinator.Dispatch{
-			Task: task, Agent: genAgentID(t), Queue: "agent.x", Attempt: rapid.IntRange(1, 1000).Draw(t, "attempt"), Timeout: task.Timeout, At: at,
+			Task: task, Agent: genAgentID(t), Queue: "agent.x", Attempt: rapid.IntRange(1, 1000).Draw(t, "attempt"),
+			Timeout: task.Timeout, At: at,
 		}
 		if dispatch.Timeout == 0 {
 			dispatch.Timeout = 300 * time.Second // the agent's
@@ -150,7 +157,8 @@ func TestFailedAreAmongTried(t *testing.T) {
 		if refusal != nil {
 			t.Fatalf("%s: %s", c.name, refusal.Text)
 		}
-		if want := []coordinator.AgentID{"a1", "a2", "agent_789"}; !slices.Equal(got.Tried, want) || !reflect.DeepEqual(got.Failed, c.want) {
+		if want := []coordinator.AgentID{"a1", "a2", "agent_789"}; !slices.Equal(got.Tried, want) ||
+			!reflect.DeepEqual(got.Failed, c.want) {
 			t.Errorf("%s: tried %v, failed %#v; want %v, %#v", c.name, got.Tried, got.Failed, want, c.want)
 		}
 	}
@@ -205,7 +213,8 @@ func TestLargestTasksComeBack(t *testing.T) {
 		"size":   `{` + around[:5] + strings.Repeat("x", limits.MaxBytes+1-empty-len(around)) + `"}`,
 		"tokens": `{"a":[` + strings.Repeat("1,", 99_989) + `1]}`,
 	} {
-		if _, refusal := d.DecodeTaskAssign([]byte(strings.Replace(assign(), "{}", payload, 1))); keywordOf(refusal) != keyword {
+		if _, refusal := d.DecodeTaskAssign([]byte(strings.Replace(assign(), "{}", payload, 1))); keywordOf(
+			refusal) != keyword {
 			t.Errorf("a task beyond the limit is refused by %q, want %q", keywordOf(refusal), keyword)
 		}
 	}
@@ -253,7 +262,8 @@ func TestRefusedReturns(t *testing.T) {
 		{"header: no time of acceptance", header("accepted_at", "accepted"), "required", id, trace, queue},
 		{"header: hash without digits", header("00000000000000ab", "000000000000000g"), "pattern", id, trace, queue},
 		{"header: acceptance before 1970", header("1769903999123456", "-1"), "minimum", id, trace, queue},
-		{"header: acceptance beyond what a float can count", header("1769903999123456", "9007199254740992"), "maximum", id, trace, queue},
+		{"header: acceptance beyond what a float can count", header("1769903999123456", "9007199254740992"), "maximum", id,
+			trace, queue},
 		{"header: duplicate key", header("{", `{"accepted_at":1,`), "duplicateKey", id, trace, ""},
 		{"header: letter case", header("{", `{"Reply_To":"x",`), "letterCase", id, trace, ""},
 		{"header: two queues to reply to", header(`"replies"}`, `"replies","reply_to":"x"}`), "duplicateKey", id, trace, ""},
@@ -266,11 +276,14 @@ func TestRefusedReturns(t *testing.T) {
 		{"tried: no attempt", tried(in(second.tried, `"attempt":2`, `"attempt":0`)), "minimum", id, trace, queue},
 		{"tried: a reserved id", tried(in(second.tried, `"a1"`, `"status"`)), "not", id, trace, queue},
 		{"tried: too many", tried(`{"agent":"a","attempt":2,"tried":` + quoted(65, "a") + `}`), "maxItems", id, trace, queue},
-		{"tried: too many failed", tried(in(second.tried, "}", `,"failed":`+quoted(65, "a")+`}`)), "maxItems", id, trace, queue},
+		{"tried: too many failed", tried(in(second.tried, "}", `,"failed":`+quoted(65, "a")+`}`)), "maxItems", id, trace,
+			queue},
 		{"tried: a reserved id failed", tried(in(second.tried, "}", `,"failed":["status"]}`)), "not", id, trace, queue},
 		{"tried: failed is no list", tried(in(second.tried, "}", `,"failed":"a1"}`)), "type", id, trace, queue},
-		{"tried: another agent than the body", tried(in(second.tried, `"agent":"agent_789"`, `"agent":"a1"`)), "header", id, trace, queue},
-		{"tried: another attempt than the body", tried(in(second.tried, `"attempt":2`, `"attempt":3`)), "header", id, trace, queue},
+		{"tried: another agent than the body", tried(in(second.tried, `"agent":"agent_789"`, `"agent":"a1"`)), "header", id,
+			trace, queue},
+		{"tried: another attempt than the body", tried(in(second.tried, `"attempt":2`, `"attempt":3`)), "header", id, trace,
+			queue},
 	} {
 		got, refusal := c.sent.decode(d)
 		if keywordOf(refusal) != c.keyword {
@@ -300,7 +313,8 @@ func TestReturnAfterTheLimitWasLowered(t *testing.T) {
 	dispatch.Task.ReplyTo = "replies"
 	s := send(dispatch, `{"a":"`+strings.Repeat("x", 1024+envelopeBytes)+`"}`)
 	_, refusal := s.decode(NewDecoder(compiled(t), Limits{MaxBytes: 1024}))
-	if keywordOf(refusal) != "size" || refusal.TaskID != "task_456" || refusal.CorrelationID != "trace_123" || refusal.ReplyTo != "replies" {
+	if keywordOf(refusal) != "size" || refusal.TaskID != "task_456" || refusal.CorrelationID != "trace_123" ||
+		refusal.ReplyTo != "replies" {
 		t.Errorf("refused by %+v, want size, with task, trace and queue", refusal)
 	}
 }
@@ -336,11 +350,14 @@ func TestLargestHeadersFitOneFrame(t *testing.T) {
 	for i := range maxLabels {
 		task.Labels[string(rune('A'+i))+wide(maxLabelKey-1)] = wide(maxLabelValue)
 	}
-	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3, CostUSD: 1e14 / 3}
+	task.EstimatedUsage = &coordinator.Usage{Requests: 0.1234567890123456, InputTokens: 1e14 / 3, OutputTokens: 1e14 / 3,
+		CostUSD: 1e14 / 3}
 	for range coordinator.MaxAlternatives { // instead of one provider and model, which are shorter
-		task.Alternatives = append(task.Alternatives, coordinator.Service{Provider: strings.Repeat("p", maxName), Model: strings.Repeat("m", maxName)})
+		task.Alternatives = append(task.Alternatives, coordinator.Service{Provider: strings.Repeat("p", maxName),
+			Model: strings.Repeat("m", maxName)})
 	}
-	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200, Tried: ids(200), Failed: ids(200), Suspected: ids(200), Timeout: task.Timeout, At: at}
+	dispatch := &coordinator.Dispatch{Task: task, Agent: ids(1)[0], Queue: "q", DispatchID: "d", Attempt: 200,
+		Tried: ids(200), Failed: ids(200), Suspected: ids(200), Timeout: task.Timeout, At: at}
 	s := send(dispatch, "{}")
 	// A limit that was lowered since does not concern them.
 	for _, limits := range []Limits{{}, {MaxBytes: 1024}} {
@@ -362,7 +379,8 @@ func FuzzReturned(f *testing.F) {
 	dispatch.Task.EstimatedUsage = &coordinator.Usage{CostUSD: 1e-300}
 	dispatch.Failed = []coordinator.AgentID{"a1"}
 	second := send(dispatch, "")
-	for _, s := range []sent{first, second, {first.body, second.task, second.tried}, {nil, "", ""}, {[]byte("{}"), "{}", "{}"}} {
+	for _, s := range []sent{first, second, {first.body, second.task, second.tried}, {nil, "", ""},
+		{[]byte("{}"), "{}", "{}"}} {
 		f.Add(s.body, s.task, s.tried)
 	}
 	f.Fuzz(func(t *testing.T, body []byte, task, tried string) {
@@ -375,7 +393,8 @@ func checkReturned(t tester, d *Decoder, s sent) {
 	t.Helper()
 	again := func(r *Returned) *Returned {
 		dispatch := &coordinator.Dispatch{
-			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Failed: r.Failed, Suspected: r.Suspected, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
+			Task: r.Task, Agent: r.Agent, Queue: "q", DispatchID: "d", Attempt: r.Attempt, Tried: r.Tried, Failed: r.Failed,
+			Suspected: r.Suspected, Timeout: max(r.Task.Timeout, time.Millisecond), At: at,
 		}
 		got, refusal := send(dispatch, string(r.Payload)).decode(d)
 		if refusal != nil {
@@ -388,7 +407,8 @@ func checkReturned(t tester, d *Decoder, s sent) {
 		requireSound(t, refusal)
 		return
 	}
-	if r.Attempt < 1 || !slices.IsSorted(r.Tried) || !slices.Contains(r.Tried, r.Agent) || !slices.IsSorted(r.Failed) || !json.Valid(r.Payload) {
+	if r.Attempt < 1 || !slices.IsSorted(r.Tried) || !slices.Contains(r.Tried, r.Agent) || !slices.IsSorted(r.Failed) ||
+		!json.Valid(r.Payload) {
 		t.Fatalf("returned %+v", r)
 	}
 	for _, agent := range r.Failed {

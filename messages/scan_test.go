@@ -61,7 +61,8 @@ func TestScannerNumbers(t *testing.T) {
 func TestScannerAgreesWithEncodingJSON(t *testing.T) {
 	fragments := []string{
 		"{", "}", "[", "]", ",", ":", `"`, `""`, `"a"`, `"b":`, `"a":1`, `"\u0061":`, "1", "-", "0", "01", "1.5", "1e5", ".",
-		"true", "false", "null", "nul", " ", "\t", "\n", `\`, `"\n"`, `"\x"`, `"\u00"`, `"\ud83d\ude00"`, "ä", "\x01", "{}", "[]", "[1,2]", `{"a":{"a":[]}}`,
+		"true", "false", "null", "nul", " ", "\t", "\n", `\`, `"\n"`, `"\x"`, `"\u00"`, `"\ud83d\ude00"`, "ä", "\x01", "{}",
+		"[]", "[1,2]", `{"a":{"a":[]}}`,
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(t, "fragments"), "")

@@ -89,7 +89,8 @@ func estimatedUsage(e *envelope) *EstimatedUsage {
 		object, _ := item.(map[string]any)
 		one := &envelope{fields: object}
 		e.within("estimated_usage.alternatives", object, fieldsOfService...)
-		u.Alternatives = append(u.Alternatives, coordinator.Service{Provider: field[string](one, "provider"), Model: field[string](one, "model")})
+		u.Alternatives = append(u.Alternatives, coordinator.Service{Provider: field[string](one, "provider"),
+			Model: field[string](one, "model")})
 	}
 	return u
 }

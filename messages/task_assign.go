@@ -194,7 +194,8 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 		return nil, refusal
 	}
 	if u := m.EstimatedUsage; u != nil && len(u.Alternatives) > 0 && (u.Provider != "" || u.Model != "") {
-		return nil, e.refuse("/estimated_usage/alternatives", "not", "alternatives stand for provider and model; give them, or these")
+		return nil, e.refuse("/estimated_usage/alternatives", "not",
+			"alternatives stand for provider and model; give them, or these")
 	}
 	return m, nil
 }

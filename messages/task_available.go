@@ -77,7 +77,8 @@ func appendOffer(dst []byte, o *TaskOffer) []byte {
 	if len(o.RequiredCapabilities) == 0 {
 		dst = append(appendName(dst, "required_capabilities"), "[]"...)
 	} else {
-		dst = appendList(dst, "required_capabilities", o.RequiredCapabilities[:min(len(o.RequiredCapabilities), maxCapabilities)])
+		dst = appendList(dst, "required_capabilities",
+			o.RequiredCapabilities[:min(len(o.RequiredCapabilities), maxCapabilities)])
 	}
 	dst = appendWhole(dst, "bid_window_ms", o.BidWindowMS, 1, maxBidWindow)
 	dst = appendWhole(dst, "attempt", o.Attempt, 1, maxCount)
@@ -103,10 +104,11 @@ func (d *Decoder) DecodeTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
 func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
 	m := new(TaskAvailable)
 	var ok bool
-	m.AgentID, _, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields, func(s *scanner) (ok bool) {
-		m.Offers, ok = fastObjects(s, MaxOffers, s.offer)
-		return ok
-	})
+	m.AgentID, _, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields,
+		func(s *scanner) (ok bool) {
+			m.Offers, ok = fastObjects(s, MaxOffers, s.offer)
+			return ok
+		})
 	return m, ok && len(m.Offers) > 0
 }
 

@@ -14,8 +14,10 @@ var bids = []struct {
 	{"smallest", bid(), "", ""},
 	{"white space", " " + strings.ReplaceAll(bid(), ",", "\n, ") + "\n", "", ""},
 	{"every field", bid(`"relevance":0.5,"correlation_id":"trace_1"`), "", ""},
-	{"the ends of the ranges", strings.NewReplacer("0.75", "1", `"active_tasks":1`, `"active_tasks":1000000`, "42.5", "1e9").Replace(bid(`"relevance":1`)), "", ""},
-	{"nothing at all", strings.NewReplacer("0.75", "0", `"active_tasks":1`, `"active_tasks":0`, "42.5", "0").Replace(bid(`"relevance":0`)), "", ""},
+	{"the ends of the ranges", strings.NewReplacer("0.75", "1", `"active_tasks":1`, `"active_tasks":1000000`, "42.5",
+		"1e9").Replace(bid(`"relevance":1`)), "", ""},
+	{"nothing at all", strings.NewReplacer("0.75", "0", `"active_tasks":1`, `"active_tasks":0`, "42.5", "0").
+		Replace(bid(`"relevance":0`)), "", ""},
 	{"negative zeros", strings.NewReplacer("0.75", "-0", "42.5", "-0.0").Replace(bid(`"relevance":-0`)), "", ""},
 	{"integer written as a float", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1.0`, 1), "", ""},
 	{"unknown field", bid(`"offer":{"price":1}`), "", ""},
@@ -40,8 +42,10 @@ var bids = []struct {
 	{"relevance above 1", bid(`"relevance":2`), "/relevance", "maximum"},
 	{"negative relevance", bid(`"relevance":-1`), "/relevance", "minimum"},
 	{"half a task", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1.5`, 1), "/active_tasks", "type"},
-	{"fewer than no tasks", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":-1`, 1), "/active_tasks", "minimum"},
-	{"a million and one tasks", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1000001`, 1), "/active_tasks", "maximum"},
+	{"fewer than no tasks", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":-1`, 1), "/active_tasks",
+		"minimum"},
+	{"a million and one tasks", strings.Replace(bid(), `"active_tasks":1`, `"active_tasks":1000001`, 1), "/active_tasks",
+		"maximum"},
 	{"done before it began", strings.Replace(bid(), "42.5", "-1", 1), "/estimated_duration_seconds", "minimum"},
 	{"more than 31 years", strings.Replace(bid(), "42.5", "1000000001", 1), "/estimated_duration_seconds", "maximum"},
 	{"no estimate", strings.Replace(bid(), "estimated_", "", 1), "", "required"},
@@ -75,13 +79,15 @@ func TestOrdinaryBidsTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range bids {
 		switch c.name {
-		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field", "version 1", "no auction":
+		case "smallest", "white space", "every field", "the ends of the ranges", "nothing at all", "unknown field",
+			"version 1", "no auction":
 			if _, ok := d.fastTaskBid([]byte(c.body)); !ok {
 				t.Errorf("task.bid %q is valid and plain, but not for the fast path", c.name)
 			}
 		}
 	}
-	if _, ok := d.fastTaskBid(AppendTaskBid(nil, &TaskBid{TaskID: "t-1", AuctionID: "t-1.1", AgentID: "a-1", Fitness: 2.0 / 3, CorrelationID: "trace"})); !ok {
+	if _, ok := d.fastTaskBid(AppendTaskBid(nil, &TaskBid{TaskID: "t-1", AuctionID: "t-1.1", AgentID: "a-1",
+		Fitness: 2.0 / 3, CorrelationID: "trace"})); !ok {
 		t.Error("what an agent sends is not for the fast path")
 	}
 }
@@ -111,7 +117,8 @@ func checkTaskBid(t tester, d *Decoder, body []byte) {
 		}
 		return got
 	}
-	if second := again(slow); !reflect.DeepEqual(again(second), second) || second.TaskID != slow.TaskID || second.HasRelevance != slow.HasRelevance {
+	if second := again(slow); !reflect.DeepEqual(again(second), second) || second.TaskID != slow.TaskID ||
+		second.HasRelevance != slow.HasRelevance {
 		t.Fatalf("sent again it is another bid:\n%+v\n%+v", slow, second)
 	}
 }

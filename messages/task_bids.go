@@ -93,7 +93,8 @@ func (d *Decoder) slowTaskBids(body []byte) (*TaskBids, *Refusal) {
 		return nil, refusal
 	}
 	items := field[[]any](e, "bids")
-	m := &TaskBids{AgentID: coordinator.AgentID(field[string](e, "agent_id")), Bids: make([]TaskBid, len(items)), Unknown: e.unknown}
+	m := &TaskBids{AgentID: coordinator.AgentID(field[string](e, "agent_id")), Bids: make([]TaskBid, len(items)),
+		Unknown: e.unknown}
 	for i, item := range items {
 		fields, _ := item.(map[string]any)
 		m.Bids[i] = taskBid(&envelope{fields: fields})

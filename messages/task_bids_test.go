@@ -16,7 +16,8 @@ func checkTaskBids(t tester, d *Decoder, body []byte) {
 
 func FuzzTaskBids(f *testing.F) {
 	d := newDecoder(f)
-	for _, body := range []string{someBids, strings.Replace(someBids, aBid, aBid+","+aBid, 1), withField(someBids, "bids", "[]")} {
+	for _, body := range []string{someBids, strings.Replace(someBids, aBid, aBid+","+aBid, 1),
+		withField(someBids, "bids", "[]")} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) { checkTaskBids(t, d, body) })
@@ -24,8 +25,11 @@ func FuzzTaskBids(f *testing.F) {
 
 func TestSeveralBidsTakeTheFastPath(t *testing.T) {
 	d := newDecoder(t)
-	body, _ := AppendTaskBids(nil, "a-1", []TaskBid{{TaskID: "t-1", AuctionID: "t-1.1", Fitness: 2.0 / 3, CorrelationID: "trace"}, {TaskID: "t-2", AuctionID: "x", HasRelevance: true}, {TaskID: "t-3"}})
-	for _, body := range []string{string(body), someBids, strings.Replace(someBids, "{", "{ ", 1), withField(someBids, "x", `[1]`)} {
+	body, _ := AppendTaskBids(nil, "a-1",
+		[]TaskBid{{TaskID: "t-1", AuctionID: "t-1.1", Fitness: 2.0 / 3, CorrelationID: "trace"},
+			{TaskID: "t-2", AuctionID: "x", HasRelevance: true}, {TaskID: "t-3"}})
+	for _, body := range []string{string(body), someBids, strings.Replace(someBids, "{", "{ ", 1),
+		withField(someBids, "x", `[1]`)} {
 		if _, ok := d.fastTaskBids([]byte(body)); !ok {
 			t.Errorf("valid and plain, but not for the fast path: %s", body)
 		}

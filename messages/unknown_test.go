@@ -21,17 +21,20 @@ func TestUnknownFields(t *testing.T) {
 		extra string
 		want  []string
 	}{
-		"none":                       {"", nil},
-		"its version":                {`,"message_version":1`, nil},
-		"one":                        {`,"prioritiy":3`, []string{"prioritiy"}},
-		"two, in their order":        {`,"timeout":5,"prioritiy":3`, []string{"timeout", "prioritiy"}},
-		"escaped":                    {`,"\u0070rioritiy":3`, []string{"prioritiy"}},
-		"a name that is no word":     {",\"a\\nb\":3", []string{"a b"}},
-		"within what is estimated":   {`,"estimated_usage":{"tokens":3,"modle":"x"}`, []string{"estimated_usage.modle", "estimated_usage.tokens"}},
-		"within an alternative":      {`,"estimated_usage":{"alternatives":[{"provider":"p","modle":"x"}]}`, []string{"estimated_usage.alternatives.modle"}},
-		"alternatives are known":     {`,"estimated_usage":{"alternatives":[{"provider":"p"}]}`, nil},
-		"more than are named":        {many, []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"}},
-		"a long one":                 {`,"` + strings.Repeat("x", 100) + `":1`, []string{strings.Repeat("x", maxLabelKey-len("…")) + "…"}},
+		"none":                   {"", nil},
+		"its version":            {`,"message_version":1`, nil},
+		"one":                    {`,"prioritiy":3`, []string{"prioritiy"}},
+		"two, in their order":    {`,"timeout":5,"prioritiy":3`, []string{"timeout", "prioritiy"}},
+		"escaped":                {`,"\u0070rioritiy":3`, []string{"prioritiy"}},
+		"a name that is no word": {",\"a\\nb\":3", []string{"a b"}},
+		"within what is estimated": {`,"estimated_usage":{"tokens":3,"modle":"x"}`,
+			[]string{"estimated_usage.modle", "estimated_usage.tokens"}},
+		"within an alternative": {`,"estimated_usage":{"alternatives":[{"provider":"p","modle":"x"}]}`,
+			[]string{"estimated_usage.alternatives.modle"}},
+		"alternatives are known": {`,"estimated_usage":{"alternatives":[{"provider":"p"}]}`, nil},
+		"more than are named":    {many, []string{"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"}},
+		"a long one": {`,"` + strings.Repeat("x", 100) + `":1`,
+			[]string{strings.Repeat("x", maxLabelKey-len("…")) + "…"}},
 		"a value that is passed by":  {`,"extra":{"task_id":"t-2","deep":[1,{"x":2}]}`, []string{"extra"}},
 		"one behind a nested object": {`,"estimated_usage":{"requests":1},"group_id":"a"`, []string{"group_id"}},
 	} {
@@ -49,24 +52,36 @@ func TestUnknownFields(t *testing.T) {
 	for schema, unknown := range map[string]func(extra string) []string{
 		schemas.AgentStatus: func(extra string) []string {
 			var m AgentStatus
-			d.DecodeAgentStatus([]byte(`{"message_type":"agent.status","agent_id":"a","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
+			d.DecodeAgentStatus(
+				[]byte(
+					`{"message_type":"agent.status","agent_id":"a","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
 			return m.Unknown
 		},
 		schemas.TaskResult: func(extra string) []string {
 			var m TaskResult
-			d.DecodeTaskResult([]byte(`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
+			d.DecodeTaskResult(
+				[]byte(
+					`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
 			return m.Unknown
 		},
 		schemas.TaskBid: func(extra string) []string {
-			m, _ := d.DecodeTaskBid([]byte(`{"message_type":"task.bid","agent_id":"a","task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1` + extra))
+			m,
+				_ := d.DecodeTaskBid(
+				[]byte(
+					`{"message_type":"task.bid","agent_id":"a","task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1` + extra))
 			return m.Unknown
 		},
 		schemas.TaskBids: func(extra string) []string {
-			m, _ := d.DecodeTaskBids([]byte(`{"message_type":"task.bids","agent_id":"a","bids":[{"task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1,"inner":2}]` + extra))
+			m,
+				_ := d.DecodeTaskBids(
+				[]byte(
+					`{"message_type":"task.bids","agent_id":"a","bids":[{"task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1,"inner":2}]` + extra))
 			return m.Unknown
 		},
 		schemas.TaskClaim: func(extra string) []string {
-			m, _ := d.DecodeTaskClaim([]byte(`{"message_type":"task.claim","agent_id":"a","claim_id":"c","max_items":1,"pending_items":0` + extra))
+			m,
+				_ := d.DecodeTaskClaim([]byte(
+				`{"message_type":"task.claim","agent_id":"a","claim_id":"c","max_items":1,"pending_items":0` + extra))
 			return m.Unknown
 		},
 		schemas.TaskCancel: func(extra string) []string {
@@ -81,7 +96,9 @@ func TestUnknownFields(t *testing.T) {
 			t.Errorf("%s: %q, want agentid", schema, got)
 		}
 	}
-	if m := new(TaskResult); d.DecodeTaskResult([]byte(`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usage":{"cost":1}}`), m) != nil || !slices.Equal(m.Unknown, []string{"usage.cost"}) {
+	if m := new(TaskResult); d.DecodeTaskResult(
+		[]byte(
+			`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usage":{"cost":1}}`), m) != nil || !slices.Equal(m.Unknown, []string{"usage.cost"}) {
 		t.Errorf("within usage: %q", m.Unknown)
 	}
 }

@@ -69,7 +69,8 @@ func TestSchemasAreFlat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, keyword := range []string{"$ref", "$id", "allOf", "oneOf", "if", "format", "uniqueItems", "unevaluatedProperties", "dependencies"} {
+		for _, keyword := range []string{"$ref", "$id", "allOf", "oneOf", "if", "format", "uniqueItems",
+			"unevaluatedProperties", "dependencies"} {
 			if strings.Contains(string(text), `"`+keyword+`"`) {
 				t.Errorf("%s uses %s", name, keyword)
 			}
@@ -115,13 +116,18 @@ func TestValidateSaysWhereAndWhat(t *testing.T) {
 		{"not an object", TaskCancel, `[]`,
 			&Violation{Path: "", Keyword: "type", Text: "is a list, not an object"}},
 		{"pattern", TaskCancel, `{"message_type":"task.cancel","task_id":"t 1"}`,
-			&Violation{Path: "/task_id", Keyword: "pattern", Text: "expected 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"}},
+			&Violation{Path: "/task_id", Keyword: "pattern",
+				Text: "expected 1 to 128 letters, digits and . _ : -, beginning with a letter or digit"}},
 		{"two at once: the first path", TaskCancel, `{"message_type":"x","task_id":1}`,
 			&Violation{Path: "/message_type", Keyword: "const", Text: `expected "task.cancel"`, More: 1}},
-		{"inside a list", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"required_capabilities":["a",2]}`,
-			&Violation{Path: "/required_capabilities/1", Keyword: "type", Text: "is a number, not text; expected 1 to 128 characters, none of them a control character"}},
-		{"key with a space and a slash", TaskAssign, `{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"labels":{"a b/c":2}}`,
-			&Violation{Path: "/labels/a b~1c", Keyword: "type", Text: "is a number, not text; expected at most 256 characters, none of them a control character"}},
+		{"inside a list", TaskAssign,
+			`{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"required_capabilities":["a",2]}`,
+			&Violation{Path: "/required_capabilities/1", Keyword: "type",
+				Text: "is a number, not text; expected 1 to 128 characters, none of them a control character"}},
+		{"key with a space and a slash", TaskAssign,
+			`{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{},"labels":{"a b/c":2}}`,
+			&Violation{Path: "/labels/a b~1c", Keyword: "type",
+				Text: "is a number, not text; expected at most 256 characters, none of them a control character"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var value any
@@ -149,7 +155,8 @@ func TestValidateSaysWhereAndWhat(t *testing.T) {
 func TestValidateSurvivesTheValidator(t *testing.T) {
 	set := compiled(t)
 	for _, value := range []any{json.Number("1e9999999"), math.NaN(), math.Inf(1), struct{}{}} {
-		message := map[string]any{"message_type": "task.assign", "task_id": "t", "task_type": "x", "payload": map[string]any{}, "priority": value}
+		message := map[string]any{"message_type": "task.assign", "task_id": "t", "task_type": "x",
+			"payload": map[string]any{}, "priority": value}
 		var v *Violation
 		if err := set.Validate(TaskAssign, message); !errors.As(err, &v) {
 			t.Errorf("%v: got %v, want a violation", value, err)
@@ -204,7 +211,8 @@ func TestCompileReportsABrokenSchema(t *testing.T) {
 
 func TestFields(t *testing.T) {
 	set := compiled(t)
-	if got, want := set.Fields(TaskCancel), []string{"correlation_id", "dispatch_id", "message_type", "message_version", "reason", "task_id"}; !slices.Equal(got, want) {
+	if got, want := set.Fields(TaskCancel), []string{"correlation_id", "dispatch_id", "message_type", "message_version",
+		"reason", "task_id"}; !slices.Equal(got, want) {
 		t.Errorf("fields %v, want %v", got, want)
 	}
 	if set.Fields("task.unheard_of") != nil {
@@ -321,12 +329,15 @@ func TestAsyncAPIChannels(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"queue agent.status", "queue agent.{agentId}", "queue assignment.failed", "queue task.assign", "queue task.assign.high",
+		"queue agent.status", "queue agent.{agentId}", "queue assignment.failed", "queue task.assign",
+		"queue task.assign.high",
 		"queue task.dead", "queue task.reassign", "queue task.request", "queue task.result",
 		"taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{user}",
 		"taskbus.agents agent.status.{agentId}", "taskbus.agents task.result.{agentId}",
 		"taskbus.control {agentId}",
-		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}", "taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.overrun", "taskbus.events quota.reached.{percent}",
+		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}",
+		"taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.overrun",
+		"taskbus.events quota.reached.{percent}",
 		"taskbus.events task.cancel_requested.{agentId}", "taskbus.events task.completed.{agentId}",
 		"taskbus.events task.dispatched.{agentId}", "taskbus.events task.duplicate",
 	}

@@ -114,10 +114,12 @@ func (c Config) Check() error {
 	within("load-balancing.min-discovery-interval-ms", b.MinDiscoveryIntervalMS, low, high)
 	within("load-balancing.max-discovery-interval-ms", b.MaxDiscoveryIntervalMS, low, high)
 	if b.MinDiscoveryIntervalMS > b.MaxDiscoveryIntervalMS {
-		fault("load-balancing.min-discovery-interval-ms %d is above max-discovery-interval-ms %d: lower the one or raise the other",
+		fault(
+			"load-balancing.min-discovery-interval-ms %d is above max-discovery-interval-ms %d: lower the one or raise the other",
 			b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS)
 	} else {
-		within("load-balancing.base-discovery-interval-ms", b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS)
+		within("load-balancing.base-discovery-interval-ms", b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS,
+			b.MaxDiscoveryIntervalMS)
 	}
 	if !(b.LoadFactorThreshold >= 0.01 && b.LoadFactorThreshold <= 1) {
 		fault("load-balancing.load-factor-threshold %v: give 0.01 to 1", b.LoadFactorThreshold)
@@ -133,14 +135,16 @@ func (c Config) Check() error {
 
 	if fine := r.URL == "" || soundURL(r.URL); !fine {
 		// The URL itself is not shown: it may hold a password.
-		fault("registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out")
+		fault(
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out")
 	}
 	within("registry.connection-timeout-ms", r.ConnectionTimeoutMS, 100, 60_000)
 	within("registry.heartbeat-interval-ms", r.HeartbeatIntervalMS, 1000, 60_000)
 	within("registry.heartbeat-ttl-ms", r.HeartbeatTTLMS, 1000, 600_000)
 	fresh := func(key string, value int) {
 		if value >= r.HeartbeatTTLMS {
-			fault("%s %d: give less than registry.heartbeat-ttl-ms (%d), or every report is out of date before the next", key, value, r.HeartbeatTTLMS)
+			fault("%s %d: give less than registry.heartbeat-ttl-ms (%d), or every report is out of date before the next", key,
+				value, r.HeartbeatTTLMS)
 		}
 	}
 	fresh("registry.heartbeat-interval-ms", r.HeartbeatIntervalMS)

@@ -36,9 +36,10 @@ func read(t *testing.T, text string) Config {
 
 // The keys stand in a file under `agent:`, which may have more beside that.
 func TestParse(t *testing.T) {
-	all := read(t, "server: {port: 8080}\nagent:\n  load-balancing: {enabled: true, base-discovery-interval-ms: 900, min-discovery-interval-ms: 300, "+
-		"max-discovery-interval-ms: 9000, load-factor-threshold: 0.2, capacity-report-interval-ms: 5000, capacity-window-size: 30}\n"+
-		"spring: {application: {name: x}}\n")
+	all := read(t,
+		"server: {port: 8080}\nagent:\n  load-balancing: {enabled: true, base-discovery-interval-ms: 900, min-discovery-interval-ms: 300, "+
+			"max-discovery-interval-ms: 9000, load-factor-threshold: 0.2, capacity-report-interval-ms: 5000, capacity-window-size: 30}\n"+
+			"spring: {application: {name: x}}\n")
 	want := LoadBalancing{
 		Enabled: true, BaseDiscoveryIntervalMS: 900, MinDiscoveryIntervalMS: 300, MaxDiscoveryIntervalMS: 9000,
 		LoadFactorThreshold: 0.2, CapacityReportIntervalMS: 5000, CapacityWindowSize: 30,
@@ -50,11 +51,13 @@ func TestParse(t *testing.T) {
 		{"no section", "load-balancing: {enabled: true}\n", "no section `agent:`"},
 		{"an empty file", "", "no section `agent:`"},
 		{"an empty section", "agent:\n", "no section `agent:`"},
-		{"a key that is misspelt", "agent:\n  load-balancing:\n    base-discovery-interval: 900\n", "line 3: field base-discovery-interval not found"},
+		{"a key that is misspelt", "agent:\n  load-balancing:\n    base-discovery-interval: 900\n",
+			"line 3: field base-discovery-interval not found"},
 		{"a section that is misspelt", "agent: {load-balancer: {enabled: true}}\n", "field load-balancer not found"},
 		{"a word for a number", "agent: {load-balancing: {capacity-window-size: wide}}\n", "cannot unmarshal"},
 		{"what is not YAML", "agent: {", "yaml"},
-		{"what is out of bounds", "agent: {load-balancing: {min-discovery-interval-ms: 1}}\n", "load-balancing.min-discovery-interval-ms 1: give 200 to 10000"},
+		{"what is out of bounds", "agent: {load-balancing: {min-discovery-interval-ms: 1}}\n",
+			"load-balancing.min-discovery-interval-ms 1: give 200 to 10000"},
 	} {
 		if c, err := Parse([]byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) || c != (Config{}) {
 			t.Errorf("%s: %+v, %v; want an error with %q", tc.name, c, err, tc.want)
@@ -76,7 +79,8 @@ func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
 	if Default().LoadBalancing.Enabled {
 		t.Error("it must be switched on by somebody")
 	}
-	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").WithDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
+	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").
+		WithDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {
 		t.Errorf("what is left out has its default: %+v", some)
 	}
 }
@@ -91,9 +95,15 @@ func TestCheck(t *testing.T) {
 			"load-balancing.min-discovery-interval-ms 199: give 200 to 10000"},
 		{"slower than the slowest", func(b *LoadBalancing, _ *Registry) { b.MaxDiscoveryIntervalMS = 10_001 },
 			"load-balancing.max-discovery-interval-ms 10001: give 200 to 10000"},
-		{"min above max", func(b *LoadBalancing, _ *Registry) { b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS = 800, 500 },
+		{"min above max", func(b *LoadBalancing, _ *Registry) {
+			b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS = 800,
+				500
+		},
 			"load-balancing.min-discovery-interval-ms 800 is above max-discovery-interval-ms 500: lower the one or raise the other"},
-		{"base below min", func(b *LoadBalancing, _ *Registry) { b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS = 300, 400 },
+		{"base below min", func(b *LoadBalancing, _ *Registry) {
+			b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS = 300,
+				400
+		},
 			"load-balancing.base-discovery-interval-ms 300: give 400 to 10000"},
 		{"negative", func(b *LoadBalancing, _ *Registry) { b.BaseDiscoveryIntervalMS = -1 },
 			"load-balancing.base-discovery-interval-ms -1: give 200 to 10000"},

@@ -35,7 +35,8 @@ func TestEqualClaims(t *testing.T) {
 		{"no more than slots", seen(28), time.Second, Local{Free: 5, Capacity: 16}, 5},
 		{"no more than max-claim-items", seen(500), time.Second, Local{Free: 900, Capacity: 16}, 100},
 		{"without a slot nothing", seen(28), time.Second, Local{Capacity: 16}, 0},
-		{"with its part, one: only an answer brings a picture", seen(28), time.Second, Local{Pending: 28, Free: 50, Capacity: 16}, 1},
+		{"with its part, one: only an answer brings a picture", seen(28), time.Second,
+			Local{Pending: 28, Free: 50, Capacity: 16}, 1},
 		{"after a miss ⌈0.5·27⌉", missed(28), time.Second, Local{Pending: 1, Free: 50, Capacity: 16}, 14},
 		{"the picture is good for 30 s", missed(28), 30*time.Second - 1, Local{Free: 50, Capacity: 16}, 14},
 		{"then it is blind: the first window is 1", missed(28), 30 * time.Second, Local{Free: 50, Capacity: 16}, 1},
@@ -197,18 +198,21 @@ func TestNever(t *testing.T) {
 		rate := rapid.SampledFrom([]float64{0, -1, 1e-300, 0.05, 16, 1e300})
 		for range rapid.IntRange(1, 50).Draw(rt, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(-1000, 40_000).Draw(rt, "ms")) * time.Millisecond)
-			l := Local{number.Draw(rt, "pending"), number.Draw(rt, "free"), rate.Draw(rt, "capacity"), rapid.Bool().Draw(rt, "warm-up")}
+			l := Local{number.Draw(rt, "pending"), number.Draw(rt, "free"), rate.Draw(rt, "capacity"),
+				rapid.Bool().Draw(rt, "warm-up")}
 			n := c.Claim(now, l)
 			if room := min(max(l.Free, 0), config.LoadBalancing.MaxClaimItems); n > room || n < min(room, 1) {
 				rt.Fatalf("claims %d with %+v", n, l)
 			}
 			if rapid.Bool().Draw(rt, "answered") {
-				c.Granted(now, number.Draw(rt, "granted"), View{3, number.Draw(rt, "held"), number.Draw(rt, "unclaimed"), rate.Draw(rt, "total"), number.Draw(rt, "fair")})
+				c.Granted(now, number.Draw(rt, "granted"), View{3, number.Draw(rt, "held"), number.Draw(rt, "unclaimed"),
+					rate.Draw(rt, "total"), number.Draw(rt, "fair")})
 			} else {
 				c.Unanswered(now)
 			}
 			if rapid.Bool().Draw(rt, "seen") {
-				c.Seen(now, View{3, number.Draw(rt, "seen held"), number.Draw(rt, "seen unclaimed"), rate.Draw(rt, "seen total"), number.Draw(rt, "seen fair")})
+				c.Seen(now, View{3, number.Draw(rt, "seen held"), number.Draw(rt, "seen unclaimed"), rate.Draw(rt, "seen total"),
+					number.Draw(rt, "seen fair")})
 			}
 			if d := c.Interval(now, l); d < MinInterval || d > MaxInterval {
 				rt.Fatalf("interval %v with %+v", d, l)

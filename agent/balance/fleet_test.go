@@ -86,7 +86,8 @@ func (f *fleet) claim(now time.Time, a *agent) int {
 	a.pending += g.Items
 	f.unclaimed -= g.Items
 	a.Granted(now, g.Items, balance.View{
-		Agents: plan.Agents, Pending: plan.Pending(), Unclaimed: plan.Unclaimed(), Capacity: plan.Capacity, FairShare: g.FairShare,
+		Agents: plan.Agents, Pending: plan.Pending(), Unclaimed: plan.Unclaimed(), Capacity: plan.Capacity,
+		FairShare: g.FairShare,
 	})
 	return g.Items
 }
@@ -246,7 +247,8 @@ func TestComparison(t *testing.T) {
 	}{
 		{"fixed", configured(balance.ModeLiteral, false, 8), nil, band{9, 15}, band{0.65, 0.90}, band{9.5, 11.5}},
 		// The design's own simulation has 5.9/s, 90 % idle and 11.8 s.
-		{"fixed, agent 3 first", configured(balance.ModeLiteral, false, 8), first3, band{4, 7}, band{0.85, 1}, band{11, 12.5}},
+		{"fixed, agent 3 first", configured(balance.ModeLiteral, false, 8), first3, band{4, 7}, band{0.85, 1},
+			band{11, 12.5}},
 		// 4.6/s, 98 %, 12.1 s there.
 		{"pseudocode", configured(balance.ModeLiteral, true, 8), nil, band{4.2, 5.2}, band{0.96, 1}, band{11.5, 12.25}},
 		// 4.7/s, 98 %, 12.1 s.
@@ -282,7 +284,8 @@ func TestComparison(t *testing.T) {
 		within(tt.name, "drain time of agent 3", mean.drains[2], tt.drain3)
 		results[tt.name] = mean
 	}
-	if results["equal"].throughput < 2*results["fixed"].throughput || results["equal"].throughput < 5*results["pseudocode"].throughput {
+	if results["equal"].throughput < 2*results["fixed"].throughput ||
+		results["equal"].throughput < 5*results["pseudocode"].throughput {
 		t.Error("equal drain times are not twice as fast as fixed polling, and five times as the pseudocode")
 	}
 	for _, worse := range []string{"pseudocode", "step 3"} {

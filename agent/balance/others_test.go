@@ -114,12 +114,16 @@ func TestLiteralSeen(t *testing.T) {
 // items there are, and the capacity is a positive number.
 func TestViewNever(t *testing.T) {
 	number := rapid.OneOf(rapid.IntRange(-10, 1000), rapid.Int())
-	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-300, 1e300}), rapid.Float64Range(0, 100))
+	rate := rapid.OneOf(rapid.SampledFrom([]float64{0, -1, math.NaN(), math.Inf(1), math.Inf(-1), 1e-300, 1e300}),
+		rapid.Float64Range(0, 100))
 	rapid.Check(t, func(rt *rapid.T) {
-		o := Others{number.Draw(rt, "agents"), number.Draw(rt, "pending"), number.Draw(rt, "unclaimed"), rate.Draw(rt, "capacity")}
-		l := Local{Pending: number.Draw(rt, "own"), Capacity: rate.Draw(rt, "own capacity"), WarmUp: rapid.Bool().Draw(rt, "warm-up")}
+		o := Others{number.Draw(rt, "agents"), number.Draw(rt, "pending"), number.Draw(rt, "unclaimed"),
+			rate.Draw(rt, "capacity")}
+		l := Local{Pending: number.Draw(rt, "own"), Capacity: rate.Draw(rt, "own capacity"),
+			WarmUp: rapid.Bool().Draw(rt, "warm-up")}
 		v := o.View(l)
-		if v.FairShare < 0 || v.FairShare > v.Pending+v.Unclaimed || v.Agents < 1 || !(v.Capacity > 0) || math.IsInf(v.Capacity, 0) {
+		if v.FairShare < 0 || v.FairShare > v.Pending+v.Unclaimed || v.Agents < 1 || !(v.Capacity > 0) ||
+			math.IsInf(v.Capacity, 0) {
 			rt.Fatalf("%+v of %+v and %+v", v, o, l)
 		}
 	})

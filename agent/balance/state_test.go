@@ -38,7 +38,8 @@ func TestHealthOf(t *testing.T) {
 
 func TestPresenceOf(t *testing.T) {
 	for silence, want := range map[time.Duration]Presence{
-		0: Alive, 30*time.Second - 1: Alive, 30 * time.Second: Suspect, 90*time.Second - 1: Suspect, 90 * time.Second: Dead, time.Hour: Dead,
+		0: Alive, 30*time.Second - 1: Alive, 30 * time.Second: Suspect, 90*time.Second - 1: Suspect, 90 * time.Second: Dead,
+		time.Hour: Dead,
 	} {
 		if got := PresenceOf(silence); got != want {
 			t.Errorf("%v: %v, want %v", silence, got, want)

@@ -45,7 +45,8 @@ const (
 
 // EstimateCallCost is what matching, comparing whole sets of labels, and time zones cost in the worst
 // case. The other functions are left to CEL.
-func (sizes) EstimateCallCost(function, _ string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
+func (sizes) EstimateCallCost(function, _ string, target *checker.AstNode,
+	args []checker.AstNode) *checker.CallEstimate {
 	var cost uint64
 	switch {
 	case function == matches:
@@ -63,8 +64,10 @@ func (sizes) EstimateCallCost(function, _ string, target *checker.AstNode, args 
 
 // inZones are the functions of times that take a time zone.
 var inZones = []string{
-	overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth, overloads.TimeGetDate,
-	overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds,
+	overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDayOfMonth,
+	overloads.TimeGetDate,
+	overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds,
+	overloads.TimeGetMilliseconds,
 }
 
 // mapsIn counts the sets of labels that a comparison may look at as a whole: those in its arguments that
@@ -136,7 +139,8 @@ const (
 // instructions is the size of the program of a pattern. The error says why it is none.
 func instructions(pattern celast.Expr) (uint64, error) {
 	if pattern.Kind() != celast.LiteralKind {
-		return 0, fmt.Errorf("the pattern of matches must be a text in quotes, so that its cost is known; it is computed here")
+		return 0,
+			fmt.Errorf("the pattern of matches must be a text in quotes, so that its cost is known; it is computed here")
 	}
 	text, is := pattern.AsLiteral().(types.String)
 	if !is {

@@ -51,7 +51,8 @@ func firstFault(text string, issues *cel.Issues) *Error {
 		}
 		if m := undeclared.FindStringSubmatch(fault.Message); m != nil {
 			if called(lines, e) { // CEL points at the bracket then
-				e.Text = "there is no function " + oneLine(m[1]) + " here; numbers have + - * / ? : and those of math, such as math.least(a, b)"
+				e.Text = "there is no function " + oneLine(m[1]) +
+					" here; numbers have + - * / ? : and those of math, such as math.least(a, b)"
 			} else {
 				e.Unknown, e.Text = m[1], "there is no term "+oneLine(m[1])
 			}
@@ -93,7 +94,8 @@ func plain(message string) string {
 // oneLine makes a line of what may repeat parts of the formula.
 func oneLine(text string) string {
 	const longest = 200
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }),
+		" ")
 	if runes := []rune(text); len(runes) > longest {
 		return string(runes[:longest]) + "…"
 	}

@@ -60,7 +60,11 @@ func compile(text string) (strategy.Score, error) {
 		return nil, &Error{Text: oneLine(err.Error())}
 	}
 	if cost, err := env.EstimateCost(checked, sizes{}); err != nil || cost.Max > maxCost {
-		return nil, &Error{Text: fmt.Sprintf("could cost %d steps for one agent; %d are the most: compare texts instead of matching or joining them", cost.Max, maxCost)}
+		return nil,
+			&Error{
+				Text: fmt.Sprintf(
+					"could cost %d steps for one agent; %d are the most: compare texts instead of matching or joining them", cost.Max,
+					maxCost)}
 	}
 	switch checked.OutputType() {
 	case types.DoubleType, types.IntType, types.UintType, types.DynType:
@@ -75,7 +79,8 @@ func compile(text string) (strategy.Score, error) {
 	}
 	compute := scoreOf(program)
 	if !reads(checked) { // then it gives the same for every agent, and that is known now
-		if n, err := compute(&coordinator.Case{Task: &coordinator.Task{}}, &coordinator.AgentView{}, &coordinator.Standing{}); err != nil {
+		if n, err := compute(&coordinator.Case{Task: &coordinator.Task{}}, &coordinator.AgentView{},
+			&coordinator.Standing{}); err != nil {
 			return nil, &Error{Text: "fails for every agent: " + oneLine(err.Error())}
 		} else if math.IsNaN(n) || math.IsInf(n, 0) {
 			return nil, &Error{Text: fmt.Sprintf("gives %v for every agent, which is no score", n)}

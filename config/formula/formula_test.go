@@ -89,7 +89,8 @@ func TestScores(t *testing.T) {
 func TestFormulasThatFailForAnAgent(t *testing.T) {
 	for _, text := range []string{
 		"load / 0", "-load / 0", "0 * load / 0", "7 % (size(labels) - 2)", "double(labels.colour)", "double(labels.zone)",
-		"labels.colour == 'red' ? 1 : 0", "dyn(task_type)", "[1, 2][size(labels)]", "{'tune': 1}[task_type]", "1 / (load - load)",
+		"labels.colour == 'red' ? 1 : 0", "dyn(task_type)", "[1, 2][size(labels)]", "{'tune': 1}[task_type]",
+		"1 / (load - load)",
 		"math.sqrt(-1 - load)",
 	} {
 		got, err := compiled(t, text)(&testCase, &testAgent, &testStanding)
@@ -106,36 +107,51 @@ func TestFaults(t *testing.T) {
 		{"success_rate / (1 + laod)", "laod", "column 21: there is no term laod"},
 		{"1 + 'a' + laod", "laod", "column 11: there is no term laod"}, // before all else
 		{"load\n + foo", "foo", "line 2, column 4: there is no term foo"},
-		{"load(2)", "", "column 5: there is no function load here; numbers have + - * / ? : and those of math, such as math.least(a, b)"},
+		{"load(2)", "",
+			"column 5: there is no function load here; numbers have + - * / ? : and those of math, such as math.least(a, b)"},
 		{"1 / 0", "", "gives +Inf for every agent, which is no score"}, // it reads nothing: that is known at once
 		{"math.sqrt(-1)", "", "gives NaN for every agent, which is no score"},
 		{"[1, 2][7]", "", "fails for every agent: index out of bounds: 7"},
 		{"load < 0.5", "", "gives true or false, a score is a number; write `condition ? 1 : 0`"},
 		{"task_type", "", "gives a string, a score is a number"},
 		{"labels", "", "gives a map(string, string), a score is a number"},
-		{"load + true", "", "column 6: + cannot be applied to number, bool; make a number of a condition by `condition ? 1 : 0`"},
-		{"load + labels.zone", "", "column 6: + cannot be applied to number, string; make a number of a text by double(text)"},
-		{"load * size(labels)", "", "column 6: * cannot be applied to number, int; write double(…) round the whole number, or int(…) round the other"},
-		{"load ? 1 : 0", "", "column 6: ? : needs a condition before the ? and two of a kind after it, not number, number, number"},
+		{"load + true", "",
+			"column 6: + cannot be applied to number, bool; make a number of a condition by `condition ? 1 : 0`"},
+		{"load + labels.zone", "",
+			"column 6: + cannot be applied to number, string; make a number of a text by double(text)"},
+		{"load * size(labels)", "",
+			"column 6: * cannot be applied to number, int; write double(…) round the whole number, or int(…) round the other"},
+		{"load ? 1 : 0", "",
+			"column 6: ? : needs a condition before the ? and two of a kind after it, not number, number, number"},
 		{"[1, 2][load]", "", "column 7: [ ] cannot be applied to list(number), number"},
 		{"load /", "", "column 7: cannot be read: it ends too early"},
 		{"load $ 2", "", "column 6: cannot be read: token recognition error at: '$'"},
-		{"[1, 2].exists(x, x > load) ? 1 : 0", "", "column 14: there is no function exists here; numbers have + - * / ? : and those of math, such as math.least(a, b)"},
+		{"[1, 2].exists(x, x > load) ? 1 : 0", "",
+			"column 14: there is no function exists here; numbers have + - * / ? : and those of math, such as math.least(a, b)"},
 		{"task_type.matches('(') ? 1 : 0", "", "error parsing regexp: missing closing ): `(`"},
 		{strings.Repeat("1+", 512) + "1", "", "has 1025 characters; 1024 are the most"},
 		{strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300), "", "nests deeper than 50 levels; make it simpler"},
 		// Sixteen characters, and a program of 2018 instructions: (256 + 1)·2018/2 = 259313, and two to compare.
-		{"labels.a.matches('(a{0,31}){0,31}b') ? 1 : 0", "", "could cost 259315 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{"labels.a.matches('(a{0,31}){0,31}b') ? 1 : 0", "",
+			"could cost 259315 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
 		// Each 36 instructions, of which 36 are searched for one of 400 ranges of characters.
-		{"labels.a.matches('" + strings.Repeat("\\\\pL", 36) + "b') ? 1 : 0", "", "could cost 14265 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{"labels.a.matches('" + strings.Repeat("\\\\pL", 36) + "b') ? 1 : 0", "",
+			"could cost 14265 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
 		// Whole sets of labels, and time zones, which CEL takes for a step or two: seven times two sets at 1,500.
-		{strings.TrimSuffix(strings.Repeat("labels == task_labels || ", 7), " || ") + " ? 1 : 0", "", "could cost 21014 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
-		{strings.TrimSuffix(strings.Repeat("labels in [labels, task_labels] || ", 3), " || ") + " ? 1 : 0", "", "could cost 13539 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
-		{"{1: [labels]} != {1: [dyn(task_labels), labels, labels, labels, labels, labels]} ? 1 : 0", "", "could cost 10588 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
-		{strings.TrimSuffix(strings.Repeat("timestamp(0).getHours('Europe/Berlin') + ", 6), " + "), "", "could cost 12011 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
-		{"labels.a.matches(labels.b) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
-		{"task_type.matches('a' + task_type) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
-		{"matches(task_type, agent_id) ? 1 : 0", "", "the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
+		{strings.TrimSuffix(strings.Repeat("labels == task_labels || ", 7), " || ") + " ? 1 : 0", "",
+			"could cost 21014 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{strings.TrimSuffix(strings.Repeat("labels in [labels, task_labels] || ", 3), " || ") + " ? 1 : 0", "",
+			"could cost 13539 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{"{1: [labels]} != {1: [dyn(task_labels), labels, labels, labels, labels, labels]} ? 1 : 0", "",
+			"could cost 10588 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{strings.TrimSuffix(strings.Repeat("timestamp(0).getHours('Europe/Berlin') + ", 6), " + "), "",
+			"could cost 12011 steps for one agent; 10000 are the most: compare texts instead of matching or joining them"},
+		{"labels.a.matches(labels.b) ? 1 : 0", "",
+			"the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
+		{"task_type.matches('a' + task_type) ? 1 : 0", "",
+			"the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
+		{"matches(task_type, agent_id) ? 1 : 0", "",
+			"the pattern of matches must be a text in quotes, so that its cost is known; it is computed here"},
 		{"labels.a.matches('x{1001}') ? 1 : 0", "", "error parsing regexp: invalid repeat count: `{1001}`"},
 	}
 	for _, tt := range tests {
@@ -168,9 +184,13 @@ func TestNames(t *testing.T) {
 // gives one line that says what is wrong.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{
-		"success_rate / (1 + load)", "labels.a == 'b' ? 1 : 0", "[1,2][0]", "{'a': 1}[task_type]", "a.b.c(d)", "\"", "'\\", "1e999", "0x1F",
-		"math.least(1, load)", "has(labels.x)", "b''", "r'\\d'", "size('')", "type(1)", "in", "timestamp('x')", "-9223372036854775808", "1u - 2u", "!true",
-		"dyn([1, load])", "\x00", "// load", "'''a\n'''", "labels['a'].matches('(a|b)*') ? 1 : 0", "task_type.matches('a{2}') ? 1 : 0", "labels.a.matches(task_labels.b) ? 1 : 0", "math.@max(1)", ".load", "load.load", "true ? 1 : 1.0",
+		"success_rate / (1 + load)", "labels.a == 'b' ? 1 : 0", "[1,2][0]", "{'a': 1}[task_type]", "a.b.c(d)", "\"", "'\\",
+		"1e999", "0x1F",
+		"math.least(1, load)", "has(labels.x)", "b''", "r'\\d'", "size('')", "type(1)", "in", "timestamp('x')",
+		"-9223372036854775808", "1u - 2u", "!true",
+		"dyn([1, load])", "\x00", "// load", "'''a\n'''", "labels['a'].matches('(a|b)*') ? 1 : 0",
+		"task_type.matches('a{2}') ? 1 : 0", "labels.a.matches(task_labels.b) ? 1 : 0", "math.@max(1)", ".load", "load.load",
+		"true ? 1 : 1.0",
 	} {
 		f.Add(seed)
 	}
@@ -178,7 +198,8 @@ func FuzzCompile(f *testing.F) {
 		score, err := Compile(text)
 		if err != nil {
 			var fault *Error
-			if !errors.As(err, &fault) || fault.Text == "" || strings.ContainsAny(err.Error(), "\n\r\x00") || len(err.Error()) > 1000 {
+			if !errors.As(err, &fault) || fault.Text == "" || strings.ContainsAny(err.Error(), "\n\r\x00") ||
+				len(err.Error()) > 1000 {
 				t.Errorf("%q: %q", text, err)
 			}
 			return

@@ -94,7 +94,8 @@ func TestDelta(t *testing.T) {
 				record.Observe(c.claim, 0, 0, (i*c.of10)%10 < c.of10)
 			}
 			if d := record.Delta(); !(d >= c.atLeast && d <= c.atMost) {
-				t.Errorf("δ = %v, want %v to %v (%s); Brier %v, bias %v", d, c.atLeast, c.atMost, c.arithmetic, record.Brier(), record.Bias())
+				t.Errorf("δ = %v, want %v to %v (%s); Brier %v, bias %v", d, c.atLeast, c.atMost, c.arithmetic, record.Brier(),
+					record.Bias())
 			}
 		})
 	}
@@ -121,7 +122,8 @@ func TestAppraise(t *testing.T) {
 	}{
 		{"no record: the claim counts for nothing", Appraised, nil, bid(1, 1, 2, s), Appraisal{0.8, 2, s}},
 		{"a liar's neither", Appraised, liar, bid(1, 1, 2, s), Appraisal{0.8, 2, s}},
-		{"a claim of 1: 0.8 + 0.2/2 = 0.9; twice its estimate", Appraised, prophet, bid(1, notGiven, 2, s), Appraisal{0.9, 2, 2 * s}},
+		{"a claim of 1: 0.8 + 0.2/2 = 0.9; twice its estimate", Appraised, prophet, bid(1, notGiven, 2, s),
+			Appraisal{0.9, 2, 2 * s}},
 		{"of 0.9: 0.8 + 0.1/2 = 0.85", Appraised, prophet, bid(0.9, notGiven, 2, s), Appraisal{0.85, 2, 2 * s}},
 		{"of 0: 0.8 − 0.2/2 = 0.7", Appraised, prophet, bid(0, notGiven, 2, s), Appraisal{0.7, 2, 2 * s}},
 		{"relevance 1: 0.9 + 0.1·(2·1 − 1) = 1", Appraised, prophet, bid(1, 1, 2, s), Appraisal{1, 2, 2 * s}},
@@ -130,13 +132,16 @@ func TestAppraise(t *testing.T) {
 		{"who says 0 has at least what we count", Appraised, nil, bid(1, notGiven, 0, s), Appraisal{0.8, 2, s}},
 		{"who says more is believed", Appraised, nil, bid(1, notGiven, 5, s), Appraisal{0.8, 5, s}},
 		{"no estimate: what was measured", Appraised, prophet, bid(1, notGiven, 2, 0), Appraisal{0.9, 2, 9 * s}},
-		{"less than 1 ms is no estimate", Appraised, prophet, bid(1, notGiven, 2, time.Millisecond-1), Appraisal{0.9, 2, 9 * s}},
-		{"the longest estimate does not overflow", Appraised, prophet, bid(1, notGiven, 2, math.MaxInt64), Appraisal{0.9, 2, math.MaxInt64}},
+		{"less than 1 ms is no estimate", Appraised, prophet, bid(1, notGiven, 2, time.Millisecond-1),
+			Appraisal{0.9, 2, 9 * s}},
+		{"the longest estimate does not overflow", Appraised, prophet, bid(1, notGiven, 2, math.MaxInt64),
+			Appraisal{0.9, 2, math.MaxInt64}},
 		{"reported: all as it stands", Reported, liar, bid(1, 0, 0, 1), Appraisal{1, 0, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Appraise(c.mode, merit, c.record, c.bid)
-			if !near(got.Fitness, c.want.Fitness) || got.Active != c.want.Active || got.Duration < c.want.Duration-time.Millisecond || got.Duration > c.want.Duration {
+			if !near(got.Fitness, c.want.Fitness) || got.Active != c.want.Active ||
+				got.Duration < c.want.Duration-time.Millisecond || got.Duration > c.want.Duration {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -146,7 +151,8 @@ func TestAppraise(t *testing.T) {
 	}
 	// 0.93 is nearer to 0.95, 0.92 and 0.88 are nearer to 0.9: those two are equal.
 	for success, want := range map[float64]float64{0.93: 0.95, 0.92: 0.9, 0.88: 0.9} {
-		if got := Appraise(Appraised, Merit{Coverage: 1, Success: success, Depth: 1}, nil, bid(0, notGiven, 0, 0)); !near(got.Fitness, want) {
+		if got := Appraise(Appraised, Merit{Coverage: 1, Success: success, Depth: 1}, nil,
+			bid(0, notGiven, 0, 0)); !near(got.Fitness, want) {
 			t.Errorf("%v is taken for %v, want %v", success, got.Fitness, want)
 		}
 	}
@@ -159,14 +165,18 @@ func TestWordIsBounded(t *testing.T) {
 		var c Calibration
 		anyUnit := rapid.Float64Range(0, 1)
 		for range rapid.IntRange(0, 60).Draw(t, "outcomes") {
-			c.Observe(rapid.OneOf(anyUnit, rapid.Float64()).Draw(t, "claimed"), time.Duration(rapid.Int64().Draw(t, "estimated")),
+			c.Observe(rapid.OneOf(anyUnit, rapid.Float64()).Draw(t, "claimed"),
+				time.Duration(rapid.Int64().Draw(t, "estimated")),
 				time.Duration(rapid.Int64().Draw(t, "actual")), rapid.Bool().Draw(t, "succeeded"))
 		}
-		if d := c.Delta(); !(d >= 0 && d <= deltaMost) || !(c.Ratio() > 0.9e-6 && c.Ratio() < 1.1e6) || !(c.Brier() > -1e-9 && c.Brier() < 1+1e-9) {
+		if d := c.Delta(); !(d >= 0 && d <= deltaMost) || !(c.Ratio() > 0.9e-6 && c.Ratio() < 1.1e6) ||
+			!(c.Brier() > -1e-9 && c.Brier() < 1+1e-9) {
 			t.Fatalf("%+v: δ %v", c, d)
 		}
-		merit := Merit{Coverage: anyUnit.Draw(t, "coverage"), Success: anyUnit.Draw(t, "success"), Depth: anyUnit.Draw(t, "depth")}
-		bid := Bid{Fitness: anyUnit.Draw(t, "fitness"), Relevance: rapid.OneOf(anyUnit, rapid.Just(-1.0)).Draw(t, "relevance"),
+		merit := Merit{Coverage: anyUnit.Draw(t, "coverage"), Success: anyUnit.Draw(t, "success"),
+			Depth: anyUnit.Draw(t, "depth")}
+		bid := Bid{Fitness: anyUnit.Draw(t, "fitness"), Relevance: rapid.OneOf(anyUnit, rapid.Just(-1.0)).
+			Draw(t, "relevance"),
 			Duration: time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "duration"))}
 		a := Appraise(Appraised, merit, &c, bid)
 		if a != a.inRange() || math.Abs(a.Fitness-merit.Fitness()) > c.Delta()+0.5/fitnessSteps+1e-9 {

@@ -24,7 +24,8 @@ func TestAssign(t *testing.T) {
 		{"tasks, but no slot", Problem{Rows: 2}, []int{-1, -1}, []int{-1, -1}, 0, 0},
 		{"slots, but no task", Problem{Cols: 2}, []int{}, []int{}, 0, 0},
 		// Greedy: 9 first, then 1 is left: 10. Best: 8 + 7 = 15.
-		{"the best pair is not part of the best whole", Problem{2, 2, []float64{9, 8, 7, 1}}, []int{1, 0}, []int{0, 1}, 15, 10},
+		{"the best pair is not part of the best whole", Problem{2, 2, []float64{9, 8, 7, 1}}, []int{1, 0}, []int{0, 1}, 15,
+			10},
 		// Greedy takes 9 for task 0, and task 1 has no other slot. Placing both gives 1 + 2.
 		{"more tasks before more value", Problem{2, 2, []float64{9, 1, 2, no}}, []int{1, 0}, []int{0, -1}, 3, 9},
 		{"that value may even be negative", Problem{2, 2, []float64{9, -9, -9, no}}, []int{1, 0}, []int{0, -1}, -18, 9},
@@ -33,7 +34,8 @@ func TestAssign(t *testing.T) {
 		{"more tasks than slots", Problem{3, 1, []float64{1, 3, 2}}, []int{-1, 0, -1}, []int{-1, 0, -1}, 3, 3},
 		{"more slots than tasks", Problem{1, 3, []float64{1, 3, 2}}, []int{1}, []int{1}, 3, 3},
 		{"nothing is worth anything", Problem{1, 1, []float64{0}}, []int{0}, []int{0}, 0, 0},
-		{"large values do not overflow", Problem{1, 2, []float64{-math.MaxFloat64, math.MaxFloat64}}, []int{1}, []int{1}, math.MaxFloat64, math.MaxFloat64},
+		{"large values do not overflow", Problem{1, 2, []float64{-math.MaxFloat64, math.MaxFloat64}}, []int{1}, []int{1},
+			math.MaxFloat64, math.MaxFloat64},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if a := Assign(c.p, StepsDefault); !slices.Equal(a.Columns, c.want) || a.Value != c.value || !a.Optimal {
@@ -113,7 +115,8 @@ func sound(t interface{ Fatalf(string, ...any) }, p Problem, a Assignment) {
 func drawProblem(t *rapid.T, side int) Problem {
 	p := Problem{Rows: rapid.IntRange(0, side).Draw(t, "rows"), Cols: rapid.IntRange(0, side).Draw(t, "cols")}
 	// Few different values make many equal ones; NaN forbids.
-	value := rapid.OneOf(rapid.Just(no), rapid.Map(rapid.IntRange(-3, 3), func(i int) float64 { return float64(i) }), rapid.Float64Range(-1e6, 1e6))
+	value := rapid.OneOf(rapid.Just(no), rapid.Map(rapid.IntRange(-3, 3), func(i int) float64 { return float64(i) }),
+		rapid.Float64Range(-1e6, 1e6))
 	p.Values = rapid.SliceOfN(value, p.Rows*p.Cols, p.Rows*p.Cols).Draw(t, "values")
 	return p
 }

@@ -95,13 +95,17 @@ type Book struct {
 // called once for each bid, when that arrives, and must not use the book. What it
 // gives out of range is brought into it, and NaN counts as fitness 0. nil takes every
 // bid at its word.
-func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, opened time.Time, window time.Duration, appraise func(Bid) Appraisal) *Book {
+func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, opened time.Time, window time.Duration,
+	appraise func(Bid) Appraisal) *Book {
 	b := &Book{task: task, opened: opened, closes: opened.Add(window), appraise: appraise, best: -1}
 	b.places = make([]place, len(invited))
 	for i, agent := range invited {
 		b.places[i].ranked.Agent = agent
 	}
-	slices.SortFunc(b.places, func(a, b place) int { return strings.Compare(string(a.ranked.Agent), string(b.ranked.Agent)) })
+	slices.SortFunc(b.places, func(a, b place) int {
+		return strings.Compare(string(a.ranked.Agent),
+			string(b.ranked.Agent))
+	})
 	b.places = slices.CompactFunc(b.places, func(a, b place) bool { return a.ranked.Agent == b.ranked.Agent })
 	own := coordinator.Hash(string(task), seed)
 	for i := range b.places {

@@ -50,11 +50,14 @@ func TestRanking(t *testing.T) {
 		{"the fitter, though busier and slower", []Bid{
 			{Agent: "a", Fitness: 0.8}, {Agent: "b", Fitness: 0.9, Active: 7, Duration: time.Hour}}, "ba"},
 		{"then fewer active tasks, though slower", []Bid{
-			{Agent: "a", Fitness: 0.8, Active: 2, Duration: time.Second}, {Agent: "b", Fitness: 0.8, Active: 1, Duration: time.Hour}}, "ba"},
+			{Agent: "a", Fitness: 0.8, Active: 2, Duration: time.Second},
+			{Agent: "b", Fitness: 0.8, Active: 1, Duration: time.Hour}}, "ba"},
 		{"then the shorter duration", []Bid{
-			{Agent: "a", Fitness: 0.8, Active: 1, Duration: 2 * time.Second}, {Agent: "b", Fitness: 0.8, Active: 1, Duration: time.Second}}, "ba"},
+			{Agent: "a", Fitness: 0.8, Active: 1, Duration: 2 * time.Second},
+			{Agent: "b", Fitness: 0.8, Active: 1, Duration: time.Second}}, "ba"},
 		{"all three after each other", []Bid{
-			{Agent: "a", Fitness: 0.5}, {Agent: "b", Fitness: 1, Active: 1, Duration: 2}, {Agent: "c", Fitness: 1, Active: 1, Duration: 1}, {Agent: "d", Fitness: 1, Active: 0, Duration: 9}}, "dcba"},
+			{Agent: "a", Fitness: 0.5}, {Agent: "b", Fitness: 1, Active: 1, Duration: 2},
+			{Agent: "c", Fitness: 1, Active: 1, Duration: 1}, {Agent: "d", Fitness: 1, Active: 0, Duration: 9}}, "dcba"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := Open("task", 1, ids(5), opened, window, nil)
@@ -105,7 +108,8 @@ func TestRefusals(t *testing.T) {
 		{"the last instant", window - 1, good, coordinator.BidCounts},
 		{"the window is over", window, good, coordinator.BidLate},
 		{"not asked", 0, with(func(b *Bid) { b.Agent = "z" }), coordinator.BidNotInvited},
-		{"not asked, and late: it is not told when the auction closed", window, with(func(b *Bid) { b.Agent = "z" }), coordinator.BidNotInvited},
+		{"not asked, and late: it is not told when the auction closed", window, with(func(b *Bid) { b.Agent = "z" }),
+			coordinator.BidNotInvited},
 		{"fitness NaN", 0, with(func(b *Bid) { b.Fitness = math.NaN() }), coordinator.BidInvalid},
 		{"fitness infinite", 0, with(func(b *Bid) { b.Fitness = math.Inf(1) }), coordinator.BidInvalid},
 		{"fitness negative", 0, with(func(b *Bid) { b.Fitness = -0.001 }), coordinator.BidInvalid},
@@ -147,7 +151,8 @@ func TestLastBidCounts(t *testing.T) {
 		{"a bids", 1, Bid{Agent: "a", Fitness: 0.9}, coordinator.BidCounts, "a", 2, 1},
 		{"b bids less", 2, Bid{Agent: "b", Fitness: 0.8}, coordinator.BidCounts, "ab", 1, 2},
 		{"a's bid is delivered again", 3, Bid{Agent: "a", Fitness: 0.9}, coordinator.BidDuplicate, "ab", 1, 2},
-		{"a thinks again: its second bid replaces the first, which was the best", 4, Bid{Agent: "a", Fitness: 0.7}, coordinator.BidCounts, "ba", 1, 2},
+		{"a thinks again: its second bid replaces the first, which was the best", 4, Bid{Agent: "a", Fitness: 0.7},
+			coordinator.BidCounts, "ba", 1, 2},
 		{"what a says wrongly leaves its bid", 5, Bid{Agent: "a", Fitness: 7}, coordinator.BidInvalid, "ba", 1, 2},
 		{"c has answered, if with nonsense", 6, Bid{Agent: "c", Fitness: math.NaN()}, coordinator.BidInvalid, "ba", 0, 2},
 		{"and may correct it", 7, Bid{Agent: "c", Fitness: 0.75}, coordinator.BidCounts, "bca", 0, 3},
@@ -158,7 +163,8 @@ func TestLastBidCounts(t *testing.T) {
 			t.Errorf("%s: refused as %q, want %q", s.name, got, s.refusal)
 		}
 		if order(b) != s.order || b.Waiting() != s.waiting || b.Bids() != s.all {
-			t.Errorf("%s: ranked %q, %d waited for, %d bids; want %q, %d, %d", s.name, order(b), b.Waiting(), b.Bids(), s.order, s.waiting, s.all)
+			t.Errorf("%s: ranked %q, %d waited for, %d bids; want %q, %d, %d", s.name, order(b), b.Waiting(), b.Bids(), s.order,
+				s.waiting, s.all)
 		}
 	}
 	if r := b.Ranked(nil)[0]; r.At != after(2) || r.Bid.Relevance != 0 {
@@ -263,7 +269,8 @@ func TestBookNever(t *testing.T) {
 // total: antisymmetric, and only a bid itself is equal to itself.
 func TestArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		bids := rapid.SliceOfNDistinct(rapid.Custom(drawBid), 0, 8, func(b Bid) coordinator.AgentID { return b.Agent }).Draw(t, "bids")
+		bids := rapid.SliceOfNDistinct(rapid.Custom(drawBid), 0, 8, func(b Bid) coordinator.AgentID { return b.Agent }).
+			Draw(t, "bids")
 		seed := rapid.Uint64().Draw(t, "seed")
 		enter := func(bids []Bid) *Book {
 			b := Open("task", seed, ids(8), opened, window, nil)

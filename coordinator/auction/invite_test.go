@@ -84,7 +84,8 @@ func TestInviteBest(t *testing.T) {
 // − 1400)²/1400, divided by that, is χ² with 99 degrees of freedom, which is above
 // 148.2 once in a thousand.
 func TestInviteUniform(t *testing.T) {
-	for name, score := range map[string]func(int) float64{"no scores": nil, "equal scores": func(int) float64 { return 1 }} {
+	for name, score := range map[string]func(int) float64{"no scores": nil,
+		"equal scores": func(int) float64 { return 1 }} {
 		t.Run(name, func(t *testing.T) {
 			var counts [100]int
 			var got []int

@@ -43,7 +43,8 @@ func share(t *testing.T, mode Mode, merit float64, lies bool, seed uint64) (won 
 		appraise := func(bid Bid) Appraisal {
 			f := &fleet[bid.Agent[0]-'a']
 			measured := (9 + float64(f.good)) / (10 + float64(f.done))
-			return Appraise(mode, Merit{Coverage: 1, Success: measured, Depth: Depth(float64(f.done)), Active: len(f.busy)}, &f.record, bid)
+			return Appraise(mode, Merit{Coverage: 1, Success: measured, Depth: Depth(float64(f.done)), Active: len(f.busy)},
+				&f.record, bid)
 		}
 		book := Open(coordinator.TaskID(fmt.Sprint("task ", round)), seed, ids(6), now, window, appraise)
 		for i := range fleet {
@@ -96,7 +97,8 @@ func (b *bidder) claim() (fitness float64, estimated time.Duration) {
 // others. So it gets what it gets when honest, 5 points (2.5 of 50) more at most.
 func TestLiar(t *testing.T) {
 	for seed := range uint64(20) {
-		honest, lying, believed := share(t, Appraised, 0.5, false, seed), share(t, Appraised, 0.5, true, seed), share(t, Reported, 0.5, true, seed)
+		honest, lying, believed := share(t, Appraised, 0.5, false, seed), share(t, Appraised, 0.5, true, seed),
+			share(t, Reported, 0.5, true, seed)
 		if float64(lying) > float64(honest)+0.05*lastOnes {
 			t.Errorf("seed %d: the liar won %d of the last %d, %d when honest", seed, lying, lastOnes, honest)
 		}
@@ -118,7 +120,8 @@ func TestOverbidder(t *testing.T) {
 			lying += share(t, Appraised, merit, true, seed)
 		}
 		gain := 100 * float64(lying-honest) / (plays * lastOnes)
-		t.Logf("true success %v: %.1f %% of the tasks when honest, %+.1f points by lying", merit, 100*float64(honest)/(plays*lastOnes), gain)
+		t.Logf("true success %v: %.1f %% of the tasks when honest, %+.1f points by lying", merit,
+			100*float64(honest)/(plays*lastOnes), gain)
 		if gain > 5 {
 			t.Errorf("true success %v: lying gains %.1f points", merit, gain)
 		}

@@ -156,58 +156,80 @@ func TestRules(t *testing.T) {
 		{"succeeds", lines("faults 0 5", "wait 30s", "probe 0 x", "success 0"), ""},
 		{"fails: 2 × 30 s", lines("faults 0 5", "wait 30s", "probe 0 x", "fault 0 x"), "0 open 1m0s"},
 		{"is withdrawn", lines("faults 0 5", "wait 30s", "probe 0 x", "release 0 x"), "0 half_open"},
-		{"what is withdrawn is another task", lines("faults 0 5", "wait 30s", "probe 0 x", "release 0 y"), "0 half_open probing"},
-		{"the second probe is refused and frees nothing", lines("faults 0 5", "wait 30s", "probe 0 x", "probe 0 y", "release 0 y"), "0 half_open probing"},
+		{"what is withdrawn is another task", lines("faults 0 5", "wait 30s", "probe 0 x", "release 0 y"),
+			"0 half_open probing"},
+		{"the second probe is refused and frees nothing", lines("faults 0 5", "wait 30s", "probe 0 x", "probe 0 y",
+			"release 0 y"), "0 half_open probing"},
 
 		// The multiplier: 30 s × times opened, less one for each 30 s spent closed.
 		{"opened again at once: 2 × 30 s", lines("faults 0 5", "wait 30s", "success 0", "faults 0 5"), "0 open 1m0s"},
-		{"29 s after it closed: the same", lines("faults 0 5", "wait 30s", "success 0", "wait 29s", "faults 0 5"), "0 open 1m0s"},
-		{"30 s after it closed: 1 × 30 s", lines("faults 0 5", "wait 30s", "success 0", "wait 30s", "faults 0 5"), "0 open 30s"},
+		{"29 s after it closed: the same", lines("faults 0 5", "wait 30s", "success 0", "wait 29s", "faults 0 5"),
+			"0 open 1m0s"},
+		{"30 s after it closed: 1 × 30 s", lines("faults 0 5", "wait 30s", "success 0", "wait 30s", "faults 0 5"),
+			"0 open 30s"},
 		{"three times, 30 s after: (3 - 1 + 1) × 30 s",
-			lines("faults 0 5", "wait 30s", "faults 0 1", "wait 60s", "faults 0 1", "wait 90s", "success 0", "wait 30s", "faults 0 5"), "0 open 1m30s"},
-		{"never longer than 300 s", lines("faults 0 5", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m",
+			lines("faults 0 5", "wait 30s", "faults 0 1", "wait 60s", "faults 0 1", "wait 90s", "success 0", "wait 30s",
+				"faults 0 5"), "0 open 1m30s"},
+		{"never longer than 300 s", lines("faults 0 5", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m",
+			"faults 0 1", "wait 5m",
 			"faults 0 1", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m",
 			"faults 0 1", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1", "wait 5m", "faults 0 1"), "0 open 5m0s"},
 
 		// Dispatches from before.
 		{"a late fault: 30 s from now", lines("stamp", "faults 0 5", "wait 20s", "late 0 x"), "0 open 30s"},
-		{"but never a shorter time", lines("stamp", "faults 0 5", "wait 30s", "faults 0 1", "wait 10s", "late 0 x"), "0 open 50s"},
-		{"and the multiplier stays 1: 2 × 30 s the next time", lines("stamp", "faults 0 5", "late 0 x", "late 0 y", "wait 30s", "faults 0 1"), "0 open 1m0s"},
+		{"but never a shorter time", lines("stamp", "faults 0 5", "wait 30s", "faults 0 1", "wait 10s", "late 0 x"),
+			"0 open 50s"},
+		{"and the multiplier stays 1: 2 × 30 s the next time", lines("stamp", "faults 0 5", "late 0 x", "late 0 y",
+			"wait 30s", "faults 0 1"), "0 open 1m0s"},
 		{"a late success does not close it", lines("stamp", "faults 0 5", "lateSuccess 0"), "0 open 30s"},
 		{"nor when half-open", lines("stamp", "faults 0 5", "wait 30s", "lateSuccess 0"), "0 half_open"},
 		{"a late fault does not reopen it", lines("stamp", "faults 0 5", "wait 30s", "late 0 x"), "0 half_open"},
-		{"late faults are not of the closed one", lines("stamp", "faults 0 5", "wait 30s", "success 0", "late 0 a", "late 0 b", "late 0 c", "late 0 d", "late 0 e"), ""},
-		{"a late success does not clear its faults", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 4", "lateSuccess 0", "faults 0 1"), "0 open 1m0s"},
-		{"after a day all that is forgotten", lines("stamp", "faults 0 5", "wait 30s", "success 0", "wait 24h", "late 0 a", "late 0 b", "late 0 c", "late 0 d", "late 0 e"), "0 open 30s"},
-		{"and the faults since then stay", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 1", "wait 24h", "late 0 a", "late 0 b", "late 0 c", "late 0 d"), "0 open 30s"},
-		{"the probe is of its own time, whatever its stamp", lines("stamp", "faults 0 5", "wait 30s", "probe 0 x", "lateSuccess 0 x"), ""},
+		{"late faults are not of the closed one", lines("stamp", "faults 0 5", "wait 30s", "success 0", "late 0 a",
+			"late 0 b", "late 0 c", "late 0 d", "late 0 e"), ""},
+		{"a late success does not clear its faults", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 4",
+			"lateSuccess 0", "faults 0 1"), "0 open 1m0s"},
+		{"after a day all that is forgotten", lines("stamp", "faults 0 5", "wait 30s", "success 0", "wait 24h", "late 0 a",
+			"late 0 b", "late 0 c", "late 0 d", "late 0 e"), "0 open 30s"},
+		{"and the faults since then stay", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 1", "wait 24h",
+			"late 0 a", "late 0 b", "late 0 c", "late 0 d"), "0 open 30s"},
+		{"the probe is of its own time, whatever its stamp", lines("stamp", "faults 0 5", "wait 30s", "probe 0 x",
+			"lateSuccess 0 x"), ""},
 
 		// Whose fault it was.
 		{"forgiven before it opens: 4 + 1 - 1", lines("faults 0 3", "fault 0 x", "forgive 0 x", "faults 0 1"), ""},
 		{"and 4 + 1 opens it", lines("faults 0 3", "fault 0 x", "forgive 0 x", "faults 0 2"), "0 open 30s"},
 		{"forgiven after: 5 - 1", lines("faults 0 4", "fault 0 x", "forgive 0 x"), ""},
 		{"as if it had never opened: 1 × 30 s", lines("faults 0 4", "fault 0 x", "forgive 0 x", "faults 0 1"), "0 open 30s"},
-		{"and what was dispatched before counts again", lines("stamp", "faults 0 4", "fault 0 x", "forgive 0 x", "late 0 y"), "0 open 30s"},
-		{"but not what it had closed upon", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 4", "fault 0 x", "forgive 0 x", "late 0 y"), ""},
+		{"and what was dispatched before counts again", lines("stamp", "faults 0 4", "fault 0 x", "forgive 0 x", "late 0 y"),
+			"0 open 30s"},
+		{"but not what it had closed upon", lines("stamp", "faults 0 5", "wait 30s", "success 0", "faults 0 4", "fault 0 x",
+			"forgive 0 x", "late 0 y"), ""},
 		{"six faults, one forgiven: 5", lines("stamp", "faults 0 4", "fault 0 x", "late 0 y", "forgive 0 x"), "0 open 30s"},
 		{"forgiven while half-open", lines("faults 0 4", "fault 0 x", "wait 30s", "forgive 0 x"), ""},
-		{"the probe that failed is forgiven", lines("faults 0 5", "wait 30s", "probe 0 x", "fault 0 x", "wait 20s", "forgive 0 x"), "0 half_open"},
-		{"it did not count: 2 × 30 s the next time", lines("faults 0 5", "wait 30s", "fault 0 x", "forgive 0 x", "faults 0 1"), "0 open 1m0s"},
-		{"forgiven when it is half-open again: the same", lines("faults 0 5", "wait 30s", "fault 0 x", "wait 60s", "forgive 0 x", "faults 0 1"), "0 open 1m0s"},
-		{"what the posterior test opened ends by itself", lines("faults 0 3", "fault 0 x", "trip 0", "forgive 0 x"), "0 open 30s"},
+		{"the probe that failed is forgiven", lines("faults 0 5", "wait 30s", "probe 0 x", "fault 0 x", "wait 20s",
+			"forgive 0 x"), "0 half_open"},
+		{"it did not count: 2 × 30 s the next time", lines("faults 0 5", "wait 30s", "fault 0 x", "forgive 0 x",
+			"faults 0 1"), "0 open 1m0s"},
+		{"forgiven when it is half-open again: the same", lines("faults 0 5", "wait 30s", "fault 0 x", "wait 60s",
+			"forgive 0 x", "faults 0 1"), "0 open 1m0s"},
+		{"what the posterior test opened ends by itself", lines("faults 0 3", "fault 0 x", "trip 0", "forgive 0 x"),
+			"0 open 30s"},
 		{"a task it never failed", lines("faults 0 5", "forgive 0 x", "forgive 7 x"), "0 open 30s"},
 
 		// Never everybody: of ten, one.
 		{"the second stays", lines("faults 0 5", "faults 1 9"), "0 open 30s"},
-		{"until the first is half-open, then its next fault", lines("faults 0 5", "faults 1 9", "wait 30s", "faults 1 1"), "0 half_open, 1 open 30s"},
+		{"until the first is half-open, then its next fault", lines("faults 0 5", "faults 1 9", "wait 30s", "faults 1 1"),
+			"0 half_open, 1 open 30s"},
 		{"a half-open one cannot reopen meanwhile, and goes on one at a time",
 			lines("faults 0 5", "wait 30s", "faults 1 5", "probe 0 x", "fault 0 x"), "0 half_open, 1 open 30s"},
 		{"of 19, one", lines("supply 19", "faults 0 5", "faults 1 5"), "0 open 30s"},
 		{"of 20, two", lines("supply 20", "faults 0 5", "faults 1 5", "faults 2 5"), "0 open 30s, 1 open 30s"},
 		{"of two, one", lines("supply 2", "faults 0 5", "faults 1 5"), "0 open 30s"},
 		{"of two, one is left that is closed", lines("supply 2", "faults 0 5", "wait 30s", "faults 1 5"), "0 half_open"},
-		{"which does not keep the half-open one from reopening", lines("supply 2", "faults 0 5", "wait 30s", "faults 0 1"), "0 open 1m0s"},
-		{"of three, too", lines("supply 3", "faults 0 5", "wait 30s", "faults 1 5", "wait 10s", "faults 2 5"), "0 half_open, 1 open 20s"},
+		{"which does not keep the half-open one from reopening", lines("supply 2", "faults 0 5", "wait 30s", "faults 0 1"),
+			"0 open 1m0s"},
+		{"of three, too", lines("supply 3", "faults 0 5", "wait 30s", "faults 1 5", "wait 10s", "faults 2 5"),
+			"0 half_open, 1 open 20s"},
 		{"the only one", lines("supply 1", "faults 0 20", "trip 0"), ""},
 		{"of nobody", lines("supply 0", "faults 0 20", "trip 0"), ""},
 
@@ -216,7 +238,8 @@ func TestRules(t *testing.T) {
 		{"and grows again", lines("supply 2", "faults 0 5", "supply 1", "supply 2"), "0 open 30s"},
 		{"half is not more than half", lines("supply 20", "faults 0 5", "faults 1 5", "supply 4"), "0 open 30s, 1 open 30s"},
 		{"2 of 3 is", lines("supply 20", "faults 0 5", "faults 1 5", "supply 3"), "0 open 30s ignored, 1 open 30s ignored"},
-		{"until one is half-open", lines("supply 20", "faults 0 5", "wait 20s", "faults 1 5", "supply 3", "wait 10s"), "0 half_open, 1 open 20s"},
+		{"until one is half-open", lines("supply 20", "faults 0 5", "wait 20s", "faults 1 5", "supply 3", "wait 10s"),
+			"0 half_open, 1 open 20s"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +301,8 @@ func TestPanicByConfiguration(t *testing.T) {
 		t.Errorf("refused %v, want two", got)
 	}
 	st.play("faults 2 5", "faults 3 9")
-	if got, want := st.text(), "0 open 30s ignored, 1 open 30s ignored, 2 open 30s ignored"; got != want || len(st.s.Refused()) != 0 {
+	if got, want := st.text(), "0 open 30s ignored, 1 open 30s ignored, 2 open 30s ignored"; got != want ||
+		len(st.s.Refused()) != 0 {
 		t.Errorf("%s; refused %v", got, st.s.Refused())
 	}
 	st.play("wait 30s")

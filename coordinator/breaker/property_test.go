@@ -109,7 +109,8 @@ func TestNever(t *testing.T) {
 					t.Fatalf("agent %d: a change was not told", i)
 				}
 			}
-			if limit := max(1, int(math.Floor(settings.MaxShare*float64(supply)+1e-9))); opened && (open > limit || notClosed >= supply) {
+			if limit := max(1, int(math.Floor(settings.MaxShare*float64(supply)+1e-9))); opened &&
+				(open > limit || notClosed >= supply) {
 				t.Fatalf("%d open and %d not closed of %d, at most %d may be open", open, notClosed, supply, limit)
 			}
 			if ignored := supply <= 1 || open*2 > supply; ignored && len(s.Refused()) > 0 {

@@ -30,11 +30,13 @@ func TestExport(t *testing.T) {
 		{"being tried", []string{"faults 0 5", "wait 30s", "probe 0 x"},
 			PairState{State: HalfOpen, Faults: five, Opened: 1, Since: 2, Probe: "x", Probing: true}},
 		{"closed, for a day not as if it had never been open", []string{"faults 0 5", "wait 30s", "success 0"},
-			PairState{Opened: 1, ClosedAt: start.Add(30 * time.Second), Until: start.Add(24*time.Hour + 30*time.Second), Since: 3}},
+			PairState{Opened: 1, ClosedAt: start.Add(30 * time.Second), Until: start.Add(24*time.Hour + 30*time.Second),
+				Since: 3}},
 		{"the probe has failed: 2 × 30 s", []string{"faults 0 5", "wait 30s", "probe 0 x", "fault 0 x"},
 			PairState{State: Open, Cause: ByProbe, Faults: tasks("x"), Opened: 2, Until: start.Add(90 * time.Second), Since: 3}},
 		{"opened by the test, once it had closed", []string{"faults 0 5", "wait 30s", "success 0", "trip 0"},
-			PairState{State: Open, Cause: ByPosterior, Opened: 2, ClosedAt: start.Add(30 * time.Second), Until: start.Add(90 * time.Second), Since: 4, Before: 3}},
+			PairState{State: Open, Cause: ByPosterior, Opened: 2, ClosedAt: start.Add(30 * time.Second),
+				Until: start.Add(90 * time.Second), Since: 4, Before: 3}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -61,7 +63,8 @@ func TestExport(t *testing.T) {
 			}
 			// And nothing is left of it when it is taken away.
 			other.hear(other.s.Import(st.now, pair(0), PairState{}))
-			if _, deadline := other.s.NextDeadline(); deadline || !other.s.Quiet() || len(other.s.Pairs()) != 0 || !other.s.Allowed(pair(0)) {
+			if _, deadline := other.s.NextDeadline(); deadline || !other.s.Quiet() || len(other.s.Pairs()) != 0 ||
+				!other.s.Allowed(pair(0)) {
 				t.Errorf("removed, it is still there: %v", other.s.Pairs())
 			}
 		})
@@ -84,22 +87,35 @@ func TestImportOfTheImpossible(t *testing.T) {
 		in, want PairState
 	}{
 		{"no such state", PairState{State: 3, Opened: 1, Faults: many[:1]}, PairState{}},
-		{"no such cause", PairState{State: HalfOpen, Cause: 9, Opened: 1}, PairState{State: HalfOpen, Cause: ByPosterior, Opened: 1}},
-		{"open for ever, for the second time", PairState{State: Open, Opened: 2}, PairState{State: Open, Opened: 2, Until: after(60 * time.Second)}},
-		{"open for a week", PairState{State: Open, Opened: 2, Until: after(7 * 24 * time.Hour)}, PairState{State: Open, Opened: 2, Until: after(300 * time.Second)}},
-		{"open until a while ago: due with the next Advance", PairState{State: Open, Opened: 1, Until: after(-time.Minute)}, PairState{State: Open, Opened: 1, Until: after(-time.Minute)}},
-		{"open and never opened", PairState{State: Open, Until: after(time.Second)}, PairState{State: Open, Opened: 1, Until: after(time.Second)}},
+		{"no such cause", PairState{State: HalfOpen, Cause: 9, Opened: 1},
+			PairState{State: HalfOpen, Cause: ByPosterior, Opened: 1}},
+		{"open for ever, for the second time", PairState{State: Open, Opened: 2},
+			PairState{State: Open, Opened: 2, Until: after(60 * time.Second)}},
+		{"open for a week", PairState{State: Open, Opened: 2, Until: after(7 * 24 * time.Hour)},
+			PairState{State: Open, Opened: 2, Until: after(300 * time.Second)}},
+		{"open until a while ago: due with the next Advance", PairState{State: Open, Opened: 1, Until: after(-time.Minute)},
+			PairState{State: Open, Opened: 1, Until: after(-time.Minute)}},
+		{"open and never opened", PairState{State: Open, Until: after(time.Second)},
+			PairState{State: Open, Opened: 1, Until: after(time.Second)}},
 		{"opened a negative number of times", PairState{State: HalfOpen, Opened: -3}, PairState{State: HalfOpen}},
 		{"opened more often than counts", PairState{State: HalfOpen, Opened: 1000}, PairState{State: HalfOpen, Opened: 10}},
-		{"half-open with a deadline", PairState{State: HalfOpen, Opened: 1, Until: after(time.Second)}, PairState{State: HalfOpen, Opened: 1}},
-		{"a probe of an open one", PairState{State: Open, Opened: 1, Until: after(time.Second), Probe: "x", Probing: true}, PairState{State: Open, Opened: 1, Until: after(time.Second)}},
-		{"a probe without a name, which nobody could end", PairState{State: HalfOpen, Opened: 1, Probing: true}, PairState{State: HalfOpen, Opened: 1}},
+		{"half-open with a deadline", PairState{State: HalfOpen, Opened: 1, Until: after(time.Second)},
+			PairState{State: HalfOpen, Opened: 1}},
+		{"a probe of an open one", PairState{State: Open, Opened: 1, Until: after(time.Second), Probe: "x", Probing: true},
+			PairState{State: Open, Opened: 1, Until: after(time.Second)}},
+		{"a probe without a name, which nobody could end", PairState{State: HalfOpen, Opened: 1, Probing: true},
+			PairState{State: HalfOpen, Opened: 1}},
 		{"a name without a probe", PairState{State: HalfOpen, Opened: 1, Probe: "x"}, PairState{State: HalfOpen, Opened: 1}},
-		{"closed, was open, and never forgets", PairState{Opened: 1, Since: 3}, PairState{Opened: 1, Since: 3, Until: after(24 * time.Hour)}},
-		{"closed, of a generation that it never forgets", PairState{Since: 3}, PairState{Since: 3, Until: after(24 * time.Hour)}},
-		{"closed, and forgets in a year", PairState{Opened: 1, Until: after(365 * 24 * time.Hour)}, PairState{Opened: 1, Until: after(24 * time.Hour)}},
-		{"closed tomorrow", PairState{Opened: 1, ClosedAt: after(24 * time.Hour), Until: after(time.Hour)}, PairState{Opened: 1, ClosedAt: now, Until: after(time.Hour)}},
-		{"one task twice", PairState{Faults: []coordinator.TaskID{"a", "b", "a"}}, PairState{Faults: []coordinator.TaskID{"b", "a"}}},
+		{"closed, was open, and never forgets", PairState{Opened: 1, Since: 3},
+			PairState{Opened: 1, Since: 3, Until: after(24 * time.Hour)}},
+		{"closed, of a generation that it never forgets", PairState{Since: 3},
+			PairState{Since: 3, Until: after(24 * time.Hour)}},
+		{"closed, and forgets in a year", PairState{Opened: 1, Until: after(365 * 24 * time.Hour)},
+			PairState{Opened: 1, Until: after(24 * time.Hour)}},
+		{"closed tomorrow", PairState{Opened: 1, ClosedAt: after(24 * time.Hour), Until: after(time.Hour)},
+			PairState{Opened: 1, ClosedAt: now, Until: after(time.Hour)}},
+		{"one task twice", PairState{Faults: []coordinator.TaskID{"a", "b", "a"}},
+			PairState{Faults: []coordinator.TaskID{"b", "a"}}},
 		{"14 faults", PairState{Faults: many}, PairState{Faults: lastTen}},
 	}
 	for _, tt := range tests {
@@ -124,7 +140,8 @@ func TestImportOfTheImpossible(t *testing.T) {
 // TestEqual: two states say the same when nothing in them differs.
 func TestEqual(t *testing.T) {
 	state := func(change func(*PairState)) PairState {
-		s := PairState{State: HalfOpen, Cause: ByProbe, Faults: []coordinator.TaskID{"x"}, Opened: 2, ClosedAt: start, Until: start, Since: 3, Before: 1, Probe: "y", Probing: true}
+		s := PairState{State: HalfOpen, Cause: ByProbe, Faults: []coordinator.TaskID{"x"}, Opened: 2, ClosedAt: start,
+			Until: start, Since: 3, Before: 1, Probe: "y", Probing: true}
 		change(&s)
 		return s
 	}
@@ -228,7 +245,8 @@ func TestFollowers(t *testing.T) {
 			MaxShare: rapid.SampledFrom([]float64{0.1, 0.3, 1}).Draw(t, "share"),
 		}
 		agents := rapid.IntRange(1, 30).Draw(t, "agents")
-		l := &lead{Set: New(settings), now: start, agents: agents, stamps: []uint64{0}, away: map[Pair]bool{}, supply: map[string]int{}}
+		l := &lead{Set: New(settings), now: start, agents: agents, stamps: []uint64{0}, away: map[Pair]bool{},
+			supply: map[string]int{}}
 		follower := New(settings)
 		var successor *Set
 		heard := map[*Set]map[Pair]bool{l.Set: {}, follower: {}}
@@ -322,7 +340,8 @@ func same(t *rapid.T, l *lead, s *Set) {
 func TestImportNever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := Settings{Faults: rapid.IntRange(1, 3).Draw(t, "faults"), MaxShare: 0.3}
-		l := &lead{Set: New(settings), now: start, agents: 5, stamps: []uint64{0}, away: map[Pair]bool{}, supply: map[string]int{}}
+		l := &lead{Set: New(settings), now: start, agents: 5, stamps: []uint64{0}, away: map[Pair]bool{},
+			supply: map[string]int{}}
 		heard := map[Pair]bool{}
 		hear := func(changed []Pair) {
 			for _, p := range changed {
@@ -336,7 +355,8 @@ func TestImportNever(t *testing.T) {
 			}
 			return l.now.Add(time.Duration(s) * time.Second)
 		})
-		ids := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 8), func(i int) coordinator.TaskID { return coordinator.TaskID(fmt.Sprint(i)) }), 0, 9)
+		ids := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 8),
+			func(i int) coordinator.TaskID { return coordinator.TaskID(fmt.Sprint(i)) }), 0, 9)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			p, change, told := l.step(t)
 			if rapid.Bool().Draw(t, "import") {
@@ -345,7 +365,8 @@ func TestImportNever(t *testing.T) {
 					Faults: ids.Draw(t, "faults"), Opened: rapid.IntRange(-2, 20).Draw(t, "opened"),
 					ClosedAt: times.Draw(t, "closed"), Until: times.Draw(t, "until"),
 					Since: rapid.Uint64Range(0, 50).Draw(t, "since"), Before: rapid.Uint64Range(0, 50).Draw(t, "before"),
-					Probe: coordinator.TaskID(rapid.SampledFrom([]string{"", "1"}).Draw(t, "probe")), Probing: rapid.Bool().Draw(t, "probing"),
+					Probe:   coordinator.TaskID(rapid.SampledFrom([]string{"", "1"}).Draw(t, "probe")),
+					Probing: rapid.Bool().Draw(t, "probing"),
 				}))
 			}
 			hear(l.Advance(l.now))

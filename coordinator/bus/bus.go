@@ -257,7 +257,8 @@ var (
 	ErrAccess = errors.New("the broker refused access")
 	// ErrLogin is the ErrAccess of Open before anything else was asked for: it would
 	// be the same whatever the topology is. RabbitMQ gives no reason.
-	ErrLogin   = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password", ErrAccess)
+	ErrLogin = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password",
+		ErrAccess)
 	ErrNoQueue = errors.New("no such queue")
 	// ErrNotEmpty: messages were lost with a queue that was to be deleted empty.
 	ErrNotEmpty = errors.New("the queue was deleted with messages in it")

@@ -29,7 +29,8 @@ func TestClockOffset(t *testing.T) {
 		}
 	}
 	for _, always := range []bool{false, true} { // of a queue, or one that is read as it likes
-		if got, ok, err := bus.ClockOffset(at, tolerance, func(time.Time) (bool, error) { return always, nil }); got != 0 || ok || err != nil {
+		if got, ok, err := bus.ClockOffset(at, tolerance, func(time.Time) (bool, error) { return always, nil }); got != 0 ||
+			ok || err != nil {
 			t.Errorf("always %t: %v, %t, %v", always, got, ok, err)
 		}
 	}

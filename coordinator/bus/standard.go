@@ -95,10 +95,14 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 		own(QueueAssignHigh),
 		own(QueueReassign),
 		own(QueueRequest),
-		shared(Queue{Name: QueueFailed, Kind: Quorum, DeliveryLimit: ownDeliveryLimit, TTL: failedTTL, MaxLength: failedMaxLength, DropHead: true}),
-		shared(Queue{Name: StreamStatus, Kind: Stream, MaxAge: time.Hour, MaxBytes: 200_000_000, SegmentBytes: segmentStatus}),
-		shared(Queue{Name: StreamResult, Kind: Stream, MaxAge: 7 * 24 * time.Hour, MaxBytes: 5_000_000_000, SegmentBytes: segmentLarge}),
-		{Name: StreamJournal, Kind: Stream, MaxAge: 30 * 24 * time.Hour, MaxBytes: 10_000_000_000, SegmentBytes: segmentLarge},
+		shared(Queue{Name: QueueFailed, Kind: Quorum, DeliveryLimit: ownDeliveryLimit, TTL: failedTTL,
+			MaxLength: failedMaxLength, DropHead: true}),
+		shared(Queue{Name: StreamStatus, Kind: Stream, MaxAge: time.Hour, MaxBytes: 200_000_000,
+			SegmentBytes: segmentStatus}),
+		shared(Queue{Name: StreamResult, Kind: Stream, MaxAge: 7 * 24 * time.Hour, MaxBytes: 5_000_000_000,
+			SegmentBytes: segmentLarge}),
+		{Name: StreamJournal, Kind: Stream, MaxAge: 30 * 24 * time.Hour, MaxBytes: 10_000_000_000,
+			SegmentBytes: segmentLarge},
 	}
 	for _, name := range agentQueues {
 		t.Queues = append(t.Queues, AgentQueue(profile, name))

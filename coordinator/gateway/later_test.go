@@ -54,8 +54,9 @@ func TestLaterIsBounded(t *testing.T) {
 // sixth in the same second: 100 s and 0 to 9 more are ten seconds, a tenth of them in each.
 func TestRefusedCallsAreSpread(t *testing.T) {
 	x := &coordinator.CallAnswer{
-		Lacks:  &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget"},
-		Limits: []coordinator.QuotaLeft{{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Window: time.Hour, Reset: 100 * time.Second}},
+		Lacks: &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget"},
+		Limits: []coordinator.QuotaLeft{{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget",
+			Window: time.Hour, Reset: 100 * time.Second}},
 	}
 	const calls = 1000
 	in := make(map[int64]int)
@@ -106,22 +107,28 @@ func TestRetryAfter(t *testing.T) {
 		limits []coordinator.QuotaLeft
 		want   int64
 	}{
-		{"the rate: whole again in 13 s, room for one in 0.1 s", lack(calls, "rate", 100*time.Millisecond), []coordinator.QuotaLeft{moment, month}, 1},
-		{"the rate: room for one in 2.5 s", lack(calls, "rate", 2500*time.Millisecond), []coordinator.QuotaLeft{moment, month}, 3},
+		{"the rate: whole again in 13 s, room for one in 0.1 s", lack(calls, "rate", 100*time.Millisecond),
+			[]coordinator.QuotaLeft{moment, month}, 1},
+		{"the rate: room for one in 2.5 s", lack(calls, "rate", 2500*time.Millisecond),
+			[]coordinator.QuotaLeft{moment, month}, 3},
 		{"the rate: of which no more is known", lack(calls, "rate", 0), []coordinator.QuotaLeft{moment, month}, 13},
 		{"the budget: 200 hours", lack(tokens, "budget", 200*time.Hour), []coordinator.QuotaLeft{month, moment}, 720_000},
-		{"seats: no time is known", lack(coordinator.DimConcurrency, "seats", 0), []coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
-		{"one of which no numbers are known, room in 59.5 s", lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
+		{"seats: no time is known", lack(coordinator.DimConcurrency, "seats", 0),
+			[]coordinator.QuotaLeft{left(coordinator.DimConcurrency, "seats", 0), month}, 1},
+		{"one of which no numbers are known, room in 59.5 s",
+			lack(coordinator.DimInputTokens, "rate", 59500*time.Millisecond), []coordinator.QuotaLeft{month, moment}, 60},
 		{"not refused by itself", nil, []coordinator.QuotaLeft{month, moment}, 1},
 	} {
 		// The key that adds nothing; the tests above have the others.
-		if got := retryAfter(t, &coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits}, coordinator.TaskKey{}); got != tc.want {
+		if got := retryAfter(t, &coordinator.CallAnswer{Lacks: tc.lack, Limits: tc.limits},
+			coordinator.TaskKey{}); got != tc.want {
 			t.Errorf("%s: after %d s, want %d", tc.name, got, tc.want)
 		}
 	}
 	// Half of all chances: 0.1 s and 0.05 s, half of a tenth of a second.
 	h := make(http.Header)
-	RetryAfter(h, &coordinator.CallAnswer{Lacks: lack(calls, "rate", 100*time.Millisecond)}, coordinator.TaskKey{math.MaxUint64 / 2})
+	RetryAfter(h, &coordinator.CallAnswer{Lacks: lack(calls, "rate", 100*time.Millisecond)},
+		coordinator.TaskKey{math.MaxUint64 / 2})
 	if ms := h.Get("Retry-After-Ms"); ms < "140" || ms > "151" {
 		t.Errorf("after %s ms, want 150", ms)
 	}

@@ -56,7 +56,8 @@ func Foremost(x *coordinator.CallAnswer) (limit *coordinator.QuotaLeft, name str
 
 // refusing is the limit that refuses a call, if it does and the answer has it.
 func refusing(x *coordinator.CallAnswer) *coordinator.QuotaLeft {
-	if limit, name := Foremost(x); limit != nil && x.Lacks != nil && name == policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
+	if limit, name := Foremost(x); limit != nil && x.Lacks != nil &&
+		name == policyName(x.Lacks.Node, x.Lacks.Dimension.String(), x.Lacks.Limit) {
 		return limit
 	}
 	return nil

@@ -54,10 +54,12 @@ func QuotaRefusal(status int, id string, refused ...*coordinator.CallAnswer) Quo
 		lacks = &coordinator.QuotaLack{Text: "another call of the same question is refused"}
 	}
 	p := QuotaProblem{
-		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text + ".", ReservationID: id,
+		Type: QuotaExceededType, Title: "Quota exceeded", Status: status, Detail: "No quota for this call: " + lacks.Text +
+			".", ReservationID: id,
 		ViolatedPolicies: []string{},
-		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt, Permanent: x.State == coordinator.CallNever,
-		Routes: CallRoutes(x),
+		Node:             lacks.Node, Dimension: lacks.Dimension.String(), Limit: lacks.Limit, RetryAt: lacks.RetryAt,
+		Permanent: x.State == coordinator.CallNever,
+		Routes:    CallRoutes(x),
 	}
 	for _, x := range refused {
 		if l := x.Lacks; l != nil {

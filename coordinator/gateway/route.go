@@ -38,7 +38,8 @@ func CallRoutes(x *coordinator.CallAnswer) (all []CallRoute) {
 
 // RouteOf is one of them.
 func RouteOf(r *coordinator.RouteScore) CallRoute {
-	one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score, Terms: CallRouteTerms(r.Terms)}
+	one := CallRoute{Provider: r.Provider, Model: r.Model, Pool: r.Pool, Chosen: r.Chosen, Score: r.Score,
+		Terms: CallRouteTerms(r.Terms)}
 	if r.Lacks != nil {
 		one.Refusal, one.RetryAt = r.Lacks.Text, r.Lacks.RetryAt
 	}

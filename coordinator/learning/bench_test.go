@@ -87,7 +87,8 @@ func BenchmarkObserve(b *testing.B) {
 	for b.Loop() {
 		n++
 		now = now.Add(time.Millisecond)
-		l.Observe(now, n*7919%10_000, types[n%100], Outcome{Attribution: Attribution(n & 1), Duration: time.Second, CostUSD: 0.1})
+		l.Observe(now, n*7919%10_000, types[n%100], Outcome{Attribution: Attribution(n & 1), Duration: time.Second,
+			CostUSD: 0.1})
 	}
 }
 

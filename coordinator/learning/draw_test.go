@@ -39,7 +39,8 @@ func TestBetaDraw(t *testing.T) {
 			mean := tt.alpha / total
 			variance := mean * (1 - mean) / (total + 1)
 			gotMean := sum / n
-			if gotVariance := squares/n - gotMean*gotMean; math.Abs(gotMean-mean) > 4*math.Sqrt(variance/n) || math.Abs(gotVariance-variance) > 0.1*variance {
+			if gotVariance := squares/n - gotMean*gotMean; math.Abs(gotMean-mean) > 4*math.Sqrt(variance/n) ||
+				math.Abs(gotVariance-variance) > 0.1*variance {
 				t.Errorf("mean %.5f, variance %.6f, want %.5f and %.6f", gotMean, gotVariance, mean, variance)
 			}
 			slices.Sort(draws)

@@ -49,7 +49,8 @@ func TestPosterior(t *testing.T) {
 		{"one success", func(l *Learner) { history(l, start, 0, "a", "+") }, 0, "a", 0.932520},
 		{"what is not its fault does not count", func(l *Learner) { history(l, start, 0, "a", "bcbcbc") }, 0, "a", 0.9},
 		{"an agent outside the fleet is a newcomer", func(l *Learner) { history(l, start, 0, "a", "-") }, 7, "a", 0.743802},
-		{"and teaches nothing", func(l *Learner) { history(l, start, 2, "a", "--"); history(l, start, -1, "a", "--") }, 0, "a", 0.9},
+		{"and teaches nothing", func(l *Learner) { history(l, start, 2, "a", "--"); history(l, start, -1, "a", "--") }, 0,
+			"a", 0.9},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +131,8 @@ func TestForgetting(t *testing.T) {
 			}, 0, 1, 0},
 		{"nor do those that do not count", func(l *Learner) { history(l, start, 0, "a", "+bcbcbc") }, 0, 1, 0},
 		// A result that arrives late weighs what its age says.
-		{"observed late", func(l *Learner) { l.Advance(start.Add(24 * hour)); history(l, start, 0, "a", "-") }, 24 * hour, 0, 0.5},
+		{"observed late", func(l *Learner) { l.Advance(start.Add(24 * hour)); history(l, start, 0, "a", "-") }, 24 * hour, 0,
+			0.5},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -199,7 +201,8 @@ func TestDuration(t *testing.T) {
 		{"four times as fast", func(l *Learner) { took(l, 0, "a", 8); took(l, 1, "a", 2) }, 1, "a", 4.417355},
 		// With another type of reference 3 it is expected to be as quick: 3·0.931818.
 		// (agent 0 was the first there: pace 1.)
-		{"with another type, too", func(l *Learner) { took(l, 0, "a", 8); took(l, 1, "a", 2); took(l, 0, "b", 3) }, 1, "b", 2.795455},
+		{"with another type, too", func(l *Learner) { took(l, 0, "a", 8); took(l, 1, "a", 2); took(l, 0, "b", 3) }, 1, "b",
+			2.795455},
 		// One hour is not 450 times as slow but 100: pace (10 + 100)/11 = 10;
 		// reference (8+3600)/2 = 1804; ŝ = (10·1804·10 + 3600)/11.
 		{"an outlier is bounded", func(l *Learner) { took(l, 0, "a", 8); took(l, 1, "a", 3600) }, 1, "a", 16727.2727273},
@@ -332,7 +335,8 @@ func TestRenumber(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	want := Settings{Prior: 0.9, Weight: 10, HalfLife: 24 * time.Hour, HalfLifeOutcomes: 200, MaxTypes: 1024}
 	nan := math.NaN()
-	for _, s := range []Settings{{}, {1, -1, time.Millisecond, 0.5, -1}, {nan, nan, -1, nan, 0}, {0, math.Inf(1), 0, math.Inf(1), 0}} {
+	for _, s := range []Settings{{}, {1, -1, time.Millisecond, 0.5, -1}, {nan, nan, -1, nan, 0},
+		{0, math.Inf(1), 0, math.Inf(1), 0}} {
 		if got := s.withDefaults(); got != want {
 			t.Errorf("%+v becomes %+v", s, got)
 		}

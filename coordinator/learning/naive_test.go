@@ -81,7 +81,8 @@ func (n *naive) standing(agent int, task string) (p, duration float64) {
 	r := (m + n.sum(n.own(), ofAgent, success)) / (m + n.sum(n.own(), ofAgent, func(s seen) float64 { return s.expected }))
 	prior := min(max(n.typeSuccess(task)*r, 0.001), 0.999)
 	p = (m*prior + n.sum(n.own(), pair, success)) / (m + n.sum(n.own(), pair, one))
-	pace := (m + n.sum(n.own(), timedAgent, func(s seen) float64 { return s.pace })) / (m + n.sum(n.own(), timedAgent, one))
+	pace := (m + n.sum(n.own(), timedAgent, func(s seen) float64 { return s.pace })) / (m + n.sum(n.own(), timedAgent,
+		one))
 	duration = (m*n.reference(task)*pace + n.sum(n.own(), timedPair, seconds)) / (m + n.sum(n.own(), timedPair, one))
 	return p, duration
 }

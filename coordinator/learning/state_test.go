@@ -111,7 +111,8 @@ func TestImportRefuses(t *testing.T) {
 		want  string
 	}{
 		{"negative", func(s *State) { s.Fleet.Seconds = -1 }, "fleet: a sum is negative"},
-		{"not a number", func(s *State) { s.Agents[0].Expected = math.NaN() }, `agent "agent-7": a sum is negative or not a number`},
+		{"not a number", func(s *State) { s.Agents[0].Expected = math.NaN() },
+			`agent "agent-7": a sum is negative or not a number`},
 		{"infinite", func(s *State) { s.Types[1].Fleet.Timed = math.Inf(1) }, `task type "a": a sum`},
 		{"more successes than outcomes", func(s *State) { s.Types[1].Agents[0].Tally = Tally{Successes: 2, Outcomes: 1} },
 			`task type "a", agent "agent-7": 2 successes in 1 outcomes`},

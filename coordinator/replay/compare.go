@@ -136,7 +136,9 @@ func endings(sources [numSources]int) Endings {
 // is not enabled is added as it is without options. `market` is refused: nobody bids here.
 func WithStrategy(p *coordinator.Policy, name string) (*coordinator.Policy, error) {
 	if name == strategy.MarketName {
-		return nil, fmt.Errorf("use the strategy %s: nobody knows what agents would have bid in a recording; name another strategy, for example the fallback of the market", name)
+		return nil,
+			fmt.Errorf(
+				"use the strategy %s: nobody knows what agents would have bid in a recording; name another strategy, for example the fallback of the market", name)
 	}
 	changed := *p
 	if _, enabled := p.Find(name); !enabled {

@@ -50,9 +50,11 @@ func TestWhatIfLoadBalanced(t *testing.T) {
 		t.Errorf("round robin fails %.3f of the tasks, want about 0.215", share)
 	}
 	if after.Failed*2 > before.Failed {
-		t.Errorf("load_balanced fails %d of %d tasks, round robin %d: want less than half", after.Failed, after.Tasks, before.Failed)
+		t.Errorf("load_balanced fails %d of %d tasks, round robin %d: want less than half", after.Failed, after.Tasks,
+			before.Failed)
 	}
-	if i := slices.IndexFunc(c.Types[0].Shares, func(s Share) bool { return s.Agent == "sink" }); i != 0 || c.Types[0].Shares[0].After > 0.6*c.Types[0].Shares[0].Before {
+	if i := slices.IndexFunc(c.Types[0].Shares, func(s Share) bool { return s.Agent == "sink" }); i != 0 ||
+		c.Types[0].Shares[0].After > 0.6*c.Types[0].Shares[0].Before {
 		t.Errorf("shares %+v, want the largest change to be that the sink gets less", c.Types[0].Shares)
 	}
 
@@ -88,15 +90,18 @@ func TestTheModelOfTheSameIsLikeTheRecording(t *testing.T) {
 					name        string
 					model, true int
 				}{
-					{"succeeded", got.Succeeded, want.Succeeded}, {"failed", got.Failed, want.Failed}, {"refused", got.Refused, want.Refused},
-					{"cancelled", got.Cancelled, want.Cancelled}, {"open", got.Open, want.Open}, {"came back", got.CameBack, want.CameBack},
+					{"succeeded", got.Succeeded, want.Succeeded}, {"failed", got.Failed, want.Failed},
+					{"refused", got.Refused, want.Refused},
+					{"cancelled", got.Cancelled, want.Cancelled}, {"open", got.Open, want.Open},
+					{"came back", got.CameBack, want.CameBack},
 				} {
 					if diff := math.Abs(float64(v.model - v.true)); diff > 0.04*float64(want.Tasks) {
 						t.Errorf("%s: %d tasks %s in the model, %d in truth", k.Type, v.model, v.name, v.true)
 					}
 				}
 				if math.Abs(got.WaitP50-want.WaitP50) > 0.05 || math.Abs(got.TotalP50-want.TotalP50) > 0.25*want.TotalP50+0.05 {
-					t.Errorf("%s: wait %.3f and total %.3f s in the model, %.3f and %.3f in truth", k.Type, got.WaitP50, got.TotalP50, want.WaitP50, want.TotalP50)
+					t.Errorf("%s: wait %.3f and total %.3f s in the model, %.3f and %.3f in truth", k.Type, got.WaitP50, got.TotalP50,
+						want.WaitP50, want.TotalP50)
 				}
 				if !slices.EqualFunc(got.Reasons, want.Reasons, func(a, b ReasonCount) bool { return a.Reason == b.Reason }) {
 					t.Errorf("%s: refused for %v in the model, for %v in truth", k.Type, got.Reasons, want.Reasons)
@@ -182,7 +187,8 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	if _, err := r.Compare(policies.under("least_loaded"), policies.find); !errors.As(err, &differs) {
 		t.Errorf("a recording that does not replay: %v", err)
 	}
-	if _, err := r.Compare(policies.find, policies.under("expression")); err == nil || !strings.Contains(err.Error(), "formula") {
+	if _, err := r.Compare(policies.find, policies.under("expression")); err == nil ||
+		!strings.Contains(err.Error(), "formula") {
 		t.Errorf("a strategy that needs a formula: %v", err)
 	}
 
@@ -191,7 +197,8 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	plain.arrive("embed", 1, 20*time.Second)
 	plain.until(epoch.Add(30 * time.Second))
 	plain.flush(true)
-	if _, err := recording(t, plain.messages).Compare(book{"v1": p}.find, book{"v1": p}.find); err == nil || !strings.Contains(err.Error(), "task.result") {
+	if _, err := recording(t, plain.messages).Compare(book{"v1": p}.find, book{"v1": p}.find); err == nil ||
+		!strings.Contains(err.Error(), "task.result") {
 		t.Errorf("a fleet that tells no results: %v", err)
 	}
 }
@@ -204,13 +211,15 @@ func TestWithStrategy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := changed.Find("load_balanced"); !ok || changed.Strategy != "load_balanced" || changed.Routes["embed"].Strategy != "" || len(changed.Routes["embed"].Required) != 1 {
+	if _, ok := changed.Find("load_balanced"); !ok || changed.Strategy != "load_balanced" ||
+		changed.Routes["embed"].Strategy != "" || len(changed.Routes["embed"].Required) != 1 {
 		t.Errorf("changed: %+v", changed)
 	}
 	if p.Strategy != "round_robin" || len(p.Strategies) != 1 || p.Routes["embed"].Strategy != "capability_match" {
 		t.Errorf("the policy itself has changed: %+v", p)
 	}
-	if _, err := WithStrategy(p, "market"); err == nil || !strings.Contains(err.Error(), "nobody knows what agents would have bid") {
+	if _, err := WithStrategy(p, "market"); err == nil ||
+		!strings.Contains(err.Error(), "nobody knows what agents would have bid") {
 		t.Errorf("market: %v, want a refusal: nobody bids in a replay", err)
 	}
 }

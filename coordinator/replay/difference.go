@@ -88,7 +88,8 @@ func fields(found *[]string, path string, a, b reflect.Value) {
 	if a.Type() == reflect.TypeFor[time.Time]() {
 		x, y := a.Interface().(time.Time), b.Interface().(time.Time)
 		if !x.Equal(y) {
-			*found = append(*found, fmt.Sprintf("%s was %s, is %s", path, x.UTC().Format(time.RFC3339Nano), y.UTC().Format(time.RFC3339Nano)))
+			*found = append(*found, fmt.Sprintf("%s was %s, is %s", path, x.UTC().Format(time.RFC3339Nano),
+				y.UTC().Format(time.RFC3339Nano)))
 		}
 		return
 	}

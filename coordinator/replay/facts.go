@@ -91,8 +91,9 @@ type span struct{ from, until time.Time }
 func newFacts(inputs int, until time.Time) *facts {
 	return &facts{
 		until: until, byID: make(map[string]*dispatch), byHandle: make(map[coordinator.Handle]*dispatch),
-		latest: make(map[pair]*dispatch), last: make(map[coordinator.TaskID]*dispatch), agents: make(map[coordinator.AgentID]*agentFacts),
-		seen: make(map[coordinator.TaskID]bool), cameBack: make(map[string]bool),
+		latest: make(map[pair]*dispatch), last: make(map[coordinator.TaskID]*dispatch),
+		agents: make(map[coordinator.AgentID]*agentFacts),
+		seen:   make(map[coordinator.TaskID]bool), cameBack: make(map[string]bool),
 		kept: make([]bool, 0, inputs), redelivery: make(map[int]time.Time), opened: -1,
 	}
 }
@@ -159,7 +160,8 @@ func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 		f.opened = -1
 		f.downs = append(f.downs, span{from: at})
 	case coordinator.Tick, coordinator.QueueChecked, coordinator.TakeBackEnded, coordinator.FailureTold,
-		coordinator.LaneMoved, coordinator.LaneSeen, coordinator.LaneEnded, coordinator.IntakeChanged, // nor what would be moved
+		// nor what would be moved
+		coordinator.LaneMoved, coordinator.LaneSeen, coordinator.LaneEnded, coordinator.IntakeChanged,
 		coordinator.BidReceived, coordinator.OfferUnheard: // nobody knows what they would have bid for other tasks
 		return false
 	}
@@ -210,7 +212,8 @@ func (f *facts) returned(at time.Time, ev *coordinator.TaskReturned) bool {
 	if d.end != nil {
 		told = *d.end
 	}
-	d.end = &ending{agent: d.agent, after: at.Sub(d.at), told: told.told, attempted: told.attempted, work: told.work, usage: told.usage}
+	d.end = &ending{agent: d.agent, after: at.Sub(d.at), told: told.told, attempted: told.attempted, work: told.work,
+		usage: told.usage}
 	switch ev.Cause {
 	case coordinator.ReturnRejected:
 		d.end.manner = rejected
@@ -239,7 +242,8 @@ func (f *facts) result(at time.Time, r *coordinator.Result) bool {
 	if d.end != nil {
 		return false
 	}
-	d.end = &ending{agent: d.agent, after: at.Sub(d.at), work: r.Duration, attempted: r.Attempted, usage: r.Usage, told: true}
+	d.end = &ending{agent: d.agent, after: at.Sub(d.at), work: r.Duration, attempted: r.Attempted, usage: r.Usage,
+		told: true}
 	switch r.Outcome {
 	case coordinator.OutcomeSucceeded:
 		d.end.manner = succeeded

@@ -50,7 +50,8 @@ func (w *world) beat(ev coordinator.AgentReported) coordinator.AgentReported {
 	r := &ev.Report
 	a := w.agent(r.Agent)
 	if r.ActiveTasks != nil {
-		a.before = slices.DeleteFunc(slices.Clone(a.before), func(id coordinator.TaskID) bool { return !slices.Contains(r.ActiveTasks, id) })
+		a.before = slices.DeleteFunc(slices.Clone(a.before),
+			func(id coordinator.TaskID) bool { return !slices.Contains(r.ActiveTasks, id) })
 	}
 	made := w.now
 	if a.facts.clocked && !r.Relayed { // it knows nothing of what came while it was on its way

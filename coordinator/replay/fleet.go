@@ -165,8 +165,10 @@ func (a *agent) giveBack(w *world, x *work, cause coordinator.ReturnCause, redel
 	a.drop(x)
 	d := x.dispatch
 	w.hand(coordinator.TaskReturned{
-		Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered, MaybeDuplicate: d.MaybeDuplicate,
-		Tried: append(slices.Clone(d.Tried), d.Agent), Tries: d.Tries, Failed: slices.Clone(d.Failed), Suspected: slices.Clone(d.Suspected),
+		Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered,
+		MaybeDuplicate: d.MaybeDuplicate,
+		Tried:          append(slices.Clone(d.Tried), d.Agent), Tries: d.Tries, Failed: slices.Clone(d.Failed),
+		Suspected: slices.Clone(d.Suspected),
 	})
 }
 

@@ -32,7 +32,8 @@ type habits struct {
 }
 
 func (f *facts) habits() *habits {
-	h := &habits{own: make(map[pair][]*ending), typed: make(map[string][]*ending), pace: make(map[coordinator.AgentID]float64)}
+	h := &habits{own: make(map[pair][]*ending), typed: make(map[string][]*ending),
+		pace: make(map[coordinator.AgentID]float64)}
 	seconds, count := make(map[string]float64), make(map[string]float64)
 	var sum, n float64
 	for _, d := range f.made {

@@ -55,7 +55,8 @@ func TestTasksEndAsTheyUsuallyDo(t *testing.T) {
 		ended{"fast", "x", 90, succeeded, time.Second}, ended{"fast", "x", 10, failed, time.Second},
 		ended{"slow", "x", 50, succeeded, 3 * time.Second}, ended{"slow", "x", 50, failed, time.Second},
 		ended{"slow", "y", 100, succeeded, 30 * time.Second},
-		ended{"fast", "z", 5, withdrawn, time.Hour}, ended{"slow", "x", 5, unfinished, 0}, ended{"slow", "x", 5, takenBack, time.Hour},
+		ended{"fast", "z", 5, withdrawn, time.Hour}, ended{"slow", "x", 5, unfinished, 0},
+		ended{"slow", "x", 5, takenBack, time.Hour},
 	)
 	h := f.habits()
 	// Of the fleet x takes (90·1 + 50·3)/140 = 1.714 s, y 30 s; a task takes
@@ -127,9 +128,12 @@ func TestAbsences(t *testing.T) {
 	}{
 		{"a heartbeat every 5 s", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}, {at: at(15)}}, nil, nil},
 		{"two are missing, which is nothing", []beat{{at: at(0)}, {at: at(5)}, {at: at(20)}, {at: at(25)}}, nil, nil},
-		{"silent for 20 s: gone when the next was due", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}, {at: at(30)}}, nil, []span{{at(15), at(30)}}},
-		{"nobody could hear it for 15 s of them", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}, {at: at(30)}}, []span{{at(12), at(27)}}, nil},
-		{"it says that it goes", []beat{{at: at(0)}, {at: at(5), offline: true}, {at: at(9)}, {at: at(14)}, {at: at(19)}}, nil, []span{{at(5), at(9)}}},
+		{"silent for 20 s: gone when the next was due", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}, {at: at(30)}}, nil,
+			[]span{{at(15), at(30)}}},
+		{"nobody could hear it for 15 s of them", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}, {at: at(30)}},
+			[]span{{at(12), at(27)}}, nil},
+		{"it says that it goes", []beat{{at: at(0)}, {at: at(5), offline: true}, {at: at(9)}, {at: at(14)}, {at: at(19)}},
+			nil, []span{{at(5), at(9)}}},
 		{"and says so twice", []beat{{at: at(0)}, {at(5), true}, {at(10), true}, {at: at(15)}}, nil, []span{{at(5), at(15)}}},
 		{"silent until the end", []beat{{at: at(0)}, {at: at(5)}, {at: at(10)}}, nil, []span{{at(15), at(40).Add(1)}}},
 		{"one heartbeat tells nothing", []beat{{at: at(0)}}, nil, nil},

@@ -76,7 +76,8 @@ type leader struct {
 }
 
 // lead begins a term, but for its session, with the state of an engine before, which was told history.
-func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, bound int64, history ...journal.Input) *leader {
+func lead(t testing.TB, now time.Time, p *coordinator.Policy, snapshot string, bound int64,
+	history ...journal.Input) *leader {
 	t.Helper()
 	before := engine.New()
 	before.Apply(now.Add(-time.Hour), coordinator.PolicyChanged{Policy: p}, nil)

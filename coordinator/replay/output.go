@@ -35,7 +35,8 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	fmt.Fprintf(&b, "recording %s of epoch %d: %s\n", clean(c.Recording), c.Epoch, spanText(c.From, c.Until))
 	fmt.Fprintf(&b, "before: %s\nafter:  %s\n\n", policyNames(c.Before), policyNames(c.After))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "TYPE\tRUN\tTASKS\tSUCCEEDED\tFAILED\tREFUSED\tCANCELLED\tOPEN\tCAME BACK\tWAIT P50 S\tP99 S\tTOTAL P50 S\tP99 S")
+	fmt.Fprintln(t,
+		"TYPE\tRUN\tTASKS\tSUCCEEDED\tFAILED\tREFUSED\tCANCELLED\tOPEN\tCAME BACK\tWAIT P50 S\tP99 S\tTOTAL P50 S\tP99 S")
 	types := c.Types
 	if len(types) > 1 {
 		types = append(types[:len(types):len(types)], c.All)
@@ -52,9 +53,12 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "ends of dispatches, before and after: as recorded %s, like the agent's own %s, borrowed from others %s, from other types %s\n",
-		percents(c.EndingsBefore.AsRecorded, c.EndingsAfter.AsRecorded), percents(c.EndingsBefore.ItsOwn, c.EndingsAfter.ItsOwn),
-		percents(c.EndingsBefore.OfOthers, c.EndingsAfter.OfOthers), percents(c.EndingsBefore.OfAnyType, c.EndingsAfter.OfAnyType))
+	fmt.Fprintf(&b,
+		"ends of dispatches, before and after: as recorded %s, like the agent's own %s, borrowed from others %s, from other types %s\n",
+		percents(c.EndingsBefore.AsRecorded, c.EndingsAfter.AsRecorded),
+		percents(c.EndingsBefore.ItsOwn, c.EndingsAfter.ItsOwn),
+		percents(c.EndingsBefore.OfOthers, c.EndingsAfter.OfOthers),
+		percents(c.EndingsBefore.OfAnyType, c.EndingsAfter.OfAnyType))
 	for _, note := range c.Notes {
 		fmt.Fprintf(&b, "note: %s\n", clean(note))
 	}
@@ -65,7 +69,8 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 
 // line is one row; quantiles are of single types only.
 func (r *Result) line(w io.Writer, kind, run string, quantiles bool) {
-	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d", kind, run, r.Tasks, r.Succeeded, r.Failed, r.Refused, r.Cancelled, r.Open, r.CameBack)
+	fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d", kind, run, r.Tasks, r.Succeeded, r.Failed, r.Refused, r.Cancelled,
+		r.Open, r.CameBack)
 	if quantiles {
 		fmt.Fprintf(w, "\t%.3f\t%.3f\t%.3f\t%.3f\n", r.WaitP50, r.WaitP99, r.TotalP50, r.TotalP99)
 		return
@@ -116,7 +121,8 @@ func (c *Comparison) tableOfShares(w io.Writer) {
 				fmt.Fprintf(w, "\t… %d more\t\t\t\n", len(k.Shares)-n)
 				break
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%+.1f\n", kind, clean(s.Agent), 100*s.Before, 100*s.After, 100*(s.After-s.Before))
+			fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%+.1f\n", kind, clean(s.Agent), 100*s.Before, 100*s.After,
+				100*(s.After-s.Before))
 			kind = ""
 		}
 	}

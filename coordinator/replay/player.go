@@ -53,7 +53,8 @@ func (p *player) apply(in *journal.Input) error {
 	if changed, ok := ev.(coordinator.PolicyChanged); ok {
 		policy, err := p.policies(changed.Policy)
 		if err != nil {
-			return fmt.Errorf("take over the configuration %s of %s: %w", changed.Policy.Version, in.At.Format(time.RFC3339), err)
+			return fmt.Errorf("take over the configuration %s of %s: %w", changed.Policy.Version, in.At.Format(time.RFC3339),
+				err)
 		}
 		ev = coordinator.PolicyChanged{Policy: policy}
 	}

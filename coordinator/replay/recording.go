@@ -216,7 +216,8 @@ func (c *Collector) Take(offset int64, body []byte) error {
 func located(err error, offset int64) error {
 	var corrupt *journal.CorruptError
 	if errors.As(err, &corrupt) {
-		return fmt.Errorf("the message at offset %d of the export is damaged: %s; export again, and if it is damaged in the journal, too, export what comes after it",
+		return fmt.Errorf(
+			"the message at offset %d of the export is damaged: %s; export again, and if it is damaged in the journal, too, export what comes after it",
 			offset, corrupt.Reason)
 	}
 	var newer *journal.NewerError
@@ -293,8 +294,9 @@ func (r *Recording) add(inputs []journal.Input, p part) error {
 }
 
 // ErrNothingRecorded says that an export holds no recording.
-var ErrNothingRecorded = errors.New("the export holds no recording of inputs: set journal.record_inputs to true in agents.yaml, " +
-	"let a coordinator lead for a while, and export again")
+var ErrNothingRecorded = errors.New(
+	"the export holds no recording of inputs: set journal.record_inputs to true in agents.yaml, " +
+		"let a coordinator lead for a while, and export again")
 
 // Recordings gives what was found, in the order of the journal. The error is
 // ErrNothingRecorded, or says that there is nothing whole.

@@ -49,10 +49,12 @@ func newTerm(t testing.TB, p *coordinator.Policy, bound int64, workers []*worker
 }
 
 // newTermOf is a term with dice of its own.
-func newTermOf(t testing.TB, seed uint64, p *coordinator.Policy, bound int64, workers []*worker, history ...journal.Input) *term {
+func newTermOf(t testing.TB, seed uint64, p *coordinator.Policy, bound int64, workers []*worker,
+	history ...journal.Input) *term {
 	w := &term{
 		leader: lead(t, epoch, p, "s-1", bound, history...), now: epoch, dice: rand.New(rand.NewPCG(seed, 2)),
-		workers: make(map[coordinator.AgentID]*worker), held: make(map[coordinator.Handle]coordinator.Event), told: make(map[coordinator.TaskID]bool),
+		workers: make(map[coordinator.AgentID]*worker), held: make(map[coordinator.Handle]coordinator.Event),
+		told: make(map[coordinator.TaskID]bool),
 	}
 	w.act = w.perform
 	for _, a := range workers {
@@ -172,7 +174,8 @@ func (w *term) work(d *coordinator.Dispatch) {
 		if a.plain {
 			return
 		}
-		r := coordinator.Result{Task: d.Task.ID, Agent: a.id, DispatchID: d.DispatchID, Timestamp: w.now.Add(-a.ticks), Duration: took, TraceID: d.Task.TraceID, Error: "it says why"}
+		r := coordinator.Result{Task: d.Task.ID, Agent: a.id, DispatchID: d.DispatchID, Timestamp: w.now.Add(-a.ticks),
+			Duration: took, TraceID: d.Task.TraceID, Error: "it says why"}
 		switch {
 		case roll < a.fails:
 			r.Outcome = coordinator.OutcomeFailed
@@ -196,7 +199,8 @@ func (w *term) giveBack(a *worker, d *coordinator.Dispatch, cause coordinator.Re
 	w.deliver(func(h coordinator.Handle) coordinator.Event {
 		return coordinator.TaskReturned{
 			Handle: h, Task: d.Task, Agent: a.id, Attempt: d.Attempt, Cause: cause,
-			Tried: append(slices.Clone(d.Tried), a.id), Failed: slices.Clone(d.Failed), Redelivered: cause == coordinator.ReturnTakenBack,
+			Tried: append(slices.Clone(d.Tried), a.id), Failed: slices.Clone(d.Failed),
+			Redelivered: cause == coordinator.ReturnTakenBack,
 		}
 	})
 }

@@ -30,7 +30,8 @@ type Report struct {
 func (r *Recording) Report(v *Verification) Report {
 	from, until := r.Span()
 	return Report{
-		Recording: r.Name, Epoch: r.Epoch, From: from.UTC(), Until: until.UTC(), Identical: v.Difference == nil && v.Records > 0,
+		Recording: r.Name, Epoch: r.Epoch, From: from.UTC(), Until: until.UTC(), Identical: v.Difference == nil &&
+			v.Records > 0,
 		Decisions: v.Decisions, Records: v.Records, Inputs: v.Inputs,
 		NotRecorded: v.Unrecorded, NotJournalled: v.Unjournalled, Difference: v.Difference, Notes: r.Notes(),
 	}
@@ -56,10 +57,12 @@ func (r *Report) WriteText(w io.Writer) error {
 		fmt.Fprintf(&b, "nothing compared: %s\n", compared)
 	}
 	if r.NotRecorded > 0 {
-		fmt.Fprintf(&b, "note: %d records of the journal came after the end of the recording, and are not compared\n", r.NotRecorded)
+		fmt.Fprintf(&b, "note: %d records of the journal came after the end of the recording, and are not compared\n",
+			r.NotRecorded)
 	}
 	if r.NotJournalled > 0 {
-		fmt.Fprintf(&b, "note: the export ends before %d records that the inputs lead to; they are not compared\n", r.NotJournalled)
+		fmt.Fprintf(&b, "note: the export ends before %d records that the inputs lead to; they are not compared\n",
+			r.NotJournalled)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", clean(note))

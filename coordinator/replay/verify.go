@@ -41,7 +41,8 @@ type Difference struct {
 
 // String is the difference in one line.
 func (d *Difference) String() string {
-	return fmt.Sprintf("record %d, of input %d (%s at %s): %s", d.Record, d.Input, d.Event, d.At.UTC().Format(timeFormat), d.Text)
+	return fmt.Sprintf("record %d, of input %d (%s at %s): %s", d.Record, d.Input, d.Event, d.At.UTC().Format(timeFormat),
+		d.Text)
 }
 
 const timeFormat = "2006-01-02T15:04:05.000000Z"

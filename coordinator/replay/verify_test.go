@@ -26,14 +26,17 @@ func eventfulAsked(t testing.TB, bound int64, asked func(time.Time, *engine.Engi
 	history := []journal.Input{
 		{At: epoch.Add(-2 * time.Minute), Event: coordinator.SessionOpened{}},
 		{At: epoch.Add(-2 * time.Minute), Event: coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
-			Agent: "a", Status: coordinator.StatusReady, Available: 3, ActiveTasks: []coordinator.TaskID{}, Timestamp: epoch.Add(-2 * time.Minute)}}},
+			Agent: "a", Status: coordinator.StatusReady, Available: 3, ActiveTasks: []coordinator.TaskID{},
+			Timestamp: epoch.Add(-2 * time.Minute)}}},
 		{At: epoch.Add(-time.Minute), Event: coordinator.TaskReceived{Handle: 1, Task: before}},
 		{At: epoch.Add(-time.Minute), Event: coordinator.DispatchSettled{Handle: 1, Outcome: coordinator.PublishConfirmed}},
 		{At: epoch.Add(-time.Minute), Event: coordinator.AgentOrdered{Agent: "d", Order: coordinator.OrderCordon}},
 	}
 	w := newTerm(t, first, bound, []*worker{
-		{id: "a", mean: time.Second, fails: 0.05}, {id: "b", mean: 2 * time.Second, fails: 0.3, refuses: 0.1, ticks: 90 * time.Second},
-		{id: "c", mean: 500 * time.Millisecond, refuses: 0.2}, {id: "d", mean: time.Second}, {id: "e", mean: time.Second, plain: true, ticks: -time.Minute},
+		{id: "a", mean: time.Second, fails: 0.05}, {id: "b", mean: 2 * time.Second, fails: 0.3, refuses: 0.1,
+			ticks: 90 * time.Second},
+		{id: "c", mean: 500 * time.Millisecond, refuses: 0.2}, {id: "d", mean: time.Second},
+		{id: "e", mean: time.Second, plain: true, ticks: -time.Minute},
 	}, history...)
 	w.asked = asked
 	w.arrive("embed", 2, 150*time.Second)
@@ -98,14 +101,16 @@ func TestTheSameAgainIsIdentical(t *testing.T) {
 // Whatever happens in a term, it replays, and can be compared with any other policy.
 func TestAnyTermReplays(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		names := []string{"capability_match", "round_robin", "least_loaded", "priority_based", "load_balanced", "reward_rate", "weighted"}
+		names := []string{"capability_match", "round_robin", "least_loaded", "priority_based", "load_balanced", "reward_rate",
+			"weighted"}
 		p := policyOf("v1", rapid.SampledFrom(names).Draw(rt, "strategy"), "a", "b", "c")
 		p.Settings.MaxRetryAttempts = rapid.IntRange(1, 3).Draw(rt, "retries")
 		p.Settings.PoisonedAfter = rapid.IntRange(1, 3).Draw(rt, "poisoned after")
 		p.Settings.SuspectIntervals = rapid.IntRange(0, 2).Draw(rt, "suspect after")
 		p.Settings.SlowStart = time.Duration(rapid.IntRange(0, 1).Draw(rt, "slow start")) * 20 * time.Second
 		p.Settings.Breaker.Consecutive = rapid.IntRange(1, 5).Draw(rt, "consecutive faults")
-		p.Settings.AssignmentTimeout = time.Duration(rapid.SampledFrom([]int{0, 3, 20}).Draw(rt, "assignment timeout")) * time.Second
+		p.Settings.AssignmentTimeout = time.Duration(rapid.SampledFrom([]int{0, 3, 20}).
+			Draw(rt, "assignment timeout")) * time.Second
 		var workers []*worker
 		for i := range p.Agents {
 			a := &p.Agents[i]
@@ -113,8 +118,10 @@ func TestAnyTermReplays(t *testing.T) {
 			a.Timeout = time.Duration(rapid.SampledFrom([]int{2, 30}).Draw(rt, "timeout")) * time.Second
 			workers = append(workers, &worker{
 				id: a.ID, mean: time.Duration(rapid.IntRange(100, 4000).Draw(rt, "milliseconds")) * time.Millisecond,
-				fails: rapid.SampledFrom([]float64{0, 0.1, 0.8}).Draw(rt, "fails"), refuses: rapid.SampledFrom([]float64{0, 0.2}).Draw(rt, "refuses"),
-				plain: rapid.IntRange(0, 5).Draw(rt, "plain at 0") == 0, ticks: time.Duration(rapid.IntRange(-100, 100).Draw(rt, "clock")) * time.Second,
+				fails: rapid.SampledFrom([]float64{0, 0.1, 0.8}).Draw(rt, "fails"), refuses: rapid.SampledFrom([]float64{0, 0.2}).
+					Draw(rt, "refuses"),
+				plain: rapid.IntRange(0, 5).Draw(rt, "plain at 0") == 0,
+				ticks: time.Duration(rapid.IntRange(-100, 100).Draw(rt, "clock")) * time.Second,
 			})
 		}
 		workers[0].plain = false // somebody must tell how long tasks take
@@ -196,7 +203,8 @@ func TestAnotherPolicyDiffers(t *testing.T) {
 	if v.Difference == nil {
 		t.Fatal("identical, though the strategy is another")
 	}
-	if text := v.Difference.String(); !strings.Contains(text, "Assigned of ") || !strings.Contains(text, "Strategy was reward_rate, is round_robin") ||
+	if text := v.Difference.String(); !strings.Contains(text, "Assigned of ") ||
+		!strings.Contains(text, "Strategy was reward_rate, is round_robin") ||
 		!strings.Contains(text, "the replayed choice: ") {
 		t.Errorf("the difference is %q", text)
 	}
@@ -221,7 +229,8 @@ func TestChangesAreFound(t *testing.T) {
 		change     func(m *changeable)
 	}{
 		{"an input is left out", "", func(m *changeable) {
-			i := 100 + slices.IndexFunc(m.inputs[100:], func(in journal.Input) bool { return eventName(in.Event) == "TaskReceived" })
+			i := 100 + slices.IndexFunc(m.inputs[100:],
+				func(in journal.Input) bool { return eventName(in.Event) == "TaskReceived" })
 			m.inputs = slices.Delete(m.inputs, i, i+1)
 		}},
 		{"an input comes a nanosecond later", "At was", func(m *changeable) {
@@ -361,13 +370,15 @@ func TestRecordingsInAnExport(t *testing.T) {
 	t.Run("messages of a leader that does not lead any more", func(t *testing.T) {
 		h := journal.Header{Epoch: 6, First: 101, At: epoch}
 		void := journal.AppendBatch(nil, h, []coordinator.Record{&coordinator.Tracked{Agent: "z"}})
-		if v := verified(append(w.messages[:5:5], append([][]byte{void}, w.messages[5:]...)...)...); v.Records != whole.Records {
+		if v := verified(append(w.messages[:5:5],
+			append([][]byte{void}, w.messages[5:]...)...)...); v.Records != whole.Records {
 			t.Errorf("%+v, want %+v", v, whole)
 		}
 	})
 	t.Run("the journal ends early", func(t *testing.T) {
 		last := w.messages[len(w.messages)-1] // the inputs of all
-		if v := verified(append(w.messages[:len(w.messages)/2:len(w.messages)/2], last)...); v.Unjournalled == 0 || v.Records+v.Unjournalled != whole.Records {
+		if v := verified(append(w.messages[:len(w.messages)/2:len(w.messages)/2], last)...); v.Unjournalled == 0 ||
+			v.Records+v.Unjournalled != whole.Records {
 			t.Errorf("%+v, want the rest of %d records as not journalled", v, whole.Records)
 		}
 	})
@@ -445,7 +456,8 @@ func TestMissingRecordsAreToldOf(t *testing.T) {
 			if got.Identical != c.identical || (got.Difference != nil) != c.hole {
 				t.Errorf("%+v", got)
 			}
-			if c.hole && !strings.Contains(got.Difference.Text, fmt.Sprintf("it and the %d records behind it are missing", lost-1)) {
+			if c.hole && !strings.Contains(got.Difference.Text, fmt.Sprintf("it and the %d records behind it are missing",
+				lost-1)) {
 				t.Errorf("%d records are missing, and it says: %s", lost, got.Difference.Text)
 			}
 			if !c.hole && (got.NotCompared() != lost || got.Records != all.Records-lost) {
@@ -461,7 +473,8 @@ func TestMissingRecordsAreToldOf(t *testing.T) {
 	if err := none.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	if none.Identical || none.NotCompared() != all.Records || !strings.Contains(text.String(), "nothing compared: 0 decisions") {
+	if none.Identical || none.NotCompared() != all.Records ||
+		!strings.Contains(text.String(), "nothing compared: 0 decisions") {
 		t.Errorf("without any records: %+v\n%s", none, &text)
 	}
 }

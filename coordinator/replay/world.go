@@ -43,7 +43,8 @@ type world struct {
 }
 
 // run plays the recording in a modelled world until its last input.
-func (r *Recording) run(f *facts, h *habits, policies Policies, watch func(time.Time, coordinator.Event, []coordinator.Effect)) (*world, error) {
+func (r *Recording) run(f *facts, h *habits, policies Policies,
+	watch func(time.Time, coordinator.Event, []coordinator.Effect)) (*world, error) {
 	w := &world{
 		facts: f, habits: h, watch: watch, latency: f.latency(),
 		agents: make(map[coordinator.AgentID]*agent), held: make(map[coordinator.Handle]*delivery),

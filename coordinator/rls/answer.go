@@ -22,7 +22,8 @@ import (
 // the older draft. A request that may pass is told with which of its provider's keys, if it has
 // several.
 func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
-	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
+	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK,
+		Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
 	var told *coordinator.CallAnswer
 	key := keyOfFirst(demands)            // one request is told one wait of one limit, by whatever descriptor
 	var refused []*coordinator.CallAnswer // by limits
@@ -51,7 +52,8 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 			default:
 				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
-			if limit, _ := gateway.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK && r.OverallCode == pb.RateLimitResponse_OK {
+			if limit, _ := gateway.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK &&
+				r.OverallCode == pb.RateLimitResponse_OK {
 				told = x
 			}
 		}
@@ -107,7 +109,8 @@ func describe(s *pb.RateLimitResponse_DescriptorStatus, x *coordinator.CallAnswe
 	if limit == nil {
 		return
 	}
-	s.CurrentLimit, s.LimitRemaining = &pb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: small(limit.Quota)}, small(limit.Left)
+	s.CurrentLimit, s.LimitRemaining = &pb.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: small(limit.Quota)},
+		small(limit.Left)
 	if limit.Window == 0 { // seats: they come back when something ends
 		return
 	}

@@ -32,11 +32,13 @@ func (o overHTTP) AskCalls(ctx context.Context, calls []coordinator.Call) ([]coo
 func saidOf(c coordinator.Call) coordinator.CallAnswer {
 	back := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	lack := func(node string, d coordinator.Dimension, limit string) *coordinator.QuotaLack {
-		return &coordinator.QuotaLack{Node: node, Dimension: d, Limit: limit, RetryAt: back, Text: "the " + limit + " of " + node + " is used up"}
+		return &coordinator.QuotaLack{Node: node, Dimension: d, Limit: limit, RetryAt: back, Text: "the " + limit + " of " +
+			node + " is used up"}
 	}
 	switch c.Agent {
 	case "budget":
-		return coordinator.CallAnswer{State: coordinator.CallRefused, Lacks: lack("pool/b", coordinator.DimTotalTokens, "budget")}
+		return coordinator.CallAnswer{State: coordinator.CallRefused,
+			Lacks: lack("pool/b", coordinator.DimTotalTokens, "budget")}
 	case "rate":
 		return coordinator.CallAnswer{State: coordinator.CallRefused, Lacks: lack("pool", coordinator.DimRequests, "rate")}
 	case "never":
@@ -44,7 +46,8 @@ func saidOf(c coordinator.Call) coordinator.CallAnswer {
 		l.RetryAt = time.Time{}
 		return coordinator.CallAnswer{State: coordinator.CallNever, Lacks: l}
 	case "routed":
-		a := coordinator.CallAnswer{State: coordinator.CallRefused, Lacks: lack("openai@a", coordinator.DimRequests, "provider")}
+		a := coordinator.CallAnswer{State: coordinator.CallRefused,
+			Lacks: lack("openai@a", coordinator.DimRequests, "provider")}
 		a.Routes = []coordinator.RouteScore{{Service: coordinator.Service{Provider: "openai@a"}, Lacks: a.Lacks}}
 		return a
 	case "foreign":
@@ -59,13 +62,16 @@ func TestProblemIsThatOfHTTP(t *testing.T) {
 	client := served(t, src)
 	server := httpapi.New(overHTTP{calls: src}, nil, httpapi.Options{GatewayToken: []byte(token)})
 	for agent, want := range map[string]string{
-		"budget": "pool/b:total_tokens:budget", "rate": "pool:requests:rate", "never": "pool/b:total_tokens:budget", "routed": "openai@a:requests:provider",
+		"budget": "pool/b:total_tokens:budget", "rate": "pool:requests:rate", "never": "pool/b:total_tokens:budget",
+		"routed": "openai@a:requests:provider",
 	} {
-		ask := httptest.NewRequest(http.MethodPost, "/v1/quota/consume", strings.NewReader(`{"reservation_id":"r1","agent_id":"`+agent+`"}`))
+		ask := httptest.NewRequest(http.MethodPost, "/v1/quota/consume",
+			strings.NewReader(`{"reservation_id":"r1","agent_id":"`+agent+`"}`))
 		ask.Header.Set("Authorization", "Bearer "+token)
 		heard := httptest.NewRecorder()
 		server.ServeHTTP(heard, ask)
-		answer, err := client.ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", agent)}})
+		answer, err := client.ShouldRateLimit(as(t.Context(), token),
+			&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", agent)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +80,8 @@ func TestProblemIsThatOfHTTP(t *testing.T) {
 			t.Errorf("%s: violated %v, want %s", agent, got, want)
 		}
 		// All that differs: the id that was given over HTTP, and the status, which is Envoy's own.
-		if web["reservation_id"] != "r1" || rpc["reservation_id"] != nil || rpc["status"] != 429. || web["status"] != float64(heard.Code) {
+		if web["reservation_id"] != "r1" || rpc["reservation_id"] != nil || rpc["status"] != 429. ||
+			web["status"] != float64(heard.Code) {
 			t.Errorf("%s: %v over HTTP, %v over gRPC", agent, web, rpc)
 		}
 		delete(web, "reservation_id")
@@ -95,7 +102,8 @@ func TestProblemOfSeveral(t *testing.T) {
 		detail   string
 		policies []any // nil: no problem of a limit
 	}{
-		{"free budget rate budget", "the budget of pool/b is used up", []any{"pool/b:total_tokens:budget", "pool:requests:rate"}},
+		{"free budget rate budget", "the budget of pool/b is used up",
+			[]any{"pool/b:total_tokens:budget", "pool:requests:rate"}},
 		{"rate foreign", "the rate of pool is used up", []any{"pool:requests:rate"}},
 		{"foreign rate", "Agent foreign does not belong to the group", nil},
 		{"free ?", "A descriptor of the gateway is refused: unit must be", nil},
@@ -114,7 +122,8 @@ func TestProblemOfSeveral(t *testing.T) {
 		}
 		p := problemIn(t, answer.GetRawBody())
 		got, _ := p["violated-policies"].([]any)
-		if detail, _ := p["detail"].(string); !strings.Contains(detail, tc.detail) || !slices.Equal(got, tc.policies) || (p["type"] == gateway.QuotaExceededType) != (tc.policies != nil) {
+		if detail, _ := p["detail"].(string); !strings.Contains(detail, tc.detail) || !slices.Equal(got, tc.policies) ||
+			(p["type"] == gateway.QuotaExceededType) != (tc.policies != nil) {
 			t.Errorf("%s: %v, want %q, violated %v", tc.agents, p, tc.detail, tc.policies)
 		}
 	}

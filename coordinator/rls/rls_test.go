@@ -74,7 +74,8 @@ func connected(t *testing.T, src Source, opts Options) *grpc.ClientConn {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- Serve(ctx, listener, src, gateway.NewRoster([]byte(token), nil), opts) }()
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,22 +122,31 @@ func TestDescriptorsAreCalls(t *testing.T) {
 		none bool // the engine is not asked
 	}{
 		{"one request", 0, saying("agent", "a"), usage(coordinator.Usage{Requests: 1}), false},
-		{"the hits of the request", 5, saying("agent", "a", "unit", "requests"), usage(coordinator.Usage{Requests: 5}), false},
-		{"its own hits count", 5, hitting(saying("agent", "a", "unit", "tokens"), 700), usage(coordinator.Usage{InputTokens: 700}), false},
+		{"the hits of the request", 5, saying("agent", "a", "unit", "requests"), usage(coordinator.Usage{Requests: 5}),
+			false},
+		{"its own hits count", 5, hitting(saying("agent", "a", "unit", "tokens"), 700),
+			usage(coordinator.Usage{InputTokens: 700}), false},
 		{"input tokens", 9, saying("agent", "a", "unit", "input_tokens"), usage(coordinator.Usage{InputTokens: 9}), false},
 		{"output tokens", 9, saying("agent", "a", "unit", "output_tokens"), usage(coordinator.Usage{OutputTokens: 9}), false},
-		{"millionths of a dollar", 250_000, saying("agent", "a", "unit", "cost_usd"), usage(coordinator.Usage{CostUSD: 0.25}), false},
-		{"a peek: would one more pass?", 5, hitting(saying("agent", "a", "unit", "tokens"), 0), coordinator.Call{Op: coordinator.CallCheck, Agent: "a", Usage: coordinator.Usage{InputTokens: 1}}, false},
-		{"a check of as many", 0, hitting(saying("agent", "a", "unit", "tokens", "mode", "check"), 70), coordinator.Call{Op: coordinator.CallCheck, Agent: "a", Usage: coordinator.Usage{InputTokens: 70}}, false},
-		{"what was used already", 0, hitting(saying("group", "g", "unit", "output_tokens", "mode", "charge"), 8), coordinator.Call{Op: coordinator.CallCharge, Group: "g", Usage: coordinator.Usage{OutputTokens: 8}}, false},
+		{"millionths of a dollar", 250_000, saying("agent", "a", "unit", "cost_usd"), usage(coordinator.Usage{CostUSD: 0.25}),
+			false},
+		{"a peek: would one more pass?", 5, hitting(saying("agent", "a", "unit", "tokens"), 0),
+			coordinator.Call{Op: coordinator.CallCheck, Agent: "a", Usage: coordinator.Usage{InputTokens: 1}}, false},
+		{"a check of as many", 0, hitting(saying("agent", "a", "unit", "tokens", "mode", "check"), 70),
+			coordinator.Call{Op: coordinator.CallCheck, Agent: "a", Usage: coordinator.Usage{InputTokens: 70}}, false},
+		{"what was used already", 0, hitting(saying("group", "g", "unit", "output_tokens", "mode", "charge"), 8),
+			coordinator.Call{Op: coordinator.CallCharge, Group: "g", Usage: coordinator.Usage{OutputTokens: 8}}, false},
 		{"nothing was used", 0, hitting(saying("agent", "a", "mode", "charge"), 0), coordinator.Call{}, true},
-		{"everything, and a key of another service", 0, saying("agent", "a", "group", "g", "provider", "openai", "model", "meta/llama@8b", "operation", "chat", "remote_address", "::1"),
-			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Group: "g", Operation: "chat", Usage: coordinator.Usage{Requests: 1, Provider: "openai", Model: "meta/llama@8b"}}, false},
+		{"everything, and a key of another service", 0, saying("agent", "a", "group", "g", "provider", "openai", "model",
+			"meta/llama@8b", "operation", "chat", "remote_address", "::1"),
+			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Group: "g", Operation: "chat",
+				Usage: coordinator.Usage{Requests: 1, Provider: "openai", Model: "meta/llama@8b"}}, false},
 		{"only keys of another service", 0, saying("remote_address", "::1", "path", "/v1"), coordinator.Call{}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			src := &fake{}
-			answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Domain: "any", HitsAddend: tc.hits, Descriptors: []*common.RateLimitDescriptor{tc.d}})
+			answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+				&pb.RateLimitRequest{Domain: "any", HitsAddend: tc.hits, Descriptors: []*common.RateLimitDescriptor{tc.d}})
 			if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OK || len(answer.GetStatuses()) != 1 {
 				t.Fatalf("%v, %v; want OK", answer, err)
 			}
@@ -178,12 +188,15 @@ func TestWrongDescriptorsAreOverTheLimit(t *testing.T) {
 		{"too many entries", "more entries", saying(strings.Split(strings.Repeat("k,v,", 33)+"agent,a", ",")...)},
 	} {
 		src := &fake{}
-		answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "good"), tc.d}})
-		if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT || !strings.Contains(string(answer.GetRawBody()), tc.says) {
+		answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+			&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "good"), tc.d}})
+		if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT ||
+			!strings.Contains(string(answer.GetRawBody()), tc.says) {
 			t.Errorf("%s: %v, %v; want over the limit because %q", tc.name, answer, err, tc.says)
 			continue
 		}
-		if codes := answer.GetStatuses(); codes[0].GetCode() != pb.RateLimitResponse_OK || codes[1].GetCode() != pb.RateLimitResponse_OVER_LIMIT {
+		if codes := answer.GetStatuses(); codes[0].GetCode() != pb.RateLimitResponse_OK ||
+			codes[1].GetCode() != pb.RateLimitResponse_OVER_LIMIT {
 			t.Errorf("%s: statuses %v, want that only the second is over the limit", tc.name, codes)
 		}
 		for _, calls := range src.asked {
@@ -203,38 +216,49 @@ func TestAnswers(t *testing.T) {
 		case "over":
 			return coordinator.CallAnswer{
 				State: coordinator.CallRefused,
-				Lacks: &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"},
+				Lacks: &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget",
+					Text: "it is used up"},
 				Limits: []coordinator.QuotaLeft{
-					{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1 << 40, Window: 31 * 24 * time.Hour, Reset: 90 * time.Second},
+					{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1 << 40,
+						Window: 31 * 24 * time.Hour, Reset: 90 * time.Second},
 					{Node: "pool/b", Dimension: coordinator.DimTotalTokens, Limit: "rate", Quota: 5, Left: 5, Window: time.Second},
 				},
 			}
 		default:
 			return coordinator.CallAnswer{State: coordinator.CallPutBy,
-				Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50, Left: 7, Window: 10 * time.Second, Reset: time.Second}}}
+				Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50,
+					Left: 7, Window: 10 * time.Second, Reset: time.Second}}}
 		}
 	}}
-	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "under"), saying("agent", "over", "unit", "tokens")}})
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+		&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "under"),
+			saying("agent", "over", "unit", "tokens")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	under, over := answer.GetStatuses()[0], answer.GetStatuses()[1]
-	if l := under.GetCurrentLimit(); under.GetCode() != pb.RateLimitResponse_OK || l.GetName() != "pool/a:requests:rate" || l.GetRequestsPerUnit() != 50 ||
-		l.GetUnit() != pb.RateLimitResponse_RateLimit_SECOND || l.GetUnitMultiplier().GetValue() != 10 || under.GetLimitRemaining() != 7 || under.GetDurationUntilReset().AsDuration() != time.Second {
+	if l := under.GetCurrentLimit(); under.GetCode() != pb.RateLimitResponse_OK || l.GetName() != "pool/a:requests:rate" ||
+		l.GetRequestsPerUnit() != 50 ||
+		l.GetUnit() != pb.RateLimitResponse_RateLimit_SECOND || l.GetUnitMultiplier().GetValue() != 10 ||
+		under.GetLimitRemaining() != 7 || under.GetDurationUntilReset().AsDuration() != time.Second {
 		t.Errorf("the one with room: %v", under)
 	}
 	// It is whole in 90 s, and the caller is told up to 8 s more, less than a tenth: the same everywhere.
 	wait := int(over.GetDurationUntilReset().AsDuration().Seconds())
 	// 2⁴⁰ tokens a month are more than the protocol can tell: 2³² - 1.
-	if l := over.GetCurrentLimit(); over.GetCode() != pb.RateLimitResponse_OVER_LIMIT || l.GetName() != "pool/b:total_tokens:budget" || l.GetRequestsPerUnit() != 1<<32-1 ||
-		l.GetUnit() != pb.RateLimitResponse_RateLimit_MONTH || l.GetUnitMultiplier() != nil || over.GetLimitRemaining() != 0 || wait < 90 || wait > 98 {
+	if l := over.GetCurrentLimit(); over.GetCode() != pb.RateLimitResponse_OVER_LIMIT ||
+		l.GetName() != "pool/b:total_tokens:budget" || l.GetRequestsPerUnit() != 1<<32-1 ||
+		l.GetUnit() != pb.RateLimitResponse_RateLimit_MONTH || l.GetUnitMultiplier() != nil ||
+		over.GetLimitRemaining() != 0 || wait < 90 || wait > 98 {
 		t.Errorf("the one without: %v", over)
 	}
 	got := make(map[string]string)
 	for _, h := range answer.GetResponseHeadersToAdd() {
 		got[h.GetKey()] = h.GetValue()
 	}
-	if got["Retry-After"] != strconv.Itoa(wait) || !strings.Contains(got["Ratelimit"], fmt.Sprintf(`"pool/b:total_tokens:budget";r=0;t=%d`, wait)) || !strings.Contains(got["Ratelimit-Policy"], "pool/b:total_tokens:budget") ||
+	if got["Retry-After"] != strconv.Itoa(wait) ||
+		!strings.Contains(got["Ratelimit"], fmt.Sprintf(`"pool/b:total_tokens:budget";r=0;t=%d`, wait)) ||
+		!strings.Contains(got["Ratelimit-Policy"], "pool/b:total_tokens:budget") ||
 		got["Content-Type"] != "application/problem+json" || !strings.Contains(string(answer.GetRawBody()), "it is used up") {
 		t.Errorf("headers %v, body %s", got, answer.GetRawBody())
 	}
@@ -244,21 +268,26 @@ func TestAnswers(t *testing.T) {
 func TestSeatsHaveNoWindow(t *testing.T) {
 	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
 		return coordinator.CallAnswer{
-			State:  coordinator.CallRefused,
-			Lacks:  &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "they are used up"},
+			State: coordinator.CallRefused,
+			Lacks: &coordinator.QuotaLack{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats",
+				Text: "they are used up"},
 			Limits: []coordinator.QuotaLeft{{Node: "pool/b", Dimension: coordinator.DimConcurrency, Limit: "seats", Quota: 3}},
 		}
 	}}
-	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+		&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := answer.GetStatuses()[0]
-	if l := s.GetCurrentLimit(); l.GetName() != "pool/b:concurrency:seats" || l.GetRequestsPerUnit() != 3 || l.GetUnit() != pb.RateLimitResponse_RateLimit_UNKNOWN || s.GetDurationUntilReset() != nil || s.GetLimitRemaining() != 0 {
+	if l := s.GetCurrentLimit(); l.GetName() != "pool/b:concurrency:seats" || l.GetRequestsPerUnit() != 3 ||
+		l.GetUnit() != pb.RateLimitResponse_RateLimit_UNKNOWN || s.GetDurationUntilReset() != nil ||
+		s.GetLimitRemaining() != 0 {
 		t.Errorf("%v", s)
 	}
 	for _, h := range answer.GetResponseHeadersToAdd() {
-		if h.GetKey() == "Ratelimit" && h.GetValue() != `"pool/b:concurrency:seats";r=0` || h.GetKey() == "Ratelimit-Policy" && h.GetValue() != `"pool/b:concurrency:seats";q=3;qu="concurrent-requests"` {
+		if h.GetKey() == "Ratelimit" && h.GetValue() != `"pool/b:concurrency:seats";r=0` ||
+			h.GetKey() == "Ratelimit-Policy" && h.GetValue() != `"pool/b:concurrency:seats";q=3;qu="concurrent-requests"` {
 			t.Errorf("%s: %s", h.GetKey(), h.GetValue())
 		}
 	}
@@ -267,10 +296,12 @@ func TestSeatsHaveNoWindow(t *testing.T) {
 // The headers of the older draft go to Envoy's client as well, where they are asked for.
 func TestLegacyLimitHeaders(t *testing.T) {
 	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
-		return coordinator.CallAnswer{Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 50, Left: 7, Window: 10 * time.Second, Reset: 1500 * time.Millisecond}}}
+		return coordinator.CallAnswer{Limits: []coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimRequests,
+			Limit: "rate", Quota: 50, Left: 7, Window: 10 * time.Second, Reset: 1500 * time.Millisecond}}}
 	}}
 	for _, on := range []bool{false, true} {
-		answer, err := servedWith(t, src, Options{LegacyLimitHeaders: on}).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
+		answer, err := servedWith(t, src, Options{LegacyLimitHeaders: on}).ShouldRateLimit(as(t.Context(), token),
+			&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "a")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +311,8 @@ func TestLegacyLimitHeaders(t *testing.T) {
 				got = append(got, h.GetKey()+": "+h.GetValue())
 			}
 		}
-		want := map[bool]string{true: "Ratelimit-Limit: 50, Ratelimit-Remaining: 7, Ratelimit-Reset: 2"}[on] // 1.5 s, rounded up
+		// 1.5 s, rounded up
+		want := map[bool]string{true: "Ratelimit-Limit: 50, Ratelimit-Remaining: 7, Ratelimit-Reset: 2"}[on]
 		if all := strings.Join(got, ", "); all != want {
 			t.Errorf("switched on: %v: headers %q, want %q", on, all, want)
 		}
@@ -296,7 +328,8 @@ func TestRequestIsToldItsKey(t *testing.T) {
 		case "keyed":
 			a.Provider, a.Pool = "openai@b", "openai@b/gpt-4o"
 		case "over":
-			a.State, a.Lacks = coordinator.CallRefused, &coordinator.QuotaLack{Node: "pool", Limit: "budget", Text: "it is used up"}
+			a.State, a.Lacks = coordinator.CallRefused, &coordinator.QuotaLack{Node: "pool", Limit: "budget",
+				Text: "it is used up"}
 		}
 		return a
 	}}
@@ -305,7 +338,8 @@ func TestRequestIsToldItsKey(t *testing.T) {
 		want        string
 		descriptors []*common.RateLimitDescriptor
 	}{
-		{"x-quota-provider: openai@b", []*common.RateLimitDescriptor{saying("group", "g"), saying("agent", "keyed", "provider", "openai"), saying("agent", "keyed", "provider", "openai", "unit", "tokens")}},
+		{"x-quota-provider: openai@b", []*common.RateLimitDescriptor{saying("group", "g"),
+			saying("agent", "keyed", "provider", "openai"), saying("agent", "keyed", "provider", "openai", "unit", "tokens")}},
 		{"", []*common.RateLimitDescriptor{saying("agent", "plain", "provider", "lab")}},
 		{"", []*common.RateLimitDescriptor{saying("agent", "keyed", "provider", "openai"), saying("agent", "over")}},
 	} {
@@ -345,14 +379,22 @@ func TestWhoIsNotAnswered(t *testing.T) {
 		{"the token", func(c context.Context) context.Context { return as(c, token) }, ok, nil, codes.OK},
 		{"64 descriptors", func(c context.Context) context.Context { return as(c, token) }, many(64), nil, codes.OK},
 		{"no token", func(c context.Context) context.Context { return c }, ok, nil, codes.Unauthenticated},
-		{"another token", func(c context.Context) context.Context { return as(c, strings.ToUpper(token)) }, ok, nil, codes.Unauthenticated},
-		{"two tokens", func(c context.Context) context.Context { return as(as(c, token), token) }, ok, nil, codes.Unauthenticated},
-		{"no descriptor", func(c context.Context) context.Context { return as(c, token) }, many(0), nil, codes.InvalidArgument},
-		{"65 descriptors", func(c context.Context) context.Context { return as(c, token) }, many(65), nil, codes.InvalidArgument},
-		{"something back", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{refund}}, nil, codes.InvalidArgument},
-		{"4 MiB", func(c context.Context) context.Context { return as(c, token) }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.ResourceExhausted},
-		{"4 MiB and no token", func(c context.Context) context.Context { return c }, &pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.Unauthenticated},
-		{"nobody leads", func(c context.Context) context.Context { return as(c, token) }, ok, errors.New("dial tcp 10.1.2.3:8551: connection refused"), codes.Unavailable},
+		{"another token", func(c context.Context) context.Context { return as(c, strings.ToUpper(token)) }, ok, nil,
+			codes.Unauthenticated},
+		{"two tokens", func(c context.Context) context.Context { return as(as(c, token), token) }, ok, nil,
+			codes.Unauthenticated},
+		{"no descriptor", func(c context.Context) context.Context { return as(c, token) }, many(0), nil,
+			codes.InvalidArgument},
+		{"65 descriptors", func(c context.Context) context.Context { return as(c, token) }, many(65), nil,
+			codes.InvalidArgument},
+		{"something back", func(c context.Context) context.Context { return as(c, token) },
+			&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{refund}}, nil, codes.InvalidArgument},
+		{"4 MiB", func(c context.Context) context.Context { return as(c, token) },
+			&pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.ResourceExhausted},
+		{"4 MiB and no token", func(c context.Context) context.Context { return c },
+			&pb.RateLimitRequest{Domain: strings.Repeat("d", 4<<20)}, nil, codes.Unauthenticated},
+		{"nobody leads", func(c context.Context) context.Context { return as(c, token) }, ok,
+			errors.New("dial tcp 10.1.2.3:8551: connection refused"), codes.Unavailable},
 	} {
 		src := &fake{err: tc.err}
 		_, err := served(t, src).ShouldRateLimit(tc.ctx(t.Context()), tc.q)
@@ -382,11 +424,13 @@ func (r raw) Marshal(v any) (mem.BufferSlice, error) {
 // lets pass what is answered with an error, unless failure_mode_deny is set.
 func TestWhatCannotBeReadIsOverTheLimit(t *testing.T) {
 	long, err := proto.Marshal(&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
-		saying("agent", "a", "path", strings.Repeat("x", 40<<10)), saying("agent", "b", "path", strings.Repeat("x", 40<<10))}})
+		saying("agent", "a", "path", strings.Repeat("x", 40<<10)),
+		saying("agent", "b", "path", strings.Repeat("x", 40<<10))}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole, err := proto.Marshal(&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{saying("agent", "agent-1")}})
+	whole, err := proto.Marshal(&pb.RateLimitRequest{
+		Descriptors: []*common.RateLimitDescriptor{saying("agent", "agent-1")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -398,9 +442,11 @@ func TestWhatCannotBeReadIsOverTheLimit(t *testing.T) {
 	} {
 		src := &fake{}
 		var answer pb.RateLimitResponse
-		err := connected(t, src, Options{}).Invoke(as(t.Context(), token), pb.RateLimitService_ShouldRateLimit_FullMethodName, q, &answer,
+		err := connected(t, src, Options{}).Invoke(as(t.Context(), token), pb.RateLimitService_ShouldRateLimit_FullMethodName,
+			q, &answer,
 			grpc.ForceCodecV2(raw{encoding.GetCodecV2("proto")}))
-		if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT || len(answer.GetStatuses()) != 1 || len(src.asked) != 0 {
+		if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT || len(answer.GetStatuses()) != 1 ||
+			len(src.asked) != 0 {
 			t.Errorf("%s: %v, %v, the engine was asked %d times; want over the limit", name, &answer, err, len(src.asked))
 		}
 		if !strings.Contains(string(answer.GetRawBody()), "no text in UTF-8, or the request has more than 65536 bytes") {
@@ -417,15 +463,17 @@ func TestChargesAreApart(t *testing.T) {
 		}
 		return coordinator.CallAnswer{}
 	}}
-	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
-		saying("agent", "a"), hitting(saying("agent", "b", "unit", "tokens", "mode", "charge"), 9), saying("agent", "c")}})
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+		&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
+			saying("agent", "a"), hitting(saying("agent", "b", "unit", "tokens", "mode", "charge"), 9), saying("agent", "c")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(src.asked) != 2 || len(src.asked[0]) != 1 || src.asked[0][0].Agent != "b" || len(src.asked[1]) != 2 {
 		t.Errorf("asked %+v, want b's charge, and then a and c together", src.asked)
 	}
-	for i, want := range []pb.RateLimitResponse_Code{pb.RateLimitResponse_OVER_LIMIT, pb.RateLimitResponse_OK, pb.RateLimitResponse_OVER_LIMIT} {
+	for i, want := range []pb.RateLimitResponse_Code{pb.RateLimitResponse_OVER_LIMIT, pb.RateLimitResponse_OK,
+		pb.RateLimitResponse_OVER_LIMIT} {
 		if got := answer.GetStatuses()[i].GetCode(); got != want {
 			t.Errorf("descriptor %d: %v, want %v", i, got, want)
 		}
@@ -446,7 +494,8 @@ func TestPanicIsReported(t *testing.T) {
 func TestReadAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := append([]string{"path", ""}, keys[:]...)
-		values := rapid.OneOf(rapid.SampledFrom([]string{"a", "tokens", "requests", "charge", "check", "cost_usd", ""}), rapid.String())
+		values := rapid.OneOf(rapid.SampledFrom([]string{"a", "tokens", "requests", "charge", "check", "cost_usd", ""}),
+			rapid.String())
 		var said []string
 		for range rapid.IntRange(0, 8).Draw(t, "entries") {
 			said = append(said, rapid.SampledFrom(keys).Draw(t, "key"), values.Draw(t, "value"))
@@ -460,7 +509,8 @@ func TestReadAnything(t *testing.T) {
 			t.Fatalf("%+v asks and is at fault", got)
 		}
 		u := got.call.Usage
-		if sum := u.Requests + u.InputTokens + u.OutputTokens + u.CostUSD*1e6; got.asks && (sum < 0.5 || sum > maxHits+0.5 || got.call.Meant != coordinator.UsagePart) {
+		if sum := u.Requests + u.InputTokens + u.OutputTokens + u.CostUSD*1e6; got.asks &&
+			(sum < 0.5 || sum > maxHits+0.5 || got.call.Meant != coordinator.UsagePart) {
 			t.Fatalf("%+v of %v", got, d)
 		}
 	})
@@ -470,9 +520,11 @@ func TestReadAnything(t *testing.T) {
 // asked for is not.
 func TestChargesBesideAFault(t *testing.T) {
 	src := &fake{}
-	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token), &pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
-		hitting(saying("agent", "used", "unit", "tokens", "mode", "charge"), 700), saying("agent", "asks"), saying("agent", "a", "unit", "pounds"),
-	}})
+	answer, err := served(t, src).ShouldRateLimit(as(t.Context(), token),
+		&pb.RateLimitRequest{Descriptors: []*common.RateLimitDescriptor{
+			hitting(saying("agent", "used", "unit", "tokens", "mode", "charge"), 700), saying("agent", "asks"),
+			saying("agent", "a", "unit", "pounds"),
+		}})
 	if err != nil || answer.GetOverallCode() != pb.RateLimitResponse_OVER_LIMIT {
 		t.Fatalf("%v, %v; want over the limit", answer, err)
 	}

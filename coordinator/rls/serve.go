@@ -80,7 +80,8 @@ func options(gateways *gateway.Roster, opts Options) []grpc.ServerOption {
 
 // recovering turns a panic into an error and a report: one question must not end the coordinator.
 func recovering(report func(any, []byte)) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (response any, err error) {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, answer grpc.UnaryHandler) (response any,
+		err error) {
 		defer func() {
 			if cause := recover(); cause != nil {
 				if report != nil {

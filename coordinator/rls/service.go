@@ -55,17 +55,20 @@ func newLimiter(src Source, opts Options) *limiter {
 func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	descriptors := q.GetDescriptors()
 	if len(descriptors) == 1 && descriptors[0] == unreadable {
-		return respond([]demand{{fault: fmt.Sprintf("it is no text in UTF-8, or the request has more than %d bytes", maxRequest)}}, nil, l.legacy), nil
+		return respond([]demand{{fault: fmt.Sprintf("it is no text in UTF-8, or the request has more than %d bytes",
+			maxRequest)}}, nil, l.legacy), nil
 	}
 	if n := len(descriptors); n == 0 || n > maxDescriptors {
-		return nil, status.Errorf(codes.InvalidArgument, "the request has %d descriptors; 1 to %d are answered", n, maxDescriptors)
+		return nil, status.Errorf(codes.InvalidArgument, "the request has %d descriptors; 1 to %d are answered", n,
+			maxDescriptors)
 	}
 	demands := make([]demand, len(descriptors))
 	calls := make([]coordinator.Call, 0, len(descriptors))
 	faulty := false
 	for i, d := range descriptors {
 		if d.GetIsNegativeHits() {
-			return nil, status.Error(codes.InvalidArgument, "is_negative_hits is not answered: what was charged is not given back; charge what was used when the call has ended")
+			return nil, status.Error(codes.InvalidArgument,
+				"is_negative_hits is not answered: what was charged is not given back; charge what was used when the call has ended")
 		}
 		demands[i] = read(d, q.GetHitsAddend())
 		if demands[i].asks {
@@ -148,6 +151,7 @@ func onlyGateways(gateways *gateway.Roster) tap.ServerInHandle {
 		if gateways.Shown(info.Header.Get("authorization"), &tls.State) {
 			return ctx, nil
 		}
-		return nil, status.Error(codes.Unauthenticated, "send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
+		return nil, status.Error(codes.Unauthenticated,
+			"send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
 	}
 }

@@ -34,7 +34,8 @@ func (w *world) deliver(d *coordinator.Dispatch) error {
 	number, who := handedTask(d.Handle), w.byID[d.Agent]
 	t := w.tasks.at(number)
 	if t == nil || t.place != withCoordinator || t.ended {
-		return fmt.Errorf("simulate %s: dispatch %s of a task that the coordinator does not hold", w.variant.Label, d.DispatchID)
+		return fmt.Errorf("simulate %s: dispatch %s of a task that the coordinator does not hold", w.variant.Label,
+			d.DispatchID)
 	}
 	a := &w.agents[who]
 	if w.tally.measuring(w.now) {
@@ -172,8 +173,10 @@ func (w *world) giveBack(number int32, cause coordinator.ReturnCause, redelivere
 	t.place = withCoordinator
 	w.tally.waiting(t.kind, +1)
 	return w.apply(coordinator.TaskReturned{
-		Handle: w.hand(number), Task: t.task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered, MaybeDuplicate: d.MaybeDuplicate,
-		Tried: append(slices.Clone(d.Tried), d.Agent), Tries: d.Tries, Failed: slices.Clone(d.Failed), Suspected: slices.Clone(d.Suspected),
+		Handle: w.hand(number), Task: t.task, Agent: d.Agent, Attempt: d.Attempt, Cause: cause, Redelivered: redelivered,
+		MaybeDuplicate: d.MaybeDuplicate,
+		Tried:          append(slices.Clone(d.Tried), d.Agent), Tries: d.Tries, Failed: slices.Clone(d.Failed),
+		Suspected: slices.Clone(d.Suspected),
 	})
 }
 

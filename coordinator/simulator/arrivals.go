@@ -89,7 +89,8 @@ func (w *world) arrive(number int32) error {
 		return err
 	}
 	n := w.tasks.count
-	t := task{arrived: w.now, started: -1, began: -1, kind: s.kind, stream: number, draws: uint64(number)<<40 | uint64(s.made), agent: -1}
+	t := task{arrived: w.now, started: -1, began: -1, kind: s.kind, stream: number,
+		draws: uint64(number)<<40 | uint64(s.made), agent: -1}
 	if s.trace != nil {
 		q := s.trace[s.made]
 		t.size = max(1e-9, s.load.Arrivals.Trace.PerInput*q.Input+s.load.Arrivals.Trace.PerOutput*q.Output)

@@ -86,7 +86,8 @@ func TestRegretFallsAfterDrift(t *testing.T) {
 		given := learnt[phase[1]] - learnt[phase[0]]
 		byChance := chance[phase[1]] - chance[phase[0]]
 		if given > byChance/4 {
-			t.Errorf("from %d %% to %d %% of the time reward_rate gives away %.1f successes, chance %.1f; want less than a quarter",
+			t.Errorf(
+				"from %d %% to %d %% of the time reward_rate gives away %.1f successes, chance %.1f; want less than a quarter",
 				phase[0]+1, phase[1]+1, given, byChance)
 		}
 	}
@@ -109,7 +110,8 @@ func TestUnequalSpeeds(t *testing.T) {
 	approx(t, "pushed: share of the slow agent", share(t, pushed, "agent-3"), 1.0/3, 0.02)
 	approx(t, "held: share of the slow agent", share(t, held, "agent-3"), 4.0/28, 0.2)
 	if pushed.WaitP99.Mean < 100*held.WaitP99.Mean {
-		t.Errorf("p99 of the wait: pushed %.1f s, held %.1f s; want a hundred times as much", pushed.WaitP99.Mean, held.WaitP99.Mean)
+		t.Errorf("p99 of the wait: pushed %.1f s, held %.1f s; want a hundred times as much", pushed.WaitP99.Mean,
+			held.WaitP99.Mean)
 	}
 }
 
@@ -120,7 +122,8 @@ func TestKeysAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := make(map[string]bool)
-	for _, file := range []string{"read.go", "read_fleet.go", "read_policy.go", "read_pulling.go", "read_sharing.go", "read_priorities.go"} {
+	for _, file := range []string{"read.go", "read_fleet.go", "read_policy.go", "read_pulling.go", "read_sharing.go",
+		"read_priorities.go"} {
 		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -168,6 +171,7 @@ func TestSpecialistsKeepAllRoundersFree(t *testing.T) {
 		t.Errorf("all-rounders are used %.2f, and %.2f where specialists are preferred", used(literal), used(preferred))
 	}
 	if a, b := literal.WaitP99.Mean, preferred.WaitP99.Mean; b > 0.8*a {
-		t.Errorf("of a hundred tasks the one that waits longest waits %.1f s, and %.1f s where specialists are preferred", a, b)
+		t.Errorf("of a hundred tasks the one that waits longest waits %.1f s, and %.1f s where specialists are preferred", a,
+			b)
 	}
 }

@@ -56,7 +56,8 @@ func TestDraw(t *testing.T) {
 		if draw(seed, what, a, b) != u {
 			t.Fatal("drawn again it is another number")
 		}
-		for i, other := range []float64{draw(seed+1, what, a, b), draw(seed, what+1, a, b), draw(seed, what, a+1, b), draw(seed, what, a, b+1)} {
+		for i, other := range []float64{draw(seed+1, what, a, b), draw(seed, what+1, a, b), draw(seed, what, a+1, b),
+			draw(seed, what, a, b+1)} {
 			if other == u {
 				t.Fatalf("argument %d makes no difference", i+1)
 			}

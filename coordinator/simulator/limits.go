@@ -103,8 +103,9 @@ func (c cost) excess() string {
 	if all <= maxMoments {
 		return ""
 	}
-	return fmt.Sprintf("%d runs (seeds × strategies) of about %.3g tasks, up to %.3g heartbeats and %.3g crashes each are %.3g moments, and %.3g are the most; "+
-		"have fewer seeds, strategies, agents or tasks, a shorter duration or drain, or longer heartbeat_seconds or mtbf_seconds",
+	return fmt.Sprintf(
+		"%d runs (seeds × strategies) of about %.3g tasks, up to %.3g heartbeats and %.3g crashes each are %.3g moments, and %.3g are the most; "+
+			"have fewer seeds, strategies, agents or tasks, a shorter duration or drain, or longer heartbeat_seconds or mtbf_seconds",
 		c.runs, c.tasks, c.beats, c.restarts, all, float64(maxMoments))
 }
 
@@ -114,11 +115,14 @@ func (w *world) crowded() error {
 	var what string
 	switch {
 	case w.tasks.count >= w.maxTasks:
-		what = fmt.Sprintf("%d tasks have arrived, which are the most of one run; make them fewer, or shorten the time", w.tasks.count)
+		what = fmt.Sprintf("%d tasks have arrived, which are the most of one run; make them fewer, or shorten the time",
+			w.tasks.count)
 	case w.open >= w.maxOpen:
-		what = fmt.Sprintf("%d tasks are open at once, which are the most that fit into memory; let fewer arrive, have more agents, or set a smaller max_queue_size", w.open)
+		what = fmt.Sprintf(
+			"%d tasks are open at once, which are the most that fit into memory; let fewer arrive, have more agents, or set a smaller max_queue_size", w.open)
 	default:
 		return nil
 	}
-	return fmt.Errorf("scenario %s, strategy %s, seed %d: after %.3g s %s", w.scenario.Name, w.variant.name(), w.seed, float64(w.now)/1e9, what)
+	return fmt.Errorf("scenario %s, strategy %s, seed %d: after %.3g s %s", w.scenario.Name, w.variant.name(), w.seed,
+		float64(w.now)/1e9, what)
 }

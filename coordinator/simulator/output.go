@@ -94,7 +94,8 @@ func (r *Report) tableOfFailures(w io.Writer) {
 		if failed == nil {
 			failed = []string{"-"}
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Label, p.Tasks.Arrived, p.Tasks.Succeeded, p.Tasks.Open, strings.Join(failed, ", "))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Label, p.Tasks.Arrived, p.Tasks.Succeeded, p.Tasks.Open,
+			strings.Join(failed, ", "))
 	}
 	fmt.Fprintln(w)
 }

@@ -133,7 +133,8 @@ func newWorld(s *Scenario, v *Variant, seed uint64, traces map[string][]Request,
 	if err != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
-	if err := errors.Join(w.apply(coordinator.PolicyChanged{Policy: policy}), w.apply(coordinator.SessionOpened{})); err != nil {
+	if err := errors.Join(w.apply(coordinator.PolicyChanged{Policy: policy}),
+		w.apply(coordinator.SessionOpened{})); err != nil {
 		return nil, err
 	}
 	for i := range w.agents {

@@ -72,7 +72,8 @@ func (s *Scenario) policy(v *Variant, agents []agent, seed uint64, score strateg
 func (v *Variant) build(seed uint64, score strategy.Score) (coordinator.Strategy, error) {
 	o := strategy.Options{
 		Weights: v.Weights, AffinityLabel: v.AffinityLabel, SessionLabel: v.SessionLabel,
-		Exploration: v.Exploration, FormulaText: v.Formula, Formula: score, Specialists: v.Prefer == strategy.PreferSpecialists,
+		Exploration: v.Exploration, FormulaText: v.Formula, Formula: score,
+		Specialists: v.Prefer == strategy.PreferSpecialists,
 	}
 	if chosen, ok := reference(v.Strategy, seed); ok {
 		if len(v.Weights) > 0 || v.AffinityLabel+v.SessionLabel+v.Formula+v.Prefer != "" || v.Exploration > 0 {

@@ -42,7 +42,8 @@ func (p *Priorities) Draw(seed uint64) []PriorityTask {
 		if at += nanoseconds(exponential(1/rate, u(drawArrival))); time.Duration(at) >= p.For {
 			return tasks
 		}
-		t := PriorityTask{At: time.Duration(at), Takes: time.Duration(nanoseconds(p.Duration.Quantile(u(drawService)))), Priority: coordinator.PriorityCritical}
+		t := PriorityTask{At: time.Duration(at), Takes: time.Duration(nanoseconds(p.Duration.Quantile(u(drawService)))),
+			Priority: coordinator.PriorityCritical}
 		for left, level := u(drawPriority), 0; level < len(p.Mix); level++ {
 			if left -= p.Mix[level]; left < 0 {
 				t.Priority = coordinator.Priority(level)
@@ -58,7 +59,8 @@ func (p *Priorities) excess(seeds int) string {
 	const most = 20e6 // tasks in one run
 	each := p.Load * float64(p.Slots) / p.Duration.Mean * p.For.Seconds()
 	if all := 4 * each * float64(seeds); each > most || all > maxMoments || math.IsInf(each, 0) {
-		return fmt.Sprintf("%d seeds × %.3g tasks in each of four orders are more than %.3g in one run or %.3g in all; have fewer seeds, slots or seconds", seeds, each, float64(most), float64(maxMoments))
+		return fmt.Sprintf(
+			"%d seeds × %.3g tasks in each of four orders are more than %.3g in one run or %.3g in all; have fewer seeds, slots or seconds", seeds, each, float64(most), float64(maxMoments))
 	}
 	return ""
 }

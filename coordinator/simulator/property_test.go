@@ -14,21 +14,28 @@ import (
 func anyScenario(t *rapid.T) string {
 	pick := func(name string, values ...string) string { return rapid.SampledFrom(values).Draw(t, name) }
 	var b strings.Builder
-	fmt.Fprintf(&b, "duration_seconds: 120\ndrain_seconds: 20000\nseeds: [%d]\nfleet:\n", rapid.IntRange(0, 1000).Draw(t, "seed"))
+	fmt.Fprintf(&b, "duration_seconds: 120\ndrain_seconds: 20000\nseeds: [%d]\nfleet:\n",
+		rapid.IntRange(0, 1000).Draw(t, "seed"))
 	for g := range rapid.IntRange(1, 3).Draw(t, "groups") {
-		fmt.Fprintf(&b, "  - {name: g%d, count: %d, slots: %d, capabilities: %s, service: %s, success_rate: %s, heartbeat_seconds: %s, heartbeat_loss: %s, reports: %s, busy_when_full: %s, accept_timeout_seconds: %s%s%s}\n",
+		fmt.Fprintf(&b,
+			"  - {name: g%d, count: %d, slots: %d, capabilities: %s, service: %s, success_rate: %s, heartbeat_seconds: %s, heartbeat_loss: %s, reports: %s, busy_when_full: %s, accept_timeout_seconds: %s%s%s}\n",
 			g, rapid.IntRange(1, 4).Draw(t, "count"), rapid.IntRange(1, 3).Draw(t, "slots"),
-			pick("capabilities", "[x]", "[x, y]"), pick("service", "1", "{exponential: {mean: 5}}", "{lognormal: {mean: 10, sigma: 1}}"),
+			pick("capabilities", "[x]", "[x, y]"),
+			pick("service", "1", "{exponential: {mean: 5}}", "{lognormal: {mean: 10, sigma: 1}}"),
 			pick("success", "1", "0.5", "0"), pick("heartbeat", "1", "10", "60"), pick("loss", "0", "0.5"),
 			pick("reports", "full", "results", "heartbeats"), pick("busy", "true", "false"), pick("accept", "2", "60"),
 			pick("crash", "", ", crash: {mtbf_seconds: 40, mttr_seconds: 20}"), pick("join", "", ", join_at_seconds: 100"))
 	}
 	fmt.Fprintf(&b, "  - {name: sure, capabilities: [x, y], service: 1}\nworkloads:\n")
-	fmt.Fprintf(&b, "  - {task_type: one, required_capabilities: [x], arrivals: %s, timeout_seconds: %s, priorities: {low: 1, critical: 1}}\n",
-		pick("arrivals", "{poisson: {rate: 1}}", "{bursts: {every_seconds: 20, size: 30}}", "{closed: {tasks: 10}}"), pick("timeout", "3", "300"))
+	fmt.Fprintf(&b,
+		"  - {task_type: one, required_capabilities: [x], arrivals: %s, timeout_seconds: %s, priorities: {low: 1, critical: 1}}\n",
+		pick("arrivals", "{poisson: {rate: 1}}", "{bursts: {every_seconds: 20, size: 30}}", "{closed: {tasks: 10}}"),
+		pick("timeout", "3", "300"))
 	fmt.Fprintf(&b, "  - {task_type: two, required_capabilities: [x, y], arrivals: {constant: {rate: 0.5}}, count: 100}\n")
-	fmt.Fprintf(&b, "strategies:\n  - %s\n  - {name: heartbeat_only, advertised_slots: 50}\n", pick("strategy", "random", "round_robin", "least_loaded", "load_balanced", "reward_rate"))
-	fmt.Fprintf(&b, "settings: {assignment_timeout_seconds: %s, max_queue_size: %s, stale_agent_threshold_seconds: 30, eligible_statuses: %s}\n",
+	fmt.Fprintf(&b, "strategies:\n  - %s\n  - {name: heartbeat_only, advertised_slots: 50}\n",
+		pick("strategy", "random", "round_robin", "least_loaded", "load_balanced", "reward_rate"))
+	fmt.Fprintf(&b,
+		"settings: {assignment_timeout_seconds: %s, max_queue_size: %s, stale_agent_threshold_seconds: 30, eligible_statuses: %s}\n",
 		pick("assignment", "0", "30"), pick("queue", "20", "10000"), pick("eligible", "[ready]", "[ready, busy]"))
 	return b.String()
 }
@@ -136,7 +143,8 @@ settings: {assignment_timeout_seconds: 100000}
 		}
 	}
 	if elsewhere == 0 || renumbered == 0 {
-		t.Errorf("%d tasks began at another time, %d came in another order: the comparison shows nothing", elsewhere, renumbered)
+		t.Errorf("%d tasks began at another time, %d came in another order: the comparison shows nothing", elsewhere,
+			renumbered)
 	}
 	other := finished(t, s, 0, 2)
 	same := other.tasks.count == first.tasks.count
@@ -153,7 +161,8 @@ settings: {assignment_timeout_seconds: 100000}
 // the world still knows when each came.
 func TestPoissonArrivals(t *testing.T) {
 	text := oneAgent("service: 1000", "arrivals: {poisson: {rate: 200}}", "[least_loaded]")
-	text = strings.NewReplacer("duration_seconds: 100", "duration_seconds: 200", "settings: {", "settings: {max_queue_size: 100000, ").Replace(text)
+	text = strings.NewReplacer("duration_seconds: 100", "duration_seconds: 200", "settings: {",
+		"settings: {max_queue_size: 100000, ").Replace(text)
 	s := scenario(t, "drain_seconds: 0\n"+text)
 	w := finished(t, s, 0, 1)
 	n := float64(w.tasks.count)

@@ -17,7 +17,8 @@ func Read(source, name string, data []byte) (*Scenario, error) {
 		Name: name, Seeds: []uint64{1}, Drain: time.Hour,
 		Settings: coordinator.Settings{
 			PoisonedAfter: 3, MaxRetryAttempts: 3, StaleAfter: 120 * time.Second, MaxQueueSize: 10_000,
-			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9, Priorities: coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()},
+			AssignmentTimeout: 30 * time.Second, MaxLoad: 0.9,
+			Priorities:   coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()},
 			DedupeWindow: time.Hour, DedupeMaxIDs: 100_000, // what else there is has its own defaults
 		},
 	}
@@ -86,14 +87,16 @@ func (r *reader) together(p spot, s *Scenario) {
 	case len(s.Strategies) == 0 || len(s.Strategies) > maxVariants:
 		r.fault(at("strategies"), "must name 1 to %d strategies, not %d", maxVariants, len(s.Strategies))
 	case s.WarmUp >= s.Duration:
-		r.fault(at("warm_up_seconds"), "must be less than duration_seconds (%g), or nothing is left to measure", s.Duration.Seconds())
+		r.fault(at("warm_up_seconds"), "must be less than duration_seconds (%g), or nothing is left to measure",
+			s.Duration.Seconds())
 	}
 	required := make(map[string][]string)
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		here := item(p, "workloads", i)
 		if before, ok := required[w.Type]; ok && !slices.Equal(before, w.Required) {
-			r.fault(here, "%s requires other capabilities than an earlier workload of that task_type; give one of them another name", w.Type)
+			r.fault(here,
+				"%s requires other capabilities than an earlier workload of that task_type; give one of them another name", w.Type)
 		}
 		required[w.Type] = w.Required
 		if !slices.ContainsFunc(s.Fleet, func(g Group) bool { return g.capable(w.Required) }) {
@@ -122,8 +125,10 @@ func (r *reader) affordable(p spot, s *Scenario) {
 	for i := range s.Workloads {
 		n := s.expected(&s.Workloads[i])
 		if sum += n; sum > maxTasks {
-			r.fault(item(p, "workloads", i), "about %.3g tasks of it arrive in one run, with those before it %.3g, and %.3g are the most; "+
-				"let fewer arrive at a time, set a count, or shorten the time (until_seconds, duration_seconds)", n, sum, float64(maxTasks))
+			r.fault(item(p, "workloads", i),
+				"about %.3g tasks of it arrive in one run, with those before it %.3g, and %.3g are the most; "+
+					"let fewer arrive at a time, set a count, or shorten the time (until_seconds, duration_seconds)", n, sum,
+				float64(maxTasks))
 			return
 		}
 	}
@@ -152,7 +157,8 @@ func (r *reader) seeds(into *[]uint64) func(spot) {
 				before := len(r.faults)
 				whole(r, &seed, 0, maxPrinted)(item)
 				if line := lines[seed]; line > 0 && len(r.faults) == before {
-					r.fault(item, "is in line %d already: the same seed gives the same run, which counts once; remove one of the two", line)
+					r.fault(item, "is in line %d already: the same seed gives the same run, which counts once; remove one of the two",
+						line)
 				}
 				lines[seed] = item.node.Line
 				*into = append(*into, seed)

@@ -59,7 +59,8 @@ func (r *reader) group(p spot) Group {
 // slowEnough checks that work at that speed still takes time.
 func (r *reader) slowEnough(p spot, d Distribution, speed float64) {
 	if d.Mean > 0 && d.Mean/speed < leastService {
-		r.fault(p, "its mean divided by speed must be at least %g seconds, not %.3g; give a lower speed", leastService, d.Mean/speed)
+		r.fault(p, "its mean divided by speed must be at least %g seconds, not %.3g; give a lower speed", leastService,
+			d.Mean/speed)
 	}
 }
 

@@ -139,10 +139,12 @@ func (r *reader) formula(v *Variant) func(spot) {
 func (r *reader) strategyName(into *string) func(spot) {
 	return func(p spot) {
 		if p.node.Value == strategy.MarketName {
-			r.fault(p, "agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that")
+			r.fault(p,
+				"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that")
 			return
 		}
-		known := append(slices.DeleteFunc(strategy.Names(), func(name string) bool { return name == strategy.MarketName }), References()...)
+		known := append(slices.DeleteFunc(strategy.Names(), func(name string) bool { return name == strategy.MarketName }),
+			References()...)
 		if !slices.Contains(known, p.node.Value) {
 			r.fault(p, "no strategy is called %s%s", found(p.node), DidYouMean(p.node.Value, known))
 			return

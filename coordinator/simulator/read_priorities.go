@@ -9,7 +9,8 @@ import (
 // priorityScenario reads the file of a scenario with a priorities section.
 func (r *reader) priorityScenario(p spot, s *Scenario) {
 	s.Drain = 0
-	s.Priorities = &Priorities{Order: coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()}, Ageing: 5 * time.Second}
+	s.Priorities = &Priorities{Order: coordinator.PriorityOrder{Weights: coordinator.DefaultPriorityWeights()},
+		Ageing: 5 * time.Second}
 	r.object(p, fields{
 		"about":      r.text(&s.About),
 		"seeds":      r.seeds(&s.Seeds),

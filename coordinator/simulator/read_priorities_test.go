@@ -27,7 +27,8 @@ func TestReadPriorities(t *testing.T) {
 	}
 	want := &Priorities{
 		Slots: 8, Duration: Distribution{Shape: Constant, Mean: 2}, Load: 1.5, For: time.Minute,
-		Mix: [4]float64{0.75, 0, 0, 0.25}, Order: coordinator.PriorityOrder{Weights: [4]int64{1, 4, 16, 10}}, Ageing: 5 * time.Second,
+		Mix: [4]float64{0.75, 0, 0, 0.25}, Order: coordinator.PriorityOrder{Weights: [4]int64{1, 4, 16, 10}},
+		Ageing: 5 * time.Second,
 	}
 	if !reflect.DeepEqual(s.Priorities, want) {
 		t.Errorf("%+v, want %+v", s.Priorities, want)
@@ -38,7 +39,8 @@ func TestReadPriorities(t *testing.T) {
 		t.Error("the second time they are different")
 	}
 	for i, x := range tasks {
-		if x.Takes != 2*time.Second || x.At >= time.Minute || i > 0 && x.At < tasks[i-1].At || x.Priority != 0 && x.Priority != 3 {
+		if x.Takes != 2*time.Second || x.At >= time.Minute || i > 0 && x.At < tasks[i-1].At || x.Priority != 0 &&
+			x.Priority != 3 {
 			t.Fatalf("task %d: %+v", i, x)
 		}
 		if x.Priority == 3 {
@@ -58,7 +60,8 @@ func TestReadPrioritiesFaults(t *testing.T) {
 		{"weight 0", "critical: 10", "critical: 0", "priorities.weights.critical: must be a whole number from 1 to 1000000"},
 		{"a fleet as well", "seeds: [3]", "fleet: []", "fleet: unknown key"},
 		// 100 × 100,000 slots / 2 s × 60 s: 3e8 tasks.
-		{"too much", "slots: 8\n  service_seconds: 2\n  load: 1.5", "slots: 100000\n  service_seconds: 2\n  load: 100", "have fewer seeds, slots or seconds"},
+		{"too much", "slots: 8\n  service_seconds: 2\n  load: 1.5", "slots: 100000\n  service_seconds: 2\n  load: 100",
+			"have fewer seeds, slots or seconds"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Read("bad.yaml", "bad", []byte(strings.Replace(goodPriorities, tt.old, tt.with, 1)))

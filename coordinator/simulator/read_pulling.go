@@ -106,14 +106,16 @@ func (r *reader) pullTogether(p spot, s *Scenario) {
 	ok = within("loads", len(s.Pulling.Loads), maxPullLoads) && ok
 	ok = within("controllers", len(s.Pulling.Controllers), maxVariants) && ok
 	if s.WarmUp >= s.Duration {
-		r.fault(spot{child(p.node, "warm_up_seconds"), "warm_up_seconds"}, "must be less than duration_seconds (%g), or nothing is left to measure", s.Duration.Seconds())
+		r.fault(spot{child(p.node, "warm_up_seconds"), "warm_up_seconds"},
+			"must be less than duration_seconds (%g), or nothing is left to measure", s.Duration.Seconds())
 	}
 	if !ok {
 		return
 	}
 	r.distinct(here, "agents", len(s.Pulling.Agents), func(i int) string { return s.Pulling.Agents[i].Name })
 	r.distinct(here, "loads", len(s.Pulling.Loads), func(i int) string { return s.Pulling.Loads[i].Label })
-	r.distinct(here, "controllers", len(s.Pulling.Controllers), func(i int) string { return s.Pulling.Controllers[i].Label })
+	r.distinct(here, "controllers", len(s.Pulling.Controllers),
+		func(i int) string { return s.Pulling.Controllers[i].Label })
 	for i := range s.Pulling.Loads {
 		l := &s.Pulling.Loads[i]
 		dying := item(here, "loads", i)

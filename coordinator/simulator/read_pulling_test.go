@@ -67,7 +67,8 @@ func TestReadPullingFaults(t *testing.T) {
 	}{
 		{"a fleet beside it", "seeds: [3, 4]", "fleet: []", 4, "fleet: unknown key"},
 		{"no loads", "  loads:\n", "  loads: []\n  load:\n", 10, "pulling.load: unknown key; did you mean loads?"},
-		{"misspelt mode", "mode: literal,", "mode: literally,", 15, "pulling.controllers[1].mode: must be one of fixed, literal, literal-share, equal"},
+		{"misspelt mode", "mode: literal,", "mode: literally,", 15,
+			"pulling.controllers[1].mode: must be one of fixed, literal, literal-share, equal"},
 		{"misspelt name of a mode", "    - equal\n", "    - equality\n", 17, "pulling.controllers[3]: must be one of"},
 		{"no capacity", ", capacity_items_per_second: 16", "", 7, "pulling.agents[0].capacity_items_per_second: is missing"},
 		{"capacity 0", "second: 16", "second: 0", 7, "must be a number from 0.001 to 100000"},
@@ -84,9 +85,11 @@ func TestReadPullingFaults(t *testing.T) {
 		// (16.5 items + 2·5 claims)·3 loads + 5 arrivals are 84.5 a second, 2.26e8 in 31
 		// days; times 2 seeds · 4 controllers · 2 agents 3.6e9, and 1.8e12 with 1000 seeds.
 		{"a month", "duration_seconds: 100\n", "duration_seconds: 2678400\n# 100", 2, ""},
-		{"a month, with all seeds", "duration_seconds: 100\nwarm_up_seconds: 10\nseeds: [3, 4]", "duration_seconds: 2678400\nwarm_up_seconds: 10\nseeds: 1000", 2, "have fewer seeds, controllers"},
+		{"a month, with all seeds", "duration_seconds: 100\nwarm_up_seconds: 10\nseeds: [3, 4]",
+			"duration_seconds: 2678400\nwarm_up_seconds: 10\nseeds: 1000", 2, "have fewer seeds, controllers"},
 		{"nothing in it", goodPulling[strings.Index(goodPulling, "\n  agents"):], " {}\n", 5, "pulling.agents: is missing"},
-		{"empty lists", goodPulling[strings.Index(goodPulling, "\n  agents"):], " {agents: [], loads: [], controllers: []}\n", 5, "must be a list of 1 to 256, not of 0"},
+		{"empty lists", goodPulling[strings.Index(goodPulling, "\n  agents"):], " {agents: [], loads: [], controllers: []}\n",
+			5, "must be a list of 1 to 256, not of 0"},
 		{"a list", goodPulling[strings.Index(goodPulling, "\n  agents"):], " []\n", 5, "pulling: must be a mapping"},
 	}
 	for _, tt := range tests {

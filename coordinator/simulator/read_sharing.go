@@ -35,7 +35,8 @@ func (r *reader) sharing(into *Sharing) func(spot) {
 			return
 		}
 		if n := len(into.Tenants); n < 2 || n > maxTenants {
-			r.fault(spot{child(p.node, "tenants"), join(p.path, "tenants")}, "must be a list of 2 to %d, not of %d", maxTenants, n)
+			r.fault(spot{child(p.node, "tenants"), join(p.path, "tenants")}, "must be a list of 2 to %d, not of %d", maxTenants,
+				n)
 			return
 		}
 		r.distinct(p, "tenants", len(into.Tenants), func(i int) string { return into.Tenants[i].Name })

@@ -46,8 +46,10 @@ func TestReadSharingFaults(t *testing.T) {
 		{"weight 0", "code: 3", "code: 0", "sharing.weights[1].code: must be a whole number from 1 to 1000000"},
 		{"a weight is missing", "{code: 3, chat: 1}", "{code: 3}", "sharing.weights[1].chat: is missing"},
 		{"whose weight?", "code: 3", "coda: 3", "did you mean code?"},
-		{"no weights", "\n    - {chat: 1, code: 1}\n    - {code: 3, chat: 1}", " []", "sharing.weights: must be a list of 1 to 32, not of 0"},
-		{"one tenant", "    - {name: code, trace: {name: azure-code, speed_up: 2}}\n", "", "sharing.tenants: must be a list of 2 to 16, not of 1"},
+		{"no weights", "\n    - {chat: 1, code: 1}\n    - {code: 3, chat: 1}", " []",
+			"sharing.weights: must be a list of 1 to 32, not of 0"},
+		{"one tenant", "    - {name: code, trace: {name: azure-code, speed_up: 2}}\n", "",
+			"sharing.tenants: must be a list of 2 to 16, not of 1"},
 		{"the same name", "name: code", "name: chat", `another one is called "chat" already`},
 		{"no calls", ", trace: {name: azure-code, speed_up: 2}", "", "sharing.tenants[1]: must have either a trace or calls"},
 		{"a fleet as well", "seeds: [3, 4]", "fleet: []", "fleet: unknown key"},
@@ -69,7 +71,8 @@ func TestReadSharingFaults(t *testing.T) {
 
 // TestCallsAreDrawn with the means that the file says, from the seed alone.
 func TestCallsAreDrawn(t *testing.T) {
-	c := Calls{Count: 20_000, Rate: 2, Input: Distribution{Shape: Exponential, Mean: 50}, Output: Distribution{Shape: Exponential, Mean: 40}}
+	c := Calls{Count: 20_000, Rate: 2, Input: Distribution{Shape: Exponential, Mean: 50},
+		Output: Distribution{Shape: Exponential, Mean: 40}}
 	calls := c.Draw(1, 0, 100)
 	if !reflect.DeepEqual(calls, c.Draw(1, 0, 100)) {
 		t.Error("the second time they are different")
@@ -87,7 +90,8 @@ func TestCallsAreDrawn(t *testing.T) {
 	// An exponential with the mean 40 that is cut at 100 has the mean 40·(1−e^−2.5) = 36.7. The
 	// standard deviations of means of 20,000 are 0.7 % or less.
 	n := float64(c.Count)
-	for _, m := range []struct{ got, want float64 }{{input / n, 50}, {output / n, 36.7}, {calls[c.Count-1].At.Seconds() / n, 0.5}} {
+	for _, m := range []struct{ got, want float64 }{{input / n, 50}, {output / n, 36.7},
+		{calls[c.Count-1].At.Seconds() / n, 0.5}} {
 		if math.Abs(m.got/m.want-1) > 0.03 {
 			t.Errorf("mean %v, want about %v", m.got, m.want)
 		}

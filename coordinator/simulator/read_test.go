@@ -47,14 +47,16 @@ func TestRead(t *testing.T) {
 	}
 	g, w := &s.Fleet[0], &s.Workloads[0]
 	for what, ok := range map[string]bool{
-		"times":                 s.Duration == 100*time.Second && s.WarmUp == 10*time.Second && s.Drain == time.Hour,
-		"seeds":                 len(s.Seeds) == 2 && s.Seeds[0] == 3 && s.Seeds[1] == 4,
-		"settings":              s.Settings.MaxLoad == 0.8 && s.Settings.BusyIsEligible && s.Settings.StaleAfter == 2*time.Minute,
-		"breaker":               s.Settings.Breaker.Off && s.Settings.Breaker.Base == 5*time.Second,
-		"learning":              s.Settings.Learning.HalfLife == 30*time.Minute,
-		"capabilities, sorted":  g.Capabilities[0] == "x" && g.Capabilities[1] == "y",
-		"advertised = slots":    g.Slots == 3 && g.Advertised == 3,
-		"service":               g.service("other") == Distribution{Lognormal, 4, 0.5} && g.service("job") == Distribution{Constant, 2, 0},
+		"times": s.Duration == 100*time.Second && s.WarmUp == 10*time.Second && s.Drain == time.Hour,
+		"seeds": len(s.Seeds) == 2 && s.Seeds[0] == 3 && s.Seeds[1] == 4,
+		"settings": s.Settings.MaxLoad == 0.8 && s.Settings.BusyIsEligible &&
+			s.Settings.StaleAfter == 2*time.Minute,
+		"breaker":              s.Settings.Breaker.Off && s.Settings.Breaker.Base == 5*time.Second,
+		"learning":             s.Settings.Learning.HalfLife == 30*time.Minute,
+		"capabilities, sorted": g.Capabilities[0] == "x" && g.Capabilities[1] == "y",
+		"advertised = slots":   g.Slots == 3 && g.Advertised == 3,
+		"service": g.service("other") == Distribution{Lognormal, 4, 0.5} &&
+			g.service("job") == Distribution{Constant, 2, 0},
 		"success":               g.success("other") == 0.9 && g.success("job") == 0.5,
 		"drift":                 g.Drift[0] == Step{50 * time.Second, "job", 0.1},
 		"crash":                 g.MTBF == time.Minute && g.MTTR == 5*time.Second,
@@ -108,19 +110,26 @@ func TestReadFaults(t *testing.T) {
 	}{
 		{"unknown key", "duration_seconds: 100", "duration_secs: 100", 1, "unknown key; did you mean duration_seconds?"},
 		{"missing key", "duration_seconds: 100", "about: x", 1, "duration_seconds: is missing"},
-		{"unknown strategy", "[least_loaded]", "[least_loadd]", 6, `no strategy is called "least_loadd"; did you mean least_loaded?`},
-		{"a market", "[least_loaded]", "[market]", 6, "agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that"},
-		{"an option that the strategy has not", "[least_loaded]", "[{name: least_loaded, exploration: 0.1}]", 6, "exploration"},
-		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6, "it has no options; remove them"},
+		{"unknown strategy", "[least_loaded]", "[least_loadd]", 6,
+			`no strategy is called "least_loadd"; did you mean least_loaded?`},
+		{"a market", "[least_loaded]", "[market]", 6,
+			"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that"},
+		{"an option that the strategy has not", "[least_loaded]", "[{name: least_loaded, exploration: 0.1}]", 6,
+			"exploration"},
+		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6,
+			"it has no options; remove them"},
 		{"one label twice", "[least_loaded]", "[random, random]", 6, `called "random" already; give it a label of its own`},
 		{"not a number", "service: 1", "service: fast", 3, `must be a number from 1e-06 to 2.6784e+06, not "fast"`},
 		{"text for a number", "rate: 1", `rate: "1"`, 5, "must be a number above 0"},
 		{"negative", "service: 1", "service: {exponential: {mean: -1}}", 3, "must be a number"},
-		{"unknown distribution", "service: 1", "service: {normal: {mean: 1}}", 3, "known are constant, exponential, lognormal"},
+		{"unknown distribution", "service: 1", "service: {normal: {mean: 1}}", 3,
+			"known are constant, exponential, lognormal"},
 		{"two arrivals", "{poisson: {rate: 1}}", "{poisson: {rate: 1}, constant: {rate: 1}}", 5, "exactly one of poisson"},
 		{"unknown arrivals", "{poisson: {rate: 1}}", "{poison: {rate: 1}}", 5, "did you mean poisson?"},
-		{"nobody can do it", "required_capabilities: [x]", "required_capabilities: [z]", 5, "no agent of the fleet has all of [z]"},
-		{"warm-up too long", "duration_seconds: 100", "warm_up_seconds: 100\nduration_seconds: 100", 1, "nothing is left to measure"},
+		{"nobody can do it", "required_capabilities: [x]", "required_capabilities: [z]", 5,
+			"no agent of the fleet has all of [z]"},
+		{"warm-up too long", "duration_seconds: 100", "warm_up_seconds: 100\nduration_seconds: 100", 1,
+			"nothing is left to measure"},
 		{"key twice", "service: 1}", "service: 1, service: 2}", 3, "already given in line 3"},
 		{"no strategies", "[least_loaded]", "[]", 6, "must name 1 to 32 strategies, not 0"},
 		{"zero of everything", "capabilities: [x]", "count: 0, capabilities: [x]", 3, "at least one agent"},
@@ -135,7 +144,8 @@ func TestReadFaults(t *testing.T) {
 			faultAt(t, tt.old, tt.changed, tt.line, tt.want)
 		})
 	}
-	if _, err := Read("empty.yaml", "empty", nil); err == nil || !strings.Contains(err.Error(), "empty.yaml:1: the file is empty") {
+	if _, err := Read("empty.yaml", "empty", nil); err == nil ||
+		!strings.Contains(err.Error(), "empty.yaml:1: the file is empty") {
 		t.Errorf("empty file: %v", err)
 	}
 }
@@ -164,7 +174,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("accepted with %g tasks", tasks)
 		case err == nil && s.Pulling != nil:
 			p := s.Pulling
-			if len(p.Agents) == 0 || len(p.Loads) == 0 || len(p.Controllers) == 0 || s.Duration <= s.WarmUp || s.Affordable() != nil {
+			if len(p.Agents) == 0 || len(p.Loads) == 0 || len(p.Controllers) == 0 || s.Duration <= s.WarmUp ||
+				s.Affordable() != nil {
 				t.Errorf("accepted without agents, a load, a controller, or time to measure: %+v", p)
 			}
 		case err == nil && s.Sharing != nil:
@@ -186,7 +197,8 @@ func FuzzRead(f *testing.F) {
 
 func TestReadTrace(t *testing.T) {
 	const head = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-	trace, err := ReadTrace(strings.NewReader(head + "2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n"))
+	trace, err := ReadTrace(strings.NewReader(head +
+		"2023-11-16 18:17:03.9799600,4808,10\n2023-11-16 18:17:04.0319600,3180,8\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,9 +208,12 @@ func TestReadTrace(t *testing.T) {
 	}
 	for name, bad := range map[string]string{
 		"no column GeneratedTokens": "TIMESTAMP,ContextTokens\n",
-		`line 2 of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not "yesterday"`: head + "yesterday,1,1\n",
-		`line 3 of the trace: ContextTokens must be a whole number from 0 to 4294967295, not "many"`:         head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:05,many,1\n",
-		`line 2 of the trace: GeneratedTokens must be a whole number from 0 to 4294967295, not "-1"`:         head + "2023-11-16 18:17:04,1,-1\n",
+		`line 2 of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not "yesterday"`: head +
+			"yesterday,1,1\n",
+		`line 3 of the trace: ContextTokens must be a whole number from 0 to 4294967295, not "many"`: head +
+			"2023-11-16 18:17:04,1,1\n2023-11-16 18:17:05,many,1\n",
+		`line 2 of the trace: GeneratedTokens must be a whole number from 0 to 4294967295, not "-1"`: head +
+			"2023-11-16 18:17:04,1,-1\n",
 		"line 3 of the trace is earlier": head + "2023-11-16 18:17:04,1,1\n2023-11-16 18:17:03,1,1\n",
 		"no requests":                    head,
 		"read the header":                "",
@@ -214,7 +229,8 @@ func TestReadTrace(t *testing.T) {
 // (0.1·10 + 1·3)/2 = 2 s and (0.1·20 + 1·6)/2 = 4 s, ten seconds apart at twice the speed.
 func TestTraceSetsArrivalsAndWork(t *testing.T) {
 	s := scenario(t, oneAgent("service: 1, speed: 2",
-		"arrivals: {trace: {name: mine.csv, speed_up: 2, seconds_per_input_token: 0.1, seconds_per_output_token: 1}}", "[least_loaded]"))
+		"arrivals: {trace: {name: mine.csv, speed_up: 2, seconds_per_input_token: 0.1, seconds_per_output_token: 1}}",
+		"[least_loaded]"))
 	r, err := Play(t.Context(), s, Options{Trace: func(name string) ([]Request, error) {
 		if name != "mine.csv" {
 			t.Errorf("the trace %q is asked for", name)

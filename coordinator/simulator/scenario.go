@@ -119,8 +119,9 @@ const (
 	ArrivePoisson  ArrivalKind = "poisson"  // Rate per second, independent of each other
 	ArriveConstant ArrivalKind = "constant" // Rate per second, evenly
 	ArriveBursts   ArrivalKind = "bursts"   // Size at once, Every so often
-	ArriveClosed   ArrivalKind = "closed"   // Size open at any time: one ends, one comes (after a second if it was refused)
-	ArriveTrace    ArrivalKind = "trace"    // as recorded
+	// Size open at any time: one ends, one comes (after a second if it was refused)
+	ArriveClosed ArrivalKind = "closed"
+	ArriveTrace  ArrivalKind = "trace" // as recorded
 )
 
 // Arrivals says when tasks arrive.

@@ -82,6 +82,7 @@ func (s *Sharing) Excess(seeds, calls int) string {
 	if all <= maxMoments {
 		return ""
 	}
-	return fmt.Sprintf("%d seeds × %d weights × %d calls of all tenants, under each policy, are %.3g dispatches, and %.3g are the most; have fewer seeds, weights or calls",
+	return fmt.Sprintf(
+		"%d seeds × %d weights × %d calls of all tenants, under each policy, are %.3g dispatches, and %.3g are the most; have fewer seeds, weights or calls",
 		seeds, len(s.Weights), calls, all, float64(maxMoments))
 }

@@ -65,7 +65,8 @@ func ReadTrace(r io.Reader) ([]Request, error) {
 		line, _ := lines.FieldPos(0)
 		at, err := time.Parse("2006-01-02 15:04:05", fields[column[0]])
 		if err != nil {
-			return nil, fmt.Errorf("line %d of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not %s", line, quoted(fields[column[0]]))
+			return nil, fmt.Errorf("line %d of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not %s",
+				line, quoted(fields[column[0]]))
 		}
 		var q Request
 		for i, into := range []*float64{&q.Input, &q.Output} {

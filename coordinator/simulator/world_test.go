@@ -10,7 +10,8 @@ import (
 // Three tasks at once for one slot, ten seconds each: they begin after 0, 10 and 20
 // seconds, and the agent works 30 of 100 seconds.
 func TestOneSlotServesInTurn(t *testing.T) {
-	s := scenario(t, oneAgent("service: 10", "count: 3, arrivals: {bursts: {every_seconds: 1000, size: 3}}", "[least_loaded]"))
+	s := scenario(t, oneAgent("service: 10", "count: 3, arrivals: {bursts: {every_seconds: 1000, size: 3}}",
+		"[least_loaded]"))
 	w := finished(t, s, 0, 1)
 	for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
 		if got := time.Duration(w.tasks.at(int32(i)).started - w.tasks.at(int32(i)).arrived); got != want {
@@ -108,7 +109,8 @@ func TestWarmUpIsCutOff(t *testing.T) {
 // it up and tells the agent, whose slot is free again at 6 s: the second task of the
 // burst begins then and is given up 6 s later.
 func TestTimeoutFreesTheSlot(t *testing.T) {
-	s := scenario(t, oneAgent("service: 10", "timeout_seconds: 5, arrivals: {bursts: {every_seconds: 1000, size: 2}}", "[least_loaded]"))
+	s := scenario(t, oneAgent("service: 10", "timeout_seconds: 5, arrivals: {bursts: {every_seconds: 1000, size: 2}}",
+		"[least_loaded]"))
 	w := finished(t, s, 0, 1)
 	if got := time.Duration(w.tasks.at(1).started); got != 6*time.Second {
 		t.Errorf("the second task began at %v, want 6 s", got)
@@ -157,7 +159,8 @@ func TestClosedLoop(t *testing.T) {
 // one: one task per heartbeat gets through, though each takes a second.
 func TestHeartbeatsAloneFreeSlotsLate(t *testing.T) {
 	full := scenario(t, oneAgent("service: 1, heartbeat_seconds: 20", "arrivals: {closed: {tasks: 1}}", "[least_loaded]"))
-	only := scenario(t, oneAgent("service: 1, heartbeat_seconds: 20, reports: heartbeats", "arrivals: {closed: {tasks: 1}}", "[least_loaded]"))
+	only := scenario(t, oneAgent("service: 1, heartbeat_seconds: 20, reports: heartbeats",
+		"arrivals: {closed: {tasks: 1}}", "[least_loaded]"))
 	if n := played(t, full).Strategies[0].Tasks.Succeeded; n < 99 {
 		t.Errorf("with results: %d tasks in 100 s, want one each second", n)
 	}
@@ -169,14 +172,16 @@ func TestHeartbeatsAloneFreeSlotsLate(t *testing.T) {
 // The only agent is silent from 20 s on, and counts as gone after 30 s; what comes
 // later fails for want of an agent, until it is heard again.
 func TestSilenceMakesAnAgentStale(t *testing.T) {
-	text := oneAgent("service: 1, heartbeat_seconds: 5, silent: [{from_seconds: 20, to_seconds: 80}]", "arrivals: {constant: {rate: 0.1}}", "[least_loaded]")
+	text := oneAgent("service: 1, heartbeat_seconds: 5, silent: [{from_seconds: 20, to_seconds: 80}]",
+		"arrivals: {constant: {rate: 0.1}}", "[least_loaded]")
 	s := scenario(t, text)
 	for i := range s.Strategies {
 		s.Strategies[i].Settings.StaleAfter = 30 * time.Second
 		s.Strategies[i].Settings.AssignmentTimeout = 0
 	}
 	p := played(t, s).Strategies[0]
-	if len(p.Failed) != 1 || p.Failed[0].Reason != "no_agents_online" || p.Failed[0].Tasks.Mean < 2 || p.Tasks.Succeeded < 5 {
+	if len(p.Failed) != 1 || p.Failed[0].Reason != "no_agents_online" || p.Failed[0].Tasks.Mean < 2 ||
+		p.Tasks.Succeeded < 5 {
 		t.Errorf("tasks %+v, failed %+v; want a few no_agents_online between 50 and 80 s", p.Tasks, p.Failed)
 	}
 }

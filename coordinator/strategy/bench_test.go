@@ -27,7 +27,8 @@ func benchmarkKey(b *testing.B, name string, o Options) {
 	if s.Prepare != nil {
 		s.Prepare(c)
 	}
-	a := &coordinator.AgentView{Load: 0.4, Max: 5, Free: 3, Rank: 3, Capabilities: 2, Cost: 1, Hash: 7, Labels: labels, Flexibility: 0.3}
+	a := &coordinator.AgentView{Load: 0.4, Max: 5, Free: 3, Rank: 3, Capabilities: 2, Cost: 1, Hash: 7, Labels: labels,
+		Flexibility: 0.3}
 	standing := &coordinator.Standing{Success: 0.95, Duration: 8}
 	b.ReportAllocs()
 	for b.Loop() {
@@ -37,7 +38,8 @@ func benchmarkKey(b *testing.B, name string, o Options) {
 
 // No strategy but expression allocates for a key.
 func TestKeysDoNotAllocate(t *testing.T) {
-	c := &coordinator.Case{Task: &coordinator.Task{}, Session: 1, AffinityLabel: "zone", Affinity: "lab", Reference: 10, MaxCost: 1}
+	c := &coordinator.Case{Task: &coordinator.Task{}, Session: 1, AffinityLabel: "zone", Affinity: "lab", Reference: 10,
+		MaxCost: 1}
 	a := &coordinator.AgentView{Max: 4, Free: 2, Capabilities: 3, Cost: 0.5, Labels: map[string]string{"zone": "lab"}}
 	standing := &coordinator.Standing{Success: 0.95, Duration: 8}
 	for _, s := range All() {

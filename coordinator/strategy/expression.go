@@ -19,17 +19,19 @@ const expressionSample = 256
 
 func newExpression(o Options) (coordinator.Strategy, error) {
 	if o.Formula == nil || o.FormulaText == "" {
-		return coordinator.Strategy{}, errors.New(`a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`)
+		return coordinator.Strategy{},
+			errors.New(`a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`)
 	}
 	used := termsIn(o.FormulaText)
 	s := coordinator.Strategy{
 		Name:       ExpressionName,
 		About:      "the highest value of a formula of agents.yaml",
 		Parameters: fmt.Sprintf("%s formula=%q", labelParameters(o), o.FormulaText),
-		Learned:    slices.ContainsFunc(Terms(), func(t Term) bool { return t.Learned && strings.Contains(o.FormulaText, t.Name) }),
-		Scored:     true,
-		Sample:     expressionSample,
-		Prepare:    prepare(o),
+		Learned: slices.ContainsFunc(Terms(),
+			func(t Term) bool { return t.Learned && strings.Contains(o.FormulaText, t.Name) }),
+		Scored:  true,
+		Sample:  expressionSample,
+		Prepare: prepare(o),
 		Key: func(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
 			score, err := o.Formula(c, a, s)
 			if err != nil || !isNumber(score) {

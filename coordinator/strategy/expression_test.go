@@ -31,9 +31,11 @@ func TestExpression(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := Build(ExpressionName, Options{FormulaText: "load", Formula: func(*coordinator.Case, *coordinator.AgentView, *coordinator.Standing) (float64, error) {
-				return tt.score, tt.err
-			}})
+			s, err := Build(ExpressionName,
+				Options{FormulaText: "load", Formula: func(*coordinator.Case, *coordinator.AgentView,
+					*coordinator.Standing) (float64, error) {
+					return tt.score, tt.err
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,7 +58,8 @@ func TestExpressionExplainsItsTerms(t *testing.T) {
 		{"load + load * free", []string{"load", "free"}, false},
 		{"labels.load == 'free' ? rank : math.least(duration_s, 1e3)", []string{"rank", "duration_s"}, true},
 		{`task_type == "free" ? 1 : 0`, []string{"load"}, false},
-		{"fit+free+success+speed+cost+affinity+session+rank+load", []string{"fit", "free", "success", "speed", "cost", "affinity", "session", "rank"}, true},
+		{"fit+free+success+speed+cost+affinity+session+rank+load", []string{"fit", "free", "success", "speed", "cost",
+			"affinity", "session", "rank"}, true},
 	}
 	for _, tt := range tests {
 		s, err := Build(ExpressionName, Options{Formula: byLoad, FormulaText: tt.formula})

@@ -45,12 +45,14 @@ func TestAssignmentScoreCalculation(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := score(t, LoadBalancedName, &coordinator.Case{}, &tt.agent, coordinator.Standing{Success: tt.success}); math.Abs(got-tt.want) > 1e-12 {
+			if got := score(t, LoadBalancedName, &coordinator.Case{}, &tt.agent,
+				coordinator.Standing{Success: tt.success}); math.Abs(got-tt.want) > 1e-12 {
 				t.Errorf("%v, want %v", got, tt.want)
 			}
 		})
 	}
-	if got := score(t, LoadBalancedName, &coordinator.Case{}, &agentA, coordinator.Standing{Success: 0.95}); math.Round(got*100)/100 != 0.68 {
+	if got := score(t, LoadBalancedName, &coordinator.Case{}, &agentA,
+		coordinator.Standing{Success: 0.95}); math.Round(got*100)/100 != 0.68 {
 		t.Errorf("%v does not round to ADR-018's 0.68", got)
 	}
 }
@@ -64,7 +66,8 @@ func TestLoadFactorImpact(t *testing.T) {
 		{0.8, 0.5},   // 0.9 / 1.8
 		{1, 0.45},    // 0.9 / 2
 	} {
-		if got := score(t, LoadBalancedName, &coordinator.Case{}, &coordinator.AgentView{Load: tt.load}, coordinator.Standing{Success: 0.9}); math.Abs(got-tt.want) > 1e-12 {
+		if got := score(t, LoadBalancedName, &coordinator.Case{}, &coordinator.AgentView{Load: tt.load},
+			coordinator.Standing{Success: 0.9}); math.Abs(got-tt.want) > 1e-12 {
 			t.Errorf("load %v: %v, want %v", tt.load, got, tt.want)
 		}
 	}
@@ -119,7 +122,8 @@ func drawAgent(t *rapid.T) *coordinator.AgentView {
 		Load: rapid.Float64Range(0, 1).Draw(t, "load"), Max: slots, Free: rapid.IntRange(1, slots).Draw(t, "free"),
 		Rank: rapid.IntRange(1, 5).Draw(t, "rank"), Capabilities: rapid.IntRange(0, 20).Draw(t, "capabilities"),
 		Flexibility: rapid.Float64Range(0, 100).Draw(t, "flexibility"), Cost: rapid.Float64Range(0, 1e6).Draw(t, "cost"),
-		Hash: rapid.Uint64().Draw(t, "hash"), Labels: map[string]string{"zone": rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone")},
+		Hash:   rapid.Uint64().Draw(t, "hash"),
+		Labels: map[string]string{"zone": rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "zone")},
 	}
 }
 
@@ -154,7 +158,8 @@ func TestScoresAreMonotone(t *testing.T) {
 				busier.Load = rapid.Float64Range(a.Load, 1).Draw(t, "more load")
 				busier.Free = rapid.IntRange(1, a.Free).Draw(t, "fewer free")
 				if down := s.Key(c, &busier, &standing); down.First < k.First {
-					t.Errorf("load from %v to %v, free from %d to %d: score from %v up to %v", a.Load, busier.Load, a.Free, busier.Free, -k.First, -down.First)
+					t.Errorf("load from %v to %v, free from %d to %d: score from %v up to %v", a.Load, busier.Load, a.Free,
+						busier.Free, -k.First, -down.First)
 				}
 			})
 		})

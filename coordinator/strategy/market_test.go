@@ -41,7 +41,8 @@ func TestMarketSettings(t *testing.T) {
 			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "load_balanced"},
 			"bid_window_ms=500 min_bid_window_ms=100 invite=sample fitness=appraised fallback=load_balanced"},
 		{"of ADR-004 to the letter", MarketOptions{InviteAll: true, Reported: true, FirstMatch: true},
-			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Reported: true, FirstMatch: true, Fallback: "first_match"},
+			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, InviteAll: true, Reported: true,
+				FirstMatch: true, Fallback: "first_match"},
 			"bid_window_ms=500 min_bid_window_ms=100 invite=all fitness=reported fallback=first_match"},
 		{"the shortest there can be", MarketOptions{BidWindow: LeastBidWindow},
 			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 100 * time.Millisecond, Fallback: "load_balanced"},
@@ -51,7 +52,8 @@ func TestMarketSettings(t *testing.T) {
 			"bid_window_ms=60000 min_bid_window_ms=60000 invite=sample fitness=appraised fallback=load_balanced"},
 		{"with the options of what it is built on", MarketOptions{Fallback: weighted},
 			coordinator.Market{Floor: 100 * time.Millisecond, Ceiling: 500 * time.Millisecond, Fallback: "weighted"},
-			"bid_window_ms=500 min_bid_window_ms=100 invite=sample fitness=appraised fallback=weighted (" + weighted.Parameters + ")"},
+			"bid_window_ms=500 min_bid_window_ms=100 invite=sample fitness=appraised fallback=weighted (" + weighted.Parameters +
+				")"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +71,8 @@ func TestMarketSettings(t *testing.T) {
 // A market ranks, explains and explores as what it is built on; that itself asks
 // nobody.
 func TestMarketChoosesAsItsFallback(t *testing.T) {
-	agent := &coordinator.AgentView{ID: "a1", Load: 0.5, Max: 4, Free: 2, Rank: 2, Capabilities: 3, Flexibility: 1.5, LastAssigned: 7}
+	agent := &coordinator.AgentView{ID: "a1", Load: 0.5, Max: 4, Free: 2, Rank: 2, Capabilities: 3, Flexibility: 1.5,
+		LastAssigned: 7}
 	standing := &coordinator.Standing{Success: 0.9, Duration: 15}
 	byLoadOf := func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) (float64, error) {
 		return a.Load, nil
@@ -86,7 +89,8 @@ func TestMarketChoosesAsItsFallback(t *testing.T) {
 		{&roundRobin, MarketOptions{Fallback: &roundRobin}, coordinator.Key{First: 7}},
 		// 0.9 · 30 / (15 · 1.5) = 1.2, then flexibility.
 		{built(t, RewardRateName, Options{Exploration: 0.2}), MarketOptions{}, coordinator.Key{First: -1.2, Second: 1.5}},
-		{built(t, ExpressionName, Options{Exploration: -1, Formula: byLoadOf, FormulaText: "load"}), MarketOptions{}, coordinator.Key{First: -0.5, Second: 1.5}},
+		{built(t, ExpressionName, Options{Exploration: -1, Formula: byLoadOf, FormulaText: "load"}), MarketOptions{},
+			coordinator.Key{First: -0.5, Second: 1.5}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.base.Name, func(t *testing.T) {
@@ -104,7 +108,8 @@ func TestMarketChoosesAsItsFallback(t *testing.T) {
 			}
 			same := slices.Equal(s.Terms, tt.base.Terms) && s.Learned == tt.base.Learned && s.Scored == tt.base.Scored &&
 				s.Exploration == tt.base.Exploration && s.Sample == tt.base.Sample &&
-				(s.Explain == nil) == (tt.base.Explain == nil) && (s.Prepare == nil) == (tt.base.Prepare == nil) && (s.Why == nil) == (tt.base.Why == nil)
+				(s.Explain == nil) == (tt.base.Explain == nil) && (s.Prepare == nil) == (tt.base.Prepare == nil) &&
+				(s.Why == nil) == (tt.base.Why == nil)
 			if !same {
 				t.Errorf("the market is %+v, built on %+v", s, tt.base)
 			}
@@ -124,17 +129,21 @@ func TestMarketOptionsThatCannotBe(t *testing.T) {
 	}{
 		{"too short", MarketOptions{BidWindow: 99 * time.Millisecond}, "bid_window_ms must be from 100 to 60000, not 99"},
 		{"too long", MarketOptions{BidWindow: time.Hour}, "bid_window_ms must be from 100 to 60000, not 3600000"},
-		{"at least nothing", MarketOptions{MinBidWindow: -time.Millisecond}, "min_bid_window_ms must be from 100 to 60000, not -1"},
+		{"at least nothing", MarketOptions{MinBidWindow: -time.Millisecond},
+			"min_bid_window_ms must be from 100 to 60000, not -1"},
 		{"at least more than at most", MarketOptions{BidWindow: 200 * time.Millisecond, MinBidWindow: 201 * time.Millisecond},
 			"min_bid_window_ms (201) is more than bid_window_ms (200); lower the one or raise the other"},
 		{"at least more than the default", MarketOptions{MinBidWindow: time.Second},
 			"min_bid_window_ms (1000) is more than bid_window_ms (500); lower the one or raise the other"},
-		{"two fallbacks", MarketOptions{FirstMatch: true, Fallback: &loadBalanced}, "it cannot fall back both to load_balanced and to first_match; choose one"},
-		{"a market of markets", MarketOptions{Fallback: &other}, "it cannot fall back to a market; choose another strategy, or first_match"},
+		{"two fallbacks", MarketOptions{FirstMatch: true, Fallback: &loadBalanced},
+			"it cannot fall back both to load_balanced and to first_match; choose one"},
+		{"a market of markets", MarketOptions{Fallback: &other},
+			"it cannot fall back to a market; choose another strategy, or first_match"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if _, err := Build(MarketName, Options{Exploration: -1, Market: tt.options}); err == nil || err.Error() != "strategy market: "+tt.want {
+			if _, err := Build(MarketName, Options{Exploration: -1, Market: tt.options}); err == nil ||
+				err.Error() != "strategy market: "+tt.want {
 				t.Errorf("got  %v\nwant strategy market: %s", err, tt.want)
 			}
 		})

@@ -52,7 +52,8 @@ func rewardRateKey(c *coordinator.Case, a *coordinator.AgentView, s *coordinator
 	return coordinator.Key{First: -threeDigits(rewardRate(c, a, s)), Second: a.Flexibility}
 }
 
-func rewardRateTerms(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing, v *coordinator.TermValues) {
+func rewardRateTerms(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing,
+	v *coordinator.TermValues) {
 	v[0], v[1], v[2], v[3] = s.Success, durationRatio(c, s), a.Load, a.Flexibility
 }
 

@@ -21,16 +21,23 @@ func TestRewardRate(t *testing.T) {
 		{"A: 0.95 / 1.4 = 0.6786", 0, agentA, coordinator.Standing{Success: 0.95}, coordinator.Key{First: -0.679, Second: 0}},
 		{"B: 0.85 / 1", 0, agentB, coordinator.Standing{Success: 0.85}, coordinator.Key{First: -0.85, Second: 0}},
 		{"C: 0.90 / 2", 0, agentC, coordinator.Standing{Success: 0.9}, coordinator.Key{First: -0.45, Second: 0}},
-		{"as fast as the mean: 0.85 / (10/10 · 1)", 10, agentB, coordinator.Standing{Success: 0.85, Duration: 10}, coordinator.Key{First: -0.85, Second: 0}},
-		{"twice as fast: 0.85 / (5/10)", 10, agentB, coordinator.Standing{Success: 0.85, Duration: 5}, coordinator.Key{First: -1.7, Second: 0}},
-		{"A, half as fast: 0.95 / (20/10 · 1.4) = 0.3393", 10, agentA, coordinator.Standing{Success: 0.95, Duration: 20}, coordinator.Key{First: -0.339, Second: 0}},
-		{"speed not known of the agent alone", 10, agentB, coordinator.Standing{Success: 0.85}, coordinator.Key{First: -0.85, Second: 0}},
+		{"as fast as the mean: 0.85 / (10/10 · 1)", 10, agentB, coordinator.Standing{Success: 0.85, Duration: 10},
+			coordinator.Key{First: -0.85, Second: 0}},
+		{"twice as fast: 0.85 / (5/10)", 10, agentB, coordinator.Standing{Success: 0.85, Duration: 5},
+			coordinator.Key{First: -1.7, Second: 0}},
+		{"A, half as fast: 0.95 / (20/10 · 1.4) = 0.3393", 10, agentA, coordinator.Standing{Success: 0.95, Duration: 20},
+			coordinator.Key{First: -0.339, Second: 0}},
+		{"speed not known of the agent alone", 10, agentB, coordinator.Standing{Success: 0.85},
+			coordinator.Key{First: -0.85, Second: 0}},
 		// It fails 98 of 100 within a millisecond, where others take 10 s: taken at its word
 		// it would score 0.02/0.0001 = 200. Ten times faster is the most that is believed.
-		{"a sinkhole: 0.02 / 0.1", 10, agentB, coordinator.Standing{Success: 0.02, Duration: 0.001}, coordinator.Key{First: -0.2, Second: 0}},
-		{"stuck: 0.9 / 10", 10, agentB, coordinator.Standing{Success: 0.9, Duration: 1e6}, coordinator.Key{First: -0.09, Second: 0}},
+		{"a sinkhole: 0.02 / 0.1", 10, agentB, coordinator.Standing{Success: 0.02, Duration: 0.001},
+			coordinator.Key{First: -0.2, Second: 0}},
+		{"stuck: 0.9 / 10", 10, agentB, coordinator.Standing{Success: 0.9, Duration: 1e6},
+			coordinator.Key{First: -0.09, Second: 0}},
 		{"never succeeds", 10, agentB, coordinator.Standing{Duration: 1}, coordinator.Key{First: 0, Second: 0}},
-		{"flexibility breaks ties", 0, coordinator.AgentView{Flexibility: 1.5}, coordinator.Standing{Success: 0.9}, coordinator.Key{First: -0.9, Second: 1.5}},
+		{"flexibility breaks ties", 0, coordinator.AgentView{Flexibility: 1.5}, coordinator.Standing{Success: 0.9},
+			coordinator.Key{First: -0.9, Second: 1.5}},
 	}
 	s, err := Build(RewardRateName, Defaults())
 	if err != nil {
@@ -44,7 +51,8 @@ func TestRewardRate(t *testing.T) {
 		})
 	}
 	var v coordinator.TermValues
-	s.Explain(&coordinator.Case{Reference: 10}, &coordinator.AgentView{Load: 0.4, Flexibility: 1.5}, &coordinator.Standing{Success: 0.95, Duration: 20}, &v)
+	s.Explain(&coordinator.Case{Reference: 10}, &coordinator.AgentView{Load: 0.4, Flexibility: 1.5},
+		&coordinator.Standing{Success: 0.95, Duration: 20}, &v)
 	if want := (coordinator.TermValues{0.95, 2, 0.4, 1.5}); v != want {
 		t.Errorf("%v: %v, want %v", s.Terms, v, want)
 	}
@@ -57,8 +65,10 @@ func TestRewardRateIsNotDecidedByTheFourthDigit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	generalist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Flexibility: 3}, &coordinator.Standing{Success: 0.9002})
-	specialist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Flexibility: 1}, &coordinator.Standing{Success: 0.8998})
+	generalist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Flexibility: 3},
+		&coordinator.Standing{Success: 0.9002})
+	specialist := s.Key(&coordinator.Case{}, &coordinator.AgentView{Flexibility: 1},
+		&coordinator.Standing{Success: 0.8998})
 	if generalist.First != specialist.First || !(specialist.Second < generalist.Second) {
 		t.Errorf("generalist %v, specialist %v", generalist, specialist)
 	}

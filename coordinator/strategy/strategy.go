@@ -95,10 +95,12 @@ const Default = CapabilityMatchName
 // registry is every kind there is. Sorted by name.
 var registry = []kind{
 	{name: CapabilityMatchName, make: newCapabilityMatch, options: []string{OptionPrefer}},
-	{name: ExpressionName, make: newExpression, options: []string{OptionFormula, OptionAffinityLabel, OptionSessionLabel}, configured: true},
+	{name: ExpressionName, make: newExpression, options: []string{OptionFormula, OptionAffinityLabel, OptionSessionLabel},
+		configured: true},
 	{name: LeastLoadedName, make: plain(leastLoaded)},
 	{name: LoadBalancedName, make: plain(loadBalanced)},
-	{name: MarketName, make: newMarket, options: []string{OptionBidWindow, OptionMinBidWindow, OptionFallback, OptionInvite, OptionFitness}},
+	{name: MarketName, make: newMarket, options: []string{OptionBidWindow, OptionMinBidWindow, OptionFallback,
+		OptionInvite, OptionFitness}},
 	{name: PriorityBasedName, make: plain(priorityBased)},
 	{name: RewardRateName, make: newRewardRate, options: []string{OptionExploration}},
 	{name: RoundRobinName, make: plain(roundRobin)},
@@ -168,7 +170,8 @@ func All() []coordinator.Strategy {
 }
 
 func find(name string) *kind {
-	i, ok := slices.BinarySearchFunc(registry, name, func(k kind, name string) int { return strings.Compare(k.name, name) })
+	i, ok := slices.BinarySearchFunc(registry, name,
+		func(k kind, name string) int { return strings.Compare(k.name, name) })
 	if !ok {
 		return nil
 	}

@@ -64,12 +64,18 @@ func TestSpecialistsFirst(t *testing.T) {
 		byCoordinator, bySpecialists bool // the specialist goes first
 	}{
 		// Flexibility is demand / supply, summed: 12 tasks for four agents that code are 3; of contracts there are 6 for two.
-		{"half full", coordinator.AgentView{Load: 0.5, Capabilities: 1, Flexibility: 3}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
-		{"both idle", coordinator.AgentView{Capabilities: 1, Flexibility: 3}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
+		{"half full", coordinator.AgentView{Load: 0.5, Capabilities: 1, Flexibility: 3},
+			coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
+		{"both idle", coordinator.AgentView{Capabilities: 1, Flexibility: 3},
+			coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
 		{"no work yet", coordinator.AgentView{Capabilities: 1}, coordinator.AgentView{Capabilities: 2}, false, true},
-		{"in demand", coordinator.AgentView{Capabilities: 1, Flexibility: 6.001}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true}, // alike to three digits
-		{"the narrower one is needed more", coordinator.AgentView{Capabilities: 1, Flexibility: 9}, coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, false},
-		{"equals, by load", coordinator.AgentView{Load: 0.25, Capabilities: 2, Flexibility: 3}, coordinator.AgentView{Load: 0.5, Capabilities: 2, Flexibility: 3}, true, true},
+		// alike to three digits
+		{"in demand", coordinator.AgentView{Capabilities: 1, Flexibility: 6.001},
+			coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, true},
+		{"the narrower one is needed more", coordinator.AgentView{Capabilities: 1, Flexibility: 9},
+			coordinator.AgentView{Capabilities: 2, Flexibility: 6}, false, false},
+		{"equals, by load", coordinator.AgentView{Load: 0.25, Capabilities: 2, Flexibility: 3},
+			coordinator.AgentView{Load: 0.5, Capabilities: 2, Flexibility: 3}, true, true},
 	} {
 		if got := first(key(false, tt.specialist), key(false, tt.allRounder)); got != tt.byCoordinator {
 			t.Errorf("%s: by COORDINATOR's rule the specialist goes first: %t", tt.name, got)
@@ -85,7 +91,8 @@ func TestRegistry(t *testing.T) {
 	if !slices.IsSorted(names) {
 		t.Errorf("names are not sorted, the search would miss some: %v", names)
 	}
-	want := []string{"capability_match", "expression", "least_loaded", "load_balanced", "market", "priority_based", "reward_rate", "round_robin", "weighted"}
+	want := []string{"capability_match", "expression", "least_loaded", "load_balanced", "market", "priority_based",
+		"reward_rate", "round_robin", "weighted"}
 	if !slices.Equal(names, want) {
 		t.Errorf("names %v, want %v", names, want)
 	}
@@ -95,7 +102,8 @@ func TestRegistry(t *testing.T) {
 			o.Formula, o.FormulaText = byLoad, "1 - load"
 		}
 		s, err := Build(name, o)
-		if err != nil || s.Name != name || s.Key == nil || s.About == "" || len(s.Terms) == 0 || len(s.Terms) > coordinator.MaxTerms {
+		if err != nil || s.Name != name || s.Key == nil || s.About == "" || len(s.Terms) == 0 ||
+			len(s.Terms) > coordinator.MaxTerms {
 			t.Errorf("%s: %v, incomplete: %+v", name, err, s.Terms)
 		}
 	}
@@ -115,7 +123,8 @@ func TestAllNeedNoOptions(t *testing.T) {
 	for _, s := range All() {
 		names = append(names, s.Name)
 	}
-	if want := slices.DeleteFunc(Names(), func(name string) bool { return name == ExpressionName }); !slices.Equal(names, want) {
+	if want := slices.DeleteFunc(Names(), func(name string) bool { return name == ExpressionName }); !slices.Equal(names,
+		want) {
 		t.Errorf("all are %v, want %v", names, want)
 	}
 }
@@ -127,19 +136,30 @@ func TestOptionsOfOthersAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{LeastLoadedName, Options{Weights: map[string]float64{FreeTerm: 1}}, "weights is an option of weighted, not of least_loaded; remove it"},
-		{LoadBalancedName, Options{Exploration: 0.1}, "exploration is an option of reward_rate, not of load_balanced; remove it"},
-		{RewardRateName, Options{AffinityLabel: "zone"}, "affinity_label is an option of expression and weighted, not of reward_rate; remove it"},
-		{RewardRateName, Options{SessionLabel: "user"}, "session_label is an option of expression and weighted, not of reward_rate; remove it"},
+		{LeastLoadedName, Options{Weights: map[string]float64{FreeTerm: 1}},
+			"weights is an option of weighted, not of least_loaded; remove it"},
+		{LoadBalancedName, Options{Exploration: 0.1},
+			"exploration is an option of reward_rate, not of load_balanced; remove it"},
+		{RewardRateName, Options{AffinityLabel: "zone"},
+			"affinity_label is an option of expression and weighted, not of reward_rate; remove it"},
+		{RewardRateName, Options{SessionLabel: "user"},
+			"session_label is an option of expression and weighted, not of reward_rate; remove it"},
 		{WeightedName, Options{FormulaText: "load"}, "formula is an option of expression, not of weighted; remove it"},
-		{LoadBalancedName, Options{Market: MarketOptions{BidWindow: time.Second}}, "bid_window_ms is an option of market, not of load_balanced; remove it"},
-		{LoadBalancedName, Options{Market: MarketOptions{MinBidWindow: time.Second}}, "min_bid_window_ms is an option of market, not of load_balanced; remove it"},
-		{LoadBalancedName, Options{Market: MarketOptions{FirstMatch: true}}, "fallback is an option of market, not of load_balanced; remove it"},
-		{LoadBalancedName, Options{Market: MarketOptions{InviteAll: true}}, "invite is an option of market, not of load_balanced; remove it"},
-		{LeastLoadedName, Options{Specialists: true}, "prefer is an option of capability_match, not of least_loaded; remove it"},
-		{LoadBalancedName, Options{Market: MarketOptions{Reported: true}}, "fitness is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{BidWindow: time.Second}},
+			"bid_window_ms is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{MinBidWindow: time.Second}},
+			"min_bid_window_ms is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{FirstMatch: true}},
+			"fallback is an option of market, not of load_balanced; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{InviteAll: true}},
+			"invite is an option of market, not of load_balanced; remove it"},
+		{LeastLoadedName, Options{Specialists: true},
+			"prefer is an option of capability_match, not of least_loaded; remove it"},
+		{LoadBalancedName, Options{Market: MarketOptions{Reported: true}},
+			"fitness is an option of market, not of load_balanced; remove it"},
 		{MarketName, Options{Exploration: 0.1}, "exploration is an option of reward_rate, not of market; remove it"},
-		{ExpressionName, Options{}, `strategy expression: a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`},
+		{ExpressionName, Options{},
+			`strategy expression: a formula is missing; write one, e.g. formula: "success_rate / (1.0 + load)"`},
 	}
 	for _, tt := range tests {
 		if _, err := Build(tt.name, tt.options); err == nil || err.Error() != tt.want {

@@ -27,7 +27,8 @@ func Terms() []Term {
 		{FreeTerm, "free slots / slots", false,
 			func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) float64 { return free(a) }},
 		{SuccessTerm, "expected rate of success with tasks of this type, the same as success_rate", true, successRate},
-		{SpeedTerm, "mean duration of the type / (that + the agent's): 0.5 at the mean or when not known, towards 1 the faster", true,
+		{SpeedTerm,
+			"mean duration of the type / (that + the agent's): 0.5 at the mean or when not known, towards 1 the faster", true,
 			func(c *coordinator.Case, _ *coordinator.AgentView, s *coordinator.Standing) float64 {
 				return speed(c, s)
 			}},
@@ -39,7 +40,8 @@ func Terms() []Term {
 			func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) float64 {
 				return affinity(c, a)
 			}},
-		{SessionTerm, "hash of agent and session_label: tasks of one session prefer the same agent; 0 without a session", false,
+		{SessionTerm, "hash of agent and session_label: tasks of one session prefer the same agent; 0 without a session",
+			false,
 			func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) float64 {
 				return session(c, a)
 			}},

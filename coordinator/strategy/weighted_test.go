@@ -22,24 +22,37 @@ func TestTermValues(t *testing.T) {
 		s    coordinator.Standing
 		want float64
 	}{
-		{"2 of 2 capabilities are required", FitTerm, coordinator.Case{Required: 2}, coordinator.AgentView{Capabilities: 2}, coordinator.Standing{}, 1},
-		{"2 of 8", FitTerm, coordinator.Case{Required: 2}, coordinator.AgentView{Capabilities: 8}, coordinator.Standing{}, 0.25},
-		{"nothing is required, 4 offered", FitTerm, coordinator.Case{}, coordinator.AgentView{Capabilities: 4}, coordinator.Standing{}, 0},
-		{"nothing is required of one that can nothing else", FitTerm, coordinator.Case{}, coordinator.AgentView{}, coordinator.Standing{}, 1},
+		{"2 of 2 capabilities are required", FitTerm, coordinator.Case{Required: 2}, coordinator.AgentView{Capabilities: 2},
+			coordinator.Standing{}, 1},
+		{"2 of 8", FitTerm, coordinator.Case{Required: 2}, coordinator.AgentView{Capabilities: 8}, coordinator.Standing{},
+			0.25},
+		{"nothing is required, 4 offered", FitTerm, coordinator.Case{}, coordinator.AgentView{Capabilities: 4},
+			coordinator.Standing{}, 0},
+		{"nothing is required of one that can nothing else", FitTerm, coordinator.Case{}, coordinator.AgentView{},
+			coordinator.Standing{}, 1},
 		{"3 of 4 slots", FreeTerm, coordinator.Case{}, coordinator.AgentView{Free: 3, Max: 4}, coordinator.Standing{}, 0.75},
 		{"no slots at all", FreeTerm, coordinator.Case{}, coordinator.AgentView{}, coordinator.Standing{}, 0},
-		{"success as it is", SuccessTerm, coordinator.Case{}, coordinator.AgentView{}, coordinator.Standing{Success: 0.8}, 0.8},
-		{"as fast as the mean: 10 / (10 + 10)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{}, coordinator.Standing{Duration: 10}, 0.5},
-		{"twice as fast: 10 / (10 + 5)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{}, coordinator.Standing{Duration: 5}, 2.0 / 3},
-		{"half as fast: 10 / (10 + 20)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{}, coordinator.Standing{Duration: 20}, 1.0 / 3},
-		{"speed not known of the agent", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{}, coordinator.Standing{}, 0.5},
+		{"success as it is", SuccessTerm, coordinator.Case{}, coordinator.AgentView{}, coordinator.Standing{Success: 0.8},
+			0.8},
+		{"as fast as the mean: 10 / (10 + 10)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{},
+			coordinator.Standing{Duration: 10}, 0.5},
+		{"twice as fast: 10 / (10 + 5)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{},
+			coordinator.Standing{Duration: 5}, 2.0 / 3},
+		{"half as fast: 10 / (10 + 20)", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{},
+			coordinator.Standing{Duration: 20}, 1.0 / 3},
+		{"speed not known of the agent", SpeedTerm, coordinator.Case{Reference: 10}, coordinator.AgentView{},
+			coordinator.Standing{}, 0.5},
 		{"nor of the type", SpeedTerm, coordinator.Case{}, coordinator.AgentView{}, coordinator.Standing{Duration: 3}, 0.5},
 		{"1 − 2/8", CostTerm, coordinator.Case{MaxCost: 8}, coordinator.AgentView{Cost: 2}, coordinator.Standing{}, 0.75},
-		{"the dearest: 1 − 8/8", CostTerm, coordinator.Case{MaxCost: 8}, coordinator.AgentView{Cost: 8}, coordinator.Standing{}, 0},
+		{"the dearest: 1 − 8/8", CostTerm, coordinator.Case{MaxCost: 8}, coordinator.AgentView{Cost: 8},
+			coordinator.Standing{}, 0},
 		{"cost not known", CostTerm, coordinator.Case{MaxCost: 8}, coordinator.AgentView{}, coordinator.Standing{}, 0.5},
-		{"same zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone", Affinity: "lab"}, coordinator.AgentView{Labels: map[string]string{"zone": "lab"}}, coordinator.Standing{}, 1},
-		{"another zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone", Affinity: "lab"}, coordinator.AgentView{Labels: map[string]string{"zone": "hall"}}, coordinator.Standing{}, 0},
-		{"neither has a zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone"}, coordinator.AgentView{}, coordinator.Standing{}, 0},
+		{"same zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone", Affinity: "lab"},
+			coordinator.AgentView{Labels: map[string]string{"zone": "lab"}}, coordinator.Standing{}, 1},
+		{"another zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone", Affinity: "lab"},
+			coordinator.AgentView{Labels: map[string]string{"zone": "hall"}}, coordinator.Standing{}, 0},
+		{"neither has a zone", AffinityTerm, coordinator.Case{AffinityLabel: "zone"}, coordinator.AgentView{},
+			coordinator.Standing{}, 0},
 		{"no session", SessionTerm, coordinator.Case{}, coordinator.AgentView{Hash: 7}, coordinator.Standing{}, 0},
 		{"priority 1: (5 − 1)/4", RankTerm, coordinator.Case{}, coordinator.AgentView{Rank: 1}, coordinator.Standing{}, 1},
 		{"priority 3: (5 − 3)/4", RankTerm, coordinator.Case{}, coordinator.AgentView{Rank: 3}, coordinator.Standing{}, 0.5},
@@ -69,9 +82,11 @@ func TestWeightedSumsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &coordinator.Case{Task: &coordinator.Task{Labels: map[string]string{"zone": "lab"}}, Required: 1, Reference: 10, MaxCost: 4}
+	c := &coordinator.Case{Task: &coordinator.Task{Labels: map[string]string{"zone": "lab"}}, Required: 1, Reference: 10,
+		MaxCost: 4}
 	s.Prepare(c)
-	a := &coordinator.AgentView{Capabilities: 2, Free: 3, Max: 4, Cost: 1, Rank: 1, Labels: map[string]string{"zone": "lab"}, Flexibility: 0.3}
+	a := &coordinator.AgentView{Capabilities: 2, Free: 3, Max: 4, Cost: 1, Rank: 1,
+		Labels: map[string]string{"zone": "lab"}, Flexibility: 0.3}
 	standing := &coordinator.Standing{Success: 0.9, Duration: 10}
 	var got coordinator.TermValues
 	s.Explain(c, a, standing, &got)
@@ -140,7 +155,8 @@ func TestSessionsStick(t *testing.T) {
 	for _, n := range []int{5, 100, 1000} {
 		fleet := make([]coordinator.AgentView, n)
 		for i := range fleet {
-			fleet[i] = coordinator.AgentView{ID: coordinator.AgentID(strconv.Itoa(i)), Hash: coordinator.Hash("agent-"+strconv.Itoa(i), 0)}
+			fleet[i] = coordinator.AgentView{ID: coordinator.AgentID(strconv.Itoa(i)),
+				Hash: coordinator.Hash("agent-"+strconv.Itoa(i), 0)}
 		}
 		counts, gaps := make([]int, n), 0.0
 		for user := range sessions {

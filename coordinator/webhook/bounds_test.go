@@ -32,7 +32,8 @@ func TestTheOldestAreDropped(t *testing.T) {
 		// 299 wait, 43 too many: 2 to 44. After 15 s the first try fails, and 1 is the oldest: it goes, too.
 		time.Sleep(tryLimit + time.Second)
 		all := r.heard()
-		if len(all) != 1+mostWaiting || all[1].header.Get("webhook-id") != "quota-45" || all[len(all)-1].header.Get("webhook-id") != "quota-300" {
+		if len(all) != 1+mostWaiting || all[1].header.Get("webhook-id") != "quota-45" ||
+			all[len(all)-1].header.Get("webhook-id") != "quota-300" {
 			t.Errorf("%d requests, the second %v, the last %v", len(all), all[1].header, all[len(all)-1].header)
 		}
 		r.ends(map[string]float64{resultDelivered: mostWaiting, resultDropped: sent - mostWaiting})
@@ -80,7 +81,8 @@ func TestLastWords(t *testing.T) {
 		r.send("quota-3") // was never tried by then
 		r.stop()
 		<-r.ended
-		if all := r.heard(); len(all) != 3 || all[1].header.Get("webhook-id") != "quota-2" || all[2].header.Get("webhook-id") != "quota-3" {
+		if all := r.heard(); len(all) != 3 || all[1].header.Get("webhook-id") != "quota-2" ||
+			all[2].header.Get("webhook-id") != "quota-3" {
 			t.Errorf("heard %+v", all)
 		}
 		r.ends(map[string]float64{resultDelivered: 2, resultUnsent: 1})

@@ -24,7 +24,8 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, waiting func() float64) (*metrics, error) {
 	m := &metrics{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "taskbus_quota_webhook_events_total", Help: "Events about LLM quotas for the webhook, by what became of them: delivered, refused, given_up, dropped, unsent.",
+			Name: "taskbus_quota_webhook_events_total",
+			Help: "Events about LLM quotas for the webhook, by what became of them: delivered, refused, given_up, dropped, unsent.",
 		}, []string{"result"}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "taskbus_quota_webhook_retries_total", Help: "Tries to send an event to the webhook beyond the first.",

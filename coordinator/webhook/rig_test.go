@@ -145,7 +145,8 @@ func inRig(t *testing.T, o Options, answer func(n int, w http.ResponseWriter, q 
 func (r *rig) send(id string) { r.sendAbout("", id) }
 
 func (r *rig) sendAbout(subject, id string) {
-	r.sender.Send(Message{ID: id, Subject: subject, Body: []byte(`{"of":"` + id + `","amount":1}`), Text: "amount of " + id + " <&>"})
+	r.sender.Send(Message{ID: id, Subject: subject, Body: []byte(`{"of":"` + id + `","amount":1}`), Text: "amount of " +
+		id + " <&>"})
 }
 
 // heard are the requests so far.

@@ -58,7 +58,8 @@ func (s *Sender) answered(a answer) {
 	case status == http.StatusTooManyRequests, status >= 500:
 		s.again(d, asked, fmt.Sprintf("it answers %d", status))
 	case status >= 300 && status < 400:
-		s.lost(d, resultRefused, fmt.Sprintf("it answers %d, and redirects are not followed: correct TASKBUS_WEBHOOK_URL", status))
+		s.lost(d, resultRefused, fmt.Sprintf("it answers %d, and redirects are not followed: correct TASKBUS_WEBHOOK_URL",
+			status))
 	default:
 		s.lost(d, resultRefused, fmt.Sprintf("it answers %d", status))
 	}

@@ -81,7 +81,8 @@ func New(o Options) (*Sender, error) {
 		o: o, host: u.Host, signal: make(chan struct{}, 1), inHand: make(map[string]bool),
 		client: &http.Client{
 			// Events are rare: no connection is kept for the next one.
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: mostAnswer},
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+				MaxResponseHeaderBytes: mostAnswer},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
@@ -123,7 +124,8 @@ func (s *Sender) Send(m Message) {
 
 // put has a delivery wait in its place, and gives the one that has to go for it. s.mu is held.
 func (s *Sender) put(d *delivery) (dropped *delivery) {
-	at, _ := slices.BinarySearchFunc(s.waiting, d.number, func(w *delivery, n uint64) int { return cmp.Compare(w.number, n) })
+	at, _ := slices.BinarySearchFunc(s.waiting, d.number,
+		func(w *delivery, n uint64) int { return cmp.Compare(w.number, n) })
 	s.waiting = slices.Insert(s.waiting, at, d)
 	if len(s.waiting) > mostWaiting {
 		dropped, s.waiting = s.waiting[0], slices.Delete(s.waiting, 0, 1)
@@ -178,7 +180,8 @@ func (s *Sender) Run(ctx context.Context) {
 // unsent counts and logs events that the end of the process has overtaken.
 func (s *Sender) unsent(events int) {
 	s.metrics.results.WithLabelValues(resultUnsent).Add(float64(events))
-	s.o.Logger.Warn().Str("host", s.host).Int("events", events).Msg("the coordinator ends, and the webhook has not had these events")
+	s.o.Logger.Warn().Str("host", s.host).Int("events", events).
+		Msg("the coordinator ends, and the webhook has not had these events")
 }
 
 // next takes the oldest delivery that may be tried now; nil: none for so long, or until a try at hand
@@ -210,7 +213,8 @@ func (s *Sender) again(d *delivery, asked time.Duration, why string) {
 	now := time.Now()
 	if !s.failing {
 		s.failing = true
-		s.o.Logger.Warn().Str("host", s.host).Str("event_id", d.ID).Str("reason", why).Msg("the webhook does not take an event; it is tried again")
+		s.o.Logger.Warn().Str("host", s.host).Str("event_id", d.ID).Str("reason", why).
+			Msg("the webhook does not take an event; it is tried again")
 	}
 	if asked > 0 {
 		s.paused = now.Add(min(asked, mostAsked))
@@ -252,6 +256,7 @@ func (s *Sender) drop(d *delivery) {
 // lost writes down that the receiver will not hear of an event.
 func (s *Sender) lost(d *delivery, result, why string) {
 	s.metrics.results.WithLabelValues(result).Inc()
-	s.o.Logger.Warn().Str("host", s.host).Str("event_id", d.ID).Int("tries", d.tries).Str("result", result).Str("reason", why).
+	s.o.Logger.Warn().Str("host", s.host).Str("event_id", d.ID).Int("tries", d.tries).Str("result", result).
+		Str("reason", why).
 		Msg("the webhook has not had an event, and will not")
 }

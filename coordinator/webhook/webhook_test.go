@@ -46,7 +46,8 @@ func TestSignatureOfTheStandard(t *testing.T) {
 	}
 	h := make(http.Header)
 	sign(h, [][]byte{key}, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 999), []byte(`{"test": 2432232314}`))
-	if got := h.Get("webhook-signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" || h.Get("webhook-timestamp") != "1614265330" {
+	if got := h.Get("webhook-signature"); got != "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" ||
+		h.Get("webhook-timestamp") != "1614265330" {
 		t.Errorf("signed %v", h)
 	}
 }
@@ -61,10 +62,12 @@ func TestDelivered(t *testing.T) {
 		}
 		for i, g := range all {
 			id := fmt.Sprint("quota-", i+1)
-			if g.header.Get("webhook-id") != id || g.body != `{"of":"`+id+`","amount":1}` || g.header.Get("Content-Type") != "application/json" || g.path != "/hooks/"+secretPath+"?"+secretQuery {
+			if g.header.Get("webhook-id") != id || g.body != `{"of":"`+id+`","amount":1}` ||
+				g.header.Get("Content-Type") != "application/json" || g.path != "/hooks/"+secretPath+"?"+secretQuery {
 				t.Errorf("heard %+v", g)
 			}
-			if !g.valid(firstKey) || !g.valid(secondKey) || g.valid("another key") || g.header.Get("webhook-timestamp") != strconv.FormatInt(g.at.Unix(), 10) {
+			if !g.valid(firstKey) || !g.valid(secondKey) || g.valid("another key") ||
+				g.header.Get("webhook-timestamp") != strconv.FormatInt(g.at.Unix(), 10) {
 				t.Errorf("signed %v", g.header)
 			}
 		}
@@ -76,7 +79,8 @@ func TestSlack(t *testing.T) {
 	inRig(t, Options{Format: Slack, Keys: [][]byte{}}, ok, func(r *rig) {
 		r.send("quota-1")
 		all := r.heard()
-		if len(all) != 1 || all[0].body != `{"text":"amount of quota-1 \u0026lt;\u0026amp;\u0026gt;"}` || all[0].header.Get("webhook-signature") != "" {
+		if len(all) != 1 || all[0].body != `{"text":"amount of quota-1 \u0026lt;\u0026amp;\u0026gt;"}` ||
+			all[0].header.Get("webhook-signature") != "" {
 			t.Errorf("heard %+v", all)
 		}
 	})
@@ -108,7 +112,8 @@ func TestTriedAgain(t *testing.T) {
 			t.Fatalf("%d tries; log:\n%s", len(all), r.log)
 		}
 		for i, g := range all {
-			if g.header.Get("webhook-id") != "quota-1" || g.body != all[0].body || !g.valid(firstKey) || g.header.Get("webhook-timestamp") != strconv.FormatInt(g.at.Unix(), 10) {
+			if g.header.Get("webhook-id") != "quota-1" || g.body != all[0].body || !g.valid(firstKey) ||
+				g.header.Get("webhook-timestamp") != strconv.FormatInt(g.at.Unix(), 10) {
 				t.Errorf("try %d: %+v", i+1, g)
 			}
 			if i > 0 {
@@ -122,7 +127,8 @@ func TestTriedAgain(t *testing.T) {
 		if n := r.metric("retries_total", ""); n != tries-1 {
 			t.Errorf("%v retries are counted", n)
 		}
-		if log := r.log.String(); strings.Count(log, "is tried again") != 1 || strings.Count(log, "takes events again") != 1 || !strings.Contains(log, `"host":"receiver.example:8080"`) {
+		if log := r.log.String(); strings.Count(log, "is tried again") != 1 ||
+			strings.Count(log, "takes events again") != 1 || !strings.Contains(log, `"host":"receiver.example:8080"`) {
 			t.Errorf("log:\n%s", log)
 		}
 	})
@@ -149,7 +155,8 @@ func TestRetryAfter(t *testing.T) {
 					t.Fatalf("%d requests before the time", n)
 				}
 				time.Sleep(2 * time.Second)
-				if all := r.heard(); len(all) != 3 || all[1].header.Get("webhook-id") != "quota-1" || all[2].header.Get("webhook-id") != "quota-2" {
+				if all := r.heard(); len(all) != 3 || all[1].header.Get("webhook-id") != "quota-1" ||
+					all[2].header.Get("webhook-id") != "quota-2" {
 					t.Errorf("then %+v", all)
 				}
 			})
@@ -193,7 +200,8 @@ func TestRefused(t *testing.T) {
 					t.Errorf("heard %+v", all)
 				}
 				r.ends(map[string]float64{resultDelivered: 1, resultRefused: 1})
-				if !strings.Contains(r.log.String(), fmt.Sprintf("it answers %d", status)) || !strings.Contains(r.log.String(), "quota-1") {
+				if !strings.Contains(r.log.String(), fmt.Sprintf("it answers %d", status)) ||
+					!strings.Contains(r.log.String(), "quota-1") {
 					t.Errorf("log:\n%s", r.log)
 				}
 			})
@@ -204,22 +212,23 @@ func TestRefused(t *testing.T) {
 // Who never takes it is tried for a day, at last every five to ten minutes: 24 · 60 / 10 = 144 times
 // at least, and half of the waits of 1, 2, 4, ... 512 s are over in 17 minutes.
 func TestGivenUp(t *testing.T) {
-	inRig(t, Options{}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, func(r *rig) {
-		r.send("quota-1")
-		time.Sleep(longestTried + backoffMost)
-		n := len(r.heard())
-		if n < 144 || n > 10+2*144 {
-			t.Errorf("%d tries", n)
-		}
-		r.ends(map[string]float64{resultGivenUp: 1})
-		if left := r.metric("waiting", ""); left != 0 {
-			t.Errorf("%v wait", left)
-		}
-		time.Sleep(longestTried)
-		if again := len(r.heard()); again != n {
-			t.Errorf("%d tries more", again-n)
-		}
-	})
+	inRig(t, Options{}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+		func(r *rig) {
+			r.send("quota-1")
+			time.Sleep(longestTried + backoffMost)
+			n := len(r.heard())
+			if n < 144 || n > 10+2*144 {
+				t.Errorf("%d tries", n)
+			}
+			r.ends(map[string]float64{resultGivenUp: 1})
+			if left := r.metric("waiting", ""); left != 0 {
+				t.Errorf("%v wait", left)
+			}
+			time.Sleep(longestTried)
+			if again := len(r.heard()); again != n {
+				t.Errorf("%d tries more", again-n)
+			}
+		})
 }
 
 // The waits between tries stay within their bounds, however many there were.
@@ -241,7 +250,8 @@ func TestBackoff(t *testing.T) {
 func TestWhyThereIsNoAnswer(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer plain.Close()
-	secure := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent all the same") }))
+	secure := httptest.NewTLSServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was sent all the same") }))
 	defer secure.Close()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -256,7 +266,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := &lockedBuffer{}
-			s, err := New(Options{URL: c.url + "/" + secretPath + "?" + secretQuery, Registry: prometheus.NewRegistry(), Logger: zerolog.New(log)})
+			s, err := New(Options{URL: c.url + "/" + secretPath + "?" + secretQuery, Registry: prometheus.NewRegistry(),
+				Logger: zerolog.New(log)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -264,7 +275,8 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 			answers := make(chan answer, 1)
 			s.try(context.Background(), d, answers)
 			s.answered(<-answers)
-			if s.count() != 1 || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String(), secretPath) || strings.Contains(log.String(), "hidden") {
+			if s.count() != 1 || !strings.Contains(log.String(), c.reason) || strings.Contains(log.String(), secretPath) ||
+				strings.Contains(log.String(), "hidden") {
 				t.Errorf("%d wait, want it to be tried again because of %q; log:\n%s", s.count(), c.reason, log)
 			}
 		})
@@ -272,8 +284,10 @@ func TestWhyThereIsNoAnswer(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	for _, url := range []string{"", "hooks.example", "ftp://hooks.example/hidden", "http://", "http://[::1/hidden", "http:///hidden"} {
-		if _, err := New(Options{URL: url, Registry: prometheus.NewRegistry()}); err == nil || strings.Contains(err.Error(), "hidden") {
+	for _, url := range []string{"", "hooks.example", "ftp://hooks.example/hidden", "http://", "http://[::1/hidden",
+		"http:///hidden"} {
+		if _, err := New(Options{URL: url, Registry: prometheus.NewRegistry()}); err == nil ||
+			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%q: %v", url, err)
 		}
 	}

@@ -38,7 +38,8 @@ func TestAckTrackerOrders(t *testing.T) {
 		{name: "a rejection alone", delivered: 2, reject: []uint64{1}, want: orders{reject: []uint64{1}}},
 		{name: "requeued, and not rejected", delivered: 3, ack: []uint64{1}, reject: []uint64{2}, requeue: []uint64{3, 2},
 			want: orders{reject: []uint64{2}, requeue: []uint64{3}, upTo: 1}},
-		{name: "twice, never delivered, and zero are ignored", delivered: 2, ack: []uint64{1, 1, 7, 0}, want: orders{upTo: 1}},
+		{name: "twice, never delivered, and zero are ignored", delivered: 2, ack: []uint64{1, 1, 7, 0},
+			want: orders{upTo: 1}},
 		{name: "acknowledged after it was rejected", delivered: 1, reject: []uint64{1}, ack: []uint64{1},
 			want: orders{reject: []uint64{1}}},
 	} {
@@ -59,7 +60,8 @@ func TestAckTrackerOrders(t *testing.T) {
 			if test.after > 0 {
 				again = tracker.take(start.Add(test.after), false, &got)
 			}
-			if !slices.Equal(got.reject, test.want.reject) || !slices.Equal(got.requeue, test.want.requeue) || !slices.Equal(got.single, test.want.single) ||
+			if !slices.Equal(got.reject, test.want.reject) || !slices.Equal(got.requeue, test.want.requeue) ||
+				!slices.Equal(got.single, test.want.single) ||
 				got.upTo != test.want.upTo || again != test.again {
 				t.Errorf("orders %+v again %v; want %+v again %v", got, again, test.want, test.again)
 			}
@@ -153,7 +155,8 @@ func (m *modelBroker) apply(t *rapid.T, out *orders, settled map[uint64]bool) {
 func TestAckTrackerNeverLosesOrForgets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tracker := newAckTracker(ackBatch)
-		model := &modelBroker{held: map[uint64]bool{}, acked: map[uint64]bool{}, rejected: map[uint64]bool{}, requeued: map[uint64]bool{}}
+		model := &modelBroker{held: map[uint64]bool{}, acked: map[uint64]bool{}, rejected: map[uint64]bool{},
+			requeued: map[uint64]bool{}}
 		wantAcked, wantRejected, wantRequeued := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}
 		var open []uint64 // delivered, not settled
 		var next uint64

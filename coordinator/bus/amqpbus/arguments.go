@@ -87,7 +87,9 @@ func differs(q bus.Queue, plain bool, broker string) bus.Finding {
 // incomparable is the Finding for a queue that exists, but whose arguments this
 // user may not have compared.
 func incomparable(q bus.Queue) bus.Finding {
-	text := fmt.Sprintf("exists, but whether it is a %s of this topology cannot be verified: this user lacks the configure permission on it", describe(q.Kind))
+	text := fmt.Sprintf(
+		"exists, but whether it is a %s of this topology cannot be verified: this user lacks the configure permission on it",
+		describe(q.Kind))
 	if q.Kind == bus.Quorum && q.DeadLetter != "" {
 		text += "; messages to it are given no expiration, because a queue without our dead-letter rule would lose them, and so what is not taken in time is not noticed"
 	}
@@ -98,9 +100,11 @@ func incomparable(q bus.Queue) bus.Finding {
 // the other way round.
 func locked(q bus.Queue) bus.Finding {
 	if q.Temporary {
-		return bus.Finding{Object: q.Name, Text: "exists as a lasting queue instead of a temporary one and is used as it is: others may consume it, and it stays, with what is in it, when the session ends"}
+		return bus.Finding{Object: q.Name,
+			Text: "exists as a lasting queue instead of a temporary one and is used as it is: others may consume it, and it stays, with what is in it, when the session ends"}
 	}
-	return bus.Finding{Object: q.Name, Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"}
+	return bus.Finding{Object: q.Name,
+		Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"}
 }
 
 func describe(kind bus.QueueKind) string {

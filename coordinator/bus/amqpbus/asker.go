@@ -49,7 +49,8 @@ func (a *asker) ask(ctx context.Context, doing string, request func(*amqp.Channe
 }
 
 // askFor is ask with a time limit of its own for the answer.
-func (a *asker) askFor(ctx context.Context, limit time.Duration, doing string, request func(*amqp.Channel) error) error {
+func (a *asker) askFor(ctx context.Context, limit time.Duration, doing string,
+	request func(*amqp.Channel) error) error {
 	return a.inTurn(ctx, doing, func() error { return a.request(limit, doing, request) })
 }
 

@@ -15,11 +15,13 @@ func TestClear(t *testing.T) {
 	broker := amqpbus.New(amqpbus.Config{URL: brokertest.Vhost(t).URL})
 	want := bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a"})
 	settled := make(chan bus.Outcome, 1)
-	s, err := broker.Open(t.Context(), bus.SessionSpec{Name: "test", Topology: want, OnSettled: func(_ uint64, o bus.Outcome) { settled <- o }})
+	s, err := broker.Open(t.Context(),
+		bus.SessionSpec{Name: "test", Topology: want, OnSettled: func(_ uint64, o bus.Outcome) { settled <- o }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Publish(bus.Publication{Token: 1, Key: bus.QueueAssign, Body: []byte("{}")}); err != nil || <-settled != bus.Confirmed {
+	if err := s.Publish(bus.Publication{Token: 1, Key: bus.QueueAssign, Body: []byte("{}")}); err != nil ||
+		<-settled != bus.Confirmed {
 		t.Fatalf("publish: %v", err)
 	}
 	if err := s.TakeLock(t.Context(), bus.QueueLeader, nil); err != nil {
@@ -40,7 +42,8 @@ func TestClear(t *testing.T) {
 	if n, err := broker.Clear(t.Context(), want); err != nil || n != 0 {
 		t.Errorf("once more %d queues are deleted, want none: %v", n, err)
 	}
-	if s, err = broker.Open(t.Context(), bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Off}}); err != nil {
+	if s, err = broker.Open(t.Context(),
+		bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Off}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range want.Queues {

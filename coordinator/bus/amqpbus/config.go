@@ -104,7 +104,8 @@ func (t *target) String() string {
 // what looks like host, port or path.
 func parseTarget(broker string) (*target, error) {
 	bad := func(what string) error {
-		return fmt.Errorf("broker URL (not shown, it holds a password): %s; expected amqp://user:password@host:5672/vhost with reserved characters percent-encoded", what)
+		return fmt.Errorf(
+			"broker URL (not shown, it holds a password): %s; expected amqp://user:password@host:5672/vhost with reserved characters percent-encoded", what)
 	}
 	scheme, rest, ok := strings.Cut(broker, "://")
 	if !ok || (scheme != "amqp" && scheme != "amqps") {

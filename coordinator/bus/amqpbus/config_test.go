@@ -38,8 +38,10 @@ func TestHeartbeatOfTheURL(t *testing.T) {
 			t.Errorf("%q: %+v, %v; want a heartbeat of %v", query, got, err, want)
 		}
 	}
-	for _, query := range []string{"?heartbeat=0", "?heartbeat=", "?heartbeat=-1", "?heartbeat=1.5", "?heartbeat=65536", "?heartbeat=10s"} {
-		if err := CheckURL("amqp://u:p@host/v" + query); err == nil || !strings.Contains(err.Error(), "heartbeat") && !strings.Contains(err.Error(), "query parameter") {
+	for _, query := range []string{"?heartbeat=0", "?heartbeat=", "?heartbeat=-1", "?heartbeat=1.5", "?heartbeat=65536",
+		"?heartbeat=10s"} {
+		if err := CheckURL("amqp://u:p@host/v" + query); err == nil || !strings.Contains(err.Error(), "heartbeat") &&
+			!strings.Contains(err.Error(), "query parameter") {
 			t.Errorf("%q: %v; want to be told what is wrong with the heartbeat", query, err)
 		}
 	}
@@ -76,18 +78,24 @@ func TestExplainScrubsAndClassifies(t *testing.T) {
 		access bool
 	}{
 		{errors.New("dial canary failed"), "connect: dial *** failed", false},
-		{&amqp.Error{Code: 320, Reason: "CONNECTION_FORCED - canary", Server: true}, "connect: broker answered 320 CONNECTION_FORCED - ***", false},
-		{&amqp.Error{Code: 403, Reason: "ACCESS_REFUSED", Server: true}, "the broker refused access: connect: broker answered 403 ACCESS_REFUSED", true},
-		{&amqp.Error{Code: 403, Reason: "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use", Server: true}, "in use by another connection: connect: broker answered 403", false},
-		{&amqp.Error{Code: 405, Reason: "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q'", Server: true}, "in use by another connection: connect: broker answered 405", false},
+		{&amqp.Error{Code: 320, Reason: "CONNECTION_FORCED - canary", Server: true},
+			"connect: broker answered 320 CONNECTION_FORCED - ***", false},
+		{&amqp.Error{Code: 403, Reason: "ACCESS_REFUSED", Server: true},
+			"the broker refused access: connect: broker answered 403 ACCESS_REFUSED", true},
+		{&amqp.Error{Code: 403, Reason: "ACCESS_REFUSED - queue 'q' in vhost '/' in exclusive use", Server: true},
+			"in use by another connection: connect: broker answered 403", false},
+		{&amqp.Error{Code: 405, Reason: "RESOURCE_LOCKED - cannot obtain exclusive access to locked queue 'q'", Server: true},
+			"in use by another connection: connect: broker answered 405", false},
 		{&amqp.Error{Code: 530, Reason: "NOT_ALLOWED - vhost v not found", Server: true}, "virtual host", true},
 	} {
 		got := explain(target, "connect", test.err)
 		if inUse := strings.Contains(test.want, "in use"); errors.Is(got, bus.ErrInUse) != inUse {
 			t.Errorf("%v: ErrInUse is %v, want %v", test.err, !inUse, inUse)
 		}
-		if !strings.Contains(got.Error(), test.want) || strings.Contains(got.Error(), "canary") || errors.Is(got, bus.ErrAccess) != test.access {
-			t.Errorf("%v gives %q (access %v); want %q (access %v)", test.err, got, errors.Is(got, bus.ErrAccess), test.want, test.access)
+		if !strings.Contains(got.Error(), test.want) || strings.Contains(got.Error(), "canary") ||
+			errors.Is(got, bus.ErrAccess) != test.access {
+			t.Errorf("%v gives %q (access %v); want %q (access %v)", test.err, got, errors.Is(got, bus.ErrAccess), test.want,
+				test.access)
 		}
 	}
 }

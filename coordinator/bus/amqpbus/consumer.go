@@ -216,7 +216,8 @@ func (c *consumer) end(reason error) bool {
 }
 
 func errCancelled(queue string) error {
-	return fmt.Errorf("the broker cancelled the consumer of %q: the queue was deleted or its leader is not available", queue)
+	return fmt.Errorf("the broker cancelled the consumer of %q: the queue was deleted or its leader is not available",
+		queue)
 }
 
 // lost explains the end of the channel. The end of the whole connection is the

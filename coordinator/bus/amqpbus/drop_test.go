@@ -38,7 +38,8 @@ func TestWhoLostTheLockDropsNoQueue(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	holder, err := b.Open(ctx, bus.SessionSpec{Name: "holder@" + broker.VHost, Topology: quorum("q"), OnSettled: func(uint64, bus.Outcome) {}})
+	holder, err := b.Open(ctx, bus.SessionSpec{Name: "holder@" + broker.VHost, Topology: quorum("q"),
+		OnSettled: func(uint64, bus.Outcome) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

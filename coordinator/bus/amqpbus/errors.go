@@ -32,7 +32,8 @@ func explain(t *target, doing string, err error) error {
 	case reply.Code == amqp.AccessRefused:
 		return fmt.Errorf("%w: %s; grant it with rabbitmqctl set_permissions", bus.ErrAccess, text)
 	case reply.Code == amqp.NotAllowed:
-		return fmt.Errorf("%w: %s; check the virtual host, the user's permissions there and its connection limits", bus.ErrAccess, text)
+		return fmt.Errorf("%w: %s; check the virtual host, the user's permissions there and its connection limits",
+			bus.ErrAccess, text)
 	}
 	return errors.New(text)
 }

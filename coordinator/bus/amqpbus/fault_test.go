@@ -218,7 +218,8 @@ func TestAlarm(t *testing.T) {
 		OnBlocked: func(on bool, _ string) { blocked <- on },
 	})
 	got := make(chan bus.Delivery, 1<<15)
-	err := s.Subscribe(t.Context(), bus.Subscription{Queue: "q", Prefetch: 1000, Handle: func(d bus.Delivery) { s.Ack(d.Tag); got <- d }})
+	err := s.Subscribe(t.Context(),
+		bus.Subscription{Queue: "q", Prefetch: 1000, Handle: func(d bus.Delivery) { s.Ack(d.Tag); got <- d }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +310,8 @@ func TestReturnsAreToldApart(t *testing.T) {
 func TestLargestHeadersAreSent(t *testing.T) {
 	t.Parallel()
 	ledger := newLedger()
-	s := open(t, config(t, brokertest.Vhost(t).URL), bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
+	s := open(t, config(t, brokertest.Vhost(t).URL),
+		bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
 	sent, refused := 0, 0
 	// The frame holds 131,072 bytes, 8 of them its own; the properties take at
 	// most 100 more beside the header's value.

@@ -25,10 +25,13 @@ func BenchmarkFleet(b *testing.B) {
 	}
 	b.Cleanup(func() { _ = s.Close(b.Context()) })
 	for name, queue := range map[string]func(int) string{
-		"depth/quorum":           agentQueue,
-		"depth/classic":          func(int) string { return "plain" },
-		"depth/missing":          func(int) string { return "missing" },
-		"depth/one of 4 missing": func(i int) string { return [...]string{"missing", agentQueue(i), "plain", agentQueue(i + 1)}[i%4] },
+		"depth/quorum":  agentQueue,
+		"depth/classic": func(int) string { return "plain" },
+		"depth/missing": func(int) string { return "missing" },
+		"depth/one of 4 missing": func(i int) string {
+			return [...]string{"missing", agentQueue(i), "plain",
+				agentQueue(i + 1)}[i%4]
+		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			for i := range b.N {

@@ -48,10 +48,14 @@ func nestedArrays(levels int) string {
 }
 
 func TestHeadersTheLibraryCannotReadAreTakenOut(t *testing.T) {
-	all := short("a") + "t\x01" + short("b") + "b\x01" + short("c") + "B\x01" + short("d") + "s\x00\x01" + short("e") + "u\x00\x01" +
-		short("f") + "I\x00\x00\x00\x01" + short("g") + "i\x00\x00\x00\x01" + short("h") + "f\x00\x00\x00\x01" + short("i") + "D\x02\x00\x00\x00\x01" +
-		short("j") + "l\x00\x00\x00\x00\x00\x00\x00\x01" + short("k") + "d\x00\x00\x00\x00\x00\x00\x00\x01" + short("l") + "T\x00\x00\x00\x00\x00\x00\x00\x01" +
-		short("m") + "S" + long("text") + short("n") + "x" + long("bytes") + short("o") + "V" + short("p") + "F" + long("") + short("q") + "A" + long("VV")
+	all := short("a") + "t\x01" + short("b") + "b\x01" + short("c") + "B\x01" + short("d") + "s\x00\x01" + short("e") +
+		"u\x00\x01" +
+		short("f") + "I\x00\x00\x00\x01" + short("g") + "i\x00\x00\x00\x01" + short("h") + "f\x00\x00\x00\x01" + short("i") +
+		"D\x02\x00\x00\x00\x01" +
+		short("j") + "l\x00\x00\x00\x00\x00\x00\x00\x01" + short("k") + "d\x00\x00\x00\x00\x00\x00\x00\x01" + short("l") +
+		"T\x00\x00\x00\x00\x00\x00\x00\x01" +
+		short("m") + "S" + long("text") + short("n") + "x" + long("bytes") + short("o") + "V" + short("p") + "F" +
+		long("") + short("q") + "A" + long("VV")
 	for _, tt := range []struct {
 		name, table string
 		kept        bool

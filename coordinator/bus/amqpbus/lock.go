@@ -141,7 +141,8 @@ func (c *campaign) free(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	confirm, err := c.probe.PublishWithDeferredConfirm("", c.queue, true, false, amqp.Publishing{DeliveryMode: amqp.Transient})
+	confirm, err := c.probe.PublishWithDeferredConfirm("", c.queue, true, false,
+		amqp.Publishing{DeliveryMode: amqp.Transient})
 	if err != nil {
 		return false, err
 	}

@@ -17,7 +17,8 @@ func TestQueueThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	b := brokertest.Vhost(t)
 	const queue = "task.lane.g"
-	s := open(t, config(t, b.URL), bus.SessionSpec{Name: "mute", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{bus.LaneQueue("g")}}})
+	s := open(t, config(t, b.URL),
+		bus.SessionSpec{Name: "mute", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{bus.LaneQueue("g")}}})
 	b.Publish(t, "", queue, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte("t")})
 	// The queue's process says nothing for so long, which the broker itself measures: rabbitmqctl takes seconds
 	// to end on a busy machine. When it has ended too late, more time is given.
@@ -30,7 +31,8 @@ func TestQueueThatDoesNotAnswer(t *testing.T) {
 	const most = 32 * time.Second
 	for d := 2 * time.Second; !mute(d); d *= 2 {
 		if d >= most {
-			t.Fatal("the broker tells the depth of a queue that does not answer: it has become better than this test takes it for")
+			t.Fatal(
+				"the broker tells the depth of a queue that does not answer: it has become better than this test takes it for")
 		}
 	}
 	if gone, err := s.DropQueue(t.Context(), queue); gone || err != nil {

@@ -87,7 +87,9 @@ func TestMissingPermissionIsNamed(t *testing.T) {
 		t.Errorf("Open gives %v, want ErrAccess with permission and object", err)
 	}
 	broker.DeclareQueue(t, "q", nil)
-	s := open(t, config(t, user.URL), bus.SessionSpec{Name: "t", Topology: bus.Topology{Mode: bus.Verify, Queues: []bus.Queue{{Name: "q", Kind: bus.Classic}}}})
+	s := open(t, config(t, user.URL),
+		bus.SessionSpec{Name: "t", Topology: bus.Topology{Mode: bus.Verify,
+			Queues: []bus.Queue{{Name: "q", Kind: bus.Classic}}}})
 	err = s.Subscribe(t.Context(), bus.Subscription{Queue: "q", Prefetch: 1, Handle: func(bus.Delivery) {}})
 	if !errors.Is(err, bus.ErrAccess) || !strings.Contains(err.Error(), "read permission on q") {
 		t.Errorf("Subscribe gives %v, want ErrAccess with permission and object", err)
@@ -115,7 +117,8 @@ func TestVerifyWithoutPermissionToCompare(t *testing.T) {
 	want := map[string]bool{"agent": true, "plain": false} // whether something is lost by it
 	found := s.Findings()
 	for _, f := range found {
-		if !strings.Contains(f.Text, "lacks the configure permission") || strings.Contains(f.Text, "no expiration") != want[f.Object] {
+		if !strings.Contains(f.Text, "lacks the configure permission") ||
+			strings.Contains(f.Text, "no expiration") != want[f.Object] {
 			t.Errorf("%s: %s; want the permission named, and the expiration: %v", f.Object, f.Text, want[f.Object])
 		}
 	}
@@ -162,7 +165,8 @@ func TestBrokerOfASession(t *testing.T) {
 	t.Parallel()
 	broker := brokertest.Vhost(t)
 	got := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t"}).Broker()
-	if got.Product != "RabbitMQ" || !strings.Contains(broker.Ctl(t, "version"), got.Version) || !strings.Contains(got.ClusterName, "@") {
+	if got.Product != "RabbitMQ" || !strings.Contains(broker.Ctl(t, "version"), got.Version) ||
+		!strings.Contains(got.ClusterName, "@") {
 		t.Errorf("%+v; want RabbitMQ, its version, and the name of its cluster", got)
 	}
 }
@@ -210,7 +214,8 @@ func TestTLS(t *testing.T) {
 		query := url.Values{"cacertfile": {caFile}, "server_name_indication": {"broker.test"}}
 		u.RawQuery = query.Encode()
 		ledger := newLedger()
-		s, err := amqpbus.New(config(t, u.String())).Open(t.Context(), bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
+		s, err := amqpbus.New(config(t, u.String())).
+			Open(t.Context(), bus.SessionSpec{Name: "t", Topology: quorum("q"), OnSettled: ledger.settle})
 		if version < tls.VersionTLS12 {
 			if err == nil {
 				t.Errorf("TLS %s was spoken", name)

@@ -28,18 +28,23 @@ func TestEncodeRefusesWhatWouldHarmTheConnection(t *testing.T) {
 		return with(func(p *bus.Publication) { p.Headers = map[string]any{name: value} })
 	}
 	for name, p := range map[string]bus.Publication{
-		"256 bytes of message id in 128 characters": with(func(p *bus.Publication) { p.MessageID = strings.Repeat("é", 128) }),
-		"unknown exchange":                          with(func(p *bus.Publication) { p.Exchange = "unknown" }),
-		"another's user id":                         with(func(p *bus.Publication) { p.UserID = "you" }),
-		"body above 8 MiB":                          with(func(p *bus.Publication) { p.Body = make([]byte, bus.MaxBody+1) }),
-		"expiration above 2³²−1":                    with(func(p *bus.Publication) { p.Expiration = bus.MaxExpiration + time.Millisecond }),
-		"headers above a frame":                     header("h", strings.Repeat("x", bus.FrameMax)),
-		"header key of 256 bytes":                   header(strings.Repeat("k", 256), "v"),
-		"int, of which size?":                       header("h", 1),
-		"headers without end":                       with(func(p *bus.Publication) { p.Headers = cyclic }),
-		"list without end":                          header("h", cyclicList),
-		"CC that is no list":                        header("CC", "q2"),
-		"BCC with a number inside":                  header("BCC", []any{"q2", int64(1)}),
+		"256 bytes of message id in 128 characters": with(func(p *bus.Publication) {
+			p.MessageID = strings.Repeat("é",
+				128)
+		}),
+		"unknown exchange":  with(func(p *bus.Publication) { p.Exchange = "unknown" }),
+		"another's user id": with(func(p *bus.Publication) { p.UserID = "you" }),
+		"body above 8 MiB":  with(func(p *bus.Publication) { p.Body = make([]byte, bus.MaxBody+1) }),
+		"expiration above 2³²−1": with(func(p *bus.Publication) {
+			p.Expiration = bus.MaxExpiration + time.Millisecond
+		}),
+		"headers above a frame":    header("h", strings.Repeat("x", bus.FrameMax)),
+		"header key of 256 bytes":  header(strings.Repeat("k", 256), "v"),
+		"int, of which size?":      header("h", 1),
+		"headers without end":      with(func(p *bus.Publication) { p.Headers = cyclic }),
+		"list without end":         header("h", cyclicList),
+		"CC that is no list":       header("CC", "q2"),
+		"BCC with a number inside": header("BCC", []any{"q2", int64(1)}),
 	} {
 		var refused *bus.EncodingError
 		_, err := encode(&testEdge, &p)
@@ -111,9 +116,12 @@ func TestDecodeTableGivesTheTypesOfTheContract(t *testing.T) {
 
 func TestStreamOffset(t *testing.T) {
 	for from, want := range map[bus.Position]any{
-		bus.Ago(time.Millisecond): "1s", bus.Ago(time.Second): "1s", bus.Ago(1500 * time.Millisecond): "2s", bus.Ago(10 * time.Minute): "600s",
-		bus.First(): "first", bus.Last(): "last", bus.At(0): int64(0), bus.At(1 << 40): int64(1 << 40), bus.At(-1): int64(0),
-		bus.Since(time.Unix(7, 5)): time.Unix(7, 5), bus.Since(time.Time{}): time.Unix(0, 0), bus.Ago(0): "next", bus.Ago(-time.Second): "next", {}: "next",
+		bus.Ago(time.Millisecond): "1s", bus.Ago(time.Second): "1s", bus.Ago(1500 * time.Millisecond): "2s",
+		bus.Ago(10 * time.Minute): "600s",
+		bus.First():               "first", bus.Last(): "last", bus.At(0): int64(0), bus.At(1 << 40): int64(1 << 40),
+		bus.At(-1):                 int64(0),
+		bus.Since(time.Unix(7, 5)): time.Unix(7, 5), bus.Since(time.Time{}): time.Unix(0, 0), bus.Ago(0): "next",
+		bus.Ago(-time.Second): "next", {}: "next",
 	} {
 		if got := streamOffset(from); got != want {
 			t.Errorf("%+v is %v, want %v", from, got, want)
@@ -158,17 +166,21 @@ func TestArguments(t *testing.T) {
 	}{
 		{"agent", bus.AgentQueue(bus.ProfileQuorum, "agent.a1"), amqp.Table{
 			"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-delivery-limit": int64(5),
-			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "task.reassign", "x-dead-letter-strategy": "at-least-once",
-			"x-consumer-timeout": int64(86_400_000), // 24 h × 3600 s × 1000
+			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "task.reassign",
+			"x-dead-letter-strategy": "at-least-once",
+			"x-consumer-timeout":     int64(86_400_000), // 24 h × 3600 s × 1000
 		}},
-		{"bounded, dropping its oldest", bus.Queue{Kind: bus.Quorum, DeliveryLimit: 9, TTL: time.Minute, MaxLength: 7, DropHead: true}, amqp.Table{
+		{"bounded, dropping its oldest", bus.Queue{Kind: bus.Quorum, DeliveryLimit: 9, TTL: time.Minute, MaxLength: 7,
+			DropHead: true}, amqp.Table{
 			"x-queue-type": "quorum", "x-overflow": "drop-head", "x-delivery-limit": int64(9),
 			"x-message-ttl": int64(60_000), "x-max-length": int64(7),
 		}},
 		{"stream", bus.Queue{Kind: bus.Stream, MaxAge: time.Hour, MaxBytes: 200, SegmentBytes: 10}, amqp.Table{
-			"x-queue-type": "stream", "x-max-age": "3600s", "x-max-length-bytes": int64(200), "x-stream-max-segment-size-bytes": int64(10),
+			"x-queue-type": "stream", "x-max-age": "3600s", "x-max-length-bytes": int64(200),
+			"x-stream-max-segment-size-bytes": int64(10),
 		}},
-		{"classic has none, whatever is asked for", bus.Queue{Kind: bus.Classic, DeliveryLimit: 5, TTL: time.Hour, DeadLetter: "d"}, nil},
+		{"classic has none, whatever is asked for", bus.Queue{Kind: bus.Classic, DeliveryLimit: 5, TTL: time.Hour,
+			DeadLetter: "d"}, nil},
 	} {
 		if got := arguments(test.queue); !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\nwant %v", test.name, got, test.want)

@@ -122,7 +122,8 @@ func probe(l *link, a Access) (Grant, error) {
 func refusedPublication(ch *amqp.Channel, exchange string) error {
 	closed := ch.NotifyClose(make(chan *amqp.Error, 1))
 	// A time is a number here, too.
-	err := ch.PublishWithContext(context.Background(), exchange, "taskbus.nowhere", true, false, amqp.Publishing{Expiration: "never"})
+	err := ch.PublishWithContext(context.Background(), exchange, "taskbus.nowhere", true, false,
+		amqp.Publishing{Expiration: "never"})
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,8 @@ import (
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	owner := brokertest.Vhost(t)
-	for name, kind := range map[string]string{"mine.quorum": "quorum", "mine.stream": "stream", "mine.classic": "classic", "theirs": "quorum"} {
+	for name, kind := range map[string]string{"mine.quorum": "quorum", "mine.stream": "stream", "mine.classic": "classic",
+		"theirs": "quorum"} {
 		owner.DeclareQueue(t, name, map[string]any{"x-queue-type": kind})
 	}
 	owner.DeclareExchange(t, "mine.exchange", "topic")
@@ -56,7 +57,8 @@ func TestProbe(t *testing.T) {
 	}
 
 	look := open(t, config(t, owner.URL), bus.SessionSpec{Name: "look"})
-	for name, want := range map[string]bool{"mine.quorum": true, "mine.stream": true, "mine.classic": true, "mine.missing": false} {
+	for name, want := range map[string]bool{"mine.quorum": true, "mine.stream": true, "mine.classic": true,
+		"mine.missing": false} {
 		if d, err := look.Depth(t.Context(), name); want != (err == nil) || d != (bus.Depth{}) {
 			t.Errorf("%s after the probe: %+v, %v", name, d, err)
 		}
@@ -67,10 +69,12 @@ func TestProbe(t *testing.T) {
 func TestProbeCannotConnect(t *testing.T) {
 	t.Parallel()
 	owner := brokertest.Vhost(t)
-	if _, err := amqpbus.New(config(t, owner.As(t, "nobody", "wrong").URL)).Probe(t.Context(), "probe", nil); !errors.Is(err, bus.ErrAccess) {
+	if _, err := amqpbus.New(config(t, owner.As(t, "nobody", "wrong").URL)).Probe(t.Context(), "probe",
+		nil); !errors.Is(err, bus.ErrAccess) {
 		t.Errorf("with a wrong password: %v, want ErrAccess", err)
 	}
-	if _, err := amqpbus.New(amqpbus.Config{URL: "amqp:", Logger: zerolog.Nop()}).Probe(t.Context(), "probe", nil); err == nil {
+	if _, err := amqpbus.New(amqpbus.Config{URL: "amqp:", Logger: zerolog.Nop()}).Probe(t.Context(), "probe",
+		nil); err == nil {
 		t.Error("a URL that is none was accepted")
 	}
 }

@@ -50,7 +50,8 @@ func TestMatchReturns(t *testing.T) {
 	other := message("q2", "a", nil)
 	optional := a
 	optional.Optional = true
-	red, blue := message("q1", "", map[string]any{"c": "red", "n": int64(1)}), message("q1", "", map[string]any{"c": "blue", "n": int64(1)})
+	red, blue := message("q1", "", map[string]any{"c": "red", "n": int64(1)}),
+		message("q1", "", map[string]any{"c": "blue", "n": int64(1)})
 	stamped := message("q1", "", nil)
 	stamped.Timestamp = sent
 	byPlugin := asReturned(a)
@@ -67,12 +68,17 @@ func TestMatchReturns(t *testing.T) {
 		{name: "by key", ring: []bus.Publication{a, other}, returns: []amqp.Return{asReturned(other)}, want: ".R"},
 		{name: "the same twice: the first, then the second", ring: []bus.Publication{a, b, a},
 			returns: []amqp.Return{asReturned(a), asReturned(a)}, want: "R.R"},
-		{name: "an optional one cannot come back", ring: []bus.Publication{optional, a}, returns: []amqp.Return{asReturned(a)}, want: ".R"},
-		{name: "headers decide among equals", ring: []bus.Publication{red, blue}, returns: []amqp.Return{asReturned(blue)}, want: ".R"},
-		{name: "time decides among equals", ring: []bus.Publication{message("q1", "", nil), stamped}, returns: []amqp.Return{asReturned(stamped)}, want: ".R"},
+		{name: "an optional one cannot come back", ring: []bus.Publication{optional, a},
+			returns: []amqp.Return{asReturned(a)}, want: ".R"},
+		{name: "headers decide among equals", ring: []bus.Publication{red, blue}, returns: []amqp.Return{asReturned(blue)},
+			want: ".R"},
+		{name: "time decides among equals", ring: []bus.Publication{message("q1", "", nil), stamped},
+			returns: []amqp.Return{asReturned(stamped)}, want: ".R"},
 		{name: "stamped by a plugin", ring: []bus.Publication{b, a}, returns: []amqp.Return{byPlugin}, want: ".R"},
-		{name: "never published", ring: []bus.Publication{a}, returns: []amqp.Return{asReturned(b)}, want: ".", unknown: true},
-		{name: "more than were published", ring: []bus.Publication{a}, returns: []amqp.Return{asReturned(a), asReturned(a)}, want: "R", unknown: true},
+		{name: "never published", ring: []bus.Publication{a}, returns: []amqp.Return{asReturned(b)}, want: ".",
+			unknown: true},
+		{name: "more than were published", ring: []bus.Publication{a}, returns: []amqp.Return{asReturned(a), asReturned(a)},
+			want: "R", unknown: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := ringOf(test.ring...)

@@ -57,7 +57,9 @@ func (p publishers) open(l *link, e bus.Edge, log zerolog.Logger) error {
 	for _, one := range p.all() {
 		one.edge, one.open = e, l.confirming
 		one.renewed = func() {
-			log.Info().Msg("the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather than the message")
+			log.Info().
+				Msg(
+					"the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather than the message")
 		}
 		channel, err := one.open()
 		if err != nil {

@@ -94,7 +94,8 @@ func TestRefusedPublisherGoesOnWithAnotherChannel(t *testing.T) {
 	}
 	mu.Lock()
 	full := publishers * each / 10
-	if len(answers) != publishers*each || outcomes[bus.Rejected] == 0 || outcomes[bus.Confirmed]+outcomes[bus.Rejected] != publishers*each || outcomes[bus.Rejected] > full {
+	if len(answers) != publishers*each || outcomes[bus.Rejected] == 0 ||
+		outcomes[bus.Confirmed]+outcomes[bus.Rejected] != publishers*each || outcomes[bus.Rejected] > full {
 		t.Errorf("%d of %d answered: %v", len(answers), publishers*each, outcomes)
 	}
 	mu.Unlock()

@@ -174,7 +174,8 @@ func (s *session) Broker() bus.Broker {
 		text, _ := s.publishing.conn.Properties[property].(string)
 		return text
 	}
-	return bus.Broker{Product: say("product"), Version: say("version"), ClusterName: say("cluster_name"), Node: say("node")}
+	return bus.Broker{Product: say("product"), Version: say("version"), ClusterName: say("cluster_name"),
+		Node: say("node")}
 }
 
 // Depth implements [bus.Session].

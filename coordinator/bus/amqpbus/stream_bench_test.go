@@ -42,7 +42,8 @@ var journalHeaders = map[string]any{
 	"result_offset": int64(7_654_321), "snapshot_offset": int64(1_000),
 }
 
-var benchStream = bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{{Name: "s", Kind: bus.Stream, SegmentBytes: 50_000_000}}}
+var benchStream = bus.Topology{Mode: bus.Declare,
+	Queues: []bus.Queue{{Name: "s", Kind: bus.Stream, SegmentBytes: 50_000_000}}}
 
 func fillStream(b *testing.B, cfg amqpbus.Config, count, size int, headers map[string]any) {
 	ledger := make(chan bus.Outcome, count)
@@ -79,15 +80,16 @@ func readStream(b *testing.B, cfg amqpbus.Config, count, size, prefetch int) {
 	cpu, begun := cpuTime(b), time.Now()
 	for range b.N {
 		read, done := 0, make(chan struct{})
-		err := s.Subscribe(b.Context(), bus.Subscription{Queue: "s", Prefetch: prefetch, From: bus.First(), Handle: func(d bus.Delivery) {
-			s.Ack(d.Tag)
-			if len(d.Body) != size || d.Offset != int64(read) {
-				b.Errorf("%d bytes at %d, want %d at %d", len(d.Body), d.Offset, size, read)
-			}
-			if read++; read == count {
-				close(done)
-			}
-		}})
+		err := s.Subscribe(b.Context(), bus.Subscription{Queue: "s", Prefetch: prefetch, From: bus.First(),
+			Handle: func(d bus.Delivery) {
+				s.Ack(d.Tag)
+				if len(d.Body) != size || d.Offset != int64(read) {
+					b.Errorf("%d bytes at %d, want %d at %d", len(d.Body), d.Offset, size, read)
+				}
+				if read++; read == count {
+					close(done)
+				}
+			}})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -34,7 +34,8 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 		soon: make(chan struct{}, 1), now: make(chan struct{}, 1),
 		unsubscribed: make(chan struct{}), handedOut: make(chan struct{}), done: make(chan struct{}),
 	}
-	deliveries, err := s.begin(c, s.consumeArguments(sub), func(args amqp.Table) (<-chan amqp.Delivery, error) { return c.consume(sub, args) })
+	deliveries, err := s.begin(c, s.consumeArguments(sub),
+		func(args amqp.Table) (<-chan amqp.Delivery, error) { return c.consume(sub, args) })
 	if err != nil {
 		return s.subscribeError(sub, err)
 	}
@@ -54,7 +55,8 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 }
 
 // begin asks for a consumer with the first of these arguments that is not refused.
-func (s *session) begin(c *consumer, tries []amqp.Table, consume func(amqp.Table) (<-chan amqp.Delivery, error)) (deliveries <-chan amqp.Delivery, err error) {
+func (s *session) begin(c *consumer, tries []amqp.Table, consume func(amqp.Table) (<-chan amqp.Delivery, error)) (
+	deliveries <-chan amqp.Delivery, err error) {
 	patience := time.NewTimer(replicaPatience)
 	defer patience.Stop()
 	for _, args := range tries {

@@ -43,8 +43,10 @@ func TestQueueThatTheBrokerDoesNotKnow(t *testing.T) {
 // for less it would begin with what comes next, should the replica be there by then, and what a coordinator has
 // written down would be passed over. Any other refusal of the arguments leads to the next ones.
 func TestStreamWithoutReplicaYet(t *testing.T) {
-	noReplica := &amqp.Error{Code: amqp.PreconditionFailed, Server: true, Reason: "PRECONDITION_FAILED - queue 'queue 's' in vhost '/'' does not have a replica on the local node"}
-	noStream := &amqp.Error{Code: amqp.PreconditionFailed, Server: true, Reason: "PRECONDITION_FAILED - invalid arg 'x-stream-offset'"}
+	noReplica := &amqp.Error{Code: amqp.PreconditionFailed, Server: true,
+		Reason: "PRECONDITION_FAILED - queue 'queue 's' in vhost '/'' does not have a replica on the local node"}
+	noStream := &amqp.Error{Code: amqp.PreconditionFailed, Server: true,
+		Reason: "PRECONDITION_FAILED - invalid arg 'x-stream-offset'"}
 	fromFirst, plain := amqp.Table{streamOffsetArg: "first"}, amqp.Table{}
 	for name, c := range map[string]struct {
 		answers []error
@@ -53,11 +55,13 @@ func TestStreamWithoutReplicaYet(t *testing.T) {
 		took    time.Duration
 		err     error
 	}{
-		"there at once":          {answers: []error{nil}, asked: []amqp.Table{fromFirst}},
-		"there after two pauses": {answers: []error{noReplica, noReplica, nil}, asked: []amqp.Table{fromFirst, fromFirst, fromFirst}, took: 2 * replicaPause},
-		"no stream":              {answers: []error{noStream, nil}, asked: []amqp.Table{fromFirst, plain}},
-		"never there":            {answers: slices.Repeat([]error{noReplica}, 100), took: replicaPatience, err: noReplica},
-		"the session ends":       {answers: slices.Repeat([]error{noReplica}, 100), ends: true, took: 250 * time.Millisecond, err: noReplica},
+		"there at once": {answers: []error{nil}, asked: []amqp.Table{fromFirst}},
+		"there after two pauses": {answers: []error{noReplica, noReplica, nil},
+			asked: []amqp.Table{fromFirst, fromFirst, fromFirst}, took: 2 * replicaPause},
+		"no stream":   {answers: []error{noStream, nil}, asked: []amqp.Table{fromFirst, plain}},
+		"never there": {answers: slices.Repeat([]error{noReplica}, 100), took: replicaPatience, err: noReplica},
+		"the session ends": {answers: slices.Repeat([]error{noReplica}, 100), ends: true, took: 250 * time.Millisecond,
+			err: noReplica},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, begun := &session{ending: make(chan struct{})}, time.Now()

@@ -163,7 +163,8 @@ func (t *topology) denied(doing, object string, err error) error {
 	case t.mode == bus.Declare:
 		return accessFor(t.link.target, doing, "configure", object, reply)
 	}
-	t.record(bus.Finding{Object: object, Text: "cannot be verified, this user has no permission to look at it; taken to exist"})
+	t.record(bus.Finding{Object: object,
+		Text: "cannot be verified, this user has no permission to look at it; taken to exist"})
 	return nil
 }
 

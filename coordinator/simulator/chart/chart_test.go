@@ -18,7 +18,8 @@ func report() *simulator.Report {
 	strategy := func(label string, wait, regret, share float64) simulator.Performance {
 		return simulator.Performance{
 			Strategy: label, Label: label,
-			WaitQuantiles: []float64{0, wait / 2, wait}, RegretCourse: []float64{regret / 2, regret}, RewardCourse: []float64{regret, regret},
+			WaitQuantiles: []float64{0, wait / 2, wait}, RegretCourse: []float64{regret / 2, regret},
+			RewardCourse: []float64{regret, regret},
 			Groups: []simulator.GroupShare{
 				{Group: "good", Agents: 3, Share: simulator.Value{Mean: share}},
 				{Group: "poor & small", Agents: 1, Share: simulator.Value{Mean: 1 - share}},
@@ -116,7 +117,8 @@ func pulled() *pulling.Report {
 	return &pulling.Report{
 		Scenario: "made up", About: "fast <and> slow", Duration: 100,
 		Agents: []pulling.Agent{{Name: "fast", Capacity: 16}, {Name: "slow", Capacity: 0.5}},
-		Loads:  []pulling.Load{{Label: "a load", Controllers: []pulling.Performance{controller("fixed", 0.1, 2000), controller("equal", 1, 1)}}},
+		Loads: []pulling.Load{{Label: "a load", Controllers: []pulling.Performance{controller("fixed", 0.1, 2000),
+			controller("equal", 1, 1)}}},
 	}
 }
 
@@ -145,7 +147,8 @@ func TestPullingSaysWhatItShows(t *testing.T) {
 }
 
 func TestUnknownFormat(t *testing.T) {
-	if err := DrawPulling(io.Discard, pulled(), "gif"); err == nil || !strings.Contains(err.Error(), "known are svg, png") {
+	if err := DrawPulling(io.Discard, pulled(), "gif"); err == nil ||
+		!strings.Contains(err.Error(), "known are svg, png") {
 		t.Errorf("error %v", err)
 	}
 	if err := Draw(io.Discard, report(), "gif"); err == nil || !strings.Contains(err.Error(), "known are svg, png") {

@@ -49,7 +49,8 @@ func (s sheet) draw(w io.Writer, f Format) error {
 	case SVG:
 		canvas = vgsvg.New(width, height)
 	case PNG:
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144),
+			vgimg.UseBackgroundColor(color.White))}
 	default:
 		return fmt.Errorf("draw the chart of %s: no format is called %q; known are svg, png", s.scenario, f)
 	}
@@ -84,7 +85,8 @@ func (s sheet) drawRow(c draw.Canvas, row panelRow) {
 		c.FillText(textStyle(12), vg.Point{X: c.Min.X + margin, Y: c.Max.Y - titleHeight/2}, row.heading)
 		c = draw.Crop(c, 0, 0, 0, -titleHeight)
 	}
-	tiles := draw.Tiles{Rows: 1, Cols: len(row.panels), PadX: 0.6 * vg.Centimeter, PadLeft: 0.2 * vg.Centimeter, PadRight: 0.4 * vg.Centimeter, PadBottom: 0.2 * vg.Centimeter}
+	tiles := draw.Tiles{Rows: 1, Cols: len(row.panels), PadX: 0.6 * vg.Centimeter, PadLeft: 0.2 * vg.Centimeter,
+		PadRight: 0.4 * vg.Centimeter, PadBottom: 0.2 * vg.Centimeter}
 	for i, place := range plot.Align([][]*plot.Plot{row.panels}, tiles, c)[0] {
 		row.panels[i].Draw(place)
 	}

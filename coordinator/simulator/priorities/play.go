@@ -24,8 +24,11 @@ func arrival(_ *simulator.Priorities, t *simulator.PriorityTask) time.Duration {
 
 // orders are all, in the order of the output.
 var orders = []order{
-	{"weighted", "turns by weight (Taskbus)", func(p *simulator.Priorities) coordinator.PriorityOrder { return p.Order }, arrival},
-	{"strict", "strict", func(*simulator.Priorities) coordinator.PriorityOrder { return coordinator.PriorityOrder{Strict: true} }, arrival},
+	{"weighted", "turns by weight (Taskbus)", func(p *simulator.Priorities) coordinator.PriorityOrder { return p.Order },
+		arrival},
+	{"strict", "strict", func(*simulator.Priorities) coordinator.PriorityOrder {
+		return coordinator.PriorityOrder{Strict: true}
+	}, arrival},
 	{"ageing", "ageing", nil, func(p *simulator.Priorities, t *simulator.PriorityTask) time.Duration {
 		return t.At - time.Duration(t.Priority)*p.Ageing
 	}},
@@ -75,7 +78,8 @@ type waiting struct {
 func sooner(a, b waiting) bool { return a.key < b.key || a.key == b.key && a.number < b.number }
 
 // play the tasks to their end.
-func play(ctx context.Context, p *simulator.Priorities, by *order, tasks []simulator.PriorityTask) (o outcome, err error) {
+func play(ctx context.Context, p *simulator.Priorities, by *order, tasks []simulator.PriorityTask) (o outcome,
+	err error) {
 	var queues [coordinator.Priorities]heap.Heap[waiting] // one for all where no turns are taken
 	for i := range queues {
 		queues[i] = heap.Heap[waiting]{Before: sooner, Place: func(waiting, int) {}}

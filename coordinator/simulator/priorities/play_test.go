@@ -101,7 +101,8 @@ func TestPlayRefusesOtherScenarios(t *testing.T) {
 	if _, err := Play(t.Context(), s, nil); err == nil || !strings.Contains(err.Error(), "no section priorities") {
 		t.Errorf("%v", err)
 	}
-	if _, err := simulator.Play(t.Context(), shipped(t), simulator.Options{}); err == nil || !strings.Contains(err.Error(), "package priorities plays it") {
+	if _, err := simulator.Play(t.Context(), shipped(t), simulator.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "package priorities plays it") {
 		t.Errorf("%v", err)
 	}
 }

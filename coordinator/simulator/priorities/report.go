@@ -58,7 +58,8 @@ func newReport(s *simulator.Scenario, played [][]outcome) *Report {
 		return simulator.Summarise(values)
 	}
 	for level := coordinator.Priorities - 1; level >= 0; level-- {
-		r.Tasks = append(r.Tasks, Count{coordinator.Priority(level).String(), over(played[0], func(o *outcome) float64 { return float64(o.tasks[level]) })})
+		r.Tasks = append(r.Tasks, Count{coordinator.Priority(level).String(),
+			over(played[0], func(o *outcome) float64 { return float64(o.tasks[level]) })})
 	}
 	for i := range orders {
 		one := Performance{Order: orders[i].name, Label: orders[i].label}
@@ -79,7 +80,8 @@ func newReport(s *simulator.Scenario, played [][]outcome) *Report {
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%d slots, %.0f %% load for %.0f s; %s\n\n", r.Slots, 100*r.Load, r.Seconds, simulator.SeedsText(r.Seeds))
+	fmt.Fprintf(&b, "%d slots, %.0f %% load for %.0f s; %s\n\n", r.Slots, 100*r.Load, r.Seconds,
+		simulator.SeedsText(r.Seeds))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	table := func(what string, cell func(*Wait) string) {
 		fmt.Fprint(t, what)

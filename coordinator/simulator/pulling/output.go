@@ -22,7 +22,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		fmt.Fprintln(t, "CONTROLLER\tITEMS/S\tBACKLOG\tUNCLAIMED\tCLAIMS/S")
 		for j := range load.Controllers {
 			p := &load.Controllers[j]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Label, p.Throughput.Text(1, 2), p.Backlog.Text(1, 1), p.Unclaimed.Text(1, 1), p.Claims.Text(1, 1))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Label, p.Throughput.Text(1, 2), p.Backlog.Text(1, 1),
+				p.Unclaimed.Text(1, 1), p.Claims.Text(1, 1))
 		}
 		fmt.Fprintln(t)
 		r.tableOfAgents(t, load)
@@ -88,7 +89,8 @@ func (r *Report) metrics(p *Performance) []metric {
 	for i := range p.Agents {
 		a, name := &p.Agents[i], r.Agents[i].Name
 		list = append(list,
-			metric{"drain_seconds." + name, a.Drain}, metric{"drain_after_claim_seconds." + name, a.AfterClaim}, metric{"idle." + name, a.Idle})
+			metric{"drain_seconds." + name, a.Drain}, metric{"drain_after_claim_seconds." + name, a.AfterClaim},
+			metric{"idle." + name, a.Idle})
 	}
 	return list
 }

@@ -56,7 +56,8 @@ type AgentPerformance struct {
 }
 
 func newReport(s *simulator.Scenario) *Report {
-	r := &Report{Scenario: s.Name, About: s.About, Seeds: s.Seeds, Duration: s.Duration.Seconds(), WarmUp: s.WarmUp.Seconds()}
+	r := &Report{Scenario: s.Name, About: s.About, Seeds: s.Seeds, Duration: s.Duration.Seconds(),
+		WarmUp: s.WarmUp.Seconds()}
 	for i := range s.Pulling.Agents {
 		r.Agents = append(r.Agents, Agent{s.Pulling.Agents[i].Name, s.Pulling.Agents[i].Capacity})
 	}

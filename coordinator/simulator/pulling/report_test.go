@@ -71,7 +71,8 @@ func TestComparison(t *testing.T) {
 	}
 	// Right after a claim everybody has the same: 49/28 s, and 33/16 and 16/8 after the
 	// death. Of the others nobody is near.
-	for label, want := range map[string][]float64{"equal drain": {1.75, 1.75, 1.75}, "fixed, fair part granted": {1.75, 1.75, 1.75}} {
+	for label, want := range map[string][]float64{"equal drain": {1.75, 1.75, 1.75},
+		"fixed, fair part granted": {1.75, 1.75, 1.75}} {
 		for i, a := range find(t, r, 0, label).Agents {
 			if math.Abs(a.AfterClaim.Mean-want[i]) > 1e-9 {
 				t.Errorf("%s, agent-%d: %v s after a claim, want %v", label, i+1, a.AfterClaim.Mean, want[i])
@@ -83,7 +84,8 @@ func TestComparison(t *testing.T) {
 			t.Errorf("after the death, agent-%d: %v s after a claim, want %v", i+1, got, want)
 		}
 	}
-	if most := []float64{r.Loads[0].Most, r.Loads[1].Most, r.Loads[2].Most}; most[0] != 28 || most[1] != 25.2 || most[2] != 24 {
+	if most := []float64{r.Loads[0].Most, r.Loads[1].Most, r.Loads[2].Most}; most[0] != 28 || most[1] != 25.2 ||
+		most[2] != 24 {
 		t.Errorf("possible are %v items/s, want 28, 25.2 and 24", most)
 	}
 }
@@ -186,7 +188,8 @@ func TestCourses(t *testing.T) {
 				mean += x / spans
 			}
 			if len(a.DrainCourse) != spans || math.Abs(mean-a.Drain.Mean) > 1e-6 || mean == 0 {
-				t.Errorf("%s, %s: %d spans with a mean of %v, want %d of %v", p.Label, read.Agents[i].Name, len(a.DrainCourse), mean, spans, a.Drain.Mean)
+				t.Errorf("%s, %s: %d spans with a mean of %v, want %d of %v", p.Label, read.Agents[i].Name, len(a.DrainCourse),
+					mean, spans, a.Drain.Mean)
 			}
 		}
 	}
@@ -194,7 +197,8 @@ func TestCourses(t *testing.T) {
 	for _, p := range read.Loads[1].Controllers {
 		slow := p.Agents[1]
 		if slow.Alive != 0.1 || slow.DrainCourse[9] == 0 || slow.DrainCourse[10] != 0 || p.Agents[0].Alive != 1 {
-			t.Errorf("%s: alive %v, drain %v and %v s before and after the death", p.Label, slow.Alive, slow.DrainCourse[9], slow.DrainCourse[10])
+			t.Errorf("%s: alive %v, drain %v and %v s before and after the death", p.Label, slow.Alive, slow.DrainCourse[9],
+				slow.DrainCourse[10])
 		}
 	}
 }

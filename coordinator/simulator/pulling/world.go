@@ -82,7 +82,8 @@ func exponential(mean, u float64) time.Duration {
 	return max(1, time.Duration(d.Quantile(u)*float64(time.Second)))
 }
 
-func newWorld(s *simulator.Scenario, load *simulator.PullLoad, c *simulator.PullController, seed uint64) (*world, error) {
+func newWorld(s *simulator.Scenario, load *simulator.PullLoad, c *simulator.PullController, seed uint64) (*world,
+	error) {
 	w := &world{
 		scenario: s, load: load, seed: seed,
 		settings:  pull.Settings{Interval: c.Base, Literal: !c.FairPart},
@@ -226,7 +227,8 @@ func (w *world) plan() *pull.Plan {
 	f := pull.Fleet{Agents: make([]pull.Agent, len(w.agents)), Unclaimed: w.unclaimed}
 	for i := range w.agents {
 		a := &w.agents[i]
-		f.Agents[i] = pull.Agent{ID: a.id, Capacity: a.Capacity, Pending: a.pending, Free: a.Slots - a.pending, Seen: w.moment(a.seen)}
+		f.Agents[i] = pull.Agent{ID: a.id, Capacity: a.Capacity, Pending: a.pending, Free: a.Slots - a.pending,
+			Seen: w.moment(a.seen)}
 	}
 	return pull.NewPlan(w.moment(w.now), f, w.settings)
 }
@@ -245,7 +247,8 @@ func (w *world) claim(i int) {
 			w.begin(i)
 		}
 		a.Granted(now, g.Items, balance.View{
-			Agents: plan.Agents, Pending: plan.Pending(), Unclaimed: plan.Unclaimed(), Capacity: plan.Capacity, FairShare: g.FairShare,
+			Agents: plan.Agents, Pending: plan.Pending(), Unclaimed: plan.Unclaimed(), Capacity: plan.Capacity,
+			FairShare: g.FairShare,
 		})
 		w.tally.claimed(w.now, i, a.pending)
 	}

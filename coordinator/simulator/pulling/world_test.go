@@ -28,7 +28,8 @@ func shipped(t testing.TB) *simulator.Scenario {
 // scenario reads one whose agents pull; the text is that of the section.
 func scenario(t testing.TB, section string) *simulator.Scenario {
 	t.Helper()
-	s, err := simulator.Read("test.yaml", "test", []byte("about: a test\nduration_seconds: 100\nseeds: [1]\npulling:\n"+section))
+	s, err := simulator.Read("test.yaml", "test", []byte("about: a test\nduration_seconds: 100\nseeds: [1]\npulling:\n"+
+		section))
 	if err != nil {
 		t.Fatalf("the scenario of the test is not in order:\n%v", err)
 	}
@@ -83,7 +84,8 @@ func TestConvergence(t *testing.T) {
 			cycles[i]++
 			held[i] = w.agents[i].pending
 			if cycles[i] >= 5 && held[i] != []int{28, 14, 7}[i] {
-				t.Errorf("seed %d: %s holds %d after its claim %d, want %v", seed, w.agents[i].id, held[i], cycles[i], []int{28, 14, 7}[i])
+				t.Errorf("seed %d: %s holds %d after its claim %d, want %v", seed, w.agents[i].id, held[i], cycles[i],
+					[]int{28, 14, 7}[i])
 			}
 		}, func() bool { return min(cycles[0], cycles[1], cycles[2]) >= 5 })
 		if w.now > 10*time.Second {
@@ -122,7 +124,8 @@ func TestDeathIsDividedAnew(t *testing.T) {
 			}
 			claims[part]++
 			if w.agents[i].pending != want[i] {
-				t.Errorf("seed %d, %v, agent-3 is %s: %s holds %d after its claim, want %d", seed, w.now, part, w.agents[i].id, w.agents[i].pending, want[i])
+				t.Errorf("seed %d, %v, agent-3 is %s: %s holds %d after its claim, want %d", seed, w.now, part, w.agents[i].id,
+					w.agents[i].pending, want[i])
 			}
 		}, func() bool { return w.now > 90*time.Second })
 		if claims["alive"] == 0 || claims["silent"] == 0 || claims["dead"] == 0 {
@@ -137,7 +140,8 @@ func TestDeathIsDividedAnew(t *testing.T) {
 // TestItemsAreConserved: whatever the agents, the load and the controller, no item is
 // ever lost, made up, or held above an agent's slots, and the dead hold nothing.
 func TestItemsAreConserved(t *testing.T) {
-	modes := []simulator.PullMode{simulator.PullFixed, simulator.PullLiteral, simulator.PullLiteralShare, simulator.PullEqual}
+	modes := []simulator.PullMode{simulator.PullFixed, simulator.PullLiteral, simulator.PullLiteralShare,
+		simulator.PullEqual}
 	rapid.Check(t, func(rt *rapid.T) {
 		var section strings.Builder
 		section.WriteString("  agents:\n")
@@ -151,10 +155,12 @@ func TestItemsAreConserved(t *testing.T) {
 			load = fmt.Sprintf("arrivals_per_second: %g", rapid.Float64Range(0.1, 30).Draw(rt, "rate"))
 		}
 		if n > 1 && rapid.Bool().Draw(rt, "death") {
-			load += fmt.Sprintf(", death: {agent: a%d, at_seconds: %d}", rapid.IntRange(0, n-1).Draw(rt, "who"), rapid.IntRange(1, 99).Draw(rt, "when"))
+			load += fmt.Sprintf(", death: {agent: a%d, at_seconds: %d}", rapid.IntRange(0, n-1).Draw(rt, "who"),
+				rapid.IntRange(1, 99).Draw(rt, "when"))
 		}
 		fmt.Fprintf(&section, "  loads: [{%s}]\n  controllers: [{mode: %s, max_claim_items: %d, grants: %s}]\n", load,
-			rapid.SampledFrom(modes).Draw(rt, "mode"), rapid.IntRange(1, 100).Draw(rt, "most"), rapid.SampledFrom([]string{"all", "fair_part"}).Draw(rt, "grants"))
+			rapid.SampledFrom(modes).Draw(rt, "mode"), rapid.IntRange(1, 100).Draw(rt, "most"),
+			rapid.SampledFrom([]string{"all", "fair_part"}).Draw(rt, "grants"))
 		s := scenario(t, section.String())
 		w, err := newWorld(s, &s.Pulling.Loads[0], &s.Pulling.Controllers[0], rapid.Uint64().Draw(rt, "seed"))
 		if err != nil {
@@ -184,7 +190,8 @@ func TestItemsAreConserved(t *testing.T) {
 // half of the time, however it asks, and all that arrive are done. What it holds is at
 // least what it would be if it got every item at once: ρ/(1−ρ) = 1 (M/M/1).
 func TestUtilisationIsThatOfTheory(t *testing.T) {
-	s := scenario(t, "  agents: [{name: a, capacity_items_per_second: 2}]\n  loads: [{arrivals_per_second: 1}]\n  controllers: [fixed, literal, equal]\n")
+	s := scenario(t,
+		"  agents: [{name: a, capacity_items_per_second: 2}]\n  loads: [{arrivals_per_second: 1}]\n  controllers: [fixed, literal, equal]\n")
 	s.Duration, s.WarmUp = 20_000*time.Second, 100*time.Second
 	r, err := Play(t.Context(), s, nil)
 	if err != nil {
@@ -193,7 +200,8 @@ func TestUtilisationIsThatOfTheory(t *testing.T) {
 	for _, p := range r.Loads[0].Controllers {
 		// 20,000 arrivals: their standard deviation is 141, 0.7 %.
 		if math.Abs(p.Throughput.Mean-1) > 0.03 || math.Abs(p.Agents[0].Idle.Mean-0.5) > 0.03 || p.Backlog.Mean < 0.95 {
-			t.Errorf("%s: %v items/s, idle %v, backlog %v; want 1, 0.5, and 1 or more", p.Label, p.Throughput.Mean, p.Agents[0].Idle.Mean, p.Backlog.Mean)
+			t.Errorf("%s: %v items/s, idle %v, backlog %v; want 1, 0.5, and 1 or more", p.Label, p.Throughput.Mean,
+				p.Agents[0].Idle.Mean, p.Backlog.Mean)
 		}
 	}
 }
@@ -218,7 +226,8 @@ func TestEveryControllerGetsTheSame(t *testing.T) {
 		}
 		// 25.2/s in 300 s are 7560, with a standard deviation of 87.
 		if !slices.Equal(arrivals, first) || len(arrivals) < 7200 || len(arrivals) > 7900 {
-			t.Errorf("%s: %d arrivals, other than the %d under the first", s.Pulling.Controllers[c].Label, len(arrivals), len(first))
+			t.Errorf("%s: %d arrivals, other than the %d under the first", s.Pulling.Controllers[c].Label, len(arrivals),
+				len(first))
 		}
 	}
 }

@@ -54,7 +54,8 @@ func CompareEstimators(calls []Call, maxOutput int64) []EstimatorScore {
 			under += max(c.Output-reserved, 0)
 			way.observe(c)
 		}
-		scores[i] = EstimatorScore{Name: way.name, Over: float64(over) / float64(max(taken, 1)), Under: float64(under) / float64(max(taken, 1))}
+		scores[i] = EstimatorScore{Name: way.name, Over: float64(over) / float64(max(taken, 1)),
+			Under: float64(under) / float64(max(taken, 1))}
 	}
 	return scores
 }

@@ -21,7 +21,8 @@ func TestCompareEstimators(t *testing.T) {
 		{Name: "default 512", Over: (40*412 + 10*362) / float64(all)},
 		// 512 for the first call; then 100, and for the second ten 150 − 50·0.8^k in whole
 		// tokens: 100, 110, 118, 124, 129, 133, 136, 139, 141, 143.
-		{Name: "moving mean of 5", Over: 412 / float64(all), Under: (50 + 40 + 32 + 26 + 21 + 17 + 14 + 11 + 9 + 7) / float64(all)},
+		{Name: "moving mean of 5", Over: 412 / float64(all),
+			Under: (50 + 40 + 32 + 26 + 21 + 17 + 14 + 11 + 9 + 7) / float64(all)},
 		// The windows take 512 for their first 20 calls, and 100 until more than a tenth (a
 		// hundredth) of the calls are of 150: of 45 calls 4 may exceed the p90, and 5 do. So the
 		// call after the fifth is the first that has enough. None may exceed the p99.

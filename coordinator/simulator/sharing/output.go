@@ -14,7 +14,8 @@ import (
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; %s\n\n", len(r.Tenants), r.Slots, simulator.SeedsText(r.Seeds))
+	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; %s\n\n", len(r.Tenants), r.Slots,
+		simulator.SeedsText(r.Seeds))
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "TENANT\tCALLS\tFROM\tMEAN INPUT\tMEAN OUTPUT\tSLOTS NEEDED")
 	for i := range r.Tenants {
@@ -23,7 +24,8 @@ func (r *Report) WriteTable(w io.Writer) error {
 		if from == "" {
 			from = "chance"
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, x.Calls, from, x.Input.Text(1, 0), x.Output.Text(1, 1), x.Demand.Text(1, 1))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Name, x.Calls, from, x.Input.Text(1, 0), x.Output.Text(1, 1),
+			x.Demand.Text(1, 1))
 	}
 	fmt.Fprintln(t)
 	r.tableOfEstimators(t)

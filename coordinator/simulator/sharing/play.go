@@ -65,7 +65,8 @@ type seedPlayed struct {
 }
 
 // playSeed plays all policies at all weights, with the same calls.
-func playSeed(ctx context.Context, s *simulator.Scenario, seed uint64, traces [][]Call, steps *steps) (*seedPlayed, error) {
+func playSeed(ctx context.Context, s *simulator.Scenario, seed uint64, traces [][]Call, steps *steps) (*seedPlayed,
+	error) {
 	calls, all := make([][]Call, len(traces)), 0
 	for i, trace := range traces {
 		if calls[i] = trace; trace == nil {
@@ -103,7 +104,8 @@ type outcome struct {
 }
 
 // playOne plays the calls twice: with all of them waiting, and as they come.
-func playOne(ctx context.Context, s *simulator.Sharing, p *policy, weights []int64, calls [][]Call) (o outcome, err error) {
+func playOne(ctx context.Context, s *simulator.Sharing, p *policy, weights []int64, calls [][]Call) (o outcome,
+	err error) {
 	waiting, err := newRun(s, p, weights, calls, false)
 	if err == nil {
 		err = waiting.play(ctx)
@@ -111,7 +113,8 @@ func playOne(ctx context.Context, s *simulator.Sharing, p *policy, weights []int
 	if err != nil {
 		return o, err
 	}
-	o = outcome{gap: waiting.evenness.gap, bound: bound(waiting.tenants), jain: jain(byWeight(waiting.tenants)), minute: waiting.evenness.worst}
+	o = outcome{gap: waiting.evenness.gap, bound: bound(waiting.tenants), jain: jain(byWeight(waiting.tenants)),
+		minute: waiting.evenness.worst}
 	arriving, err := newRun(s, p, weights, calls, true)
 	if err == nil {
 		err = arriving.play(ctx)

@@ -82,7 +82,8 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("progress %v, want 42 steps up to 1", shares)
 	}
 	if need := r.Tenants[1].Demand.Mean; need < 33 || r.Tenants[0].Demand.Mean > 4 {
-		t.Fatalf("chat needs %v slots of %d, code %v: the scenario is not what it says", need, r.Slots, r.Tenants[0].Demand.Mean)
+		t.Fatalf("chat needs %v slots of %d, code %v: the scenario is not what it says", need, r.Slots,
+			r.Tenants[0].Demand.Mean)
 	}
 	for _, c := range r.Comparisons {
 		by := map[string]*Performance{}
@@ -90,7 +91,8 @@ func TestPolicies(t *testing.T) {
 			p := &c.Policies[i]
 			by[p.Policy] = p
 			// Only what goes by shares has a bound, and keeps to it.
-			if (p.Bound == nil) != (p.Policy == "fcfs" || p.Policy == "round_robin") || p.Bound != nil && p.Gap.Mean > p.Bound.Mean {
+			if (p.Bound == nil) != (p.Policy == "fcfs" || p.Policy == "round_robin") || p.Bound != nil &&
+				p.Gap.Mean > p.Bound.Mean {
 				t.Errorf("%s, %s: gap %v, bound %v", c.Label, p.Policy, p.Gap.Mean, p.Bound)
 			}
 			if p.Bound != nil && (p.Jain.Mean < 0.998 || p.Minute.Mean < 0.95) {
@@ -110,7 +112,8 @@ func TestPolicies(t *testing.T) {
 		// With one queue for all, code waits as long as chat; by shares not.
 		one, taskbus := by["fcfs"].Waits, by["taskbus"].Waits
 		if one[0].P50.Mean < 0.8*one[1].P50.Mean || taskbus[0].P50.Mean > 2 || taskbus[0].P99.Mean > 10 {
-			t.Errorf("%s: code waits for %v s with one queue, and for %v and %v s by shares", c.Label, one[0].P50.Mean, taskbus[0].P50.Mean, taskbus[0].P99.Mean)
+			t.Errorf("%s: code waits for %v s with one queue, and for %v and %v s by shares", c.Label, one[0].P50.Mean,
+				taskbus[0].P50.Mean, taskbus[0].P99.Mean)
 		}
 	}
 	var b bytes.Buffer
@@ -118,7 +121,8 @@ func TestPolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	var read Report
-	if err := json.Unmarshal(b.Bytes(), &read); err != nil || len(read.Comparisons) != 2 || read.Comparisons[1].Label != "code 3 : chat 1" {
+	if err := json.Unmarshal(b.Bytes(), &read); err != nil || len(read.Comparisons) != 2 ||
+		read.Comparisons[1].Label != "code 3 : chat 1" {
 		t.Errorf("JSON: %v, %+v", err, read.Comparisons)
 	}
 }

@@ -123,13 +123,15 @@ func TestWaitsByHand(t *testing.T) {
 
 // drawCalls draws the calls of two to four tenants, and their weights.
 func drawCalls(rt *rapid.T) (s *simulator.Sharing, calls [][]Call, weights []int64) {
-	s = provider(rapid.IntRange(1, 6).Draw(rt, "slots"), []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(rt, "tenants")]...)
+	s = provider(rapid.IntRange(1, 6).Draw(rt, "slots"),
+		[]string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(rt, "tenants")]...)
 	for range s.Tenants {
 		at := time.Duration(0)
 		own := make([]Call, rapid.IntRange(1, 40).Draw(rt, "calls"))
 		for i := range own {
 			at += time.Duration(rapid.IntRange(0, 50).Draw(rt, "pause")) * time.Millisecond
-			own[i] = Call{At: at, Input: rapid.Int64Range(1, 200).Draw(rt, "input"), Output: rapid.Int64Range(1, 100).Draw(rt, "output")}
+			own[i] = Call{At: at, Input: rapid.Int64Range(1, 200).Draw(rt, "input"), Output: rapid.Int64Range(1, 100).
+				Draw(rt, "output")}
 		}
 		calls = append(calls, own)
 		weights = append(weights, rapid.Int64Range(1, 9).Draw(rt, "weight"))
@@ -186,8 +188,10 @@ func TestCallsAreConserved(t *testing.T) {
 			}
 		}
 		for i, x := range r.tenants {
-			if x.begun != len(calls[i]) || x.come != len(calls[i]) || len(x.waited) != len(calls[i]) || x.open != 0 || x.settled != int64(len(calls[i])) {
-				rt.Errorf("%s: of %d calls %d came, %d were dispatched, %d waited, %d ended, %d are open", p.name, len(calls[i]), x.come, x.begun, len(x.waited), x.settled, x.open)
+			if x.begun != len(calls[i]) || x.come != len(calls[i]) || len(x.waited) != len(calls[i]) || x.open != 0 ||
+				x.settled != int64(len(calls[i])) {
+				rt.Errorf("%s: of %d calls %d came, %d were dispatched, %d waited, %d ended, %d are open", p.name, len(calls[i]),
+					x.come, x.begun, len(x.waited), x.settled, x.open)
 			}
 			if slices.Min(x.waited) < 0 {
 				rt.Errorf("%s: a call was dispatched before it came: %v", p.name, x.waited)
@@ -238,14 +242,17 @@ func TestPlayRefuses(t *testing.T) {
 	if _, err := Play(gone, shipped(t, "sharing"), Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want that of the context", err)
 	}
-	if _, err := Play(t.Context(), shipped(t, "sharing-azure"), Options{}); err == nil || !strings.Contains(err.Error(), "no way to read the trace azure-code") {
+	if _, err := Play(t.Context(), shipped(t, "sharing-azure"), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no way to read the trace azure-code") {
 		t.Errorf("without a way to read traces: %v", err)
 	}
 	empty := func(string) ([]simulator.Request, error) { return nil, nil }
-	if _, err := Play(t.Context(), shipped(t, "sharing-azure"), Options{Trace: empty}); err == nil || !strings.Contains(err.Error(), "holds no requests") {
+	if _, err := Play(t.Context(), shipped(t, "sharing-azure"), Options{Trace: empty}); err == nil ||
+		!strings.Contains(err.Error(), "holds no requests") {
 		t.Errorf("an empty trace: %v", err)
 	}
-	if _, err := Play(t.Context(), shipped(t, "herding"), Options{}); err == nil || !strings.Contains(err.Error(), "no tenants that share") {
+	if _, err := Play(t.Context(), shipped(t, "herding"), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "no tenants that share") {
 		t.Errorf("a scenario of strategies: %v", err)
 	}
 	large := shipped(t, "sharing")
