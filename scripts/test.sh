@@ -29,6 +29,7 @@ one_goroutine=(
 	coordinator/heard
 	coordinator/journal
 	coordinator/learning
+	coordinator/llmcalls
 	coordinator/pull
 	coordinator/quotacontrol
 	coordinator/replay

@@ -77,8 +77,9 @@ var table = map[string]rule{
 	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/heap":                 {std: stdPure},
 	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/llmcalls":             {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
 	"coordinator/quotacontrol":         {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/quotacontrol"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
 	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -105,7 +106,7 @@ var table = map[string]rule{
 	"coordinator/rls":                  {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
-		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/engine",
+		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/engine",
 		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/gateway", "coordinator/httpapi", "coordinator/usage",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
@@ -124,7 +125,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/market", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/market", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
@@ -166,6 +167,8 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
 		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
 		{"a part of the engine knows no engine", "taskbus/coordinator/engine/internal/dedupe", "taskbus/coordinator/engine", rowSays},
+		{"calls know no engine", "taskbus/coordinator/llmcalls", "taskbus/coordinator/engine", rowSays},
+		{"nor what else changes quotas", "taskbus/coordinator/llmcalls", "taskbus/coordinator/quotacontrol", rowSays},
 		{"strategy, engine: backwards", "taskbus/coordinator/strategy", "taskbus/coordinator/engine", rowSays},
 		{"bus sees no client", "taskbus/coordinator/bus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"service never sees amqpbus", "taskbus/coordinator/service", "taskbus/coordinator/bus/amqpbus", rowSays},

@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/llmcalls"
 )
 
 // callIDs are few, so that what is asked about has often been asked about before.
@@ -129,7 +130,7 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 	}
 	l, all := h.e.Ledger(), true
 	for i, a := range answered.Answers {
-		all = all && (a.State == coordinator.CallGranted || !engine.Asks(ev.Calls[i].Op))
+		all = all && (a.State == coordinator.CallGranted || !llmcalls.Asks(ev.Calls[i].Op))
 	}
 	for i, c := range ev.Calls {
 		a := answered.Answers[i]
@@ -186,7 +187,7 @@ func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
 func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
 	h.t.Helper()
 	l := h.e.Ledger()
-	if len(l.Keys(a.Provider)) > 0 && !a.Standing && engine.Asks(c.Op) {
+	if len(l.Keys(a.Provider)) > 0 && !a.Standing && llmcalls.Asks(c.Op) {
 		h.t.Fatalf("%+v goes to %s, which is no key", c, a.Provider)
 	}
 	for _, r := range a.Routes {

@@ -54,6 +54,7 @@
 //	quotalack.go  tasks that lack some; quotawait.go: groups that wait for it
 //	quotaqueue.go groups that wait for the same; quotaturn.go: whose turn it is of them
 //	quotaserve.go what is served when some is back; quotaseats.go: seats that are kept
+//	calls.go     leases of LLM calls (package llmcalls): recorded and told
 //	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, told, ended
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
 //	lanes.go     queues of tasks that make room for others; lanekinds.go: who goes to which

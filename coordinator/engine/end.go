@@ -18,7 +18,7 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 	reason, text := e.reasonOf(d, t)
 	var back time.Time
 	if lacks := e.lacking(now, t, d); lacks != nil {
-		reason, text, back = coordinator.ReasonQuotaExhausted, describeLack(lacks), lacks.RetryAt
+		reason, text, back = coordinator.ReasonQuotaExhausted, lacks.Describe(), lacks.RetryAt
 	}
 	if t.late(now) {
 		reason = coordinator.ReasonDeadlineExceeded

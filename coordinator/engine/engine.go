@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/learning"
+	"taskbus/coordinator/llmcalls"
 	"taskbus/coordinator/quotacontrol"
 )
 
@@ -53,6 +54,7 @@ type Engine struct {
 	market      market.Market[*openTask, *agent]
 	claims      claims
 	quotas      quotas
+	calls       llmcalls.Leases
 	controls    quotacontrol.Controls
 	controlsEnd timer // of the next that ends by itself
 	dayEnd      timer
@@ -108,6 +110,7 @@ func New() *Engine {
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
+	e.calls = llmcalls.New(q.ledger, q.estimator, &e.quotas.waits)
 	return e
 }
 

@@ -102,8 +102,6 @@ const (
 
 // What answers without an engine.
 var (
-	Asks             = asks
-	DescribeLack     = describeLack
 	Without          = without
 	Earlier          = earlier
 	Later            = later
@@ -548,7 +546,8 @@ func (e *Engine) WaitingOf(group string) (n int) {
 
 // CallCharge is what a call is charged for.
 func (e *Engine) CallCharge(c *coordinator.Call) fairshare.Charge {
-	charge, _ := e.callCharge(c)
+	charge, guessed, _ := e.quotas.ledger.ForCall(c, e.quotas.estimator)
+	e.quotas.ledger.Bound(&charge, guessed)
 	return charge
 }
 

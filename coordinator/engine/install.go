@@ -28,6 +28,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		}
 	}
 	e.policy = p
+	e.calls.Under(p)
 	if e.quotas.under(e.quotaTime(now), p) {
 		e.reviewQuotas(now)
 	}

@@ -93,7 +93,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	levels := e.among(t, &p)
 	p.counted()
 	if w := e.quotas.waits.find(t.needs.class, t.leaf); w != nil {
-		p.Lacks, p.LacksText = &w.lacks, describeLack(&w.lacks)
+		p.Lacks, p.LacksText = &w.lacks, w.lacks.Describe()
 	}
 	e.bound(now, t, levels, &p)
 	return p, true
@@ -312,5 +312,5 @@ func (e *Engine) LacksQuota(task *coordinator.Task) (string, bool) {
 	if w == nil {
 		return "", false
 	}
-	return describeLack(&w.lacks), true
+	return w.lacks.Describe(), true
 }

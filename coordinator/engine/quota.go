@@ -1,9 +1,6 @@
 package engine
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -40,7 +37,6 @@ type quotas struct {
 	due      timer
 	rung     bool // it has been due in this Apply
 	flow     quotaFlow
-	names    quotaNames
 }
 
 func newQuotas() quotas {
@@ -139,8 +135,8 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 		h.take(&x)
 	}
 	q.ledger.GiveTo(a.spec.ID, &h.charge, &h.usual, t.task.Type, t.task.EstimatedUsage)
-	if k := q.waits.ahead(now, &h.charge, level); k != nil {
-		return k.refusal(q.ledger)
+	if v, behind := q.waits.Ahead(now, h.charge, level); behind {
+		return v
 	}
 	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt)))
 	v := q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
@@ -173,63 +169,4 @@ func (e *Engine) recordReserved(now time.Time, h *quotaHold, level coordinator.P
 	r := h.charge.Reserved(h.key, now)
 	r.Level, r.Waiting = level, waiting
 	e.record(r)
-}
-
-// describeLack says for people what quota a task waits for.
-func describeLack(v *fairshare.Verdict) string {
-	var b strings.Builder
-	used := v.Limit != fairshare.LimitBudget
-	switch is := "is"; v.Limit {
-	case fairshare.LimitProvider:
-		fmt.Fprintf(&b, "%s is left alone, because its provider has refused calls", v.Node)
-	case fairshare.LimitBudget:
-		used = describeBudget(&b, v)
-	case fairshare.LimitSeats:
-		is = "are"
-		fallthrough
-	default:
-		fmt.Fprintf(&b, "the %s of %s in %s %s used up", v.Limit, v.Node, v.Dimension, is)
-	}
-	switch {
-	case v.Ends && used:
-		b.WriteString(" or set aside; back when something of it ends")
-	case v.Limit == fairshare.LimitPrice:
-		b.Reset()
-		fmt.Fprintf(&b, "%s has no price, and %s of %s is limited; give it one under prices in quotas.yaml, or say there what becomes of such calls (unpriced)", v.Of, v.Dimension, v.Node)
-	case v.Permanent:
-		b.Reset()
-		fmt.Fprintf(&b, "it needs more %s at once than the %s of %s ever allows", v.Dimension, v.Limit, v.Node)
-	case !v.RetryAt.IsZero() && !v.Ends:
-		fmt.Fprintf(&b, "; back at %s", v.RetryAt.UTC().Format(time.RFC3339))
-	default:
-		b.WriteString("; back when something of it ends")
-	}
-	return b.String()
-}
-
-// describeBudget says what a budget lacks, and whether it is that it is used up.
-func describeBudget(b *strings.Builder, v *fairshare.Verdict) (used bool) {
-	in := func(x int64) string {
-		text := strconv.FormatFloat(v.Dimension.Shown(x), 'f', -1, 64)
-		if v.Dimension == coordinator.DimCost {
-			text = "$" + text
-		}
-		return text
-	}
-	budget := fmt.Sprintf("the budget of %s in %s", v.Node, v.Dimension)
-	switch {
-	case v.By != "":
-		fmt.Fprintf(b, "%s may not borrow so much %s: %s left, %s asked", v.By, v.Dimension, in(v.Left), in(v.Asked))
-	case v.Left > 0 && v.Left < v.Asked:
-		fmt.Fprintf(b, "too little is left of %s: %s left, %s asked", budget, in(v.Left), in(v.Asked))
-	case v.Left > 0:
-		fmt.Fprintf(b, "others leave too little of %s so far: %s to be borrowed", budget, in(v.Asked))
-	default:
-		b.WriteString(budget + " is used up")
-		used = true
-	}
-	if v.Lent > 0 {
-		fmt.Fprintf(b, " (%s lent to others)", in(v.Lent))
-	}
-	return used
 }

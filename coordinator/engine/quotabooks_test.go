@@ -94,11 +94,11 @@ func CheckParked(t failer, e *Engine) {
 					continue
 				}
 				forget := e.quotas.ledger.KeepKnown(&p) // what is only asked here is not to change what follows
-				behind := q.ahead(e.now, &c, o.level)   // the first of another queue: a rate that it would have to share
+				_, behind := q.Ahead(e.now, c, o.level) // the first of another queue: a rate that it would have to share
 				forget()
-				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && behind == nil {
+				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
 					t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
-						o.task.ID, describeLack(&w.lacks), w.lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.without != nil && w.without.has(i))
+						o.task.ID, w.lacks.Describe(), w.lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.without != nil && w.without.has(i))
 				}
 			}
 		}

@@ -144,29 +144,26 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 		return
 	}
 	e.excessive(r.Task, &c, ended, cmp.Or(x, settled.Excess))
-	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, lateOwner(&c, settled)
+	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, settled.LateOwner(&c)
 	e.turnKnown(&c, 0, ended)
 	e.countDay(&c, ended)
 	e.record(ended)
 	e.quotaAlerts()
 }
 
-// lateOwner says whose quota it was that is settled after it has expired; nil: it had not.
-func lateOwner(c *fairshare.Charge, s fairshare.Ended) *coordinator.QuotaOwner {
-	if !s.Late {
-		return nil
-	}
-	return &coordinator.QuotaOwner{Group: cmp.Or(c.Group, c.Payer), Agent: c.Agent, Provider: c.Provider, Model: c.Model, Call: c.Call, At: s.Begun, Known: c.Known}
-}
-
 // excessive tells people of usage that is beyond belief, or far beyond what was set aside; once for each
 // dispatch.
 func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, ended *coordinator.QuotaEnded, x fairshare.Excess) {
 	if x.Used > 0 {
-		e.emit(coordinator.UsageExcessive{
-			Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used,
-			Charged: ended.Used[x.Dimension],
-		})
+		e.emit(x.Effect(id, c, ended))
+	}
+}
+
+// unpriced tells the world of a call or task, charged so, of a model without a price, where money is
+// limited: it would get past that limit.
+func (e *Engine) unpriced(c *fairshare.Charge, refused bool) {
+	if f, is := e.quotas.ledger.ModelUnpriced(c, refused); is {
+		e.emit(f)
 	}
 }
 

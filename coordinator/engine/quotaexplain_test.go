@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -138,7 +137,7 @@ func TestLackOfABudget(t *testing.T) {
 			Left: 9_000_000, Asked: 3_000_000},
 	} {
 		v.Node, v.Dimension, v.Limit = "x", coordinator.DimCost, fairshare.LimitBudget
-		if got := engine.DescribeLack(&v); got != want {
+		if got := v.Describe(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

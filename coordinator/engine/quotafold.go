@@ -14,7 +14,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.QuotaReserved:
 		q.ledger.Fold(r)
-		q.names.recall(q.ledger, r)
+		e.calls.FoldNames(r)
 		if !r.Before {
 			e.recallQuotas()
 		}

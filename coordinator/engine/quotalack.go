@@ -17,7 +17,7 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 		e.unpriced(&t.quota.charge, true)
 	}
 	if v.Permanent {
-		e.fail(now, t, coordinator.ReasonExceedsQuota, describeLack(v), nil)
+		e.fail(now, t, coordinator.ReasonExceedsQuota, v.Describe(), nil)
 		return
 	}
 	if e.wait(now, t); t.state != stateWaiting {

@@ -252,28 +252,28 @@ func (q *quotaWaits) opensAt(k *waitQueue, at time.Time) {
 	}
 }
 
-// ahead is the queue for a rate behind whose first a task must wait that the rate would serve at
-// once; nil: there is none. Else those who need little, and come one by one, would keep him
+// Ahead is the refusal of a task, or call, that must wait behind the first in the queue for a rate, which would
+// serve it at once; false: there is none. Else those who need little, and come one by one, would keep him
 // waiting for ever who needs much. At a cap only those count to whom the rate itself is assured:
 // who is to borrow waits for what these leave.
-func (q *quotaWaits) ahead(now time.Time, c *fairshare.Charge, level int) (found *waitQueue) {
+func (q *quotaWaits) Ahead(now time.Time, c fairshare.Charge, level int) (v fairshare.Verdict, is bool) {
 	if q.rates == 0 {
-		return nil
+		return v, false
 	}
-	q.ledger.ServedBy(now, c, func(node string, d coordinator.Dimension, cap bool) {
+	var found *waitQueue
+	q.ledger.ServedBy(now, &c, func(node string, d coordinator.Dimension, cap bool) {
 		for _, k := range q.behind[node] {
 			if k.key.limit == fairshare.LimitRate && k.key.dim == d && (k.key.owns || !cap) && k.first != nil && k.first.task.level >= level {
 				found = k
 			}
 		}
 	})
-	return found
-}
-
-// refusal is that of whoever waits behind the first of the queue.
-func (k *waitQueue) refusal(l *fairshare.Ledger) fairshare.Verdict {
-	return fairshare.Verdict{
-		Node: k.key.node, Kind: l.KindOf(k.key.node), Dimension: k.key.dim, Limit: k.key.limit, Empty: true,
-		Behind: k.key.node, Owns: k.key.owns, RetryAt: k.at,
+	if found == nil {
+		return v, false
 	}
+	k := found.key
+	return fairshare.Verdict{
+		Node: k.node, Kind: q.ledger.KindOf(k.node), Dimension: k.dim, Limit: k.limit, Empty: true,
+		Behind: k.node, Owns: k.owns, RetryAt: found.at,
+	}, true
 }

@@ -49,7 +49,8 @@ func (e *Engine) quotaDue(now time.Time) {
 	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
 		c, _, _ := q.ledger.Find(key)
 		if c.Call {
-			e.expireCall(now, key, &c)
+			out := e.calls.Expire(now, key, &c)
+			e.callsChanged(&out)
 			continue
 		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}

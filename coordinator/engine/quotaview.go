@@ -187,7 +187,7 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 		Unlisted: q.ledger.UnlistedTask(question.Group),
 	}
 	if v := &a.Explanation.Verdict; !v.OK {
-		a.Lack = describeLack(v)
+		a.Lack = v.Describe()
 	}
 	return a, true
 }
@@ -209,11 +209,9 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent, d 
 		return coordinator.ReasonNone, ""
 	case lacks.Permanent:
 		d.Agent = ""
-		return coordinator.ReasonExceedsQuota, describeLack(lacks)
+		return coordinator.ReasonExceedsQuota, lacks.Describe()
 	}
-	d.Lacks = &coordinator.QuotaLack{
-		Node: lacks.Node, Dimension: lacks.Dimension, Limit: lacks.Limit.String(), RetryAt: lacks.RetryAt, Text: describeLack(lacks),
-	}
+	d.Lacks = lacks.Lack()
 	return coordinator.ReasonQuotaExhausted, d.Lacks.Text
 }
 

@@ -6,16 +6,17 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/llmcalls"
 )
 
 // A task may name several models (Task.Alternatives), of which one is chosen with each dispatch, by what
-// a call chooses by (see chooseRoute). Tasks that may go to the same models are one class. One for which
+// a call chooses by (llmcalls.Choose). Tasks that may go to the same models are one class. One for which
 // none has room waits for the one that has it again first, and tries all of them when something comes
 // back to any: as a task does for which it makes a difference which agent has it (see ownWaits).
 
 // routesOfTask are the models that the task may go to, each in one pool; nil: it has no choice.
 func (e *Engine) routesOfTask(t *openTask) []coordinator.Service {
-	return e.expand(t.task.Alternatives)
+	return llmcalls.Expand(e.quotas.ledger, t.task.Alternatives)
 }
 
 // routesKey is what tasks have in common that may go to the same models, in the same order; empty: there
@@ -61,33 +62,33 @@ type taskChoice struct {
 }
 
 // chooseFor finds the model that the task goes to with that agent.
-func (e *Engine) chooseFor(now time.Time, t *openTask, id coordinator.AgentID, routes []coordinator.Service) (x taskChoice) {
+func (e *Engine) chooseFor(
+	now time.Time, t *openTask, id coordinator.AgentID, services []coordinator.Service,
+) (x taskChoice) {
 	q, level := &e.quotas, levelOf(t)
-	type asked struct {
-		charge  fairshare.Charge
-		usual   coordinator.Amounts
-		verdict fairshare.Verdict
+	type demand struct {
+		charge fairshare.Charge
+		usual  coordinator.Amounts
 	}
-	all := make([]asked, 0, len(routes)) // of each of them
-	check := func(s coordinator.Service) (fairshare.Charge, fairshare.Path, fairshare.Verdict) {
-		demand, usual := e.demandAt(t, s)
-		c := demand
-		q.ledger.GiveTo(id, &c, &usual, t.task.Type, t.task.EstimatedUsage)
-		p := q.ledger.PathOf(&c)
-		v := q.ledger.Check(now, &p, &c)
-		if v.OK {
-			if k := q.waits.ahead(now, &c, level); k != nil {
-				v = k.refusal(q.ledger)
+	demands, routes := make([]demand, len(services)), make([]llmcalls.Route, len(services))
+	for i, s := range services {
+		d, r := &demands[i], &routes[i]
+		d.charge, d.usual = e.demandAt(t, s)
+		r.Service, r.Charge = s, d.charge
+		q.ledger.GiveTo(id, &r.Charge, &d.usual, t.task.Type, t.task.EstimatedUsage)
+		r.Path = q.ledger.PathOf(&r.Charge)
+		if r.Verdict = q.ledger.Check(now, &r.Path, &r.Charge); r.Verdict.OK {
+			if v, behind := q.waits.Ahead(now, r.Charge, level); behind {
+				r.Verdict = v
 			}
 		}
-		if all = append(all, asked{demand, usual, v}); !v.OK {
-			x.refused = append(x.refused, v)
+		if !r.Verdict.OK {
+			x.refused = append(x.refused, r.Verdict)
 		}
-		return c, p, v
 	}
-	x.models = &coordinator.RouteChoice{Weights: q.ledger.RouteWeights()}
-	best := &all[e.chooseRoute(now, routes, check, nil, &x.models.Routes)]
-	x.charge, x.usual, x.verdict = best.charge, best.usual, best.verdict
+	best, scores := llmcalls.Choose(now, q.ledger, routes)
+	x.models = &coordinator.RouteChoice{Weights: q.ledger.RouteWeights(), Routes: scores}
+	x.charge, x.usual, x.verdict = demands[best].charge, demands[best].usual, routes[best].Verdict
 	return x
 }
 

@@ -110,5 +110,6 @@ func (e *Engine) Known(now time.Time, id coordinator.TaskID) *coordinator.Rememb
 // Overdue reports whether a task has ended because its agent had not told in time how it ended, or that
 // it has stopped.
 func Overdue(r *coordinator.Remembered) bool {
-	return r.Fate == coordinator.FateTimedOut || r.Fate == coordinator.FateCancelled && dedupe.Flags(r.Flags)&dedupe.Overdue != 0
+	return r.Fate == coordinator.FateTimedOut ||
+		r.Fate == coordinator.FateCancelled && dedupe.Flags(r.Flags)&dedupe.Overdue != 0
 }

@@ -24,7 +24,7 @@
 //	waiting.go      who waits, and what has been given back
 //	alert.go        budgets that are nearly used up
 //	state.go        all of it as records, and from records; before.go: the rows of budgets and rates
-//	view.go         all of it for people
+//	view.go         all of it for people; describe.go: refusals
 //	charge.go       what a task is charged, within the limits
 //
 // What calls take and cost.

@@ -58,6 +58,14 @@ func DayOf(at time.Time, loc *time.Location) (start, next time.Time) {
 	return timeOf(s.start), timeOf(s.end)
 }
 
+// QuotaDay is the day that the instant is in where these quotas count days; nil: there are none, UTC.
+func QuotaDay(at time.Time, q *coordinator.Quotas) (start, next time.Time) {
+	if q == nil {
+		return DayOf(at, nil)
+	}
+	return DayOf(at, q.Location)
+}
+
 // tick is the hour or minute that the instant is in. Offsets from UTC that differ by whole
 // steps have their steps in common; where one with others comes, one ends and one begins.
 func tick(at, step int64, loc *time.Location) span {

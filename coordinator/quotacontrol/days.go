@@ -164,12 +164,3 @@ func (d *day) fold(r *coordinator.QuotaControlled) {
 		d.uses[one.Node] = &one
 	}
 }
-
-// Day is when the day of t begins where these quotas count days, and when the next one does, which is
-// always after t: there are places where clocks skip midnight on some days.
-func Day(t time.Time, q *coordinator.Quotas) (start, next time.Time) {
-	if q == nil || q.Location == nil {
-		return fairshare.DayOf(t, time.UTC)
-	}
-	return fairshare.DayOf(t, q.Location)
-}

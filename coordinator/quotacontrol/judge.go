@@ -29,7 +29,7 @@ type verdict struct {
 }
 
 // judgeIdle says what is lost, or given back. A day on which nothing was its own says nothing and
-// ends no run: nobody can use a part of nothing.
+// ends no run: there is no part of nothing to use.
 func judgeIdle(r *coordinator.IdleRule, n idle) verdict {
 	v := verdict{Run: n.Run, Taken: n.Lost}
 	switch {
@@ -48,7 +48,8 @@ func judgeIdle(r *coordinator.IdleRule, n idle) verdict {
 		v.Run = 0
 		if back := min(r.Step, n.Lost); back > 0 {
 			v.Taken -= back
-			v.Why = fmt.Sprintf("%d of %d of its own used: weight %d again instead of %d", n.Used, n.Due, n.Weight+back, n.Weight)
+			v.Why = fmt.Sprintf("%d of %d of its own used: weight %d again instead of %d",
+				n.Used, n.Due, n.Weight+back, n.Weight)
 		}
 	}
 	return v

@@ -20,7 +20,7 @@ func (c *Controls) NextDay(now time.Time, q *coordinator.Quotas) time.Time {
 	on := q != nil && q.Adjustment.On()
 	switch {
 	case on && !c.day.start.IsZero():
-		_, next := Day(c.day.start, q)
+		_, next := fairshare.QuotaDay(c.day.start, q)
 		return next
 	case on, !c.day.start.IsZero(), slices.ContainsFunc(c.standing, ofRule):
 		return now
@@ -50,9 +50,9 @@ func (c *Controls) EndDay(now, due time.Time, l *fairshare.Ledger) (end DayEnd) 
 		d.start, d.uses = time.Time{}, nil
 		return end
 	}
-	today, _ := Day(now, q)
-	begins, next := Day(d.start, q)
-	_, after := Day(next, q)
+	today, _ := fairshare.QuotaDay(now, q)
+	begins, next := fairshare.QuotaDay(d.start, q)
+	_, after := fairshare.QuotaDay(next, q)
 	switch {
 	case d.start.IsZero():
 		d.begin(due, nil)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/llmcalls"
 )
 
 // onLoss admits calls while no leader can be asked, as far as quotas.yaml lets each coordinator do
@@ -189,7 +189,7 @@ func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswe
 	if c.OwnOnly { // no limit of its own bounds what it asks for here: it is its word alone
 		var doubt *fairshare.Doubt
 		if word.amounts, doubt = o.words.asks(now, charge, guessed); doubt != nil {
-			engine.NotBelieved(a, doubt)
+			llmcalls.NotBelieved(a, doubt)
 			return true, false
 		}
 	}

@@ -4,15 +4,15 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/llmcalls"
 )
 
 // standing answers who asks again for what was admitted here, as a leader does: an id stands for one
 // sort of call.
 func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
 	open := !held.until.IsZero()
-	if open && c.Op != coordinator.CallReserve || engine.AnotherCall(c.Asked, held.call.Asked) {
+	if open && c.Op != coordinator.CallReserve || llmcalls.AnotherCall(c.Asked, held.call.Asked) {
 		a.State = coordinator.CallTaken
 		return
 	}
@@ -47,7 +47,7 @@ func (o *onLoss) end(now time.Time, held *owedCall, c *coordinator.Call, a *coor
 	if exact {
 		if doubt := o.doubted(now, held, charge, c.OwnOnly); doubt != nil { // it stands
 			o.ofHeld(a, held)
-			engine.NotBelieved(a, doubt)
+			llmcalls.NotBelieved(a, doubt)
 			return
 		}
 	}

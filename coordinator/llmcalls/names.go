@@ -1,44 +1,43 @@
-package engine
+package llmcalls
 
 import (
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/quotacontrol"
 )
 
 // An agent may name whatever provider and model it likes, and each name makes a row of the history
 // for good. So of those that nothing in quotas.yaml names mostNames have rows of their own, of each
 // agent and day, and of mostNamers agents; what comes beyond that is counted as others. Which those
-// are is in the record of the reservation: whoever makes the history anew makes the same.
+// are is in the record of the reservation: the history made anew from records is the same.
 //
-// What was named before the newest snapshot is not known to who starts from it: after a restart as
-// many more may have rows on that day.
+// What was named before the newest snapshot is not known to a coordinator that starts from it: after a
+// restart as many more may have rows on that day.
 const (
 	mostNames  = 32
 	mostNamers = 1 << 16
 )
 
-// quotaNames are the names of the day at hand.
-type quotaNames struct {
+// names are the names of the day at hand.
+type names struct {
 	ends time.Time
 	of   map[coordinator.AgentID]map[coordinator.Service]bool
 }
 
 // keep tells by which names a call stands in the history that is made now.
-func (n *quotaNames) keep(now time.Time, d *fairshare.Ledger, c *fairshare.Charge) coordinator.NameKept {
-	known := d.Names(c)
-	if known == coordinator.NamesKept || n.note(now, d, c) {
+func (n *names) keep(now time.Time, l *fairshare.Ledger, c *fairshare.Charge) coordinator.NameKept {
+	known := l.Names(c)
+	if known == coordinator.NamesKept || n.note(now, l, c) {
 		return coordinator.NamesKept
 	}
 	return known
 }
 
 // note notes a name that quotas.yaml does not have; false: there are too many.
-func (n *quotaNames) note(now time.Time, d *fairshare.Ledger, c *fairshare.Charge) bool {
+func (n *names) note(now time.Time, l *fairshare.Ledger, c *fairshare.Charge) bool {
 	if !now.Before(n.ends) {
-		_, n.ends = quotacontrol.Day(now, d.Quotas())
+		_, n.ends = fairshare.QuotaDay(now, l.Quotas())
 		n.of = make(map[coordinator.AgentID]map[coordinator.Service]bool)
 	}
 	names, name := n.of[c.Agent], coordinator.Service{Provider: c.Provider, Model: c.Model}
@@ -55,10 +54,10 @@ func (n *quotaNames) note(now time.Time, d *fairshare.Ledger, c *fairshare.Charg
 	return true
 }
 
-// recall takes over from a record what the leader has kept.
-func (n *quotaNames) recall(d *fairshare.Ledger, r *coordinator.QuotaReserved) {
+// FoldNames takes over from a record what the leader has kept.
+func (x *Leases) FoldNames(r *coordinator.QuotaReserved) {
 	c := fairshare.Charge{Agent: r.Agent, Provider: r.Provider, Model: r.Model}
-	if r.Call && !r.Before && r.Known == coordinator.NamesKept && d.Names(&c) != coordinator.NamesKept {
-		n.note(r.At, d, &c)
+	if r.Call && !r.Before && r.Known == coordinator.NamesKept && x.ledger.Names(&c) != coordinator.NamesKept {
+		x.names.note(r.At, x.ledger, &c)
 	}
 }
