@@ -182,7 +182,7 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"the bench relay is a bare client", "taskbus/tests/bench", modAmqp091, ""},
 		{"the global logger", "taskbus/cmd/taskbus", modZerolog + "/log", "global logger"},
 		{"an example with the SDK", "taskbus/examples/go/sdk-agent", "taskbus/agent", ""},
-		{"an example knows nothing of the inside", "taskbus/examples/go/agent", "taskbus/coordinator/bus", rowSays},
+		{"an example knows nothing of the inside", "taskbus/examples/go/sdk-agent", "taskbus/coordinator/bus", rowSays},
 		{"a package outside the table", "taskbus/util", "fmt", "no row"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Command sdk-agent works on the tasks of generalist-1, as ../agent does, with the
-// SDK: outcomes are reported, tasks can be withdrawn, SIGTERM drains.
+// Command sdk-agent works on the tasks of generalist-1: outcomes are reported, tasks can be
+// withdrawn, SIGTERM drains.
 package main
 
 import (
