@@ -25,7 +25,7 @@ func packageList(t *testing.T) string {
 			says = question + "?"
 		}
 		if quoted, ok := strings.CutPrefix(says, `"`); ok {
-			says = strings.TrimSuffix(quoted, `"`)
+			says, _, _ = strings.Cut(quoted, `"`)
 		}
 		if says == "" || len(says) > synopsisMost {
 			t.Errorf("%s: the first sentence of its documentation has %d characters beyond the name, want 1 to %d", name, len(says), synopsisMost)
