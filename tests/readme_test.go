@@ -18,7 +18,10 @@ import (
 func pages(t *testing.T) []string {
 	t.Helper()
 	var found []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "examples/*.md", "examples/*/*.md", "examples/*/*/*.md", "scripts/*.md"} {
+	for _, pattern := range []string{
+		"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "scripts/*.md",
+		"examples/*.md", "examples/*/*.md", "examples/*/*/*.md",
+	} {
 		paths, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil {
 			t.Fatal(err)
