@@ -107,9 +107,9 @@ type AgentView struct {
 	// LastAssigned is the sequence number of the latest dispatch to this agent,
 	// 0 when it has had none.
 	LastAssigned uint64
-	// Flexibility is how much the agent's capabilities are in demand: the sum over
-	// them of demand/supply, at least 0. Among equals the least flexible should go
-	// first, so that who can do rare work stays free for it.
+	// Flexibility is how much the agent's capabilities are in demand: the sum over them of demand/supply,
+	// at least 0. Of equal candidates the least flexible should go first, so that agents with rare
+	// capabilities stay free.
 	Flexibility float64
 	// InFlight is what the agent reported as running plus every dispatch that no
 	// report has covered yet.
@@ -132,12 +132,12 @@ type AgentView struct {
 	Cost float64
 	// Capacity is how many tasks a second it can do, reported or measured.
 	Capacity float64
-	// Pending is how many tasks it has not finished, by its own word or ours.
+	// Pending is how many tasks it has not finished, as it reports or as the coordinator counts.
 	Pending int
 	Labels  map[string]string
 }
 
-// Health is BALANCING's word for how much work is pending at an agent.
+// Health is how much work is pending at an agent, in the terms of the balancing protocol.
 type Health uint8
 
 // The states of Health, by the time the pending items will take.
@@ -147,7 +147,7 @@ const (
 	OverloadedHealth               // 60 s or more
 )
 
-// String is BALANCING's word.
+// String is the term of the balancing protocol.
 func (h Health) String() string { return [...]string{"HEALTHY", "BUSY", "OVERLOADED"}[h] }
 
 // HealthOf judges a drain time. BALANCING's text and code differ on the bounds

@@ -33,20 +33,18 @@ func (o CallOp) String() string {
 	return [NumCallOps]string{"reserve", "extend", "settle", "release", "check", "consume", "charge"}[o]
 }
 
-// Call is an LLM call, or several together, that somebody makes without a task: what is asked
-// about it. It is immutable.
+// Call is a request about an LLM call, or several together, that belongs to no task. It is immutable.
 type Call struct {
 	Op CallOp
 	// Key of the reservation, made of its agent's name and of the id that it was given.
 	Key TaskKey
 	// Keep: its end is remembered for a while, because the caller may tell it again.
 	Keep bool
-	// Agent that makes it; empty: nobody in particular. Group that it is charged to; empty: the
-	// agent's.
+	// Agent that makes it; empty: no particular agent. Group that is charged; empty: the agent's.
 	Agent AgentID
 	Group string
-	// OwnOnly: who asks speaks for Agent and nobody else. The group must be the agent's, and so must
-	// the reservation be.
+	// OwnOnly: the request was made with Agent's own token. The group and the reservation must be the
+	// agent's.
 	OwnOnly bool
 	// Admitted, of CallCharge, and of CallSettle of the same: a coordinator has admitted it by itself,
 	// because it could ask no leader. It has seen to it that the agent may use the group, and judged what
@@ -73,7 +71,7 @@ type Call struct {
 	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
 	// stand for another call as well; 0: not known.
 	Asked uint64
-	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
+	// ChargeUntold: a call whose end is never reported is charged as reserved, and not given back.
 	ChargeUntold bool
 }
 
@@ -191,7 +189,7 @@ type CallAnswer struct {
 	Amounts Amounts
 	// Until when it stands; zero: it does not, or nothing is set aside because no quota concerns it.
 	Until time.Time
-	// Borrowed: some of it belongs to others, who leave it.
+	// Borrowed: some of it comes from shares that others leave unused.
 	Borrowed bool
 	// Lacks is why it is refused; nil: it is not.
 	Lacks *QuotaLack

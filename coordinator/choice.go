@@ -6,7 +6,7 @@ package coordinator
 // makes one for each agent.)
 type Key struct{ First, Second float64 }
 
-// Unscored tells whether the strategy could make nothing of the agent.
+// Unscored reports whether the strategy could not score the agent.
 func (k Key) Unscored() bool { return k.First != k.First || k.Second != k.Second }
 
 // MaxTerms is how many named terms an explanation shows of one candidate.
@@ -74,8 +74,8 @@ type Strategy struct {
 	Why func(*Case, *AgentView, *Standing) string
 	// Explain fills in the terms of one agent; nil: they are the elements of its key.
 	Explain func(*Case, *AgentView, *Standing, *TermValues)
-	// Market asks the agents first; nil: nobody is asked. The strategy's own rules then
-	// choose whom to ask, and decide when nobody bids.
+	// Market asks the agents for bids first; nil: none are asked. The strategy's own rules then choose
+	// which agents to ask, and decide when no agent bids.
 	Market *Market
 }
 

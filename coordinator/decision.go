@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MaxCandidates is how many scored candidates a decision keeps, best first; an
-// explanation that somebody asks for has up to MaxExplained, and as many refusals.
+// MaxCandidates is how many scored candidates a decision keeps, best first; an explanation made on request
+// has up to MaxExplained, and as many refusals.
 const (
 	MaxCandidates = 3
 	MaxExplained  = 200
@@ -42,15 +42,15 @@ type MissingCapability struct {
 	Agents     int
 }
 
-// Decision is the answer to "who gets this task?", with its explanation.
+// Decision is which agent gets a task, with the explanation.
 type Decision struct {
 	Strategy string
 	// Terms name the elements of every candidate's Terms.
 	Terms []string
 	// Scored says that minus Key.First is the score of a candidate.
 	Scored bool
-	// Explored: success rates were drawn from what is known of them, so that
-	// agents of whom little is known get work too.
+	// Explored: success rates were drawn from their estimated distribution, so that agents with few results
+	// get work too.
 	Explored bool
 	// Agent chosen; empty when refused.
 	Agent AgentID
@@ -59,23 +59,23 @@ type Decision struct {
 	// Auction is how the agents' own bids took part in a choice; AuctionNone where the
 	// strategy asks for none.
 	Auction AuctionOutcome
-	// First: chosen as the first who could have it, and not as the best.
+	// First: the first eligible agent was chosen, without comparing scores.
 	First bool
-	// Offers is how many agents it would be offered to before, and Window for how long at
-	// most. Filled only for people who ask; 0 where it would not be offered.
+	// Offers is how many agents it would be offered to before, and Window for how long at most. Filled only
+	// for explanations; 0 where it would not be offered.
 	Offers int
 	Window time.Duration
-	// Lacks is the quota that it would wait for, or waits for; nil: none. Agent is then whom it
-	// would go to if there were enough. Filled only for people who ask.
+	// Lacks is the quota that it would wait for, or waits for; nil: none. Agent is then the one that it
+	// would go to if there were enough. Filled only for explanations.
 	Lacks *QuotaLack
 	// Models are how those were judged that the task may go to, for one that lacks quota those of the
 	// first of its group, behind which it waits; nil: it has no choice, or there are no quotas.
 	Models *RouteChoice
-	// Fleet is how many agents are known, Eligible how many could have had it: those
-	// who bid, where a bid was chosen.
+	// Fleet is how many agents are known, Eligible how many could have had it: the bidders, where a bid was
+	// chosen.
 	Fleet, Eligible int
-	// Candidates are the best of the eligible, best first (at most MaxCandidates,
-	// or MaxExplained for people who ask).
+	// Candidates are the best of the eligible, best first (at most MaxCandidates, or MaxExplained for
+	// explanations).
 	Candidates []Candidate
 	// Refused counts the ineligible agents by cause, but in the choice of a bidder, or of an agent
 	// that was the only one in question. A choice counts those without a score as eligible: not
@@ -93,15 +93,15 @@ type Decision struct {
 	// Nearest is the refused agent that came closest; nil when no agent has the
 	// capabilities.
 	Nearest *Refusal
-	// Refusals are the agents that may not have it, the nearest first: for people who ask at most
-	// MaxExplained. A choice has all of them if they are at most MaxNamed, else those that the task
-	// may be given to at another time if these are.
+	// Refusals are the agents that may not have it, the nearest first: for explanations at most
+	// MaxExplained. A choice has all of them if they are at most MaxNamed, else those that the task may be
+	// given to at another time if these are.
 	Refusals []Refusal
 }
 
-// Text renders a refusal for people: "0 of 12 agents eligible: 7 lack `gpu`, 5
-// full; nearest: agent-7 (full)". For a choice it says who and among how many; for one that has
-// to wait for quota, for which, and until when.
+// Text renders a refusal for people: "0 of 12 agents eligible: 7 lack `gpu`, 5 full; nearest: agent-7
+// (full)". For a choice it names the agent and the number of candidates; for one that has to wait for
+// quota, which quota, and until when.
 func (d *Decision) Text() string {
 	switch {
 	case d.Lacks == nil:
@@ -120,7 +120,7 @@ func (d *Decision) choice() string {
 	var b strings.Builder
 	if d.Agent != "" {
 		if d.Offers > 0 {
-			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if nobody bids: ", d.Offers, d.Window.Round(time.Millisecond))
+			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if no agent bids: ", d.Offers, d.Window.Round(time.Millisecond))
 		}
 		return string(d.appendChoice([]byte(b.String())))
 	}

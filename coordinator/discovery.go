@@ -40,7 +40,7 @@ func (d *Discovery) Place(joined AgentSpec) AgentSpec {
 	return spec
 }
 
-// AdmitsAgent tells whether an agent of this id may join.
+// AdmitsAgent reports whether an agent of this id may join.
 func (d *Discovery) AdmitsAgent(id AgentID) bool {
 	return slices.ContainsFunc(d.Agents, func(pattern string) bool { return matches(pattern, string(id)) })
 }
@@ -48,10 +48,10 @@ func (d *Discovery) AdmitsAgent(id AgentID) bool {
 // QueueID stands for the agent's own id in [Discovery].Queues.
 const QueueID = "{id}"
 
-// AdmitsQueue tells whether an agent may announce this queue. What waits in it is
-// taken away when the agent goes: so it must be agent.<id>, which is the agent's by
-// its name, or one that Queues allows. Whatever the patterns say, it is never one
-// of Taskbus's own, nor one that bears the name of another agent.
+// AdmitsQueue reports whether an agent may announce this queue. The messages in it are taken away when the
+// agent goes: so it must be agent.<id>, which is the agent's by its name, or one that Queues allows.
+// Whatever the patterns say, it is never one of Taskbus's own, nor one that bears the name of another
+// agent.
 func (d *Discovery) AdmitsQueue(id AgentID, queue string) bool {
 	switch {
 	case ReservedQueue(queue):
@@ -64,8 +64,7 @@ func (d *Discovery) AdmitsQueue(id AgentID, queue string) bool {
 	})
 }
 
-// AdmitsCapabilities tells whether an agent may offer these: at least one, and
-// none that is not allowed.
+// AdmitsCapabilities reports whether an agent may offer these: at least one, and none that is not allowed.
 func (d *Discovery) AdmitsCapabilities(list []string) bool {
 	for _, c := range list {
 		if _, ok := slices.BinarySearch(d.Capabilities, c); !ok {
@@ -104,7 +103,7 @@ var reservedQueues = []string{
 	"task.assign", "task.assign.high", "task.dead", "task.reassign", "task.request", "task.result",
 }
 
-// ReservedQueue tells whether a queue's name is one that no agent may have.
+// ReservedQueue reports whether no agent may announce a queue of this name.
 func ReservedQueue(name string) bool {
 	return slices.Contains(reservedQueues, name) ||
 		strings.HasPrefix(name, "task.lane.") ||

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What waits in an agent's queue is taken away when the agent goes: which queue it
-// may announce decides whose messages that can be.
+// The messages in an agent's queue are taken away when the agent goes: the queue that it may announce
+// decides which messages these can be.
 func TestAdmitsQueue(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -47,9 +47,8 @@ func TestAdmitsQueue(t *testing.T) {
 	}
 }
 
-// TestNoQueueOfAnother: whatever is listed, nobody gets a queue that bears another
-// agent's name or is Taskbus's own; and a pattern that ends in {id} gives everybody
-// a queue that is nobody else's.
+// TestNoQueueOfAnother: whatever is listed, no agent gets a queue that bears another agent's name or is
+// Taskbus's own; and a pattern that ends in {id} gives every agent a queue that is no other agent's.
 func TestNoQueueOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.StringMatching(`[a-c][a-c.:-]{0,3}`)

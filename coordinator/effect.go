@@ -99,15 +99,14 @@ type AgentTrusted struct {
 	Times int
 }
 
-// OtherQueue tells that an agent consumes another queue than agents.yaml says, so
-// that what is dispatched to it lies where nobody looks. It is told once for each
-// queue that the agent announces.
+// OtherQueue reports that an agent consumes another queue than agents.yaml says, so that nothing reads what
+// is dispatched to it. It is emitted once for each queue that the agent announces.
 type OtherQueue struct {
 	Agent             AgentID
 	Announced, Listed string
 }
 
-// AgentShared tells that several processes report under one agent's id. It is told once while they do.
+// AgentShared reports that several processes use one agent's id. It is emitted once while they do.
 type AgentShared struct {
 	Agent     AgentID
 	Instances int
@@ -121,7 +120,7 @@ type StatusRefused struct {
 	First   bool
 }
 
-// Completed announces how a task ended by its agent's word. It is emitted once
+// Completed announces the end that a task's agent reported. It is emitted once
 // for each task.
 type Completed struct {
 	Result Result
@@ -129,7 +128,7 @@ type Completed struct {
 	Task *Task
 	// Attempt whose result it is, from 1.
 	Attempt int
-	// Late: the dispatch had been presumed lost, and the task given to somebody else.
+	// Late: the dispatch had been presumed lost, and the task given to another agent.
 	Late bool
 	At   time.Time
 }
@@ -146,14 +145,13 @@ type ResultRefused struct {
 	Task    TaskID
 	Agent   AgentID
 	Refusal ResultRefusal
-	// Outcome that it told of, and the Attempt; 0: not known which.
+	// Outcome that it reported, and the Attempt; 0: not known which.
 	Outcome Outcome
 	Attempt int
 }
 
-// Withdraw tells an agent, by its control queue, to drop or stop a dispatch.
-// Token is that of the CancelRequested behind it, zero when nobody waits to hear
-// whether the agent could be told.
+// Withdraw tells an agent, by its control queue, to drop or stop a dispatch. Token is that of the
+// CancelRequested behind it, zero when no request waits for the answer.
 type Withdraw struct {
 	Agent      AgentID
 	Task       TaskID
@@ -207,12 +205,12 @@ type ReadLane struct {
 	Window int
 }
 
-// DropLane has the shell delete the queue of a lane that is no longer in the policy, if it
-// is empty and nobody reads it. LaneSeen with Dropped follows, once, unless the session is lost;
-// until then no MoveToLane is for that lane.
+// DropLane has the shell delete the queue of a lane that is no longer in the policy, if it is empty and
+// without a consumer. LaneSeen with Dropped follows, once, unless the session is lost; until then no
+// MoveToLane is for that lane.
 type DropLane struct{ Lane string }
 
-// QuotaReached tells that so many percent of a budget are used or set aside, once in each of
+// QuotaReached reports that so many percent of a budget are used or set aside, once in each of
 // its periods.
 type QuotaReached struct {
 	// Node of the quota tree, by its ID.
@@ -224,12 +222,12 @@ type QuotaReached struct {
 	MayBorrow bool      // beyond Cap, of what others leave
 }
 
-// UsageExcessive tells that a task, or a call, is said to have taken more than can be believed (see
+// UsageExcessive reports that a task, or a call, is said to have taken more than can be believed (see
 // fairshare.Doubt), or far more than was set aside for it, beyond what an estimate may be wrong by (see
 // fairshare.Excess).
 type UsageExcessive struct {
 	Task      TaskID  // empty: a call
-	Agent     AgentID // who says so
+	Agent     AgentID // the reporting agent
 	Group     string
 	Dimension Dimension
 	// Estimated is what was set aside, Reported what it is said to have taken, and Charged what of that its
@@ -237,12 +235,12 @@ type UsageExcessive struct {
 	Estimated, Reported, Charged int64
 }
 
-// ModelUnpriced tells of a call or task of a model without a price, although Node limits money: it was
+// ModelUnpriced reports a call or task of a model without a price, although Node limits money: it was
 // refused, or costs nothing, or what Quotas.UnpricedPrice says.
 type ModelUnpriced struct {
 	Group   string
 	Agent   AgentID
-	Service Service // empty: nobody has named one
+	Service Service // empty: none is known
 	Node    string
 	Refused bool
 }

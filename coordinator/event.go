@@ -15,8 +15,8 @@ type PolicyChanged struct{ Policy *Policy }
 // tasks may follow. An agent that has not reported yet gets one health interval
 // to do so before anything fails for want of agents.
 type SessionOpened struct {
-	// Lost is when the shell's session before this one ended: from then until this one was
-	// connected nobody could be heard. Zero: there was none.
+	// Lost is when the shell's session before this one ended: from then until this one was connected no
+	// message could arrive. Zero: there was none.
 	Lost time.Time
 	// Connected is when the session was connected, which for one that has stood by is long
 	// ago: agents that lost their connections with the one before have had the time since
@@ -34,7 +34,7 @@ type PublishingHeld struct{ Held bool }
 type SessionLost struct{}
 
 // DrainBegan says that no task follows in this session. What is not on its way
-// to an agent is given up without a word: the broker has it again when the
+// to an agent is given up silently: the broker has it again when the
 // session ends.
 type DrainBegan struct{}
 

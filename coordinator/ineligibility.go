@@ -57,8 +57,8 @@ const (
 var ineligibilities = [NumIneligibilities]struct {
 	code   string // in messages, HTTP answers and metrics
 	phrase string // what follows a number of agents in a text for people
-	// meaning of the agent: what stands in the reference; until is what ends the cause, and what to do where
-	// somebody has to.
+	// meaning of the agent: its text in the reference; until is what ends the cause, and what an operator
+	// has to do if it does not end by itself.
 	meaning, until string
 	// reason a task fails with if this is why it cannot have any of the agents that are left to it.
 	reason Reason
@@ -211,7 +211,7 @@ func (i Ineligibility) Phrase() string { return ineligibilities[i].phrase }
 // Meaning says of an agent what the cause is: "has no free slot".
 func (i Ineligibility) Meaning() string { return ineligibilities[i].meaning }
 
-// Until is what ends it, for people, with what to do where somebody has to.
+// Until is what ends it, for people, with what an operator has to do where it does not end by itself.
 func (i Ineligibility) Until() string { return ineligibilities[i].until }
 
 // Reason is what a task fails with if this is why it cannot have any of the agents that are left to it.

@@ -13,9 +13,9 @@ type Market struct {
 	// Reported takes the fitness that an agent claims as it stands, else it is worked
 	// out, and the claim counts within the agent's record (auction.Appraise).
 	Reported bool
-	// FirstMatch gives a task for which nobody bids to the first eligible agent by id.
+	// FirstMatch gives a task without bids to the first eligible agent by id.
 	FirstMatch bool
-	// Fallback is agents.yaml's word for what decides then.
+	// Fallback is the name in agents.yaml of what decides then.
 	Fallback string
 }
 
@@ -46,9 +46,9 @@ type AuctionOutcome uint8
 const (
 	AuctionNone        AuctionOutcome = iota // there was none
 	AuctionAwarded                           // to a bidder
-	AuctionNoBids                            // nobody bid: the fallback decides
+	AuctionNoBids                            // no agent bid: the fallback decides
 	AuctionAllFull                           // none of the bidders could take it any more: likewise
-	AuctionUnheard                           // nobody could be asked: likewise
+	AuctionUnheard                           // no agent could be asked: likewise
 	AuctionNoTime                            // the task cannot wait as long as the shortest window: likewise
 	AuctionAbandoned                         // its task was withdrawn, expired, or is judged anew
 	NumAuctionOutcomes = iota
@@ -62,7 +62,7 @@ func (o AuctionOutcome) String() string {
 // withoutBid says for people why no bid decided; empty where one did, or none was sought.
 func (o AuctionOutcome) withoutBid() string {
 	return [NumAuctionOutcomes]string{
-		AuctionNoBids: "nobody bid", AuctionAllFull: "no bidder had a slot", AuctionUnheard: "no agent could be asked for bids",
+		AuctionNoBids: "no agent bid", AuctionAllFull: "no bidder had a slot", AuctionUnheard: "no agent could be asked for bids",
 		AuctionNoTime: "there was no time for bids",
 	}[o]
 }

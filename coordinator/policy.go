@@ -27,7 +27,7 @@ type Policy struct {
 	Settings   Settings
 	// Discovery admits agents that Agents does not list; nil admits none.
 	Discovery *Discovery
-	// Quotas say who may use how much of the LLM providers' limits; nil: nothing is limited.
+	// Quotas are the tenants' shares of the LLM providers' limits; nil: nothing is limited.
 	Quotas *Quotas
 	// Lanes are the groups that have a lane of their own; all others but those of LanesAbove
 	// share LaneOther.
@@ -60,8 +60,8 @@ func LaneBase(lane string) string {
 	return lane
 }
 
-// HasLane tells whether tasks may be moved to the lane of that name, and its queue is kept when it
-// is empty: those beside others come and go.
+// HasLane reports whether tasks may be moved to the lane of that name, and its queue is kept when it is
+// empty: overflow lanes are created and deleted as needed.
 func (p *Policy) HasLane(lane string) bool {
 	return p.Lanes != nil && (p.named(lane) || lane == LaneHeld)
 }
@@ -74,7 +74,7 @@ func (p *Policy) AllLanes() []string {
 	return append([]string{LaneHeld, LaneOther}, p.Lanes...)
 }
 
-// named tells whether groups may have the lane.
+// named reports whether groups may have the lane.
 func (p *Policy) named(lane string) bool {
 	_, found := slices.BinarySearch(p.Lanes, lane)
 	return found || lane == LaneOther
@@ -153,7 +153,7 @@ type Settings struct {
 	// CountsWaiting has AssignmentTimeout be how long a task may be pending, whatever
 	// moves meanwhile.
 	CountsWaiting bool
-	// MaxLoad: an agent whose reported load is not strictly below it gets nothing.
+	// MaxLoad: an agent gets no tasks unless its reported load is below it.
 	MaxLoad float64
 	// BusyIsEligible: agents that report `busy` may get work while they have a
 	// free slot (eligible_statuses: [ready, busy]).
@@ -196,14 +196,14 @@ type Learning struct {
 // Breaker says when an agent gets no more work that needs a capability with which
 // it fails. Zero values stand for the defaults of package breaker.
 type Breaker struct {
-	// Off: nobody is ejected.
+	// Off: no agent is ejected.
 	Off bool
 	// Consecutive faults that eject an agent.
 	Consecutive int
 	// Base is how long for, times how often it happened of late; at most Longest.
 	Base, Longest time.Duration
-	// MaxShare of the agents that offer a capability, 0 to 1, may be ejected from
-	// it at once; one always may, unless nobody would be left.
+	// MaxShare of the agents that offer a capability, 0 to 1, may be ejected from it at once; one always
+	// may, unless none would be left.
 	MaxShare float64
 }
 

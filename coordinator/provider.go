@@ -23,13 +23,13 @@ type ProviderWord struct {
 	Latency time.Duration
 }
 
-// Throttled tells whether it has refused a call because of a limit of its own.
+// Throttled reports whether the provider refused a call because of a limit of its own.
 func (w *ProviderWord) Throttled() bool { return w.Status == 429 || w.Status == 529 }
 
-// Failed tells whether there was no answer, or none that helps: an error of the provider's own.
+// Failed reports whether there was no answer, or none that helps: an error of the provider's own.
 func (w *ProviderWord) Failed() bool { return w.Status == 0 || w.Status >= 500 }
 
-// PoolHeard says how a provider's pool or model stands by its provider's own word: for how long it
+// PoolHeard says how a provider's pool or model stands by its provider's own answers: for how long it
 // wants no call, and at what part of its rates it is used.
 type PoolHeard struct {
 	// Node of the pool or model.
@@ -43,19 +43,18 @@ type PoolHeard struct {
 	PerMille int64
 	CutAt    time.Time
 	Refusals int64
-	// By is the agent by whose own word it stands so; empty: by a gateway's, or nobody's. Its word
-	// alone does not close it again before RestUntil, nor take anything off its rates before
-	// TakesAfter.
+	// By is the agent whose own report set this state; empty: a gateway's report, or none. Such a report
+	// alone does not close it again before RestUntil, nor take anything off its rates before TakesAfter.
 	By                    AgentID
 	RestUntil, TakesAfter time.Time
-	// Taken is what was taken off its rates because less remains by its word than was thought.
+	// Taken is what was taken off its rates because less remains, by its report, than was counted.
 	Taken Amounts
-	// Before: it is part of a snapshot. Calls of which the answer was told are counted then, up to
+	// Before: it is part of a snapshot. Calls of which the answer was reported are counted then, up to
 	// a bound, with how many in a million succeeded of late, and their mean latency.
 	Before         bool
 	Calls, Success int64
 	Latency        time.Duration
-	// Teller is the agent that told of the latest of them by its own word, empty: a gateway did; and
+	// Teller is the agent that reported the latest of them itself, empty: a gateway did; and
 	// what success and latency were when its words in a row began; of latency 0: it was not known, -1:
 	// by one agent alone.
 	Teller       AgentID
@@ -107,14 +106,14 @@ func CutPool(pool string) (provider, key string) {
 	return provider, key
 }
 
-// ProviderOfPool is the provider of a pool, who bills what is used of it.
+// ProviderOfPool is the provider of a pool, which bills what is used of it.
 func ProviderOfPool(pool string) string {
 	provider, _ := CutPool(pool)
 	return provider
 }
 
-// StandsFor tells whether who says name means the pool as well: it is the pool's own name, or that
-// of its provider, which stands for all of its keys.
+// StandsFor reports whether name means the pool as well: it is the pool's own name, or that of its
+// provider, which stands for all of its keys.
 func StandsFor(name, pool string) bool { return name == pool || name == ProviderOfPool(pool) }
 
 // PoolsOfKeys is what the names of all pools begin with that name stands for beside the one that is

@@ -35,8 +35,8 @@ func (d Dimension) Shown(amount int64) float64 {
 // Amounts is how much of each dimension something takes, at least 0 each.
 type Amounts [NumDimensions]int64
 
-// Quotas is quotas.yaml: who may use how much of the LLM providers' limits, and by
-// which shares. It is immutable.
+// Quotas is quotas.yaml: the LLM providers' limits, and the shares of them that tenants have. It is
+// immutable.
 type Quotas struct {
 	// Nodes of the quota trees, every parent before its children. A tree begins with a
 	// pool: the one without a provider, which comes first, holds the budgets of the groups
@@ -56,12 +56,12 @@ type Quotas struct {
 	// RepayPercent, 0 to 100, bounds what is taken off a budget for what was borrowed or
 	// overdrawn in the period before, and thereby the debt that is carried on.
 	RepayPercent int64
-	// ReservationTTL is how long a reservation stands that nobody extends; TombstoneTTL
-	// for how long one that has expired or ended is remembered.
+	// ReservationTTL is how long a reservation stands that is not extended; TombstoneTTL for how long one
+	// that has expired or ended is remembered.
 	ReservationTTL, TombstoneTTL time.Duration
 	// DefaultOutput is how many output tokens are assumed where nothing is known.
 	DefaultOutput int64
-	// AlertPercents, 1 to 100 and ascending, are the parts of a budget at which it is told of; nil:
+	// AlertPercents, 1 to 100 and ascending, are the parts of a budget at which it is reported; nil:
 	// DefaultAlertPercents.
 	AlertPercents []int64
 	// Loss are the pools as each coordinator admits calls to them by itself while it can ask no
@@ -87,10 +87,10 @@ type Adjustment struct {
 	Slow *SlowRule
 }
 
-// On tells whether there is any rule.
+// On reports whether there is any rule.
 func (a *Adjustment) On() bool { return a.Idle != nil || a.Slow != nil }
 
-// IdleRule takes Step points of weight, as long as MinWeight are left, from who has used less than
+// IdleRule takes Step points of weight, as long as MinWeight are left, from a node that has used less than
 // BelowPercent of its own on so many Days in a row.
 type IdleRule struct {
 	BelowPercent    int64 // 1 to 100
@@ -98,7 +98,7 @@ type IdleRule struct {
 	Step, MinWeight int64 // at least 1
 }
 
-// SlowRule raises the limits of who answers in more than Above on the average of a day: by Percent
+// SlowRule raises the limits of a node that answers in more than Above on the average of a day: by Percent
 // a day, up to MaxPercent.
 type SlowRule struct {
 	Above               time.Duration
@@ -134,12 +134,11 @@ type QuotaNode struct {
 	Name string
 	// Parent is an index into Quotas.Nodes; -1 of a root.
 	Parent int
-	// Provider in whose tree this is, and the Model that it is, or is part of. In the pool
-	// without a provider: those that the group's tasks use unless they say otherwise.
-	// Empty: none.
+	// Provider in whose tree this is, and the Model that it is, or is part of. In the pool without a
+	// provider: the group's default for its tasks. Empty: none.
 	Provider, Model string
-	// Weight, at least 0, by which it shares with its siblings. With 0 it has a part of
-	// nothing, and is served when nobody else waits.
+	// Weight, at least 0, by which it shares with its siblings. With 0 its own part is nothing, and it is
+	// served when no sibling waits.
 	Weight int64
 	// Budgets are amounts for a calendar period, Rates amounts for a short time, Seats how
 	// much may run at one time. nil: no limit of its own.
@@ -163,7 +162,7 @@ type UnpricedRule uint8
 // The rules.
 const (
 	UnpricedRefuse UnpricedRule = iota // it is refused: it would be free
-	UnpricedWarn                       // it costs nothing, and that is told
+	UnpricedWarn                       // it costs nothing, and that is reported
 	UnpricedCharge                     // it costs Quotas.UnpricedPrice
 )
 
@@ -220,7 +219,7 @@ type Borrowing struct {
 	Rule BorrowRule
 	// Priority, higher first, among those that wait for something to borrow.
 	Priority int
-	// NoGlobalPool keeps it from what the pool has given to nobody.
+	// NoGlobalPool keeps it from the part of the pool that no share claims.
 	NoGlobalPool bool
 	// SurchargePercent, at least 0, is what must be repaid beyond what was borrowed.
 	SurchargePercent int64

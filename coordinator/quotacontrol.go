@@ -55,8 +55,8 @@ type QuotaControl struct {
 	Value string
 	// Until is when it ends by itself; zero: never.
 	Until time.Time
-	// At is when it was made, By whom, and why, for people. Of those that a rule has made
-	// Rule is its name in quotas.yaml.
+	// At is when it was made, By is the operator who made it, and why, for people. Of those that a rule has
+	// made Rule is its name in quotas.yaml.
 	At     time.Time
 	By     string
 	Reason string
@@ -104,10 +104,10 @@ func (c QuotaControl) Corrected(d Dimension, by int64) QuotaControl {
 	return c
 }
 
-// Expired tells whether it has ended by itself.
+// Expired reports whether it has ended by itself.
 func (c *QuotaControl) Expired(now time.Time) bool { return !c.Until.IsZero() && !now.Before(c.Until) }
 
-// Same tells whether two controls change the same to the same, whoever said so and why.
+// Same reports whether two controls change the same to the same, whatever their authors and reasons.
 func (c *QuotaControl) Same(o *QuotaControl) bool {
 	return c.ID == o.ID && c.Kind == o.Kind && c.Target == o.Target && c.Key == o.Key && c.Value == o.Value && c.Until.Equal(o.Until)
 }
@@ -122,7 +122,7 @@ type QuotaControlsRequested struct {
 	Token  uint64
 }
 
-// QuotaControlsStand tells that the standing controls have changed, once the journal has that:
+// QuotaControlsStand reports that the standing controls have changed, once the journal has that:
 // by a request (Token is not 0), or by the engine itself, because some have ended or a rule has
 // decided so. In that case the shell answers with PolicyChanged.
 type QuotaControlsStand struct {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Record is one fact of the engine's state that must survive the process: it is
-// journalled before anything that follows from it is done, and folded by whoever
-// takes over (see package journal). The set is closed.
+// Record is one fact of the engine's state that must survive the process: it is journalled before anything
+// that follows from it is done, and folded by the next leader (see package journal). The set is closed.
 //
 // Records of one task, agent or breaker are absolute: the latest says all there is
 // to say, and one that is folded twice changes nothing the second time. Learnt and
@@ -23,8 +22,8 @@ func KeyOf(id TaskID) TaskKey {
 	return TaskKey{Hash(string(id), 0), Hash(string(id), 0x9e3779b97f4a7c15)}
 }
 
-// CallKey names the reservation of an id that an agent (empty: a gateway, for nobody in
-// particular) has given, or was given. Ids of different agents have nothing to do with each other.
+// CallKey names the reservation of an id that an agent (empty: a gateway, for no agent in particular) has
+// given, or was given. Ids of different agents are independent.
 func CallKey(agent AgentID, id string) TaskKey {
 	// Both may hold any of the signs that might stand between them.
 	return KeyOf(TaskID("call:" + strconv.Itoa(len(agent)) + ":" + string(agent) + ":" + id))
@@ -43,10 +42,10 @@ type Assigned struct {
 	At              time.Time
 	// Timeout is how long the agent may work.
 	Timeout time.Duration
-	// Tried, Failed and Untouched are who had it before, on whom of them it failed,
-	// and from whose queue it was taken back; Suspected those that were lost with it and
-	// others in hand; Blamed and Taught to whom a fault was put down because of it, and
-	// whose rate of success it has lowered.
+	// Tried are the agents that had it before, Failed those of them on which it failed, and Untouched those
+	// from whose queues it was taken back; Suspected are those that were lost with it and others in hand;
+	// Blamed those that a fault was attributed to because of it, and Taught those whose success rate it has
+	// lowered.
 	Tried, Failed, Untouched, Suspected, Blamed, Taught []AgentID
 	// Tries is as in Dispatch; 0: as many as Tried.
 	Tries int
@@ -55,7 +54,7 @@ type Assigned struct {
 	Probe      bool
 	// Batch that it is dispatched with; empty: alone.
 	Batch string
-	// Service is the model that the agent was told to use; zero: the task names no alternatives.
+	// Service is the model that the agent has to use; zero: the task names no alternatives.
 	Service Service
 	// MaybeDuplicate: an earlier copy may have reached an agent. OwnMessage: the
 	// delivery behind it is its producer's message, not a dispatch that came back.
@@ -71,7 +70,7 @@ type Settled struct {
 	Attempt int
 	At      time.Time
 	// Nowhere: its task was acknowledged without it, because the task has ended.
-	// Heard: it is its agent that has told of it; its task is the broker's still.
+	// Heard: its agent has reported it; the broker still has its task.
 	Nowhere, Heard bool
 }
 
@@ -79,7 +78,7 @@ type Settled struct {
 type LeaseChanged struct {
 	Key     TaskKey
 	Attempt int
-	// Withdrawn: somebody asked to cancel it, for Reason (which may be empty).
+	// Withdrawn: its cancellation was requested, for Reason (which may be empty).
 	Withdrawn bool
 	Reason    string
 	// Returning: its agent has said that it gives it back; Begun: and that it had begun.
@@ -151,8 +150,8 @@ const (
 	FateUnsettled  Fate = 3  // published, answer unknown; never in a record
 	FateDispatched Fate = 4  // confirmed: an agent has it; never in a record
 	FateLetGo      Fate = 5  // confirmed, and its agent says no more than heartbeats
-	FateSucceeded  Fate = 6  // ended by its agent's word
-	FateGaveUp     Fate = 7  // ended as failed by its agent's word: may come again as if new
+	FateSucceeded  Fate = 6  // the agent reported success
+	FateGaveUp     Fate = 7  // the agent reported a failure: may come again as if new
 	FateTimedOut   Fate = 8  // no result in time: may come again as if new
 	FateWithdrawn  Fate = 9  // cancelled before it was ever seen
 	FateCancelled  Fate = 10 // ended by a cancel, with its delivery or by its agent
@@ -176,7 +175,7 @@ func (f Fate) MayComeAgain() bool {
 	return f == FateForgotten || f == FateFailed || f == FateGaveUp || f == FateTimedOut
 }
 
-// HasEnded: its outcome has been told, and not with a delivery that the broker may
+// HasEnded: its outcome has been published, and not with a delivery that the broker may
 // hand out again.
 func (f Fate) HasEnded() bool {
 	return f == FateSucceeded || f == FateGaveUp || f == FateTimedOut || f == FateCancelled
@@ -211,12 +210,12 @@ type Remembered struct {
 	// before this one has that.
 	Text string
 	Task *Task
-	// Late is its agent's word that came after the task had timed out, and changes nothing; nil: none.
+	// Late is its agent's report that came after the task had timed out, and changes nothing; nil: none.
 	Late *Outcome
 }
 
-// EndedBefore is a task of which no agent has the dispatch any more, but whose end may have to
-// be told again: what it was accepted with. Snapshots alone have it.
+// EndedBefore is a task that no agent has any more, but whose end may have to be published again: what it
+// was accepted with. Only snapshots have it.
 type EndedBefore struct{ Task *Task }
 
 // TaskBefore is what people are told of one recent task, for `taskbus tasks` and `taskbus explain`. No
@@ -248,7 +247,7 @@ type AttemptBefore struct {
 	Outcome, Detail string // empty: not known; Detail without what an agent says of an error
 }
 
-// Attribution is whose doing the end of a dispatch was.
+// Attribution is how the end of a dispatch is attributed to its agent.
 type Attribution uint8
 
 // The attributions. The numbers are part of the journal and never change.
@@ -259,7 +258,7 @@ const (
 	NumAttributions                  = 3
 )
 
-// Learnt is how one dispatch ended, as the learner was told.
+// Learnt is how one dispatch ended, as given to the learner.
 type Learnt struct {
 	Agent       AgentID
 	Type        string // of the task; empty: one that no route names
@@ -354,7 +353,7 @@ type AgentBefore struct {
 	Samples            int
 }
 
-// Calibrated is what outcomes have taught of an agent's word in the market, all of it
+// Calibrated is what outcomes have taught about how far an agent's bids are right, all of it
 // (see auction.CalibrationState).
 type Calibrated struct {
 	Agent              AgentID
@@ -362,13 +361,13 @@ type Calibrated struct {
 	Timed, Judged      int
 }
 
-// Owed is a failure that no delivery stands behind: it must be told until Paid.
+// Owed is a pending failure without a delivery behind it: it must be published until Paid.
 type Owed struct {
 	Task    *Task
 	Failure Failure
 }
 
-// Paid says that the failure owed for a task has been told.
+// Paid says that the pending failure of a task has been published.
 type Paid struct{ Key TaskKey }
 
 // LaneKnown says whether a lane may hold something. It is known before anything is moved

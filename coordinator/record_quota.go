@@ -17,17 +17,17 @@ type QuotaReserved struct {
 	At, Until   time.Time // Until zero: it does not end by itself
 	// Before: it is part of a snapshot, and what follows is as it stood then.
 	Before bool
-	State  uint8 // 0 open, 1 expired, 2 ended and remembered, 3 likewise: charged in one word
+	State  uint8 // 0 open, 1 expired, 2 ended and remembered, 3 likewise: charged in one step
 	Loans  []QuotaLoan
 	// Served are the nodes whose rates served it, in the order of its rates.
 	Served []string
-	// Level is the priority of the task that was served by it, and Waiting has a bit for each
-	// priority of which a task could have been served instead, its own among them: whose turn
-	// it is among priorities depends on that (see fairshare.Shares.Served). 0: on nothing.
+	// Level is the priority of the task that was served by it, and Waiting has a bit for each priority of
+	// which a task could have been served instead, its own among them: the next turn among priorities
+	// depends on that (see fairshare.Shares.Served). 0: on nothing.
 	Level   Priority
 	Waiting uint8
-	// Call: it is not for a task. Operation is then what sort of call it is, and Untold says that
-	// it is charged, and not given back, if nobody tells how it ended.
+	// Call: it is not for a task. Operation is then what sort of call it is, and Untold says that it is
+	// charged, and not given back, if its end is never reported.
 	Call      bool
 	Operation string
 	Untold    bool
@@ -38,8 +38,8 @@ type QuotaReserved struct {
 	Payer string
 }
 
-// QuotaLoan is what one node's budget has borrowed of another's for a reservation; of
-// nobody in particular if From is empty.
+// QuotaLoan is what one node's budget has borrowed of another's for a reservation; of no node in particular
+// if From is empty.
 type QuotaLoan struct {
 	From, To  string
 	Dimension Dimension
@@ -60,7 +60,7 @@ type QuotaEnd uint8
 const (
 	QuotaSettled  QuotaEnd = 0 // at what was used
 	QuotaReleased QuotaEnd = 1 // nothing was used
-	QuotaExpired  QuotaEnd = 2 // nobody told in time
+	QuotaExpired  QuotaEnd = 2 // its end was not reported in time
 	NumQuotaEnds           = 3
 )
 
@@ -70,43 +70,42 @@ type QuotaEnded struct {
 	How  QuotaEnd
 	Used Amounts
 	At   time.Time
-	// Keep: it is remembered, because it may be told again.
+	// Keep: it is remembered, because the report may be repeated.
 	Keep bool
-	// Heard: the provider's answer to the call was told with it; Failed: it was none that helps.
+	// Heard: the provider's answer to the call was reported with it; Failed: it was none that helps.
 	Heard, Failed bool
 	// Type of the task from whose usage the estimator has learnt; empty: it has not.
 	Type string
 	// Took is how long its agent says that it worked, or the provider took to answer the call; 0:
 	// not given.
 	Took time.Duration
-	// Late says of one that had expired before it was settled whose it was, nil of all others:
-	// whoever adds up what the journal says need not remember what has expired.
+	// Late is the owner of a reservation that had expired before it was settled, nil of all others: readers
+	// that add up the journal need not remember what has expired.
 	Late *QuotaOwner
-	// Word says by whose word it ended so.
+	// Word says whose report ended it.
 	Word QuotaWord
 	// Told is what it was said to have used, if that was more than is believed: Used is less then. Else it
 	// is zero.
 	Told Amounts
 }
 
-// QuotaWord is by whose word a reservation ended as it did. The numbers are part of the journal and
-// never change.
+// QuotaWord is whose report ended a reservation. The numbers are part of the journal and never change.
 type QuotaWord uint8
 
-// The sorts of words.
+// The values of QuotaWord.
 const (
-	// WordBelieved: nothing is to be held against it. A gateway says so, or it is not a word at all.
+	// WordBelieved: it cannot be doubted. A gateway says so, or the coordinator itself.
 	WordBelieved QuotaWord = 0
-	// WordOwn: its own agent's, of a call or by the result of a task. What it says beyond what was reserved
-	// is its word alone.
+	// WordOwn: the agent's own report, about a call or in the result of a task. What it reports beyond the
+	// reservation is uncorroborated.
 	WordOwn QuotaWord = 1
-	// WordUnasked: likewise, of calls for which it had not asked: all of it is.
+	// WordUnasked: likewise, of calls that were not reserved before: all of the report is uncorroborated.
 	WordUnasked QuotaWord = 2
 
 	NumQuotaWords = 3
 )
 
-// QuotaOwner says for whom quota was set aside, and when.
+// QuotaOwner says for which task and tenant quota was set aside, and when.
 type QuotaOwner struct {
 	Group           string
 	Agent           AgentID
@@ -116,8 +115,8 @@ type QuotaOwner struct {
 	Known           NameKept
 }
 
-// NameKept is by which names a call stands in the history: an agent may name whatever it likes, and
-// each name makes a row for good. The numbers are part of the journal and never change.
+// NameKept is the names under which the usage history counts a call: an agent may send any name, and
+// each name is a row for good. The numbers are part of the journal and never change.
 type NameKept uint8
 
 // What is kept.
@@ -139,8 +138,8 @@ type QuotaBefore struct {
 	Values    []int64 // in the order of the ledger's own
 }
 
-// QuotaTold says that the world is told that so many percent of a node's budget are used or set
-// aside (see [QuotaReached]): nobody tells it again in that period, nor of less.
+// QuotaTold says that it was published that so many percent of a node's budget are used or set aside (see
+// [QuotaReached]): it is not published again in that period, nor for less.
 type QuotaTold struct {
 	Node      string
 	Dimension Dimension
@@ -160,7 +159,7 @@ type EstimateBefore struct {
 	Counts        []uint32
 }
 
-// ShareBefore is what snapshots say of whose turn it is: one group (see fairshare.Tags).
+// ShareBefore is what snapshots say of the turns of one group (see fairshare.Tags).
 type ShareBefore struct {
 	// First: forget what was said of shares before.
 	First         bool

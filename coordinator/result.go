@@ -2,7 +2,7 @@ package coordinator
 
 import "time"
 
-// Outcome is how a task ended at its agent, by the agent's own word.
+// Outcome is how a task ended at its agent, as the agent reported it.
 type Outcome uint8
 
 // The outcomes of task.result. Rejected is not an end: the agent gives the task
@@ -20,7 +20,7 @@ var outcomes = [NumOutcomes]string{"succeeded", "failed", "rejected", "cancelled
 // String is the word used on the bus.
 func (o Outcome) String() string { return outcomes[o] }
 
-// Final tells whether the task has ended with this outcome.
+// Final reports whether the task has ended with this outcome.
 func (o Outcome) Final() bool { return o != OutcomeRejected }
 
 // Result is one task.result message, validated.

@@ -22,7 +22,7 @@ type Snapshot struct {
 	Bidding int
 	// Moving tasks are on their way into their lanes, and not among Pending.
 	Moving int
-	// Lanes that may hold something, or whose tasks wait, by their names.
+	// Lanes that may hold messages, or are the lanes of waiting tasks, by their names.
 	Lanes []LaneSnapshot
 	// BidWindow is how long the next auction takes bids; 0 without a market.
 	BidWindow time.Duration
@@ -119,7 +119,7 @@ type CalibrationSnapshot struct {
 	// Outcomes that count, of tasks that it had won.
 	Outcomes int
 	// Brier is the mean of (claim − outcome)², Bias that of claim − outcome; Delta is how
-	// far its word moves its fitness; Ratio that of actual by estimated durations.
+	// far its report moves its fitness; Ratio that of actual by estimated durations.
 	Brier, Bias, Delta, Ratio float64
 }
 
@@ -142,9 +142,9 @@ type CapacitySnapshot struct {
 // CapabilitySnapshot is demand and supply of one capability.
 type CapabilitySnapshot struct {
 	Name string
-	// Agents that offer it; Online, and Usable: online, steady, not cordoned, not
-	// ejected from it. Usable is the bus factor: so many may be lost until nobody is
-	// left who does it; at 1 everything hangs on one agent.
+	// Agents that offer it; Online, and Usable: online, steady, not cordoned, not ejected from it. Usable
+	// is the bus factor: one less may be lost before the capability has no agent left; at 1 everything
+	// depends on one agent.
 	Agents, Online, Usable int
 	// Slots and Free slots of the usable ones.
 	Slots, Free int

@@ -97,10 +97,10 @@ type Task struct {
 	Excluded []AgentID
 	// Strategy asked for by the task; empty means the configured one.
 	Strategy string
-	// Group is the tenant whose share the task is charged to; empty means none.
+	// Group is the tenant that the task is charged to; empty means none.
 	Group  string
 	Labels map[string]string
-	// Description is what agents are told of the task before they have it, so that
+	// Description is what agents see of the task before they have it, so that
 	// they can bid for it; at most 2,048 characters, which may be of any kind. Empty
 	// means none. It is the producer's text: never in a log or an error.
 	Description string

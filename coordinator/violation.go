@@ -21,8 +21,7 @@ const (
 	// InvariantTaskRecord: records of task ids and tasks that have not ended refer to each
 	// other.
 	InvariantTaskRecord
-	// InvariantLeaseDeadline: a dispatch whose end will be reported has a deadline, and a
-	// timer for it.
+	// InvariantLeaseDeadline: a dispatch whose end will be reported has a deadline, and a timer for it.
 	InvariantLeaseDeadline
 	// InvariantAgentAccount: a dispatch is on the account of its agent and of no other, and
 	// those that no report covers are as many as are counted.
