@@ -54,7 +54,7 @@ type fleet struct {
 	// left holds agents that the policy dropped while dispatches were on their
 	// way to them: when it lists one again, those must still count.
 	left map[coordinator.AgentID]*agent
-	// ready holds the agents that could take some task right now, vacant those that could take
+	// ready holds the agents that nothing in their own state keeps from work, vacant those that could take
 	// one that must be alone, present those that may have work, when they have room for it.
 	ready, vacant, present bitset
 	// causes is why each agent may not have work, whatever the task (see eligibility); byCause are the

@@ -19,9 +19,10 @@ type class struct {
 	only     []coordinator.AgentID // none: any agent may have its tasks
 	// criteria say which agents may have its tasks, whatever these are doing, and why the others may not.
 	criteria criteria.Feasible
-	feasible bitset // the set of criteria
+	feasible bitset // the agents that meet all criteria: criteria.Set
 	able     int    // how many are in feasible
-	// usable are those of feasible that are not ejected from a required capability.
+	// usable are the feasible agents that are not ejected from a required capability; of these, those in fleet.ready may
+	// be given a task now.
 	usable   bitset
 	nobody   bool // feasible is empty: no agent of this fleet
 	routed   bool // of a task type's route: kept for the policy's life

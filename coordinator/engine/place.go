@@ -247,7 +247,7 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	default:
 		position += p.InLane
 	}
-	slots, capable := e.slotsOnline(t)
+	slots, takers := e.slotsOnline(t)
 	_, turns := q.shares.Within(t.level, levels, 1)
 	p.Part = q.shares.Part(t.level, levels)
 	service, weighed := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, slots)
@@ -257,7 +257,7 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 		p.Unbounded = fmt.Sprintf("group %s, or one that it is part of, has weight 0: it is served when no group beside it with weight waits", p.Group)
 	case !turns:
 		p.Unbounded = "priority_order is strict, and tasks of higher priority wait: these go first for as long as there are any"
-	case capable == 0:
+	case takers == 0:
 		p.Unbounded = "no agent that may have it is online and takes work"
 	default:
 		p.Bound = e.levelsToo(t.level, levels, service, min(least, cost), p.Dearest)
@@ -283,17 +283,17 @@ func (e *Engine) levelsToo(level int, levels uint8, service, least, dearest int6
 
 // slotsOnline is how many slots the agents online have, and how many of these agents may
 // have the task and take work.
-func (e *Engine) slotsOnline(t *openTask) (slots int64, capable int) {
+func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
 	for i, a := range e.fleet.agents {
 		if a.state != coordinator.AgentOnline {
 			continue
 		}
 		slots += int64(a.room())
 		if e.takesWork(t, i) {
-			capable++
+			takers++
 		}
 	}
-	return slots, capable
+	return slots, takers
 }
 
 // takesWork tells whether the agent of that number may have the task, is online and takes work.
