@@ -114,6 +114,9 @@ func (e *Engine) ejectedFromAll(a *agent) bool {
 
 // claimable counts the waiting tasks that the agent could have.
 func (e *Engine) claimable(a *agent) (n int) {
+	if a.number < 0 { // it has left the fleet
+		return 0
+	}
 	for _, c := range e.pending.active {
 		if c.usable.has(a.number) {
 			n += c.servable()

@@ -208,3 +208,24 @@ func TestClaimThatGetsNothingEnds(t *testing.T) {
 	want(t, r.hear(beat("b")), "dispatch t2.1 b", "granted 1 to b ")
 	engine.CheckIndexes(t, r.Engine)
 }
+
+// TestClaimsOfAgentsThatLeft: two agents leave a large fleet while their claims wait, and tasks that others do.
+func TestClaimsOfAgentsThatLeft(t *testing.T) {
+	policy := func(n int) *coordinator.Policy {
+		crew := []*specBuilder{worker("z").can("only")}
+		for i := range n {
+			id := coordinator.AgentID(fmt.Sprintf("a%03d", i))
+			crew = append(crew, worker(id).can("go").pulls(coordinator.PullShared))
+		}
+		return &policyOf(crew...).route("any", "only").Policy
+	}
+	r := ready(t, &policyBuilder{*policy(130)})
+	for i := range 130 { // 128 of them have a plan that answers may tell of twice
+		r.claim(claim(coordinator.AgentID(fmt.Sprintf("a%03d", i)), 1).waits(time.Minute))
+	}
+	for i := range 3 { // z has one slot
+		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))))
+	}
+	want(t, r.apply(coordinator.PolicyChanged{Policy: policy(128)}),
+		"granted 0 to a128 unknown_agent", "granted 0 to a129 unknown_agent")
+}
