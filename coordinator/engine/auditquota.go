@@ -9,7 +9,7 @@ import (
 const auditQuotasEvery = 8
 
 // quotas looks whether what is set aside belongs to dispatches that are open, and adds up;
-// and whether who waits for quota is where that is known.
+// and whether what waits for quota is where that is known.
 func (x *inspection) quotas() {
 	e, q := x.e, &x.e.quotas
 	if e.audited.quotas++; !q.ledger.Installed() || e.audited.quotas%auditQuotasEvery != 1 {
@@ -36,45 +36,20 @@ func (x *inspection) quotas() {
 	if lost > 0 && !e.following && len(q.lost) == 0 {
 		x.note(coordinator.InvariantQuotaBooks, "", "quota is set aside for %d dispatches that are not open", lost)
 	}
-	for key, w := range q.waits.of {
-		switch t := w.task; {
-		case t.state != stateWaiting || t.needs.class != key.class || key.leaf >= 0 && t.leaf != key.leaf:
-			x.task(coordinator.InvariantQuotaBooks, t, "others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", key.leaf, t.state, t.leaf)
-		case key.leaf < 0 && key.class.lacks != w, key.leaf >= 0 && !key.class.waiting.Parked(key.leaf):
+	for _, w := range q.waits.All() {
+		t, c := w.Task.(*openTask), w.Class.(*class)
+		switch {
+		case t.state != stateWaiting || t.needs.class != c || w.Leaf >= 0 && t.leaf != w.Leaf:
+			x.task(coordinator.InvariantQuotaBooks, t, "others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", w.Leaf, t.state, t.leaf)
+		case w.Leaf < 0 && c.lacks.Whole != w, w.Leaf >= 0 && !c.waiting.Parked(w.Leaf):
 			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
 		}
 	}
-	x.filed()
-}
-
-// filed looks whether every wait for quota is to be found where what it lacks comes back, and no
-// wait that is over.
-func (x *inspection) filed() {
-	w := &x.e.quotas.waits
-	owning, queued, refused := 0, 0, 0
-	for _, wait := range w.of {
-		if wait.mayOwn() {
-			owning++
+	for _, v := range q.waits.Check() {
+		if v.Wait == nil {
+			x.note(coordinator.InvariantQuotaBooks, "", "%s", v.Text)
+		} else {
+			x.task(coordinator.InvariantQuotaBooks, v.Wait.Task.(*openTask), "%s", v.Text)
 		}
-		if k := w.queues[lackOf(&wait.lacks)]; k == nil || k != wait.queue {
-			x.task(coordinator.InvariantQuotaBooks, wait.task, "it is not in the queue for what it lacks")
-		}
-	}
-	for _, k := range w.queues {
-		for _, p := range k.parts {
-			if queued += p.leaves.Len(); p.whole != nil {
-				queued++
-			}
-		}
-	}
-	for node, list := range w.refused {
-		for _, wait := range list {
-			if refused++; wait.part == nil || wait.lacks.Node != node || !wait.mayOwn() {
-				x.task(coordinator.InvariantQuotaBooks, wait.task, "it is thought to wait for quota behind its own node %s", node)
-			}
-		}
-	}
-	if queued != len(w.of) || refused != owning {
-		x.note(coordinator.InvariantQuotaBooks, "", "%d wait for quota and %d are in queues for it; %d of them may have their own, and %d are thought to", len(w.of), queued, owning, refused)
 	}
 }

@@ -49,11 +49,10 @@
 //	explain.go   the reasons of a refusal, counted
 //	pending.go   tasks that wait, in classes of equal requirements
 //	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
-//	quota.go     what is set aside for a task; quotagive.go: to whom it may go with it
-//	quotaend.go  how that ends; quotafold.go: of another's time
-//	quotalack.go  tasks that lack some; quotawait.go: groups that wait for it
-//	quotaqueue.go groups that wait for the same; quotaturn.go: whose turn it is of them
-//	quotaserve.go what is served when some is back; quotaseats.go: seats that are kept
+//	quota.go     what is set aside for a task; quotagive.go: which agents it may go to with it
+//	quotaend.go  how that ends; quotafold.go: what is taken over from records
+//	quotalack.go  tasks that lack some; quotaserve.go: what is served when some is back. What waits, and
+//	             what tries next: internal/admission
 //	calls.go     leases of LLM calls (package llmcalls): recorded and told
 //	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, told, ended
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately

@@ -33,8 +33,8 @@ func (e *Engine) failWaiting(now time.Time, t *openTask) {
 // there is an agent that could have it (one that comes out of its lane too late was not tried),
 // its own; nil: it is not quota.
 func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *fairshare.Verdict {
-	if w := e.quotas.waits.find(t.needs.class, e.leafOf(t)); w != nil {
-		return &w.lacks
+	if w := e.waitAt(t.needs.class, e.leafOf(t)); w != nil {
+		return &w.Lacks
 	}
 	if d.Eligible == 0 {
 		return nil

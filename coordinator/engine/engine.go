@@ -110,7 +110,8 @@ func New() *Engine {
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
-	e.calls = llmcalls.New(q.ledger, q.estimator, &e.quotas.waits)
+	e.calls = llmcalls.New(q.ledger, q.estimator, q.waits)
+	e.quotas.view = quotaView{e}
 	return e
 }
 
@@ -191,7 +192,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	}
 	// Where the first has left there may be another. It ends: what is refused is parked, and not tried again
 	// before something is given back or given out (see nextAlone, retryOwn for claims).
-	for again := true; again; again = e.quotas.waits.pending() {
+	for again := true; again; again = e.quotas.pending() {
 		e.serveQuotas(now)
 		e.serveClaims(now)
 		e.relieve(now)

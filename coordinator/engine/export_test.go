@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
@@ -83,7 +84,7 @@ const (
 
 	// Of quotas.
 	AuditQuotasEvery = auditQuotasEvery
-	MostRefused      = mostRefused
+	MostRefused      = admission.MaxRefused
 
 	// Of lanes.
 	AsksAhead     = asksAhead
@@ -507,9 +508,9 @@ func (e *Engine) DayUse() map[string]coordinator.QuotaUse {
 
 // IsParked reports whether the task waits for quota, LacksTogether whether all of its class do.
 func (e *Engine) IsParked(t *OpenTask) bool {
-	return e.quotas.waits.find(t.o.needs.class, t.o.leaf) != nil
+	return e.waitAt(t.o.needs.class, t.o.leaf) != nil
 }
-func (e *Engine) LacksTogether(t *OpenTask) bool { return t.o.needs.class.lacks != nil }
+func (e *Engine) LacksTogether(t *OpenTask) bool { return t.o.needs.class.lacks.Whole != nil }
 
 // SetAside is what the dispatch of a held task is charged to; false: nothing is set aside for it.
 func (e *Engine) SetAside(h coordinator.Handle) (fairshare.Charge, bool) {
@@ -521,7 +522,7 @@ func (e *Engine) SetAside(h coordinator.Handle) (fairshare.Charge, bool) {
 
 // KeptFrom is what is kept from a task that waits for quota.
 func (e *Engine) KeptFrom(t *OpenTask) any {
-	return e.quotas.waits.find(t.o.needs.class, t.o.leaf).lacks.Kept
+	return e.waitAt(t.o.needs.class, t.o.leaf).Lacks.Kept
 }
 
 // Affordable reports whether there is quota for the task with the agent, ExceedsQuota whether there is none

@@ -12,7 +12,7 @@ import (
 // one: it may be served, go on waiting, or have become impossible.
 func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	var waiting []*openTask
-	e.quotas.waits.forget()
+	e.clearQuotaWaits()
 	e.isolated.clear()
 	for _, c := range e.pending.active {
 		waiting = append(waiting, c.clear()...)

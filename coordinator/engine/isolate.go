@@ -83,11 +83,11 @@ func (i *isolated) clear() {
 
 // nextAlone is the first, by priority and then by when it is due, of the tasks that wait for no quota and
 // are first in one of those groups; nil: there is none. One that others wait behind is not among them either,
-// until it is to try again: each refusal lets it try anew (quotaWaits.left), so that Apply would never end.
+// until it is to try again: each refusal lets it try anew (admission.Waits.Left), so that Apply would never end.
 func (e *Engine) nextAlone(of func(*aloneGroup) bool) (next *openTask) {
 	for _, g := range e.isolated.groups {
 		t := g.tasks.Items[0]
-		if (next == nil || byDue(t, next) < 0) && of(g) && !e.waitsForQuota(t) && !e.quotas.waits.parked(t) {
+		if (next == nil || byDue(t, next) < 0) && of(g) && !e.waitsForQuota(t) && !e.parked(t) {
 			next = t
 		}
 	}

@@ -88,7 +88,7 @@ func (e *Engine) heldWindow() int {
 // its group has quota.
 func (e *Engine) advances(now time.Time, t *openTask) bool {
 	c := t.needs.class
-	return c != nil && now.Sub(c.served) < heldLong && e.quotas.waits.find(c, t.leaf) == nil
+	return c != nil && now.Sub(c.served) < heldLong && e.waitAt(c, t.leaf) == nil
 }
 
 // heldMost is how long a task that came out of a lane is held although it could be moved: no

@@ -14,14 +14,14 @@ type line struct {
 	agent  int      // -1: what anybody could serve who is ready
 	of     []*class // of an agent: those of which it could serve something
 	passed []*class // taken, and not put back
-	// Of anybody's: only these levels of it are to be served now, and also those wait elsewhere, for
-	// quota that may be back; a bit each.
-	only, also uint8
+	// Levels that are to be served now, and others at which something waits elsewhere, for quota that may
+	// be back; a bit each.
+	serve, others uint8
 }
 
 // line stands for what waits that the agent could serve. end must follow.
 func (e *Engine) line(a *agent) line {
-	l := line{e: e, agent: a.number, of: e.pending.spare[:0], only: allLevels}
+	l := line{e: e, agent: a.number, of: e.pending.spare[:0], serve: allLevels}
 	e.pending.spare = nil // another line may be made while this one is in use
 	for _, c := range e.pending.active {
 		if c.usable.has(a.number) {
@@ -31,9 +31,10 @@ func (e *Engine) line(a *agent) line {
 	return l
 }
 
-// anybodys stands for what waits that somebody could serve who is ready.
-func (e *Engine) anybodys(only, also uint8) line {
-	return line{e: e, agent: -1, only: only, also: also}
+// candidates stands for what waits for an agent alone and has one that is ready, of the levels that are to
+// be served; others wait for quota that may be back. end must follow.
+func (e *Engine) candidates(serve, others uint8) line {
+	return line{e: e, agent: -1, serve: serve, others: others}
 }
 
 // classes are those that the line is of.
@@ -71,11 +72,18 @@ func (l *line) end() {
 // put back; no task: there is none. It takes O(classes of the line).
 func (l *line) take() (next *class, t *openTask) {
 	levels := l.levels()
-	if levels&l.only == 0 {
+	if levels&l.serve == 0 {
 		return nil, nil
 	}
+	next, t = l.first(l.e.pending.shares.Turn(levels & l.serve))
+	l.e.quotas.serving = levels | l.others
+	l.passed = append(l.passed, next)
+	return next, t
+}
+
+// first is the task that goes next of a level, and its class; no task: there is none.
+func (l *line) first(level int) (next *class, t *openTask) {
 	shares, leaf := l.e.pending.shares, 0
-	level := shares.Turn(levels & l.only)
 	for _, c := range l.classes() {
 		if c.waiting.Serving()>>level&1 == 0 || !l.may(c) {
 			continue
@@ -85,14 +93,12 @@ func (l *line) take() (next *class, t *openTask) {
 			next, t, leaf = c, h.Item, h.Leaf
 		}
 	}
-	l.e.quotas.serving = levels | l.also
-	l.passed = append(l.passed, next)
 	return next, t
 }
 
 // may tells whether something of the class is in the line.
 func (l *line) may(c *class) bool {
-	if c.lacks != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
+	if c.lacks.Whole != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false
 	}
 	return l.agent >= 0 || c.usable.first(l.e.fleet.ready) >= 0

@@ -99,8 +99,8 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 		return time.Time{}
 	}
 	leaf := e.leafOf(t)
-	if w := e.quotas.waits.find(c, leaf); w != nil && e.anyPresent(c) {
-		if at, lacks := e.quotas.movedAt(now, &w.lacks, leaf); lacks {
+	if w := e.waitAt(c, leaf); w != nil && e.anyPresent(c) {
+		if at, lacks := e.quotas.movedAt(now, &w.Lacks, leaf); lacks {
 			return at
 		}
 	}

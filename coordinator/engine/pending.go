@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
 )
@@ -27,25 +28,32 @@ type class struct {
 	nobody   bool // feasible is empty: no agent of this fleet
 	routed   bool // of a task type's route: kept for the policy's life
 	waiting  *fairshare.Backlog[*openTask]
-	active   int          // place in pending.active, -1 when nobody waits
-	asked    int          // tasks that came since demand was last handed over
-	lots     market.Class // the open auctions of its tasks
-	isolated int          // groups of its tasks that must be alone (see isolate.go)
-	served   time.Time    // when one of its tasks was dispatched
-	pace     pace         // how many are, of late
-	moved    time.Time    // when something had moved for it when that was looked at last (see movedAt)
-	// lacks is the quota that all of it waits for, of the pool itself; nil: none.
-	lacks *quotaWait
-	// seated are those of it that wait for seats; claims: what comes free is kept for them, because
-	// somebody is there who could take their tasks.
-	seated []*quotaWait
-	claims bool
+	active   int                  // place in pending.active, -1 when nobody waits
+	asked    int                  // tasks that came since demand was last handed over
+	lots     market.Class         // the open auctions of its tasks
+	isolated int                  // groups of its tasks that must be alone (see isolate.go)
+	served   time.Time            // when one of its tasks was dispatched
+	pace     pace                 // how many are, of late
+	moved    time.Time            // when something had moved for it when that was looked at last (see movedAt)
+	lacks    admission.ClassState // the quota that its tasks wait for
 }
+
+// Serving, FirstLeaf, TakenBy and Admission are what admission reads of the class.
+func (c *class) Serving() uint8 { return c.waiting.Serving() }
+
+func (c *class) FirstLeaf(level int) (leaf int, ok bool) {
+	h, ok := c.waiting.FirstAt(level)
+	return h.Leaf, ok
+}
+
+func (c *class) TakenBy(agent int) bool { return c.usable.has(agent) }
+
+func (c *class) Admission() *admission.ClassState { return &c.lacks }
 
 // first is the task that goes first in the class; nil when none waits, or all that do wait
 // for quota.
 func (c *class) first() *openTask {
-	if c.lacks != nil {
+	if c.lacks.Whole != nil {
 		return nil
 	}
 	head, _ := c.waiting.First(0)
@@ -55,7 +63,7 @@ func (c *class) first() *openTask {
 // servable counts the tasks that wait for nothing but an agent.
 func (c *class) servable() (n int) {
 	switch {
-	case c.lacks != nil:
+	case c.lacks.Whole != nil:
 		return 0
 	case c.waiting.AnyParked():
 		c.waiting.Leaves(func(_, _, waiting int, parked bool) {

@@ -92,8 +92,8 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	p.Group = e.quotas.shares.Name(t.leaf)
 	levels := e.among(t, &p)
 	p.counted()
-	if w := e.quotas.waits.find(t.needs.class, t.leaf); w != nil {
-		p.Lacks, p.LacksText = &w.lacks, w.lacks.Describe()
+	if w := e.waitAt(t.needs.class, t.leaf); w != nil {
+		p.Lacks, p.LacksText = &w.Lacks, w.Lacks.Describe()
 	}
 	e.bound(now, t, levels, &p)
 	return p, true
@@ -308,9 +308,9 @@ func (e *Engine) LacksQuota(task *coordinator.Task) (string, bool) {
 	if t == nil || laned {
 		return "", false
 	}
-	w := e.quotas.waits.find(t.needs.class, t.leaf)
+	w := e.waitAt(t.needs.class, t.leaf)
 	if w == nil {
 		return "", false
 	}
-	return w.lacks.Describe(), true
+	return w.Lacks.Describe(), true
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -21,7 +22,8 @@ type quotas struct {
 	ledger    *fairshare.Ledger
 	shares    *fairshare.Shares
 	estimator *fairshare.Estimator
-	waits     quotaWaits
+	waits     *admission.Waits
+	view      admission.View // of this engine
 	alerts    []fairshare.Alert
 	// estimates are rows of what was learnt before, while they are folded.
 	estimates []fairshare.EstimatorRow
@@ -31,11 +33,13 @@ type quotas struct {
 	// serving are the levels of what waits that the agent at hand could serve, a bit each.
 	serving uint8
 	given   uint64 // how many tasks have been given quota
+	// retried are the classes of waits that were removed for one agent, and that others may serve yet.
+	retried []*class
+	claimed bool // a wait was removed whose task an agent may claim
 	// servedAt is when a leaf was given quota last, since the quotas were installed.
 	servedAt map[int]time.Time
 	lost     []coordinator.TaskKey // reservations that no dispatch has
 	due      timer
-	rung     bool // it has been due in this Apply
 	flow     quotaFlow
 }
 
@@ -45,7 +49,7 @@ func newQuotas() quotas {
 	ledger := fairshare.NewLedger()
 	return quotas{
 		ledger: ledger, shares: shares, estimator: fairshare.NewEstimator(),
-		waits:    newQuotaWaits(ledger, shares),
+		waits:    admission.New(ledger, shares),
 		due:      newTimer(dutyQuota, nil, nil),
 		flow:     newQuotaFlow(),
 		servedAt: make(map[int]time.Time),
@@ -75,7 +79,7 @@ func (q *quotas) under(now time.Time, p *coordinator.Policy) (others bool) {
 	}
 	q.ledger.Install(now, p.Quotas)
 	q.byAgent = agentsOwn(p.Quotas)
-	q.waits.divided = nil
+	q.waits.Installed()
 	clear(q.servedAt)
 	var groups []fairshare.ShareNode
 	if p.Quotas != nil {

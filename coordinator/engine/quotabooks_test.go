@@ -53,28 +53,19 @@ func CheckHolds(t failer, e *Engine) {
 // wait; another model has none for these, either.
 func CheckParked(t failer, e *Engine) {
 	t.Helper()
-	q := &e.quotas.waits
-	if levels := e.toTry(); levels != 0 && q.soon.IsZero() {
-		t.Fatalf("somebody may try at the levels %b, and does not", levels)
+	q := e.quotas.waits
+	for _, v := range q.CheckServed(e.now, e.quotas.view) {
+		if v.Wait == nil {
+			t.Fatalf("%s", v.Text)
+		}
+		t.Fatalf("%s: %s", v.Wait.Task.(*openTask).task.ID, v.Text)
 	}
-	for _, k := range q.queues {
-		if k.place >= 0 && !k.at.After(e.now) {
-			t.Fatalf("%v was to be opened at %v", k.key, k.at)
+	for _, w := range q.All() {
+		o := w.Task.(*openTask)
+		if o.state != stateWaiting || o.needs.class != w.Class || w.Leaf >= 0 && o.leaf != w.Leaf {
+			t.Fatalf("%s is in state %d, leaf %d, and others wait for its quota at leaf %d", o.task.ID, o.state, o.leaf, w.Leaf)
 		}
-	}
-	for _, w := range q.all() {
-		o := w.task
-		if o.state != stateWaiting || o.needs.class != w.class || w.leaf >= 0 && o.leaf != w.leaf {
-			t.Fatalf("%s is in state %d, leaf %d, and others wait for its quota at leaf %d", o.task.ID, o.state, o.leaf, w.leaf)
-		}
-		if !w.at.IsZero() && !w.at.After(e.now) {
-			t.Fatalf("%s was to be tried at %v", o.task.ID, w.at)
-		}
-		k := w.queue
-		if q.queues[k.key] != k || w.closes() && k.first == nil && !k.open {
-			t.Fatalf("%s waits behind nobody", o.task.ID)
-		}
-		if !q.soon.IsZero() {
+		if q.Paused() {
 			continue
 		}
 		charges := []fairshare.Charge{o.quota.charge}
@@ -90,25 +81,17 @@ func CheckParked(t failer, e *Engine) {
 			for _, c := range charges {
 				c.Agent = a.spec.ID
 				p := e.quotas.ledger.PathOf(&c)
-				if k.first != nil && k.first != w && w.closes() && slices.Contains(e.quotas.ledger.Chain(&p), k.key.node) {
+				if w.Behind() != nil && slices.Contains(e.quotas.ledger.Chain(&p), w.Lacks.Behind) {
 					continue
 				}
 				forget := e.quotas.ledger.KeepKnown(&p) // what is only asked here is not to change what follows
-				_, behind := q.Ahead(e.now, c, o.level) // the first of another queue: a rate that it would have to share
+				_, behind := q.Ahead(e.now, c, o.level) // in another queue: for a rate that it would have to share
 				forget()
 				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
 					t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
-						o.task.ID, w.lacks.Describe(), w.lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.without != nil && w.without.has(i))
+						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.Without != nil && w.Without.Has(i))
 				}
 			}
 		}
 	}
-}
-
-// all are those that wait for quota, in no particular order.
-func (q *quotaWaits) all() (list []*quotaWait) {
-	for _, w := range q.of {
-		list = append(list, w)
-	}
-	return list
 }

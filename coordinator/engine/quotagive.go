@@ -1,9 +1,11 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -32,8 +34,8 @@ func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator
 			q.feasible = able
 			if a, d = e.fleet.choose(q); a != nil {
 				if v = e.afford(now, t, a); !v.OK { // it is to wait behind somebody
-					without.add(able)
-					without.behind(e.quotas.ledger, &v)
+					bitset(without.Agents).add(able)
+					without.WaitFor(e.quotas.ledger, &v)
 					if lacks == nil || sooner(&v, lacks) {
 						lacks = &v
 					}
@@ -50,7 +52,7 @@ func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator
 }
 
 // lacksFor tells what keeps the task from whoever could have it now; nil: nothing does.
-func (e *Engine) lacksFor(now time.Time, t *openTask) (*fairshare.Verdict, *lackers) {
+func (e *Engine) lacksFor(now time.Time, t *openTask) (*fairshare.Verdict, *admission.Lacking) {
 	able, lacks, without := e.whoLacks(now, t)
 	if able != nil {
 		return nil, nil
@@ -59,7 +61,7 @@ func (e *Engine) lacksFor(now time.Time, t *openTask) (*fairshare.Verdict, *lack
 }
 
 // whoLacks is others for a task that was not refused yet.
-func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairshare.Verdict, without *lackers) {
+func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
 	h := e.quotaDemand(t)
 	if h == nil || h.open {
 		return nil, nil, nil
@@ -90,4 +92,115 @@ func (e *Engine) checkFor(now time.Time, t *openTask, id coordinator.AgentID) ta
 	e.quotas.ledger.GiveTo(id, &c, &usual, t.task.Type, t.task.EstimatedUsage)
 	p := e.quotas.ledger.PathOf(&c)
 	return taskChoice{charge: c, usual: usual, verdict: e.quotas.ledger.Check(now, &p, &c)}
+}
+
+// agentsOwn are the agents that have quota of their own, by group, and all of them under "". What
+// they have in a provider's pool is for the groups below theirs, too, where those have quota by
+// agent themselves.
+func agentsOwn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
+	own := make(map[string][]coordinator.AgentID)
+	if q == nil {
+		return own
+	}
+	type member struct {
+		group string
+		agent coordinator.AgentID
+	}
+	known := make(map[member]bool)
+	add := func(group string, agents ...coordinator.AgentID) {
+		for _, id := range agents {
+			if m := (member{group, id}); !known[m] {
+				known[m], own[group] = true, append(own[group], id)
+			}
+		}
+	}
+	for i := range q.Nodes {
+		if n := &q.Nodes[i]; n.Kind == coordinator.QuotaAgent {
+			add(q.Nodes[n.Parent].Name, coordinator.AgentID(n.Name))
+			add("", coordinator.AgentID(n.Name))
+		}
+	}
+	for i := range q.Nodes { // parents before children
+		n := &q.Nodes[i]
+		if n.Kind == coordinator.QuotaGroup && len(own[n.Name]) > 0 && q.Nodes[n.Parent].Kind == coordinator.QuotaGroup {
+			add(n.Name, own[q.Nodes[n.Parent].Name]...)
+		}
+	}
+	return own
+}
+
+// others looks, after a task was refused for one agent, or was not for nobody in particular, for
+// those of its class for whom there is quota: where agents have some of their own, that differs.
+// able are those that are ready, nil: none; lacks is what to wait for if that helps nothing, nil:
+// nothing, but an agent; and without everybody for whom there is none, nil: it makes no
+// difference who has the task. Those who have none of their own are asked once for all.
+func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
+	q, several := &e.quotas, e.routesOfTask(t) != nil
+	own := q.byAgent[t.task.Group]
+	if len(own) == 0 && !several {
+		return nil, refused, nil
+	}
+	lacking := newBitset(len(e.fleet.agents))
+	if without = (&admission.Lacking{Agents: lacking}); !refused.OK {
+		lacks = refused
+		without.WaitFor(q.ledger, refused)
+	}
+	somebody := false // it may be a matter of waiting for an agent
+	ask := func(id coordinator.AgentID, these bitset) {
+		x := e.checkFor(now, t, id)
+		if v := x.verdict; !v.OK {
+			lacking.add(these)
+			without.WaitFor(q.ledger, &v)
+			for i := range x.refused {
+				without.WaitFor(q.ledger, &x.refused[i])
+				without.TryAt(now, x.refused[i].RetryAt)
+			}
+			if lacks == nil || sooner(&v, lacks) {
+				if lacks = &v; several { // it waits in that pool
+					t.quota.take(&x)
+				}
+			}
+			return
+		}
+		these.each(func(i int) {
+			switch {
+			case !e.fleet.ready.has(i):
+				somebody = true
+			case able == nil:
+				able = newBitset(len(e.fleet.agents))
+				fallthrough
+			default:
+				able.set(i)
+			}
+		})
+	}
+	rest, one := slices.Clone(t.needs.class.usable), newBitset(len(e.fleet.agents))
+	for _, id := range own {
+		a := e.fleet.byID[id]
+		if a == nil || a.number < 0 || !rest.has(a.number) {
+			continue
+		}
+		rest.clear(a.number)
+		one.set(a.number)
+		ask(id, one)
+		one.clear(a.number)
+	}
+	if !rest.empty() {
+		ask("", rest)
+	}
+	if somebody && lacks != nil && lacks.Permanent {
+		lacks = &fairshare.Verdict{Node: lacks.Node, Kind: lacks.Kind, Dimension: lacks.Dimension, Limit: lacks.Limit}
+	}
+	return able, lacks, without
+}
+
+// sooner tells whether one refusal ends before another.
+func sooner(a, b *fairshare.Verdict) bool {
+	switch {
+	case a.Permanent || b.Permanent:
+		return !a.Permanent
+	case a.RetryAt.IsZero() || b.RetryAt.IsZero():
+		return !a.RetryAt.IsZero()
+	}
+	return a.RetryAt.Before(b.RetryAt)
 }

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
 
 // lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
 // it because no limit will ever allow so much. without are the agents for which it lacks; nil:
 // it does for everybody.
-func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *lackers) {
+func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *admission.Lacking) {
 	e.quotas.flow.refused[v.Limit][v.Dimension]++
 	if v.Limit == fairshare.LimitPrice {
 		e.unpriced(&t.quota.charge, true)
@@ -23,78 +24,67 @@ func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, wi
 	if e.wait(now, t); t.state != stateWaiting {
 		return
 	}
-	lacks := notAtOnce(now, *v)
-	w := &quotaWait{
-		class: t.needs.class, leaf: t.leaf, task: t, lacks: lacks, without: without,
-		path: e.quotas.ledger.PathOf(&t.quota.charge),
+	w := &admission.Wait{
+		Class: t.needs.class, Leaf: t.leaf, Level: t.level, Task: t, Charge: &t.quota.charge, Lacks: *v, Without: without,
 	}
-	switch {
-	case without == nil && lacks.Empty && e.quotas.undivided(&lacks):
-		w.leaf = -1
-	case !lacks.Owns: // else it borrows nothing
-		w.borrower = e.quotas.ledger.Borrower(t.task.Group, &w.path, &lacks)
+	if e.quotas.waits.Park(now, w, t.task.Group); w.Leaf >= 0 {
+		t.needs.class.waiting.Park(w.Leaf)
 	}
-	e.quotas.waits.park(w)
 	e.scheduleQuota()
 }
 
-// notAtOnce is a refusal that ends after now: what is refused is not asked again at once.
-func notAtOnce(now time.Time, v fairshare.Verdict) fairshare.Verdict {
-	for _, at := range [2]*time.Time{&v.RetryAt, &v.OwnAt} {
-		if !at.IsZero() && !at.After(now) {
-			*at = now.Add(time.Millisecond)
-		}
+// waitAt is what the tasks of a leaf wait for in a class; nil: for no quota.
+func (e *Engine) waitAt(c *class, leaf int) *admission.Wait {
+	if c == nil {
+		return nil
 	}
-	return v
+	return e.quotas.waits.Find(c, leaf)
 }
 
-// undivided tells whether it is a pool that has nothing left, or a model, and no part of it is
-// anybody's own: then everybody who is charged to it lacks the same.
-func (q *quotas) undivided(v *fairshare.Verdict) bool {
-	if v.Kind != coordinator.QuotaPool && v.Kind != coordinator.QuotaModel {
-		return false
+// waitOf is what an open task waits for; nil: for no quota.
+func (e *Engine) waitOf(open *openTask) *admission.Wait {
+	if open == nil || open.state != stateWaiting {
+		return nil
 	}
-	key := division{v.Node, v.Limit, v.Dimension}
-	divided, known := q.waits.divided[key]
-	if !known {
-		if q.waits.divided == nil {
-			q.waits.divided = make(map[division]bool)
-		}
-		divided = q.ledger.Divided(v.Node, v.Limit, v.Dimension)
-		q.waits.divided[key] = divided
-	}
-	return !divided
+	return e.waitAt(open.needs.class, open.leaf)
 }
 
-// waitsForQuota tells whether the task is to wait for quota behind another of its group, or
+// parked reports whether the task itself was refused, so that its leaf or its class waits.
+func (e *Engine) parked(t *openTask) bool {
+	whole, own := e.quotas.waits.Of(t.needs.class, t.leaf)
+	return own != nil && own.Task == t || whole != nil && whole.Task == t
+}
+
+// waitsForQuota reports whether the task is to wait for quota behind another of its group, or
 // of its pool.
 func (e *Engine) waitsForQuota(t *openTask) bool {
 	if !e.quotas.ledger.Installed() {
 		return false
 	}
-	c, level := t.needs.class, levelOf(t)
-	return c.lacks.stands(t, level) || e.quotas.waits.of[waitKey{c, e.leafOf(t)}].stands(t, level)
+	level := levelOf(t)
+	whole, own := e.quotas.waits.Of(t.needs.class, e.leafOf(t))
+	return standsBehind(whole, t, level) || standsBehind(own, t, level)
 }
 
-// stands tells whether the task stands behind the one that waits.
-func (w *quotaWait) stands(t *openTask, level int) bool {
+// standsBehind reports whether the task stands behind the one that waits; nil: none does.
+func standsBehind(w *admission.Wait, t *openTask, level int) bool {
 	switch {
 	case w == nil:
 		return false
-	case w.leaf < 0 || level != w.task.level:
-		return level <= w.task.level
+	case w.Leaf < 0 || level != w.Level:
+		return level <= w.Level
 	}
-	return before(w.task, t)
+	return before(w.Task.(*openTask), t)
 }
 
-// overtakes has those of its group, or its pool, try again before whom the task goes that begins
-// to wait. It may need less, and would stand behind somebody who waits.
+// overtakes has those of its group, or its pool, try again before which the task goes that begins
+// to wait. It may need less, and would stand behind one that waits.
 func (e *Engine) overtakes(t *openTask) {
-	q := &e.quotas.waits
-	for _, w := range [2]*quotaWait{t.needs.class.lacks, q.of[waitKey{t.needs.class, t.leaf}]} {
-		if w != nil && !w.stands(t, t.level) {
-			q.unpark(w)
-			e.wanted(w.class)
+	whole, own := e.quotas.waits.Of(t.needs.class, t.leaf)
+	for _, w := range [2]*admission.Wait{whole, own} {
+		if w != nil && !standsBehind(w, t, t.level) {
+			e.quotas.waits.Remove(w)
+			e.unparked(w)
 		}
 	}
 }
@@ -113,7 +103,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 		return false
 	}
 	own := func(v fairshare.Verdict) bool { return v.Kind == coordinator.QuotaAgent }
-	lacks, without := &v, (*lackers)(nil)
+	lacks, without := &v, (*admission.Lacking)(nil)
 	if own(v) || slices.ContainsFunc(x.refused, own) {
 		var able bitset
 		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {
@@ -124,9 +114,10 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	return true
 }
 
-// division asks whether what a node may use is divided among those below it.
-type division struct {
-	node  string
-	limit fairshare.Limit
-	dim   coordinator.Dimension
+// leafOf is the tenant queue whose turn the task is charged to.
+func (e *Engine) leafOf(t *openTask) int {
+	return e.quotas.shares.Leaf(t.task.Group)
 }
+
+// levelOf is the task's place among the priorities.
+func levelOf(t *openTask) int { return int(t.task.Priority) }

@@ -159,7 +159,7 @@ func TestQuotaWhoMayNotBorrowKeepsNobody(t *testing.T) {
 	}
 }
 
-// TestQuotaRefusalsOfOneEvent: no event tries more than mostRefused each time that it serves: at its
+// TestQuotaRefusalsOfOneEvent: no event tries more than admission.MaxRefused each time that it serves: at its
 // begin, when an agent wakes, and at its end.
 func TestQuotaRefusalsOfOneEvent(t *testing.T) {
 	r := borrowersRig(t, 1000)

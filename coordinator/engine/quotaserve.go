@@ -4,46 +4,56 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/engine/internal/admission"
 )
 
-// mostRefused is how many may be refused at one time before the others of their round have to
-// wait a moment: so that no event takes long.
-const mostRefused = 64
+// quotaView is what admission reads of the engine.
+type quotaView struct{ e *Engine }
 
-// roundPause is that moment.
-const roundPause = time.Millisecond
+// Servable reports whether an agent could take tasks of the class now: one that is ready, or whose claim waits.
+func (v quotaView) Servable(of admission.Class) bool {
+	c, e := of.(*class), v.e
+	return c.usable.first(e.fleet.ready) >= 0 || e.claims.waiting.Len() > 0 && c.usable.first(e.claims.pullers) >= 0
+}
 
-// scheduleQuota sets the timer to when quota may be back, or a reservation ends. Who follows has none: a
+// Levels are those of the tasks that wait for an agent alone, and have one that is ready.
+func (v quotaView) Levels() uint8 {
+	next := v.e.candidates(allLevels, 0)
+	return next.levels()
+}
+
+// FirstLeaf is the tenant queue of the first of these tasks at a level.
+func (v quotaView) FirstLeaf(level int) (leaf int, ok bool) {
+	next := v.e.candidates(allLevels, 0)
+	_, t := next.first(level)
+	if t == nil {
+		return 0, false
+	}
+	return t.leaf, true
+}
+
+// scheduleQuota sets the timer to when quota may be back, or a reservation ends. A follower has none: a
 // reservation whose time is over may have been extended, or have ended otherwise, in records that are
 // yet to be folded, and only the leader writes down how it ends.
 func (e *Engine) scheduleQuota() {
+	q := &e.quotas
 	if e.following {
-		e.timers.cancel(&e.quotas.due)
+		e.timers.cancel(&q.due)
 		return
 	}
-	at, ok := e.quotas.ledger.NextDue()
-	w := &e.quotas.waits
-	sooner := func(x time.Time) {
-		if !x.IsZero() && (!ok || x.Before(at)) {
-			at, ok = x, true
-		}
-	}
-	if sooner(w.soon); w.byTime.Len() > 0 {
-		sooner(w.byTime.Items[0].at)
-	}
-	if w.due.Len() > 0 {
-		sooner(w.due.Items[0].at)
+	at, ok := q.ledger.NextDue()
+	if x, due := q.waits.Due(); due && (!ok || x.Before(at)) {
+		at, ok = x, true
 	}
 	if ok {
-		e.timers.schedule(&e.quotas.due, at)
+		e.timers.schedule(&q.due, at)
 	} else {
-		e.timers.cancel(&e.quotas.due)
+		e.timers.cancel(&q.due)
 	}
 }
 
-// quotaDue ends reservations of which nobody tells how they went. Those who wait are served
-// at the end of this moment's duties.
+// quotaDue ends reservations whose time is over without a word of how they went. What waits is served at the
+// end of this moment's duties.
 func (e *Engine) quotaDue(now time.Time) {
 	q := &e.quotas
 	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
@@ -58,170 +68,84 @@ func (e *Engine) quotaDue(now time.Time) {
 		e.turnKnown(&c, c.Expect, ended)
 		e.record(ended)
 	}
-	e.quotaAlerts() // a call of which nobody tells may be charged
-	q.rung = true
+	e.quotaAlerts() // an expired call may be charged
 }
 
-// serveQuotas serves those who waited for quota that may be back: one at a time, whose turn it
-// is, in whatever class. What comes free is so given to who is first of all that may have it,
-// those among them who wait for an agent only.
+// serveQuotas serves what waited for quota that may be back, and what waits for an agent alone: one task at a
+// time, in the order that admission gives.
 func (e *Engine) serveQuotas(now time.Time) {
 	q := &e.quotas
-	w := &q.waits
 	if !q.ledger.Installed() {
 		e.scheduleQuota() // what is open from the time of quotas ends all the same
 		return
 	}
-	q.rung, w.soon, w.claimed = false, time.Time{}, false
-	for refused := 0; ; {
-		e.claimSeats()
-		e.mayTry(now)
-		if len(w.own.try) > 0 && refused >= mostRefused {
-			break
+	q.claimed = false
+	q.waits.Begin(now)
+	e.wantRetried()
+	for s, ok := q.waits.Next(q.view); ok; s, ok = q.waits.Next(q.view) {
+		served, given := false, q.given
+		for _, w := range s.Unpark {
+			e.unparked(w)
 		}
-		seq, tries := w.seq, false
-		if refused < mostRefused {
-			tries = e.tryNext(now)
+		if w := s.Blocked; w != nil {
+			q.flow.refused[w.Lacks.Limit][w.Lacks.Dimension]++
 		}
-		if !tries && !e.serveFirst(now, allLevels, 0) && !w.wakeUnled() {
-			break
+		if s.Levels != 0 {
+			q.claimed = q.claimed || len(s.Unpark) > 0 && e.claims.stale && e.claims.waiting.Len() > 0
+			served = e.serveFirst(now, s.Levels, s.Others)
 		}
-		if w.seq > seq {
-			refused++
-		}
-	}
-	if len(w.own.try) > 0 || e.toTry() != 0 {
-		w.soon = now.Add(roundPause)
+		q.waits.Done(served, q.given != given)
 	}
 	e.scheduleQuota() // whatever has ended meanwhile
 }
 
-// serveFirst serves the one whose turn it is of those who wait for an agent only, at these levels,
-// and somebody is ready; also are the levels at which others wait. false: there is nobody.
-func (e *Engine) serveFirst(now time.Time, only, also uint8) bool {
-	next := e.anybodys(only, also)
+// serveFirst serves the task whose turn it is of those that wait for an agent alone, and have one that is
+// ready, at these levels; at the others something waits for quota. false: there is none.
+func (e *Engine) serveFirst(now time.Time, levels, others uint8) bool {
+	next := e.candidates(levels, others)
 	defer next.end()
 	return e.serveNext(now, &next)
 }
 
-// tryNext serves the one whose turn it is of these, and of those for whom quota may be back;
-// false: for nobody it may.
-func (e *Engine) tryNext(now time.Time) bool {
+// unparked has the tasks of a wait that was removed be served, and claimed.
+func (e *Engine) unparked(w *admission.Wait) {
+	c := w.Class.(*class)
+	if w.Leaf >= 0 {
+		c.waiting.Unpark(w.Leaf)
+	}
+	e.wanted(c)
+}
+
+// retryOwn removes the waits for which it differs which agent has the task, and that did not lack anything
+// for this one.
+func (e *Engine) retryOwn(a *agent) {
 	q := &e.quotas
-	trying := e.toTry()
-	if trying == 0 {
-		return false
-	}
-	ahead := e.anybodys(allLevels, 0)
-	level := q.shares.Turn(trying | ahead.levels())
-	ahead.only = 1 << level
-	x := e.nextToTry(level)
-	_, t := ahead.take()
-	ahead.end()
-	if t != nil && (x.wait == nil || !e.earlier(x, candidate{leaf: t.leaf})) && e.serveFirst(now, 1<<level, trying) {
-		return true
-	}
-	if x.wait == nil || q.waits.of[waitKey{x.wait.class, x.wait.leaf}] != x.wait { // what was served has changed that
-		return x.wait != nil
-	}
-	e.try(now, x.wait, 1<<level, trying)
-	return true
-}
-
-// try has one that waits try now: its task is the first of its level then.
-func (e *Engine) try(now time.Time, w *quotaWait, only, also uint8) {
-	q, seats, given := &e.quotas, w.lacks.Limit == fairshare.LimitSeats, e.quotas.given
-	if w.without == nil && e.lacksStill(now, w) {
-		return
-	}
-	q.waits.unpark(w)
-	e.wanted(w.class)
-	q.waits.claimed = q.waits.claimed || e.claims.stale && e.claims.waiting.Len() > 0
-	if !seats {
-		e.serveFirst(now, only, also)
-		return
-	}
-	q.ledger.Wait(&w.path, 1) // what is kept for it stays so while it tries
-	e.serveFirst(now, only, also)
-	q.ledger.Wait(&w.path, -1)
-	if x := q.waits.of[waitKey{w.class, w.leaf}]; q.given == given && (x == nil || x.lacks.Limit != fairshare.LimitSeats) {
-		q.waits.seatsOf(w) // it lacks something else
+	for _, w := range q.waits.RetryWith(a.number) {
+		c := w.Class.(*class)
+		if w.Leaf >= 0 {
+			c.waiting.Unpark(w.Leaf)
+		}
+		q.retried = append(q.retried, c)
 	}
 }
 
-// lacksStill tells whether one that waits is refused as before, without having it try: that takes
-// a tenth of the time.
-func (e *Engine) lacksStill(now time.Time, w *quotaWait) bool {
-	q := &e.quotas
-	v := q.ledger.Check(now, &w.path, &w.task.quota.charge)
-	switch {
-	case v.OK, v.Permanent, lackOf(&v) != w.queue.key:
-		return false
-	case v.Node != w.lacks.Node && v.Limit != fairshare.LimitSeats: // it is filed by that, too
-		return false
-	case w.leaf < 0 && !v.Empty: // others of the class may need less
-		return false
+// wantRetried offers what was removed for one agent to the others.
+func (e *Engine) wantRetried() {
+	for _, c := range e.quotas.retried {
+		e.wanted(c)
 	}
-	q.flow.refused[v.Limit][v.Dimension]++
-	q.waits.refusedAgain(w, notAtOnce(now, v))
-	return true
+	e.quotas.retried = nil
 }
 
-// pending tells whether somebody may try again although nothing was given back.
-func (q *quotaWaits) pending() bool { return len(q.again)+len(q.retried) > 0 || q.claimed }
+// pending reports whether something may try again although nothing was given back.
+func (q *quotas) pending() bool { return q.waits.Pending() || len(q.retried) > 0 || q.claimed }
 
-// mayTry unparks those for whom something may have changed that is theirs, and opens the
-// queues to which something may have come back.
-func (e *Engine) mayTry(now time.Time) {
-	q, w := &e.quotas, &e.quotas.waits
-	take := func(x *quotaWait) {
-		w.unpark(x)
-		e.wanted(x.class)
-	}
-	q.ledger.Freed(func(n int32) {
-		if len(w.of) == 0 {
-			return
-		}
-		node := q.ledger.NodeID(n)
-		for _, k := range w.behind[node] {
-			w.open(k)
-		}
-		for len(w.refused[node]) > 0 {
-			take(w.refused[node][0])
-		}
-		w.own.wake(q.ledger.GroupNode(node))
-		for leaf := q.shares.Leaf(q.ledger.GroupOf(n)); len(w.aside[leaf]) > 0; {
-			w.takeBack(w.aside[leaf][0]) // it may be below its part
-		}
-	})
-	for range min(len(w.own.try), mostRefused) {
-		take(w.own.next(q.shares))
-	}
-	for len(w.again) > 0 {
-		x := w.again[len(w.again)-1]
-		w.again = w.again[:len(w.again)-1]
-		if w.of[waitKey{x.class, x.leaf}] == x {
-			take(x)
+// clearQuotaWaits has nothing wait for quota any more.
+func (e *Engine) clearQuotaWaits() {
+	for _, w := range e.quotas.waits.Clear() {
+		if w.Leaf >= 0 {
+			w.Class.(*class).waiting.Unpark(w.Leaf)
 		}
 	}
-	for _, x := range w.retried {
-		e.wanted(x.class)
-	}
-	w.retried = nil
-	for w.byTime.Len() > 0 && !w.byTime.Items[0].at.After(now) {
-		take(w.byTime.Items[0])
-	}
-	for w.due.Len() > 0 && !w.due.Items[0].at.After(now) {
-		w.open(w.due.Items[0])
-	}
-	// Who waits alone need not be chosen among others of his queue: the class has his turn. So that
-	// ten thousand groups with limits of their own are not ten thousand queues to look at. (Seats
-	// are kept for who stands in a queue.)
-	for i := 0; i < len(w.opened); {
-		if x := w.opened[i].alone(); x != nil && x.lacks.Limit != fairshare.LimitSeats {
-			take(x)
-		} else {
-			i++
-		}
-	}
+	e.quotas.retried = nil
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (e *Engine) quotaGroups() []QuotaGroup {
 	for _, c := range e.pending.active {
 		c.waiting.Leaves(func(leaf, _, n int, isParked bool) {
 			waiting[leaf] += n
-			if isParked || c.lacks != nil {
+			if isParked || c.lacks.Whole != nil {
 				parked[leaf] += n
 			}
 		})
@@ -192,6 +193,31 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	return a, true
 }
 
+// explainRoutes is ExplainQuota of a call that may go to several models: it is judged as if it were
+// asked for, and nothing of that is kept.
+func (e *Engine) explainRoutes(now time.Time, question *QuotaQuestion) (a QuotaAnswer) {
+	l := e.quotas.ledger
+	c := coordinator.Call{
+		Op: coordinator.CallCheck, Agent: question.Agent, Group: question.Group, Operation: question.Type, Usage: question.Usage, Seats: 1,
+		NoBorrowing: question.NoBorrowing, Priority: coordinator.PriorityNormal, Routes: question.Routes,
+	}
+	x := e.calls.Judge(now, &c)
+	group := cmp.Or(question.Group, x.Charge.Group)
+	a = QuotaAnswer{
+		Known: group == "" || e.quotas.shares.Name(e.quotas.shares.Leaf(group)) == group, Group: group,
+		Provider: x.Charge.Provider, Model: x.Charge.Model, Amounts: x.Charge.Amounts,
+		Nodes: l.Chain(&x.Path), Explanation: x.Explanation, Routes: x.Scores, Weights: l.RouteWeights(),
+	}
+	if x.Verdict.OK {
+		return a
+	}
+	if a.Lack = x.Verdict.Describe(); a.Explanation.Verdict.OK { // there is enough, and it is others' turn
+		a.Lack += "; tasks wait for it, and go first"
+	}
+	a.Explanation.Verdict = x.Verdict
+	return a
+}
+
 // explainLack adds to how a task would be decided, or why it waits, what quota it lacks, with the
 // reason for which it waits or fails then. open is the task if it is open, else nil; chosen who it
 // would go to but for quota.
@@ -218,27 +244,18 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent, d 
 // lackOf tells what quota keeps the task waiting, or would; nil: none does. able are then the
 // agents that have enough of their own, nil: it makes no difference.
 func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verdict, able bitset) {
-	q := &e.quotas
 	if e.quotaDemand(t) == nil || open != nil && open.quota != nil && open.quota.open { // it has what it needs
 		return nil, nil
 	}
 	if w := e.waitOf(open); w != nil {
-		return &w.lacks, nil
+		return &w.Lacks, nil
 	}
 	able, lacks, _ = e.whoLacks(now, t)
 	switch behind := open == nil && e.waitsForQuota(t); {
 	case behind && (able != nil || lacks == nil || !lacks.Permanent):
-		return &q.waits.find(t.needs.class, e.leafOf(t)).lacks, nil
+		return &e.waitAt(t.needs.class, e.leafOf(t)).Lacks, nil
 	case able != nil:
 		return nil, able
 	}
 	return lacks, nil
-}
-
-// waitOf is what an open task waits for; nil: for no quota.
-func (e *Engine) waitOf(open *openTask) *quotaWait {
-	if open == nil || open.state != stateWaiting {
-		return nil
-	}
-	return e.quotas.waits.find(open.needs.class, open.leaf)
 }

@@ -125,7 +125,7 @@ func (e *Engine) giveUp() {
 			e.forget(t)
 		}
 	}
-	e.quotas.waits.forget()
+	e.clearQuotaWaits()
 	e.isolated.clear()
 	for _, c := range e.pending.active {
 		c.clear()

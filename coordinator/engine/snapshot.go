@@ -52,7 +52,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
 			age := h.Item.task.Age(now)
 			s.OldestPending = max(s.OldestPending, age)
-			if e.quotas.waits.find(c, h.Leaf) != nil {
+			if e.waitAt(c, h.Leaf) != nil {
 				s.PendingReasons[coordinator.ReasonQuotaExhausted]++
 			} else {
 				s.PendingReasons[w.Reason]++

@@ -338,7 +338,7 @@ func (e *Engine) leavePending(t *openTask) {
 		e.freed(e.now, []ended{{e.abandon(e.now, t), c}})
 		return
 	case stateWaiting:
-		e.quotas.waits.left(t)
+		e.quotas.waits.Left(t.needs.class, t.leaf, t)
 		e.pending.take(t)
 	case stateGathering:
 		e.leaveBatch(t)

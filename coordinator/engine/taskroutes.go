@@ -128,8 +128,8 @@ func (e *Engine) explainModels(now time.Time, t *openTask, d *coordinator.Decisi
 	if routes == nil || e.quotaDemand(t) == nil {
 		return
 	}
-	if w := e.quotas.waits.find(t.needs.class, e.leafOf(t)); d.Lacks != nil && w != nil {
-		t = w.task
+	if w := e.waitAt(t.needs.class, e.leafOf(t)); d.Lacks != nil && w != nil {
+		t = w.Task.(*openTask)
 	}
 	d.Models = e.chooseFor(now, t, d.Agent, routes).models
 }

@@ -1,0 +1,118 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator/fairshare"
+)
+
+// Agents may have quota of their own. Then it differs which of them lack it, and a task waits for what comes
+// back to any of them.
+
+// Lacking are the agents for which a task lacks quota.
+type Lacking struct {
+	Agents []uint64 // a bit each, by number
+	// nodes are those at which something must come back before one of them has it: of groups and above. That
+	// of an agent stands under its group's (fairshare.Ledger.GroupNode).
+	nodes []string
+	// again is when one of the models that the task may go to may have room by itself; zero: none, or it
+	// has no choice.
+	again time.Time
+}
+
+// Has reports whether it lacks for the agent.
+func (l *Lacking) Has(agent int) bool { return l.Agents[agent>>6]&(1<<(agent&63)) != 0 }
+
+// WaitFor notes where it comes back what was refused so.
+func (l *Lacking) WaitFor(ledger *fairshare.Ledger, v *fairshare.Verdict) {
+	for _, id := range [2]string{ledger.GroupNode(v.Node), ledger.GroupNode(v.Behind)} {
+		if !slices.Contains(l.nodes, id) {
+			l.nodes = append(l.nodes, id)
+		}
+	}
+}
+
+// TryAt has the task try by itself then, if not sooner; zero: it need not.
+func (l *Lacking) TryAt(now, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if !at.After(now) { // what is refused is not asked again at once
+		at = now.Add(time.Millisecond)
+	}
+	if l.again.IsZero() || at.Before(l.again) {
+		l.again = at
+	}
+}
+
+// agentWaits are those for which it differs which agent has the task.
+type agentWaits struct {
+	all      []*Wait
+	behind   map[string][]*Wait // by their nodes (see Lacking)
+	woken    []*Wait            // those that are yet to try what was given back
+	headless []lackKey          // queues that were without a head for a moment at least
+}
+
+func (a *agentWaits) add(w *Wait) {
+	a.all = append(a.all, w)
+	for _, node := range w.Without.nodes {
+		a.behind[node] = append(a.behind[node], w)
+	}
+}
+
+func (a *agentWaits) remove(w *Wait) {
+	if a.all = minus(a.all, w); w.woken {
+		a.woken, w.woken = minus(a.woken, w), false
+	}
+	for _, node := range w.Without.nodes {
+		removeFrom(a.behind, node, w)
+	}
+}
+
+// wake has those try for whose agents something may have come back at the node.
+func (a *agentWaits) wake(node string) {
+	for _, w := range a.behind[node] {
+		if !w.woken {
+			a.woken, w.woken = append(a.woken, w), true
+		}
+	}
+}
+
+// wakeHeadless has those try that may wait behind the head of a queue that has none any more: it was served,
+// has left, or lacks something else. false: there is none.
+func (q *Waits) wakeHeadless() bool {
+	for _, id := range q.agents.headless {
+		if k := q.queues[id]; k == nil || k.head == nil {
+			q.agents.wake(q.ledger.GroupNode(id.node))
+		}
+	}
+	q.agents.headless = q.agents.headless[:0]
+	return len(q.agents.woken) > 0
+}
+
+// next is the one whose turn it is of those that are to try: of the highest priority first.
+func (a *agentWaits) next(s *fairshare.Shares) *Wait {
+	best := a.woken[0]
+	for _, w := range a.woken[1:] {
+		if w.Level > best.Level || w.Level == best.Level && s.Before(w.Leaf, best.Leaf) {
+			best = w
+		}
+	}
+	return best
+}
+
+// RetryWith removes the waits for which it differs which agent has the task, that this one could take, and
+// that did not lack anything for it: their leaves are to be unparked. The result is good until the next call.
+func (q *Waits) RetryWith(agent int) []*Wait {
+	q.round.unpark = q.round.unpark[:0]
+	for i := 0; i < len(q.agents.all); {
+		if w := q.agents.all[i]; w.Class.TakenBy(agent) && !w.Without.Has(agent) {
+			q.Remove(w)
+			q.round.unpark = append(q.round.unpark, w)
+		} else {
+			i++
+		}
+	}
+	return q.round.unpark
+}

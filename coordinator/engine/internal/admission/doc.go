@@ -1,0 +1,37 @@
+// Package admission answers "which of the tasks that wait for LLM quota may try next?"
+//
+// Quota lacks to a tenant's tasks of a class together: when one is refused, its tenant queue (a leaf of
+// fairshare.Shares) is parked in the class, or the whole class where a pool has nothing left. Each of these is
+// a [Wait]. Waits for the same thing are one queue, which opens when some of it may be back. [Waits] has all
+// of them, and says in which order they try.
+//
+//	wait.go    what waits, and for what; parking
+//	queue.go   waits for the same thing: the head, rounds, what stands ahead
+//	order.go   whose turn it is among and within open queues
+//	seats.go   seats that are kept for tenants below their share
+//	agents.go  waits for which it differs which agent has the task
+//	serve.go   the loop: what is woken, what tries next
+//	check.go   whether all this is filed where it is found
+//
+// # The loop
+//
+// The caller begins a round, and does what each [Step] says, until there is none:
+//
+//	w.Begin(now)
+//	for s, ok := w.Next(view); ok; s, ok = w.Next(view) {
+//		// unpark s.Unpark; serve the first task at s.Levels; park what is refused
+//		w.Done(served, reserved)
+//	}
+//
+// # Classes and tasks
+//
+// A class of tasks is the caller's: it implements [Class], embeds a [ClassState], and is read only. A task is
+// an opaque handle. What else is read of the caller's state is a [View]. Interfaces, because a type parameter
+// would stand in every signature, and numbers would need tables to get back to class and task.
+//
+// # What it must never do
+//
+// It reads no clock and calls nobody: it takes no decision about a task, and changes neither a class nor what
+// waits in it. It gives no quota out: it reads the ledger, has it keep seats for waits, and leaves
+// reservations to the caller.
+package admission
