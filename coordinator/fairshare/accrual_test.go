@@ -48,7 +48,7 @@ func (w *world) spendAll(owner string, d coordinator.Dimension) {
 	}
 	for _, g := range w.groups {
 		if p := w.l.PathOf(tokens(g, 1)); w.l.isFirst(&p, b) {
-			return // somebody without a budget of his own has spent the owner's
+			return // a tenant without a budget of its own has spent the owner's
 		}
 	}
 	s := b.family.span
@@ -122,9 +122,9 @@ func TestOwnerReturnsVector(t *testing.T) {
 	}
 }
 
-// TestLoneTenantBudget: who is alone has 99 % of the pool by the end of the period, whatever
-// its own part is; asking for ten at a time, all but what has not accrued to each of the
-// others within the last hundredth.
+// TestLoneTenantBudget: a tenant that is alone has 99 % of the pool by the end of the period, whatever its
+// own part is; asking for ten at a time, all but what has not accrued to each of the others within the last
+// hundredth.
 func TestLoneTenantBudget(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	for _, c := range []struct {

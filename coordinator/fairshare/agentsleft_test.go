@@ -73,8 +73,9 @@ func TestGroupHasNotWhatItsSubgroupsLeave(t *testing.T) {
 	}
 }
 
-// TestGroupSettlesOutOfItsAgents: what a group's call, or task, without an agent has used beyond what was set
-// aside for it is its own as far as its agents have anything left, whoever ends it how; a debt is what is beyond.
+// TestGroupSettlesOutOfItsAgents: what a group's call, or task, without an agent has used beyond what was
+// set aside for it is its own as far as its agents have anything left, however it ends; a debt is what is
+// beyond.
 func TestGroupSettlesOutOfItsAgents(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	for name, c := range map[string]struct {

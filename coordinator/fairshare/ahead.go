@@ -2,9 +2,9 @@ package fairshare
 
 // Ahead is how much may at most be dispatched, in units of cost, from now until the item
 // at position of a leaf starts (0: the first), if nothing but turns keeps it from it: its
-// leaf waits on and is not parked, and whoever serves can serve anything. It holds whoever
-// comes meanwhile, with however much: every group of the tree is taken to wait without
-// end. Of one priority alone: see [Shares.Every] for what others may add. Where a group on
+// leaf waits on and is not parked, and whatever serves can serve any item. It holds for any later arrivals:
+// every group of the tree is taken to wait without end. Of one priority alone: see [Shares.Every] for what
+// others may add. Where a group on
 // the leaf's way has weight 0, and a sibling has not, it is not bounded.
 //
 // Each of the leaf's own items before that one costs cost at most, any other maxCost at most,

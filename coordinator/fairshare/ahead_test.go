@@ -31,7 +31,7 @@ func TestAhead(t *testing.T) {
 	// B's first, with one open call of 10 each: 2·10 of them may be put to B's account, till
 	// 20: A 2·20, others 20 each, for each the same 20 and the 10 that is due then.
 	expect(t, "ahead of B's first, with open calls", ahead("B", 0, 1, 10, 1), 40+20+20+3*(20+10))
-	// Who has been served is not ahead. A to 100/2: B is before it, X and other may be.
+	// A group that has been served is not ahead. A to 100/2: B is before it, X and other may be.
 	q.Charge(q.Leaf("A"), 100)
 	expect(t, "ahead of B's first, after A", ahead("B", 0, 1, 1, 0), 2)
 	// A's next is due at 50: the three others have 50 and a task each.
@@ -43,8 +43,8 @@ func TestAhead(t *testing.T) {
 	expect(t, "ahead of the last of very many", ahead("B", math.MaxInt32, math.MaxInt64, 1, 0), math.MaxInt64)
 }
 
-// TestAheadIsTheMost: whatever was before, and however much of everybody waits, at
-// whatever cost: no item starts after more than Ahead has said.
+// TestAheadIsTheMost: whatever was before, and however many items of all groups wait, at whatever cost: no
+// item starts after more than Ahead has said.
 func TestAheadIsTheMost(t *testing.T) {
 	tightest := 0.0
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,7 +16,7 @@ type Alert struct {
 	Ends      time.Time // when the period ends
 	// MayBorrow: others leave something that it may use beyond Cap.
 	MayBorrow bool
-	// Echo: a node above it has reached the same by the same charge, and is told of.
+	// Echo: a node above it has reached the same by the same charge, and is published.
 	Echo bool
 
 	node int32
@@ -69,8 +69,8 @@ func (l *Ledger) watchAll(p *Path, dims uint8) {
 	}
 }
 
-// Review notes what has reached a threshold by nothing that was used: because there is less of it
-// now, or because whoever was to tell of it did not. It takes O(nodes · dimensions).
+// Review notes what has reached a threshold by nothing that was used: because there is less of it now, or
+// because the leader before did not publish it. It takes O(nodes · dimensions).
 func (l *Ledger) Review(now time.Time) {
 	l.advance(now.UnixNano())
 	for i := range l.nodes {

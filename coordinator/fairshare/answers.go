@@ -9,16 +9,16 @@ import (
 // manyCalls is after how many calls an older one counts for less than the latest.
 const manyCalls = 16
 
-// An agent that speaks for itself may be mistaken about how a provider answers, or lie: by its words
-// in a row, with nobody's in between, success falls by half at most, and latency changes by a factor
-// of ownChange at most. aloneSaid stands for a latency that one agent alone has told of.
+// An agent that reports with its own token may be mistaken about how a provider answers, or lie: by its
+// reports in a row, with no other agent's in between, success falls by half at most, and latency changes by
+// a factor of ownChange at most. aloneSaid stands for a latency that one agent alone has reported.
 const (
 	ownChange = 2
 	aloneSaid = -1
 )
 
-// Observe counts how a call went that was charged so. by is the agent that tells of it if it speaks
-// for itself; empty: a gateway does.
+// Observe counts how a call went that was charged so. by is the agent whose own report it is; empty: a
+// gateway's.
 func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration, by coordinator.AgentID) {
 	n, ok := l.serviceNode(c.Provider, c.Model)
 	if !ok {
@@ -47,7 +47,7 @@ func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration, by coord
 	}
 }
 
-// begin notes that the words of another one begin.
+// begin starts a row of reports of another agent, or of a gateway.
 func (h *health) begin(by coordinator.AgentID) {
 	switch {
 	case h.latency == 0:

@@ -32,7 +32,7 @@ func TestOneAgentsWordOfAnswers(t *testing.T) {
 		{"two in turn", []said{{"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}}, 0, 130_000, 0},
 		// 500,000, then 16 times a sixteenth of what lacks: 1 − 0.5·(15/16)¹⁶ = 0.82.
 		{"others say that it answers", []said{{"x", 16, bad, 0}, {"", 16, good, 0}}, 820_000, 825_000, 0},
-		{"who is alone says how long it takes", []said{{"x", 1, good, time.Second}}, 1_000_000, 1_000_001, time.Second},
+		{"the first agent's latency counts", []said{{"x", 1, good, time.Second}}, 1_000_000, 1_000_001, time.Second},
 		{"a lie of a nanosecond, after others", []said{{"", 16, good, time.Second}, {"x", 100, good, 1}}, 1_000_000, 1_000_001, 500 * time.Millisecond},
 		{"and one of an hour", []said{{"", 16, good, time.Second}, {"x", 100, good, time.Hour}}, 1_000_000, 1_000_001, 2 * time.Second},
 		// The second one is not held to a lie that came first: after one of each, (1 ns + 2 s) / 2.
@@ -54,7 +54,7 @@ func TestOneAgentsWordOfAnswers(t *testing.T) {
 			if c.latency != 0 && (h.Latency < c.latency-time.Millisecond || h.Latency > c.latency+time.Millisecond) {
 				t.Errorf("latency %v, want %v", h.Latency, c.latency)
 			}
-			// Who goes on from a snapshot knows the same, and is told the same next.
+			// A ledger from a snapshot knows the same, and is given the same next.
 			heir := tr.ledger()
 			for _, r := range l.Export(epoch) {
 				heir.Fold(r)

@@ -37,11 +37,11 @@ func TestApportion(t *testing.T) {
 		// 5/8: 1.25 0.63 1.25 1.88. Two are left: 3, and then the first 2.
 		{"some of the equal ones", 5, []int64{2, 1, 2, 3}, []int64{2, 0, 1, 2}},
 		{"fewer than there are", 2, []int64{1, 5, 3}, []int64{0, 2, 0}},
-		{"who has no weight gets nothing of what is left", 5, []int64{0, 1, 0, 1}, []int64{0, 3, 0, 2}},
-		{"nobody has any", 5, []int64{0, 0}, []int64{0, 0}},
+		{"without weight nothing of what is left", 5, []int64{0, 1, 0, 1}, []int64{0, 3, 0, 2}},
+		{"none has any", 5, []int64{0, 0}, []int64{0, 0}},
 		{"nothing to divide", 0, []int64{1, 2}, []int64{0, 0}},
 		{"one", biggest, []int64{biggest}, []int64{biggest}},
-		{"nobody", 5, nil, nil},
+		{"no parts", 5, nil, nil},
 		// 2^62·2^62/(2^62+1) is less than 2^62: one unit is left, for the larger.
 		{"2^62 by 2^62:1", 1 << 62, []int64{1 << 62, 1}, []int64{1 << 62, 0}},
 		// They add up to 2^63, and are halved once.

@@ -10,7 +10,7 @@ import (
 // noBound stands for "no upper bound".
 const noBound int64 = math.MaxInt64
 
-// most bounds every amount that is asked for or told, so that sums of a few do not overflow:
+// most bounds every amount that is asked for or reported, so that sums of a few do not overflow:
 // a thousand times what any configured limit can be. Where more than that many times most
 // was used, the books say so much and no more.
 const (

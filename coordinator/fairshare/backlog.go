@@ -8,8 +8,8 @@ import (
 	"taskbus/coordinator/heap"
 )
 
-// Backlog holds what waits of one class: tasks that the same agents can take. Whose turn it
-// is among groups is told by Shares, which many backlogs have in common: what a group
+// Backlog holds the waiting items of one class: tasks that the same agents can take. The turns of groups
+// are kept by Shares, which many backlogs have in common: what a group
 // is served of one class counts for its turn in all of them.
 //
 // The first item is found by going down the tree, from heap to heap. To add or remove one
@@ -48,7 +48,7 @@ const (
 )
 
 // NewBacklog returns one in which nothing waits. before is a total order of items of
-// one leaf and level; place tells an item its index there, -1 when it leaves.
+// one leaf and level; place is called with an item's new index there, -1 when it leaves.
 func NewBacklog[T any](s *Shares, before func(a, b T) bool, place func(x T, index int)) *Backlog[T] {
 	return &Backlog[T]{shares: s, before: before, place: place, tree: s.tree,
 		flows: make(map[flowKey]*flow), parked: make(map[int32]struct{})}
@@ -74,7 +74,7 @@ func (b *Backlog[T]) Push(leaf, level int, x T) {
 	}
 }
 
-// Remove takes out the item with that index, as place was told.
+// Remove takes out the item with that index, as place was called with.
 func (b *Backlog[T]) Remove(leaf, level, index int) T {
 	b.current()
 	f := b.flows[flowKey{int32(leaf), int32(level)}]
@@ -90,9 +90,9 @@ func (b *Backlog[T]) Remove(leaf, level, index int) T {
 	return x
 }
 
-// First is who goes next, by [Shares.Turn] among the levels, [Shares.Before] among the
-// leaves that are not parked, and then by the order of items. Levels with their bit in skip
-// are passed over. ok is false where there is nobody.
+// First is the next item, by [Shares.Turn] among the levels, [Shares.Before] among the leaves that are not
+// parked, and then by the order of items. Levels with their bit in skip are passed over. ok is false where
+// no item waits.
 func (b *Backlog[T]) First(skip uint8) (head Head[T], ok bool) {
 	if b.serving&^skip == 0 {
 		return head, false
@@ -100,7 +100,7 @@ func (b *Backlog[T]) First(skip uint8) (head Head[T], ok bool) {
 	return b.FirstAt(b.shares.Turn(b.serving &^ skip))
 }
 
-// FirstAt is who goes next of a level.
+// FirstAt is the next item of a level.
 func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
 	if b.serving>>level&1 == 0 {
 		return head, false
@@ -139,7 +139,7 @@ func (b *Backlog[T]) Unpark(leaf int) {
 	}
 }
 
-// Parked tells whether the leaf is.
+// Parked reports whether the leaf is parked.
 func (b *Backlog[T]) Parked(leaf int) bool {
 	if len(b.parked) == 0 {
 		return false
@@ -148,7 +148,7 @@ func (b *Backlog[T]) Parked(leaf int) bool {
 	return parked
 }
 
-// AnyParked tells whether any leaf is.
+// AnyParked reports whether any leaf is parked.
 func (b *Backlog[T]) AnyParked() bool { return len(b.parked) > 0 }
 
 // Len is how many items wait, parked ones included.

@@ -30,8 +30,8 @@ func tenants(t testing.TB, fanouts ...int) (s *Shares, leaves []int) {
 	return s, leaves
 }
 
-// BenchmarkDispatch is one dispatch out of a full backlog: who goes first, the charge, its
-// removal, and what comes in its stead.
+// BenchmarkDispatch is one dispatch out of a full backlog: finding the next item, the charge, its removal,
+// and what comes in its stead.
 func BenchmarkDispatch(b *testing.B) { benchmarkBacklog(b, false) }
 
 // BenchmarkDispatchAndSettle has the bill of each as well.

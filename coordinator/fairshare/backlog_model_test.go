@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBacklog holds backlogs that share one tree against the naive model: who is first
-// at each level, what waits where, and which leaf goes before which; through any history of
-// pushes, removals, charges, corrections, parking, and restarts.
+// TestBacklog compares backlogs that share one tree with the naive model: which item is first at each
+// level, what waits where, and which leaf goes before which; through any history of pushes, removals,
+// charges, corrections, parking, and restarts.
 func TestBacklog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := randomTree(t, 3, 7, rapid.SampledFrom([]int64{0, 1, 1, 2, 3, 7, 1000}))

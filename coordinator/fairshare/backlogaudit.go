@@ -1,7 +1,6 @@
 package fairshare
 
-// At is the item with that index of a leaf and level, as place was told; false: there is
-// none.
+// At returns the item with that index of a leaf and level, as place was called with; false: there is none.
 func (b *Backlog[T]) At(leaf, level, index int) (x T, ok bool) {
 	f := b.flows[flowKey{int32(leaf), int32(level)}]
 	if f == nil || f.queue < 0 || index < 0 || index >= b.queues[f.queue].Len() {
@@ -10,7 +9,7 @@ func (b *Backlog[T]) At(leaf, level, index int) (x T, ok bool) {
 	return b.queues[f.queue].Items[index], true
 }
 
-// Visit tells of everything that waits, with its index and whether it is in order: not
+// Visit calls visit for every waiting item, with its index and whether it is in order: not
 // before the item above it in its heap. In no particular order, and without allocating: for
 // audits, and for sums.
 func (b *Backlog[T]) Visit(visit func(h Head[T], index int, ordered bool)) {

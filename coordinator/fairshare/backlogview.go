@@ -1,6 +1,6 @@
 package fairshare
 
-// Leaves tells of every leaf and level at which something waits: how much, and whether the
+// Leaves visits every leaf and level at which something waits: how much, and whether the
 // leaf is parked. In no particular order; it costs O(leaves that wait), not O(items).
 func (b *Backlog[T]) Leaves(visit func(leaf, level, waiting int, parked bool)) {
 	for key, f := range b.flows { // order does not matter: see above
@@ -11,8 +11,8 @@ func (b *Backlog[T]) Leaves(visit func(leaf, level, waiting int, parked bool)) {
 }
 
 // Preceding counts the items of a leaf and level that go before x, which need not be of this
-// backlog; most at most, and then there may be more. It looks at no more than twice as many
-// and one: what does not go before x has nobody below it in the heap that does.
+// backlog; most at most, and then there may be more. It looks at no more than twice as many and one: an
+// item that does not go before x has none below it in the heap that does.
 func (b *Backlog[T]) Preceding(leaf, level int, x T, most int) (n int) {
 	f := b.flows[flowKey{int32(leaf), int32(level)}]
 	if f == nil || f.queue < 0 {
@@ -30,7 +30,7 @@ func (b *Backlog[T]) Preceding(leaf, level int, x T, most int) (n int) {
 	return n
 }
 
-// Each tells of every item that waits, with its leaf and level, in no particular order.
+// Each visits every waiting item, with its leaf and level, in no particular order.
 func (b *Backlog[T]) Each(visit func(leaf, level int, x T)) {
 	for key, f := range b.flows { // order does not matter: see above
 		if f.queue < 0 {

@@ -6,9 +6,9 @@ import (
 	"taskbus/coordinator"
 )
 
-// export adds what was used of a node. Of a rate the third value says that it owes no more than it
-// may (see shaper.correct): earlier versions charged what nobody had let pass without a bound. A fourth
-// is what its agents said of themselves.
+// export adds what was used of a node. Of a rate the third value says that its debt is within the bound
+// (see shaper.correct): earlier versions charged usage that was never admitted without a bound. A fourth is
+// what its agents reported of themselves.
 func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record {
 	id := nd.spec.ID
 	for _, b := range nd.budgets {
@@ -20,7 +20,7 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 		if s == nil {
 			continue
 		}
-		values := []int64{s.assured.since(now), s.ceiling.since(now), 1, s.words.since(now)}
+		values := []int64{s.assured.since(now), s.ceiling.since(now), 1, s.reported.since(now)}
 		if values[0]|values[1]|values[3] == 0 {
 			continue
 		}
@@ -46,7 +46,7 @@ func (b *budget) export(node string) *coordinator.QuotaBefore {
 	return r
 }
 
-// unused tells that there is nothing to say of it.
+// unused reports whether all of a budget's books are at 0, so that there is nothing to save.
 func (b *budget) unused() bool {
 	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used|b.told|b.beyond == 0 && b.nominal == b.base && b.share == b.baseShare
 }
@@ -69,7 +69,7 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 	}
 }
 
-// bookOf is the budget that a record of one tells of; nil: there is none.
+// bookOf is the budget that a record is about; nil: there is none.
 func (l *Ledger) bookOf(r *coordinator.QuotaBefore) *budget {
 	if v := r.Values; len(v) >= 17 {
 		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]), Interval: time.Duration(v[14])})
@@ -92,7 +92,7 @@ func (l *Ledger) restoreBefore(r *coordinator.QuotaBefore) bool {
 		}
 		s.assured.tat, s.ceiling.tat = v[0], v[1]
 		if s.forgive(l.now, len(v) < 3); len(v) >= 4 {
-			s.words.tat = v[3]
+			s.reported.tat = v[3]
 		}
 		return true
 	}
@@ -124,11 +124,10 @@ func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 	return true
 }
 
-// restorePeriod tells whether what was used of a budget in a period that began then counts in the
+// restorePeriod reports whether what was used of a budget in a period that began then counts in the
 // present one; more is the values after the twelve that all versions write. By the rule of a reload
-// (see inherit) it does if the period is as long, and the two have something in common: elsewhere
-// days begin at other times, and what was used today stays used. Who lends what is worked out anew
-// then, at the next Install.
+// (see inherit) it does if the period is as long, and the two overlap: in another time zone days begin at
+// other times, and what was used today stays used. The loans are then worked out anew, at the next Install.
 func (b *budget) restorePeriod(start int64, more []int64) bool {
 	f := b.family
 	if len(more) < 5 { // from before these were written

@@ -145,7 +145,7 @@ func BenchmarkRefused(b *testing.B) {
 	}
 }
 
-// BenchmarkPeriodBegins is a new period for 10,000 tenants, one of whom has debts.
+// BenchmarkPeriodBegins is a new period for 10,000 tenants, one of which has debts.
 func BenchmarkPeriodBegins(b *testing.B) {
 	l := lenders(10_000)
 	b.ReportAllocs()

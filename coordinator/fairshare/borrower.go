@@ -6,14 +6,14 @@ import (
 	"taskbus/coordinator"
 )
 
-// Borrower is somebody who waits to borrow, by what decides who of several comes first
-// (algorithms.md §1.2): his priority among borrowers, as configured, and then the credits of
-// whom he borrows for. A credit is a unit that was lent, ever; one that was borrowed takes one
-// away: who has left more to others than he had of them has it before others do, and who has
-// borrowed much lately comes behind. Loans that are given back unused give the credits back.
+// Borrower is a waiting borrower, with what decides which of several comes first (algorithms.md §1.2): its
+// priority among borrowers, as configured, and then the credits of the share that borrows. A unit that was
+// lent, ever, adds a credit; one that was borrowed takes one away: a share that has lent more than it
+// borrowed borrows before others, and one that has borrowed much lately comes behind. Loans that are given
+// back unused give the credits back.
 //
-// Credits are of budgets alone: of rates and seats that others leave nothing is missing later.
-// Nor are there any under group_remaining, where nobody in particular lends.
+// Credits are of budgets alone: lending a rate or a seat leaves the lender nothing short later. Nor are
+// there any under group_remaining, where loans have no particular lender.
 //
 // A Borrower is good until the next Install; it is a value, and changes as the credits do.
 type Borrower struct {
@@ -21,7 +21,7 @@ type Borrower struct {
 	share    *budget // that is to borrow; nil: it is not a budget's that is lacking
 }
 
-// Borrower finds who is to borrow for a group's charge on the path that was refused so.
+// Borrower returns the borrower for a group's charge on the path that was refused so.
 func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 	if v.Limit == LimitBudget {
 		for _, n := range p.list() { // the first of the family pays: see Ledger.first
@@ -37,14 +37,14 @@ func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 // Priority is what is configured; the higher goes first.
 func (b Borrower) Priority() int { return b.priority }
 
-// Compare tells whether b comes before c (-1), c before b (1), or whose turn it is decides (0). It
-// takes O(levels).
+// Compare returns -1 if b comes before c, 1 if c comes before b, and 0 if the turn decides. It takes
+// O(levels).
 //
 // In a tree it is asked where the ways of the two from the root part: a member of a group that
 // has lent comes before one of a group that has borrowed, whatever they have done within their
-// groups. [Shares.Before] asks at the same place, so the two together, this one first, put those
-// who wait behind the same node for the same limit and dimension into one order, if what they wait
-// with is of one model. This one alone does not: x of one group may come before its sister y, and
+// groups. [Shares.Before] asks at the same place, so the two together, this one first, put the borrowers
+// that wait behind the same node for the same limit and dimension into one order, if what they wait with is
+// of one model. This one alone does not: x of one group may come before its sister y, and
 // neither before z of another group that has as many credits as theirs. Nor do the two where the
 // groups have parts of several models of a provider: turns know of no models, so that x may come
 // before y of the same model by its credits, y before z of another model by its turn, and z before x.
@@ -68,8 +68,8 @@ func (b Borrower) Compare(c Borrower) int {
 	return cmp.Compare(to(y, at), to(x, at))
 }
 
-// Credits are those of the share that is to borrow, and Dimension what they are of; 0 where
-// there are none. They are for people: who comes first is for Compare to say.
+// Credits are those of the share that is to borrow, and Dimension what they are of; 0 where there are none.
+// They are for display: Compare decides the order.
 func (b Borrower) Credits() (credits int64, of coordinator.Dimension) {
 	if b.share == nil {
 		return 0, 0

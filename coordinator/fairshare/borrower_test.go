@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// asks has a group ask for more than it has, and gives who it is as a borrower.
+// asks has a group ask for more than it has, and returns the borrower.
 func asks(t testing.TB, l *Ledger, now time.Time, group string, amount int64) Borrower {
 	t.Helper()
 	c := tokens(group, amount)
@@ -23,8 +23,8 @@ func asks(t testing.TB, l *Ledger, now time.Time, group string, amount int64) Bo
 
 // TestBorrowers: a pool of 1200 for four groups of 300, in periods of 100 s. c takes 60 of a at
 // half time, and gives nothing back. When all have used up what is theirs, a, which has lent 60,
-// comes before b and d, which have done nothing, and c comes last; but whoever has the higher
-// priority comes before all that.
+// comes before b and d, which have done nothing, and c comes last; but a higher priority comes before all
+// that.
 func TestBorrowers(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
@@ -45,7 +45,7 @@ func TestBorrowers(t *testing.T) {
 			l := newTree(budgetFor(100*time.Second, d, 1200)).group("a", "pool", part, priority(x.a)).group("b", "pool", part, priority(x.b)).
 				group("c", "pool", part, priority(x.c)).group("d", "pool", part, priority(x.d)).ledger()
 			half := time.Unix(0, l.roots[0].span.start).Add(50 * time.Second)
-			if v := l.Reserve(half, id(0), tokens("c", 360), time.Time{}); !v.OK { // a is the first who has something
+			if v := l.Reserve(half, id(0), tokens("c", 360), time.Time{}); !v.OK { // a is the first that has something
 				t.Fatalf("%+v", v)
 			}
 			all := make(map[string]Borrower)
@@ -78,10 +78,10 @@ func TestBorrowers(t *testing.T) {
 	}
 }
 
-// TestBorrowersOfGroups: what decides is what the groups have done to each other, and within a group
-// what its members have. P has borrowed 11 of Q: so z of Q comes before everybody in P, though P's
-// own tasks, for which it has kept 100 of its 300, have lent 99 to its members x and y. These are
-// ordered among themselves.
+// TestBorrowersOfGroups: what decides is what the groups have done to each other, and within a group what
+// its members have. P has borrowed 11 of Q: so z of Q comes before all of P, though P's own tasks, for
+// which it has kept 100 of its 300, have lent 99 to its members x and y. These are ordered among
+// themselves.
 func TestBorrowersOfGroups(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	of := func(n int64) func(*coordinator.QuotaNode) { return budgetFor(100*time.Second, d, n) }
@@ -121,7 +121,7 @@ func TestBorrowersOfGroups(t *testing.T) {
 	}
 }
 
-// TestBorrowersTakeTurns: h lends 20 every second. Whoever of a and b comes first borrows 10, time
+// TestBorrowersTakeTurns: h lends 20 every second. The one of a and b that comes first borrows 10, time
 // and again. a has lent 100 to b before: so it is a alone until it has had 100 more than b of what
 // is lent, and from then on they have the same, but for one loan.
 func TestBorrowersTakeTurns(t *testing.T) {
@@ -161,8 +161,9 @@ func TestBorrowersTakeTurns(t *testing.T) {
 	}
 }
 
-// TestBorrowersAreInOneOrder: of whoever borrows in a family for calls of one model, after any loans
-// in it, and any turns: if x comes before y and y before z, so does x before z, and ties are ties with the same others.
+// TestBorrowersAreInOneOrder: of all borrowers in a family for calls of one model, after any loans in it,
+// and any turns: if x comes before y and y before z, so does x before z, and ties are ties with the same
+// others.
 // And what a node has lent across its boundary is what its own share and its children have.
 func TestBorrowersAreInOneOrder(t *testing.T) {
 	type waiter struct {

@@ -21,9 +21,8 @@ import (
 //
 //	used + reserved <= nominal + borrowedIn - lentOut
 //
-// That is checked by itself as well, so that it holds whatever the shares say: under
-// group_remaining, where members use what is others', and for those who find that a
-// sibling has used more than it had reserved.
+// That is checked by itself as well, so that it holds whatever the shares say: under group_remaining, where
+// members use what is others', and where a sibling has used more than it had reserved.
 type budget struct {
 	node   int32
 	dim    coordinator.Dimension
@@ -33,7 +32,7 @@ type budget struct {
 	spec   *coordinator.QuotaLimit
 	rule   coordinator.Borrowing
 	weight int64
-	pool   bool // its share belongs to nobody
+	pool   bool // its share belongs to no group
 	own    bool // an agent's, and up is its group's
 	owns   bool // such budgets are among kids
 
@@ -50,7 +49,7 @@ type budget struct {
 	ownCredits          int64 // and by its own share
 	before              past
 	alerted             int64 // the highest threshold reached in this period, in percent
-	told, beyond        int64 // by its agents' own word alone in this period: in all, and of that what is not its own (see belief.go)
+	told, beyond        int64 // by its agents' own reports in this period: in all; of that not its own (trust.go)
 
 	span   span // of the family's root, like the one before, period and loc
 	ended  span
@@ -73,13 +72,13 @@ type budget struct {
 	// the moment at which the family was reckoned up, by the books as they are now (see tooLittle).
 	lends, below int64
 
-	// Of the family's root: what has been given back in it, ever; how many shares there are, whether
-	// one may use what is others' without regard to them (group_remaining), whether one gives up something in this period, the latest walk that has met them (see Ledger.first),
-	// what the share that it met lacks and nobody lends, and whether what is in its books began with
-	// another period (see restorePeriod).
+	// Of the family's root: what has been given back in it, ever; how many shares there are, whether one
+	// may use what is others' without regard to them (group_remaining), whether one gives up something in
+	// this period, the latest walk that has met them (see Ledger.first), what the share that it met lacks
+	// and no other lends, and whether what is in its books began with another period (see restorePeriod).
 	given    int64
 	reckoned int64 // when it was reckoned up what each could lend; 0: that is to be done anew
-	accruing int64 // the shares of those to whom something accrues, reckoned up with it
+	accruing int64 // the shares to which something accrues, reckoned up with it
 	shares   int64
 	anybodys bool
 	repays   bool
@@ -104,7 +103,7 @@ func (b *budget) room() int64 { return b.share - b.claim() }
 func (b *budget) cap() int64  { return b.nominal + b.borrowedIn - b.lentOut }
 func (b *budget) left() int64 { return b.cap() - b.used - b.reserved.sum() }
 
-// succeeds tells whether what was used of another budget of the node counts for this one.
+// succeeds reports whether what was used of another budget of the node counts for this one.
 func (b *budget) succeeds(o *budget) bool {
 	return b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span)
 }
@@ -232,8 +231,8 @@ func (b *budget) asLender() int64 {
 	return b.baseShare - mulDiv(b.baseShare, b.rule.HeadroomPercent, 100)
 }
 
-// bounds finds what one charge may be at most, for the budget and all below it; outside is
-// what it can have from beyond its boundary, without and with what belongs to nobody.
+// bounds finds what one charge may be at most, for the budget and all below it; outside is what it can have
+// from beyond its boundary, without and with what belongs to no group.
 func (b *budget) bounds(outside, all int64) {
 	if b.most = b.base; b.up != nil {
 		b.most = min(saturate(b.base, b.borrowMax), b.up.most)
@@ -275,8 +274,8 @@ func (b *budget) itsOwn() int64 {
 	return all
 }
 
-// parts divides a whole: who has a nominal amount of his own gets that, the others share
-// what is left by their weights.
+// parts divides a whole: a part with a nominal amount of its own gets that, the others share what is left
+// by their weights.
 func parts(whole int64, n int, of func(i int) (nominal, weight int64)) []int64 {
 	all, weights, left := make([]int64, n), make([]int64, n), whole
 	for i := range n {

@@ -12,7 +12,7 @@ import (
 )
 
 // chainQuotas has every way in which a provider may be shared: a model by weight among all groups
-// and agents, one that nobody has a part of, one of which a group above others alone has a part,
+// and agents, one that is given to no group, one of which a group above others alone has a part,
 // a provider by weight without models, one that is its limits and nothing else, and one with a
 // model of the same name as another's.
 const chainQuotas = `
@@ -74,7 +74,7 @@ func TestChainOfACharge(t *testing.T) {
 			"openai/big/org/team/a1 openai/big/org/team openai/big/org openai/big openai"},
 		{"its sibling's", "team", "a2", "", "", "pool/org/team/a2 pool/org/team pool/org pool",
 			"openai/big/org/team/a2 openai/big/org/team openai/big/org openai/big openai"},
-		{"an agent for nobody works for its group", "", "a1", "", "", "pool/org/team/a1 pool/org/team pool/org pool",
+		{"an agent without a group works for its own", "", "a1", "", "", "pool/org/team/a1 pool/org/team pool/org pool",
 			"openai/big/org/team/a1 openai/big/org/team openai/big/org openai/big openai"},
 		{"one of another group has no part here", "team", "b1", "", "", "pool/org/team pool/org pool",
 			"openai/big/org/team openai/big/org openai/big openai"},
@@ -90,7 +90,7 @@ func TestChainOfACharge(t *testing.T) {
 		{"a group that is not known has no part", "stranger", "", "openai", "big", "pool", "openai/big openai"},
 		{"nor has its agent", "stranger", "a1", "openai", "big", "pool", "openai/big openai"},
 		{"nor has it a provider", "stranger", "", "", "big", "pool", ""},
-		{"nobody's", "", "", "", "", "pool", ""},
+		{"no group's", "", "", "", "", "pool", ""},
 	} {
 		p := l.PathOf(&fairshare.Charge{Group: c.group, Agent: c.agent, Provider: c.provider, Model: c.model})
 		if got, want := l.Chain(&p), strings.Fields(c.pool+" "+c.service); !slices.Equal(got, want) {

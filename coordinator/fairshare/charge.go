@@ -11,7 +11,7 @@ const least = 1000
 
 // Demand is the charge for a task of a group before it has run: what its producer states, and
 // for what it does not state, what such tasks have taken so far. A task of which nothing says that it
-// uses an LLM (it names no provider or model and states no tokens, and none were told of tasks of its
+// uses an LLM (it names no provider or model and states no tokens, and none were reported for tasks of its
 // type), or of which noTokens does, takes no tokens. The amounts to be reserved
 // are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
 // means, and Expect what that counts for.
@@ -53,7 +53,7 @@ func (l *Ledger) Bound(c *Charge, guessed Guessed) {
 		return
 	}
 	of := *c
-	of.Agent = "" // of a task nobody knows yet which agent will have it
+	of.Agent = "" // it is not known yet which agent will have the task
 	p := l.PathOf(&of)
 	for m := guessed.of; m != 0; m &= m - 1 {
 		d := bits.TrailingZeros8(m)
@@ -142,7 +142,7 @@ func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
 	return r.whole(), r.state == resOpen, true
 }
 
-// TakesSeats tells whether a charge takes any seats of which there is a limit.
+// TakesSeats reports whether a charge takes any seats of which there is a limit.
 func (l *Ledger) TakesSeats(c *Charge) bool {
 	if c.Amounts[coordinator.DimConcurrency] <= 0 {
 		return false
@@ -163,7 +163,7 @@ func (l *Ledger) KeepNames(key coordinator.TaskKey, known coordinator.NameKept) 
 	}
 }
 
-// IsOpen tells whether a reservation of that key stands.
+// IsOpen reports whether a reservation of that key stands.
 func (l *Ledger) IsOpen(key coordinator.TaskKey) bool {
 	r := l.find(key)
 	return r != nil && r.state == resOpen
@@ -200,7 +200,7 @@ func (l *Ledger) BorrowPriority(group string) int {
 	return 0
 }
 
-// Divided tells whether any node below that one has a limit of that kind of its own. It takes
+// Divided reports whether any node below that one has a limit of that kind of its own. It takes
 // O(nodes · levels).
 func (l *Ledger) Divided(id string, kind Limit, d coordinator.Dimension) bool {
 	top, ok := l.byID[id]

@@ -35,7 +35,7 @@ type Verdict struct {
 	Known bool
 	// Charged: a reservation has been made, and is to be remembered.
 	Charged bool
-	// Borrowed: some of it belongs to others, who leave it.
+	// Borrowed: some of it comes from shares that others leave unused.
 	Borrowed bool
 	// Permanent: it will never be admitted, because it is more than some limit allows at
 	// all. RetryAt is else when it may be asked again: not before, and not for sure then.
@@ -43,7 +43,7 @@ type Verdict struct {
 	Permanent bool
 	RetryAt   time.Time
 	// Ends, of a budget: what is set aside of it, and not used, would be enough for this. RetryAt is the end
-	// of its period all the same, but where a call is told of it (see SoonestEnd).
+	// of its period all the same, except in the answer to a call (see SoonestEnd).
 	Ends bool
 	// Node, of that Kind, Dimension and Limit that refused it: of several the one that lasts
 	// longest. What is set aside, and seats, are thought to be back within reservation_ttl.
@@ -51,8 +51,8 @@ type Verdict struct {
 	Kind      coordinator.QuotaKind
 	Dimension coordinator.Dimension
 	Limit     Limit
-	// Behind is the node at which something must come back: those who are refused with the
-	// same one wait for the same. For what may be borrowed it is above Node.
+	// Behind is the node at which something must come back: charges that are refused with the same one wait
+	// for the same. For what may be borrowed it is above Node.
 	Behind string
 	// OwnAt, of a rate that lacks what others leave it, is when what is its own is back; zero:
 	// nothing is.
@@ -60,12 +60,13 @@ type Verdict struct {
 	// Empty: nothing is left of it; else there is less than was asked.
 	Empty bool
 	// Asked, of a budget, is what its Node was asked for, Left what it has and Lent what others have of it.
-	// By names the node below that has borrowed all that it may, so that nobody lends it more; empty: none.
+	// By names the node below that has borrowed all that it may, so that it gets no more loans; empty:
+	// none.
 	Asked, Left, Lent int64
 	By                string
 	// Of is the model that has no price, of LimitPrice.
 	Of string
-	// Kept: there are seats, and they are kept for those who are below their part.
+	// Kept: there are seats, and they are kept for groups below their part.
 	Kept bool
 	// Owns, of a rate that lacks what is above it: what it waits for is its own by then.
 	Owns bool
@@ -116,7 +117,7 @@ func (v *Verdict) lasts(until int64, ends bool) int64 {
 	return until
 }
 
-// unknown is the time of a refusal that ends when somebody gives something back.
+// unknown is the time of a refusal that ends when something is given back, which cannot be predicted.
 const unknown int64 = math.MaxInt64 - 1
 
 // rateUse is one rate that a reservation was charged to, and which of those from it up serves; nil:
@@ -136,7 +137,7 @@ type turn struct {
 // walks tells apart one walk along a path from the next.
 func (l *Ledger) walk() { l.walks++ }
 
-// first tells whether a budget is the first of its family in this walk: the one out of whose
+// first reports whether a budget is the first of its family in this walk: the one out of whose
 // share a charge comes. (Between it and its root there may be budgets of other families.)
 func (l *Ledger) first(b *budget) bool {
 	if b.family.walked == l.walks {
@@ -188,7 +189,7 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	return v, uses
 }
 
-// Unpriced tells whether a charge is for a model without a price although money is limited on its
+// Unpriced reports whether a charge is for a model without a price although money is limited on its
 // path, and at which node first.
 func (l *Ledger) Unpriced(p *Path, c *Charge) (n int32, is bool) {
 	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) && !l.prices.lacks(s, nil, 0) {
@@ -206,7 +207,7 @@ func (l *Ledger) Unpriced(p *Path, c *Charge) (n int32, is bool) {
 func (c *Charge) model() string {
 	switch {
 	case c.Provider == "" && c.Model == "":
-		return "a model that nobody names"
+		return "an unnamed model"
 	case c.Model == "":
 		return c.Provider
 	default:
@@ -242,7 +243,7 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 		return true
 	case noBorrowing || b.rule.Rule == coordinator.BorrowNever:
 		l.refuseBudget(v, b, b.node, lacking, sooner(amount > b.itsOwn() && !b.family.repays, end))
-	case amount > b.reach: // unless somebody has more in this period, because he is repaid
+	case amount > b.reach: // unless a share has more in this period, because it is repaid
 		v.refuse(b.node, b.dim, LimitBudget, sooner(!b.family.repays, end))
 	case amount > b.family.left(): // it need not be tried: there is not so much left of all
 		l.refuseBudget(v, b.family, b.family.node, amount-b.family.left(), end)
@@ -272,15 +273,15 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 	return has
 }
 
-// known is what a share could borrow at some moment in some period, and when anybody would
-// have more for it; given counts what had been given back in its family.
+// known is what a share could borrow at some moment in some period, and when any other would have more for
+// it; given counts what had been given back in its family.
 type known struct{ had, at, ripens, given, start int64 }
 
-// stillLacks tells, without asking anybody, that a share cannot borrow so much yet, and until
-// when: all that it could have besides what it found when it was refused last has been given
-// back since, or has accrued, to each of the family perhaps one more than its part. So it
-// costs little to be refused again and again. In a large family all are not asked more often
-// than once in a thousandth of the period, and that not for more than 1 ms for each share.
+// stillLacks reports, without asking the other shares, that a share cannot borrow so much yet, and until
+// when: all that it could have besides what it found when it was refused last has been given back since, or
+// has accrued, to each of the family perhaps one more than its part. So it costs little to be refused again
+// and again. In a large family all are not asked more often than once in a thousandth of the period, and
+// that not for more than 1 ms for each share.
 func (l *Ledger) stillLacks(b *budget, lacking int64) (until int64, still bool) {
 	f, k := b.family, &b.knew
 	if k.at == 0 || k.start != f.span.start {
@@ -289,7 +290,7 @@ func (l *Ledger) stillLacks(b *budget, lacking int64) (until int64, still bool) 
 	length := f.span.end - f.span.start
 	accrues := func(x int64) int64 { return mulDivUp(x, length, max(1, f.nominal)) }
 	missing := lacking - saturate(k.had, f.given-k.given)
-	if f.given == k.given && l.now < k.ripens { // nobody has anything more
+	if f.given == k.given && l.now < k.ripens { // no share has more to lend
 		until = max(k.ripens, saturate(k.at, accrues(missing-f.shares)))
 		return min(f.span.end, until), missing > 0
 	}
@@ -331,10 +332,10 @@ func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 	}
 }
 
-// accrues is when so much more may have accrued to those who could lend it, just after it was
-// tried to borrow it: not before the first of them has one more, nor before the whole family
-// has so many more (of which each may be less than one short). In a family of many there is
-// always somebody who soon has one more: so not before a millionth of the period.
+// accrues is when so much more may have accrued to the possible lenders, just after it was tried to borrow
+// it: not before the first of them has one more, nor before the whole family has so many more (of which
+// each may be less than one short). In a family of many there is always a share that soon has one more: so
+// not before a millionth of the period.
 func (l *Ledger) accrues(b *budget, left int64) int64 {
 	f := b.family
 	length := f.span.end - f.span.start
@@ -391,7 +392,7 @@ func (l *Ledger) lacks(v *Verdict, b, share *budget) {
 	v.Left = max(0, v.Left)
 }
 
-// Check tells whether the charge would be admitted now. Nothing is charged.
+// Check reports whether the charge would be admitted now. Nothing is charged.
 func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	l.advance(now.UnixNano())
 	asked := *c
@@ -402,8 +403,8 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
 	return l.finish(&v)
 }
 
-// CheckDebt tells whether what says that it takes neither tokens nor money is let pass: not while a budget
-// of these on its path is overdrawn, for what it says proves nothing of what it will take.
+// CheckDebt reports whether a charge that states neither tokens nor money is let pass: not while a budget
+// of these on its path is overdrawn, for its statement proves nothing of what it will take.
 func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 	l.advance(now.UnixNano())
 	v := Verdict{OK: true}
@@ -418,9 +419,9 @@ func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 	return l.finish(&v)
 }
 
-// ServedBy visits the rates that a charge would be served by now: those out of which it comes, each that
-// of the nearest node in its dimension, or of one above it that leaves it some; and, as caps, those that
-// must let it through besides. Nothing is charged, and nobody visited where it would be refused.
+// ServedBy visits the rates that a charge would be served by now: those out of which it comes, each that of
+// the nearest node in its dimension, or of one above it that leaves it some; and, as caps, those that must
+// let it through besides. Nothing is charged, and none is visited where it would be refused.
 func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension, cap bool)) {
 	l.advance(now.UnixNano())
 	p, asked := l.PathOf(c), *c

@@ -10,8 +10,8 @@ import (
 
 // A leader's clock may be ahead, by years. It begins the periods of that time and closes the books of
 // those that go on. Nothing in the ledger can know that then: a clock that leaps forwards may be right,
-// because nobody led for so long. So the books of periods that have ended are kept for a while, and who
-// leads at a time before the present ones (see NotAfter) finds them again.
+// because there was no leader for so long. So the books of periods that have ended are kept for a while,
+// and a leader at a time before the present ones (see NotAfter) finds them again.
 
 // A time that is less than clockSlack ahead is waited for. Of each budget the latest mostClosed periods
 // are kept in which it was used: while a leader runs, the true time goes on as well, so that each leap
@@ -81,8 +81,8 @@ func (l *Ledger) exportClosed(all []coordinator.Record) []coordinator.Record {
 	return all
 }
 
-// NotAfter says that it is now, whatever records have said: who led before may have had a clock that was
-// ahead. What it has charged in periods that have not begun was used now; the periods that it closed
+// NotAfter sets the time to now, whatever records have said: the leader before may have had a clock that
+// was ahead. What it has charged in periods that have not begun was used now; the periods that it closed
 // and that go on have their books again; what it gave time for from then has it from now.
 func (l *Ledger) NotAfter(now time.Time) {
 	at, was := inTime(now.UnixNano()), l.now
@@ -100,7 +100,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 		nd := &l.nodes[i]
 		for _, s := range nd.rates {
 			if s != nil {
-				s.assured.tat, s.ceiling.tat, s.words.tat = back(s.assured.tat), back(s.ceiling.tat), back(s.words.tat)
+				s.assured.tat, s.ceiling.tat, s.reported.tat = back(s.assured.tat), back(s.ceiling.tat), back(s.reported.tat)
 			}
 		}
 		h := &nd.health

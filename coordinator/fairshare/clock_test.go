@@ -8,8 +8,8 @@ import (
 )
 
 // TestClockAhead: 500 of 1000 of a month are used. A leader whose clock is ahead charges 7, and leaves a
-// call open; whoever leads then at the right time, whatever it knows the past from, has 507 used in the
-// month at hand, and the call ends by its time.
+// call open; the next leader at the right time, from a journal or a snapshot, has 507 used in the month at
+// hand, and the call ends by its time.
 func TestClockAhead(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	q := &newTree(monthly(d, 1000)).group("a", "pool", monthly(d, 1000)).Quotas

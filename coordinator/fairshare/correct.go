@@ -6,10 +6,10 @@ import (
 	"taskbus/coordinator"
 )
 
-// Correct moves what counts as used of a node in one dimension, and of all above it, in their periods at hand, by
-// the word of a person: usage was told wrongly. Downwards it goes no further than to what is used by the nodes
-// below in the same periods. What an agent's word took of others is given back with it. It returns by how much
-// it has moved; false: there is no such budget.
+// Correct moves what counts as used of a node in one dimension, and of all above it, in their periods at
+// hand, on behalf of an operator: usage was reported wrongly. Downwards it goes no further than to what is
+// used by the nodes below in the same periods. What an agent's report took of others is given back with it.
+// It returns by how much it has moved; false: there is no such budget.
 func (l *Ledger) Correct(now time.Time, node string, d coordinator.Dimension, by int64) (moved int64, ok bool) {
 	l.advance(now.UnixNano())
 	n, listed := l.byID[node]

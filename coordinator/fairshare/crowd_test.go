@@ -8,8 +8,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// What is open of calls, and remembered of those that have expired, is bounded: whoever reserves and
-// never tells does not fill the memory.
+// What is open of calls, and remembered of those that have expired, is bounded: reservations without an end
+// do not fill the memory.
 func TestCallsAreBounded(t *testing.T) {
 	l := newTree(monthly(coordinator.DimRequests, 1<<20)).ledger()
 	start := epoch
@@ -51,8 +51,8 @@ func TestCallsAreBounded(t *testing.T) {
 	}
 }
 
-// What was told in one word is remembered for the time of a tombstone, what was reserved for a
-// minute: who could ask nobody tells the first again for long.
+// What was charged without a reservation is remembered for the time of a tombstone, what was reserved for a
+// minute: the first is not repeated for long.
 func TestHowLongCallsAreRemembered(t *testing.T) {
 	l := newTree(monthly(coordinator.DimRequests, 1<<20)).ledger() // with tombstones of an hour
 	start := epoch

@@ -25,10 +25,9 @@ func requestsOf(group string, n int64) *Charge {
 	return &Charge{Group: group, Provider: "p", Amounts: coordinator.Amounts{n}}
 }
 
-// TestDebtOfARate: whatever one says that he has used, and however he says it, the rate that others
-// share is back after the time in which its burst flows in: of 600 at 600 a minute that is 60 s, and
-// then one passes after 0.1 s. Those who tell have asked for nothing: the bucket was full, or what was
-// asked for was taken of it.
+// TestDebtOfARate: whatever usage is reported, and in whatever way, the rate that others share is back
+// after the time in which its burst flows in: of 600 at 600 a minute that is 60 s, and then one passes
+// after 0.1 s. The reports have no reservation: the bucket was full, or what was asked for was taken of it.
 func TestDebtOfARate(t *testing.T) {
 	const lie = 1_000_000_000
 	said := coordinator.Amounts{lie}
@@ -104,7 +103,7 @@ func TestDebtOfARate(t *testing.T) {
 	}
 }
 
-// TestDebtOfBefore: earlier versions have written down debts of decades. Whoever folds them knows of a
+// TestDebtOfBefore: earlier versions have written down debts of decades. A ledger that folds them has a
 // burst's at most, under the same limits, others, or such as are listed again later.
 func TestDebtOfBefore(t *testing.T) {
 	never := epoch.Add(20 * 365 * 24 * time.Hour).UnixNano()
@@ -122,8 +121,8 @@ func TestDebtOfBefore(t *testing.T) {
 		{"others later", listed, shared(600, 600), shared(601, 50), 50},
 		{"listed again", away, &newTree().Quotas, shared(600, 600), 600},
 		{"listed again as another", away, &newTree().Quotas, shared(600, 6), 6},
-		{"listed again, by who has folded it so", away, shared(600, 600), shared(600, 600), 600},
-		// Nobody knows which rate that was: it is empty.
+		{"listed again, after it was folded so", away, shared(600, 600), shared(600, 600), 600},
+		// It is unknown which rate that was: it is empty.
 		{"listed when it was written, and again", listed, &newTree().Quotas, shared(600, 600), 0},
 	} {
 		l := NewLedger()
@@ -138,9 +137,10 @@ func TestDebtOfBefore(t *testing.T) {
 	}
 }
 
-// TestDebtOfAPart: a part by weight that is in debt by what nobody has let pass owes one burst at most,
-// also to who folds it from an earlier version. But what was let pass, because what the part above has
-// was there, is paid in full, also by who takes over: 600 of 600 by a part of 10, which owes 590.
+// TestDebtOfAPart: a part by weight that is in debt by usage that was never admitted owes one burst at
+// most, also after folding it from an earlier version. But what was admitted, because what the part above
+// has was there, is paid in full, also after a change of leaders: 600 of 600 by a part of 10, which owes
+// 590.
 func TestDebtOfAPart(t *testing.T) {
 	const d = coordinator.DimRequests
 	part := perSecond(d, coordinator.ByWeight, 10)
@@ -156,7 +156,7 @@ func TestDebtOfAPart(t *testing.T) {
 		{"what was let pass", func(l *Ledger) {
 			l.Reserve(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{600}}, time.Time{})
 		}, false, 590},
-		{"the same, of who could not tell it apart", func(l *Ledger) {
+		{"the same, of a version that did not distinguish it", func(l *Ledger) {
 			l.Reserve(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{600}}, time.Time{})
 		}, true, 10},
 	} {
@@ -176,7 +176,7 @@ func TestDebtOfAPart(t *testing.T) {
 		}
 		heir.Install(epoch, q)
 		if got := owes(heir); got != c.debt {
-			t.Errorf("%s: %d are owed to who takes over, want %d", c.name, got, c.debt)
+			t.Errorf("%s: %d are owed after the change of leaders, want %d", c.name, got, c.debt)
 		}
 		alone := hardRate(300, 10) // the same part, and nothing of what others leave: it cannot have been let pass
 		l.Install(epoch, &newTree(perSecond(d, 600, 600)).group("a", "pool", alone).group("b", "pool", part).Quotas)
@@ -187,13 +187,13 @@ func TestDebtOfAPart(t *testing.T) {
 }
 
 // TestOwedIsNotGivenBack: a charge of 1e9 owes the 600 of the burst, and has taken 600 that were there.
-// Released or settled at less it gives nothing back, for nobody knows how much of it was charged: else
-// who charges 1e9 and takes it back would fill the bucket for all. So it is for who takes over, and
+// Released or settled at less it gives nothing back, for it is unknown how much of it was charged: else
+// charging 1e9 and taking it back would fill the bucket for all. So it is after a change of leaders, and
 // after other quotas.
 func TestOwedIsNotGivenBack(t *testing.T) {
 	for name, other := range map[string]func(l *Ledger) *Ledger{
-		"at once":           func(l *Ledger) *Ledger { return l },
-		"to who takes over": func(l *Ledger) *Ledger { return restarted(l, epoch, shared(600, 600)) },
+		"at once":                   func(l *Ledger) *Ledger { return l },
+		"after a change of leaders": func(l *Ledger) *Ledger { return restarted(l, epoch, shared(600, 600)) },
 		"after other quotas": func(l *Ledger) *Ledger {
 			l.Install(epoch, shared(1200, 600))
 			return l
@@ -219,9 +219,9 @@ func TestOwedIsNotGivenBack(t *testing.T) {
 	}
 }
 
-// TestDebtsAreBounded: whatever is reserved, extended, settled, released and charged, under whatever
-// quotas one after the other, and folded by whoever takes over: no rate above which nothing passes, and
-// no ceiling, is ever in debt by more than its burst.
+// TestDebtsAreBounded: whatever is reserved, extended, settled, released and charged, under whatever quotas
+// one after the other, and folded by the next leader: no rate above which nothing passes, and no ceiling,
+// is ever in debt by more than its burst.
 func TestDebtsAreBounded(t *testing.T) {
 	owed := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,36 +9,36 @@ import (
 
 // Before is what may be charged to quotas before a charge, at most.
 type Before struct {
-	// Own is by its own group, or by its agents for nobody in particular: Calls of them. All is by
-	// everybody, these among them.
+	// Own is by its own group, or by agents without a group: Calls of them. All is by all groups, these
+	// among them.
 	Own, All coordinator.Amounts
 	Calls    int64
-	// Most is what one call takes at most, of those before and the charge itself, Any what one
-	// of anybody's does that waits.
+	// Most is what one call takes at most, of those before and the charge itself, Any what any waiting call
+	// takes at most.
 	Most, Any coordinator.Amounts
-	// Kept: what is there of a limit is not used by others, and does not lapse, while a call
-	// waits for another limit. As a rule that is so, but nobody promises it.
+	// Kept: what is there of a limit is not used by others, and does not lapse, while a call waits for
+	// another limit. As a rule that is so, but it is not guaranteed.
 	Kept bool
 }
 
-// Shortage is a limit because of which nobody can tell when there is room for a charge: seats, which
-// come back when something ends; or an amount of which no part, or too small a one, is its own, so that
-// it depends on what others leave.
+// Shortage is a limit because of which the time of a charge cannot be predicted: seats, which come back
+// when something ends; or an amount of which no part, or too small a one, is its own, so that it depends on
+// what others leave.
 type Shortage struct {
 	Node      string
 	Dimension coordinator.Dimension
 	Limit     Limit
 }
 
-// Delay tells for how long, at most, the limits on a path keep a charge waiting if as much is charged
-// before it, one call after the other, and each takes what was asked for it. Whoever else comes counts
-// by b.All; where a node has an amount of its own by its own configuration, and nobody but its group is
-// charged to it, nobody else can take that, and b.Own is enough. Nothing is charged. It takes
+// Delay returns for how long, at most, the limits on a path keep a charge waiting if as much is charged
+// before it, one call after the other, and each takes what was asked for it. Any other call counts by
+// b.All; where a node has an amount of its own by its own configuration, and only its group is charged to
+// it, no other can take that, and b.Own is enough. Nothing is charged. It takes
 // O(path · dimensions).
 //
 // # Why it holds
 //
-// Whoever is first waits for one limit at a time at least. While that is a rate, the bucket is not full,
+// The first call waits for one limit at a time at least. While that is a rate, the bucket is not full,
 // and what flows in is not lost: it cannot refuse for longer than the time in which all that is charged
 // meanwhile flows in, beyond what there is. While it is a budget, every period that begins and ends so
 // has room for its amount, less what the next one did not fit into. Every limit may be the one that is
@@ -58,7 +58,7 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 	if n, known := l.groups[asked.Group]; known && asked.Group != "" {
 		q.leafGroup = !l.nodes[n].inner
 	}
-	for _, n := range p.list() { // by its provider's word nothing passes before that
+	for _, n := range p.list() { // by its provider's answer nothing passes before that
 		q.sum = saturate(q.sum, max(0, l.nodes[n].health.blocked-l.now))
 	}
 	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *shaper, *seats, coordinator.Dimension, bool) {}) == 1
@@ -126,7 +126,7 @@ func (q *delays) shortage(n int32, d coordinator.Dimension, by Limit) {
 	}
 }
 
-// isOwn tells whether nothing but what its own group does is charged to a node.
+// isOwn reports whether nothing but what its own group does is charged to a node.
 func (q *delays) isOwn(n int32) bool { return q.leafGroup && q.l.GroupOf(n) == q.charge.Group }
 
 // at is what may be charged before to a node.
@@ -169,7 +169,7 @@ func (q *delays) rate(s *shaper, d coordinator.Dimension, nearest bool) {
 const rounding = int64(time.Millisecond)
 
 // passes is after how many ns, at most, the cost passes if as much is taken before as soon as it may be.
-// Unless what is in the bucket is kept for these, somebody else may have it first.
+// Unless what is in the bucket is kept for these, others may have it first.
 func (r *rate) passes(now, before, cost int64, kept bool) int64 {
 	flows := mulDivUp(before, r.per, r.amount)
 	if flows > longest {
@@ -197,7 +197,7 @@ func (q *delays) budget(b *budget) {
 		}
 	}
 	q.share(b, b.node, left, share)
-	if b.family.anybodys { // what is a member's own is anybody's
+	if b.family.anybodys { // what is a member's own may be used by all
 		q.share(b, b.family.node, b.family.left(), b.family.base)
 	}
 }
@@ -255,7 +255,7 @@ func longestOf(p coordinator.Period) time.Duration {
 	}
 }
 
-// seats are enough, or nobody can tell when they come back.
+// seats are enough, or it cannot be predicted when they come back.
 func (q *delays) seats(s *seats) {
 	n := q.charge.Amounts[coordinator.DimConcurrency]
 	if ok, _, _ := s.check(n); !ok || s.available() < saturate(q.before.Own[coordinator.DimConcurrency], n) {

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// What the world is told of the ledger's answers.
+// The texts and effects that other parts make of the ledger's answers.
 
 // Lack is a refusal for people.
 func (v *Verdict) Lack() *coordinator.QuotaLack {
@@ -79,7 +79,7 @@ func describeBudget(b *strings.Builder, v *Verdict) (used bool) {
 	return used
 }
 
-// Effect is what is told of usage in excess, of a task or, without an id, of a call.
+// Effect is the event about usage in excess, of a task or, without an id, of a call.
 func (x Excess) Effect(id coordinator.TaskID, c *Charge, ended *coordinator.QuotaEnded) coordinator.UsageExcessive {
 	return coordinator.UsageExcessive{
 		Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used,
@@ -98,7 +98,7 @@ func (s Ended) LateOwner(c *Charge) *coordinator.QuotaOwner {
 	}
 }
 
-// ModelUnpriced is what is told of a charge for a model without a price; false: it has one, or needs none.
+// ModelUnpriced is the event about a charge for a model without a price; false: it has one, or needs none.
 func (l *Ledger) ModelUnpriced(c *Charge, refused bool) (coordinator.ModelUnpriced, bool) {
 	p := l.PathOf(c)
 	n, is := l.Unpriced(&p, c)

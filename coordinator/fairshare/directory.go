@@ -47,7 +47,7 @@ type Path struct {
 // are some, and there are at most two chains.
 const maxPath = 18
 
-// Empty tells that no quota concerns it.
+// Empty reports whether no quota concerns it.
 func (p *Path) Empty() bool { return p.n == 0 }
 
 func (p *Path) list() []int32 { return p.nodes[:p.n] }
@@ -155,7 +155,7 @@ func (d *Directory) name(provider, model string) {
 	}
 }
 
-// Names tells what of a charge's provider and model quotas.yaml names anywhere: as a pool, with a
+// Names returns which of a charge's provider and model quotas.yaml names anywhere: as a pool, with a
 // price, or as what a group's calls go to. What is left open counts as named.
 func (d *Directory) Names(c *Charge) coordinator.NameKept {
 	provider := coordinator.ProviderOfPool(c.Provider)
@@ -201,7 +201,7 @@ func (d *Directory) PathOf(c *Charge) Path {
 	group, known := d.groups[c.Group]
 	leaf, any := group, known
 	if a, ok := d.agents[c.Agent]; ok && (c.Group == "" || known && d.above[a] == group) {
-		leaf, any = a, true // an agent that works for nobody in particular works for its own group
+		leaf, any = a, true // an agent without a group works for its own group
 		group, known = d.above[a], true
 	} else if !known {
 		leaf, any = d.groups[""]
@@ -300,7 +300,7 @@ func (d *Directory) ProviderOf(c *Charge) string {
 // it lists one without a key, or none.
 func (d *Directory) Keys(provider string) []string { return d.keys[provider] }
 
-// AnyKeys tells whether any provider has several.
+// AnyKeys reports whether any provider has several.
 func (d *Directory) AnyKeys() bool { return d.severalKeys }
 
 // GroupOfAgent is the group of an agent of quotas.yaml; false: it lists none of that id.

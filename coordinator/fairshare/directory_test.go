@@ -71,7 +71,7 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	}
 }
 
-// A directory without quotas knows nobody, and refuses nobody.
+// A directory without quotas lists no group, and refuses none.
 func TestDirectoryWithoutQuotas(t *testing.T) {
 	d := NewDirectory(nil)
 	charge, _, own := d.ForCall(&coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "openai"}}, NewEstimator())

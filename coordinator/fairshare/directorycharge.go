@@ -2,8 +2,7 @@ package fairshare
 
 import "taskbus/coordinator"
 
-// unknownService begins the name under which a task type's calls are learnt of whose model
-// nobody says anything.
+// unknownService begins the name under which a task type's calls are learnt if no model is stated.
 const unknownService = "task:"
 
 // ServiceOf is the provider and model that a group's calls go to, as far as usage and
@@ -54,7 +53,7 @@ func (s service) learntAs() string {
 	return s.model
 }
 
-// Guessed says what of a charge nobody has stated: of has a bit, 1 << Dimension, for each amount, and
+// Guessed says which amounts of a charge are estimates: of has a bit, 1 << Dimension, for each amount, and
 // sure is how much it is at the least by what was stated.
 type Guessed struct {
 	of   uint8
@@ -176,12 +175,13 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 	return charge, guessed, own
 }
 
-// Used is what a task, or call, that was charged so has taken by somebody's word, at the prices of now. Of
-// which model it was, if that does not say, the charge does: else whoever names the model in the task alone
-// would pay nothing. Of a charge without a group it is that of its agent's. What has no price costs what was
-// set aside for it: else whoever names such a model afterwards would pay nothing.
+// Used is what a task, or call, that was charged so has taken by a report, at the prices of now. The model,
+// if the report names none, is the charge's: else a task that names the model itself would pay nothing. Of
+// a charge without a group it is that of its agent's. What has no price costs what was set aside for it:
+// else a report that names such a model afterwards would pay nothing.
 //
-// An agent's own word lowers no price: what it says that it costs counts where that is more, or, of a model
+// An agent's own report lowers no price: what it says that it costs counts where that is more, or, of a
+// model
 // without a price, where no money is limited. Of its call that was for a dearer model than it names now that
 // one's price counts, which was looked at when the call was let pass.
 func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) coordinator.Amounts {
@@ -202,14 +202,15 @@ func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage, word 
 	return a
 }
 
-// ownWord is a usage as its agent tells it, without the cost, which prices say, and what it says that that is.
+// ownWord is a usage as its agent reports it, without the cost, which prices say, and the cost that it
+// reports.
 func ownWord(u *coordinator.Usage) (without coordinator.Usage, cost int64) {
 	without = *u
 	without.CostUSD = 0
 	return without, microUSD(u.CostUSD)
 }
 
-// limitsMoney tells whether any limit of a charge is of money.
+// limitsMoney reports whether any limit of a charge is of money.
 func (d *Directory) limitsMoney(c *Charge) bool {
 	p := d.PathOf(c)
 	for _, n := range p.list() {
@@ -220,7 +221,7 @@ func (d *Directory) limitsMoney(c *Charge) bool {
 	return false
 }
 
-// LacksPrice tells whether what a task, or call, that was charged so has taken by somebody's word has no price,
+// LacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
 // and of which model it was.
 func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
 	s := d.serviceUsed(c, taskType)

@@ -1,5 +1,5 @@
-// Package fairshare answers: who may use how much of an LLM provider's limits now, and
-// who goes first?
+// Package fairshare decides how much of the LLM providers' limits each tenant may use now, and which
+// waiting tenant goes first.
 //
 // It implements the scheduling half of FAIR-SHARE: quota trees with rates, budgets and
 // seats, borrowing and lending, reservations, estimates of what is not known yet, and
@@ -11,17 +11,18 @@
 //
 //	directory.go    which nodes something is charged to, by names; directorycharge.go: what it takes
 //	ledger.go       the quota trees, and what is used of them
-//	install.go      other quotas while reservations are open; former.go: what is not listed any more; rest.go: when many may be installed as one
+//	install.go      other quotas while reservations are open; former.go: what is not listed any more;
+//	                rest.go: when many may be installed as one
 //	check.go        whether there is room for a charge; explain.go: why not, for people
 //	reservation.go  what is set aside, extended, and how it ends; settle.go, ending.go
-//	excess.go       what is told of that nobody can have used; belief.go: how far an agent's own word is believed
+//	excess.go       reports of implausible usage; trust.go: how far an agent's own report is accepted
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, supply.go, repay.go: of others, and back
-//	borrower.go     who of several borrows first
-//	rates.go        rates with what is assured to whom
+//	borrower.go     which of several borrows first
+//	rates.go        rates with what is assured to each node
 //	health.go       what a provider says of its limits; answers.go: how it answers
 //	seats.go        how much runs at one time
-//	waiting.go      who waits, and what has been given back
+//	waiting.go      what waits, and what has been given back
 //	alert.go        budgets that are nearly used up
 //	state.go        all of it as records, and from records; before.go: the rows of budgets and rates
 //	view.go         all of it for people; describe.go: refusals

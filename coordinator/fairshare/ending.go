@@ -22,8 +22,8 @@ func newEnding() heap.Heap[*reservation] {
 	}
 }
 
-// Expire ends a reservation of which nobody has told how it went: what it held is free
-// again. What was used may still be told, for the time of a tombstone.
+// Expire ends a reservation whose end was not reported: what it held is free again. What was used may still
+// be reported, for the time of a tombstone.
 func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 	l.advance(now.UnixNano())
 	r := l.open[key]
@@ -35,12 +35,11 @@ func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 	return true
 }
 
-// MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that
-// the end of one may be told again by who did not hear the answer. MostLapsed is how many others
-// are, for the time of a tombstone: those that have expired, so that what they have used may be
-// told yet, and those that were told in one word, which who could ask nobody tells again for long.
-// Of more the oldest are forgotten: else whoever reserves and never tells would fill the memory. At
-// 600 bytes each that is 80 MB.
+// MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that the report
+// of an end may be repeated when its answer was lost. MostLapsed is how many others are, for the time of a
+// tombstone: those that have expired, so that their usage may be reported yet, and those that were charged
+// by one report without a reservation, which are not repeated for long. Of more the oldest are forgotten:
+// else reservations without an end would fill the memory. At 600 bytes each that is 80 MB.
 const (
 	MostTold   = 1 << 16
 	MostLapsed = 1 << 16
@@ -156,14 +155,14 @@ func (l *Ledger) end(r *reservation, state resState, keep bool) {
 	l.forgetCalls()
 }
 
-// MostOpen is how many calls may be open, MostOpenOf how many of one agent's: far more than can
-// run, so that whoever reserves and never tells does not fill the memory.
+// MostOpen is how many calls may be open, MostOpenOf how many of one agent's: far more than can run, so
+// that reservations without an end do not fill the memory.
 const (
 	MostOpen   = 1 << 18
 	MostOpenOf = 1 << 16
 )
 
-// Crowded tells whether an agent, or all of them, have as many calls open as may be. of is how many
+// Crowded reports whether an agent, or all of them, have as many calls open as may be. of is how many
 // that is.
 func (l *Ledger) Crowded(agent coordinator.AgentID) (of int, crowded bool) {
 	switch {

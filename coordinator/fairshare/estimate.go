@@ -3,7 +3,7 @@ package fairshare
 import "math/bits"
 
 const (
-	// MinSamples is how many a histogram must have to be believed.
+	// MinSamples is how many a histogram must have to be used.
 	MinSamples = 20
 	// DefaultOutput and DefaultInput are the tokens of a call of which nothing is known. The
 	// second is the mean context of the code trace of Azure 2023; conversations have half.
@@ -47,8 +47,8 @@ type Estimate struct {
 // model, and by input length, because answers to inputs of about the same length (log₂) are
 // of about the same length themselves.
 //
-// It is deterministic: Observe alone changes it, so whoever makes the same calls of Observe
-// in the same order has the same Estimator, and a journal need record no more than their
+// It is deterministic: Observe alone changes it, so the same calls of Observe in the same order make the
+// same Estimator, and a journal need record no more than their
 // arguments. Reading changes nothing, not even what is forgotten first. Neither reading nor
 // observing allocates for what is known. Not for concurrent use.
 type Estimator struct {
@@ -122,7 +122,7 @@ func (e *Estimator) Observe(tenant, model string, input, output int64) {
 	}
 }
 
-// Estimate tells how many output tokens a call will take that has so many input tokens (0:
+// Estimate returns how many output tokens a call will take that has so many input tokens (0:
 // unknown) and may put out at most maxOutput (0: unknown).
 func (e *Estimator) Estimate(tenant, model string, input, maxOutput int64) Estimate {
 	own, all := e.known(tenant, model)
@@ -142,8 +142,8 @@ func (e *Estimator) Estimate(tenant, model string, input, maxOutput int64) Estim
 	return assumed(e.defaultOutput, maxOutput)
 }
 
-// EstimateInput tells how many input tokens a call will take of which nobody says so. Its
-// output is then that of an unknown input: a guess would choose the wrong bucket.
+// EstimateInput returns how many input tokens a call will take that states none. Its output is then that of
+// an unknown input: a guess would choose the wrong bucket.
 func (e *Estimator) EstimateInput(tenant, model string) Estimate {
 	own, all := e.known(tenant, model)
 	switch {

@@ -132,8 +132,7 @@ func TestLeastRecentlyObservedIsForgotten(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: a million tenants with two models and any input, of whom most come
-// once.
+// TestMemoryIsBounded: a million tenants with two models and any input, most of which come once.
 func TestMemoryIsBounded(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -2,10 +2,9 @@ package fairshare
 
 import "taskbus/coordinator"
 
-// Excess is that a settlement tells of far more than was reserved: nobody has estimated that
-// badly, so somebody counts wrong, or lies. It is charged all the same, as what is spent is
-// spent, and may use up a pool for the rest of its period: people must be told of it. The zero
-// value says that there is none.
+// Excess is that a settlement reports far more than was reserved: no estimate is that wrong, so the count
+// is wrong, or a lie. It is charged all the same, as what is spent is spent, and may use up a pool for the
+// rest of its period: operators must see it. The zero value says that there is none.
 type Excess struct {
 	Dimension      coordinator.Dimension
 	Reserved, Used int64

@@ -42,8 +42,8 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// TestExcessOfAll: what a call was extended by counts with what was reserved first, and who tells
-// late, or once more, is held to the same.
+// TestExcessOfAll: what a call was extended by counts with what was reserved first, and a late or repeated
+// report is held to the same.
 func TestExcessOfAll(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	l := newTree(monthly(d, 10_000)).ledger()

@@ -22,16 +22,16 @@ type LimitView struct {
 	Asked     int64
 	// Left of it; Borrowable is what others could lend besides now.
 	Left, Borrowable int64
-	// Refuses: it, or nobody who could lend to it, has room for what is asked. Binds: it is
-	// the limit that the verdict names.
+	// Refuses: neither it nor any possible lender has room for what is asked. Binds: it is the limit that
+	// the verdict names.
 	Refuses, Binds bool
 	// Renews is when more of it may be there by itself: when a budget's period ends, or the
 	// rate allows what is asked. Zero: when something is given back, or never.
 	Renews time.Time
 }
 
-// Explain tells which limits a charge meets now. Nothing is charged, and nothing that was asked
-// makes a difference to what is told later: not even when somebody may try again.
+// Explain returns which limits a charge meets now. Nothing is charged, and the question changes no later
+// answer, not even the time at which to try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	defer l.KeepKnown(p)()
 	asked := *c
@@ -68,8 +68,8 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	return e
 }
 
-// KeepKnown returns what brings back what is known of refusals on a path: whoever only asks a question
-// about it, by whatever the ledger is asked, calls that afterwards.
+// KeepKnown returns a function that restores what is known of refusals on a path: a caller that only asks a
+// question about it, by whatever method, calls that afterwards.
 func (l *Ledger) KeepKnown(p *Path) func() {
 	var budgets []*budget
 	var knew []known
@@ -134,7 +134,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	return v
 }
 
-// isFirst tells whether the charge comes out of the budget's own share.
+// isFirst reports whether the charge comes out of the budget's own share.
 func (l *Ledger) isFirst(p *Path, b *budget) bool {
 	for _, n := range p.list() {
 		if x := l.nodes[n].budgets[b.dim]; x != nil && x.family == b.family {

@@ -61,7 +61,7 @@ func (d *demonstration) has(node string, allocated, used int64) BudgetView {
 }
 
 // TestFairShareDemonstration is the document's own, from beginning to end, in virtual time. (The
-// document has set its month to 10 s in order not to wait; here nobody has to.)
+// document has set its month to 10 s in order not to wait; here the time is virtual.)
 func TestFairShareDemonstration(t *testing.T) {
 	tr := fairShareTree()
 	begin := time.Unix(0, spanOf(coordinator.Period{Unit: coordinator.PerInterval, Interval: fairShareMonth}, epoch.UnixNano(), nil).end).UTC()
@@ -77,7 +77,7 @@ func TestFairShareDemonstration(t *testing.T) {
 		d.has(agent, want, 0)
 	}
 
-	// 19 rounds, 0.1 s apart. Nobody is refused: before its k-th request core_1 has
+	// 19 rounds, 0.1 s apart. None is refused: before its k-th request core_1 has
 	// 10 - 0.5·(k - 1) in its bucket, 1 before the last.
 	for i := 1; i < 20; i++ {
 		for _, c := range []struct {

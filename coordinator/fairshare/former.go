@@ -101,14 +101,14 @@ func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
 	f.add(of)
 }
 
-// Remembers tells whether anything is known of what quotas have counted that are not installed now, or of
+// Remembers reports whether anything is known of what quotas have counted that are not installed now, or of
 // reservations.
 func (l *Ledger) Remembers() bool {
 	l.forgetFormer()
 	return len(l.former)+len(l.unlisted)+len(l.open) > 0
 }
 
-// keepable tells whether the record is one of those that are kept: an earlier version has not said
+// keepable reports whether the record is one of those that are kept: an earlier version has not said
 // when the period of a budget ends.
 func keepable(r *coordinator.QuotaBefore) bool {
 	v := r.Values
@@ -146,9 +146,9 @@ func (l *Ledger) resumeOne(r *coordinator.QuotaBefore) bool {
 	return ok
 }
 
-// resume sets the level of a rate to what it was when it went. Where nobody has noted which rate it
-// was (in a snapshot from a time when it was listed) it is empty at the most: another rate would
-// take who knows how long to pay the debt of that one.
+// resume sets the level of a rate to what it was when it went. Where it was not noted which rate it was (in
+// a snapshot from a time when it was listed) it is empty at the most: another rate would take unpredictably
+// long to pay the debt of that one.
 func (s *shaper) resume(now int64, v []int64) {
 	for i, r := range []*rate{&s.assured, &s.ceiling} {
 		switch {

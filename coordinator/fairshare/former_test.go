@@ -30,8 +30,8 @@ func restarted(l *Ledger, now time.Time, q *coordinator.Quotas) *Ledger {
 	return heir
 }
 
-// TestOpenUnderNoQuotas: whoever folds the journal of a leader with quotas and has none (a coordinator that
-// is started without the file, or stands by and has not got it yet) knows what is open all the same. With
+// TestOpenUnderNoQuotas: a coordinator that folds the journal of a leader with quotas and has none (it is
+// started without the file, or stands by and has not got it yet) knows what is open all the same. With
 // the quotas 30 are set aside of alpha's 100, 5 more by then; 20 of them are used.
 func TestOpenUnderNoQuotas(t *testing.T) {
 	const d = coordinator.DimTotalTokens
@@ -57,9 +57,9 @@ func TestOpenUnderNoQuotas(t *testing.T) {
 	}
 }
 
-// TestRemovedAndAddedAgain: of its 1000 alpha uses 100, is taken out of the file, uses 600 as one whom
-// nobody knows, and is put back: it has used 100, the pool 700. So it is for whoever restarts while
-// it is away, and then it is put back; in the next month it begins at nothing, with or without that.
+// TestRemovedAndAddedAgain: of its 1000 alpha uses 100, is taken out of the file, uses 600 as an unlisted
+// group, and is put back: it has used 100, the pool 700. So it is after a restart while it is away, and
+// then it is put back; in the next month it begins at nothing, with or without that.
 func TestRemovedAndAddedAgain(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	with := func() *coordinator.Quotas {
@@ -85,7 +85,7 @@ func TestRemovedAndAddedAgain(t *testing.T) {
 			t.Errorf("restarted %v: the pool has used %d, want 700", restart, b.Used)
 		}
 		if a := budgetView(t, l, later, "pool/alpha/a1"); a.Used != 0 {
-			t.Errorf("restarted %v: a1, who had used nothing, has %+v; want nothing since it is there again", restart, a)
+			t.Errorf("restarted %v: a1, which had used nothing, has %+v; want nothing since it is there again", restart, a)
 		}
 		if n := len(l.former); n != 0 {
 			t.Errorf("restarted %v: %d books are kept of what is listed", restart, n)
@@ -101,8 +101,8 @@ func TestRemovedAndAddedAgain(t *testing.T) {
 }
 
 // TestAddedLater: of a pool 1000 are used; then it gets a limit of requests, and one of 1000 for days
-// beside. Both begin at nothing, from that moment on, whoever asks, until their period ends. What
-// is known of those below counts for who gets a limit above them.
+// beside. Both begin at nothing, from that moment on, in every answer, until their period ends. What is
+// known of those below counts for a group that gets a limit above them.
 func TestAddedLater(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	at := epoch.Add(36 * time.Hour)
@@ -113,7 +113,7 @@ func TestAddedLater(t *testing.T) {
 	l.Install(at, &after.Quotas)
 	use(t, l, at, 2, "alpha", 7)
 	heirs := map[string]*Ledger{"restarted": restarted(l, at, &after.Quotas), "live": l}
-	// Who edits the file while nobody runs is told the same of what the snapshot knows nothing of.
+	// A file edited while no coordinator runs has the same effect on what the snapshot knows nothing of.
 	edited := restarted(l, at, &newTree(monthly(d, 9000), monthly(coordinator.DimInputTokens, 1)).group("alpha", "pool", monthly(d, 5000)).Quotas)
 	for name, l := range heirs {
 		pool, _ := l.Node(at, "pool")
@@ -130,7 +130,7 @@ func TestAddedLater(t *testing.T) {
 	}
 	pool, _ := edited.Node(at, "pool")
 	if in := pool.Budgets[0]; in.Dimension != coordinator.DimInputTokens || in.Used != 0 {
-		t.Errorf("a limit that came while nobody ran: %+v, want none used since %v", in, at)
+		t.Errorf("a limit that came while no coordinator ran: %+v, want none used since %v", in, at)
 	}
 	if total := pool.Budgets[1]; total.Used != 1007 {
 		t.Errorf("tokens %+v", total)
@@ -162,8 +162,8 @@ func TestOtherPeriodAndBack(t *testing.T) {
 	}
 }
 
-// TestRateRemovedAndAddedAgain: of 10 a second, 10 at once, 8 are taken. Who takes the limit away and
-// puts it back finds 2, and what has flowed in; as another rate what there is room for; after a
+// TestRateRemovedAndAddedAgain: of 10 a second, 10 at once, 8 are taken. If the limit is taken away and put
+// back it has 2, and what has flowed in; as another rate what there is room for; after a
 // restart from a snapshot of when it was listed an empty bucket, at most.
 func TestRateRemovedAndAddedAgain(t *testing.T) {
 	const d = coordinator.DimRequests
@@ -237,8 +237,8 @@ func without(q *coordinator.Quotas, gone int) *coordinator.Quotas {
 	return &c
 }
 
-// drawReload is what somebody makes of a file: takes a node out, puts all back, changes one, takes
-// everything out.
+// drawReload is an edit of a file: it takes a node out, puts all back, changes one, or takes everything
+// out.
 func drawReload(t *rapid.T, whole *coordinator.Quotas) *coordinator.Quotas {
 	switch rapid.IntRange(0, 5).Draw(t, "reload") {
 	case 0, 1:
@@ -261,7 +261,7 @@ type installed struct {
 }
 
 // TestReloads: a file from which nodes are taken, to which they come back and in which they change,
-// again and again. Whoever restarts with a snapshot from after the last change knows to the unit what
+// again and again. A ledger restarted with a snapshot from after the last change knows to the unit what
 // is known live, and so after the next change of the file. What a node had used when it went, it has
 // used when it is back in the same period.
 func TestReloads(t *testing.T) {
@@ -365,7 +365,7 @@ func (w *world) reload(whole *coordinator.Quotas) {
 	w.l.Install(w.now, q)
 	w.record(installed{at: w.l.Now(), q: q})
 	w.quotas, w.reinstalled = q, true
-	if rapid.Bool().Draw(w.t, "review") { // who leads does, others hear of it
+	if rapid.Bool().Draw(w.t, "review") { // the leader does, others fold its records
 		w.l.Review(w.now)
 		w.tell()
 	}

@@ -7,8 +7,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// unlisted is how pools and models stand by their providers' word that quotas do not list: those that
-// they listed before, and those of others' records. A provider that wants no call for an hour is not
+// unlisted is the state of pools and models that quotas do not list, by their providers' answers: those
+// that they listed before, and those of others' records. A provider that wants no call for an hour is not
 // asked sooner because it was out of the file for a moment. They are what a snapshot says of them, at
 // most one for each, and are forgotten when they would stand no worse than one of which nothing was
 // heard; how they have answered of late is no reason to keep them.
@@ -46,7 +46,7 @@ func (l *Ledger) resumeHealth() {
 	})
 }
 
-// isOver tells whether a record makes no difference any more.
+// isOver reports whether a record makes no difference any more.
 func isOver(now time.Time, r *coordinator.PoolHeard) bool {
 	return !r.BlockedUntil.After(now) && !r.RestUntil.After(now) && !r.TakesAfter.After(now) && riseSince(now, r).PerMille == wholeRate
 }

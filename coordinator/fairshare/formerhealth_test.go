@@ -9,9 +9,9 @@ import (
 
 // A provider wants no call for an hour, and 70 % of its rates are used from then on, 5 % more each minute.
 // It is taken out of the file for three minutes and ten seconds and put back: it is left alone until the
-// hour is over, and has 85 % of its rates. So it is for whoever starts while it is away, from a snapshot
-// of then, and for whoever folds the leader's records without the file. After half an hour it has all of
-// its rates, after the hour nobody remembers anything.
+// hour is over, and has 85 % of its rates. So it is for a start while it is away, from a snapshot of then,
+// and for a standby that folds the leader's records without the file. After half an hour it has all of its
+// rates, after the hour nothing is remembered.
 func TestClosedProviderOutOfTheFile(t *testing.T) {
 	const d = coordinator.DimRequests
 	provider := func() *tree {

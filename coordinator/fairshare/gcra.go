@@ -52,7 +52,7 @@ func (r *rate) increment(cost int64) int64 {
 	return min(mulDivUp(cost, r.per, r.amount), longest)
 }
 
-// check tells whether the cost may pass now, and if not, after how many ns it may, if
+// check reports whether the cost may pass now, and if not, after how many ns it may, if
 // nothing else is taken: not 1 ns sooner. What is more than the burst never may (forever).
 // No cost passes always. Nothing changes.
 func (r *rate) check(now, cost int64) (ok bool, retryAfter int64) {
@@ -78,8 +78,8 @@ func (r *rate) take(now, cost int64) {
 // correct puts right what has been taken for a reservation when it is known what it really
 // was. What was too much is given back. What was too little is charged as if it were taken
 // now: the bucket may have been full for long, and time in which nothing more flowed in does
-// not pay for it. It becomes a debt, but leads to no debt of more than cap, so that nobody is
-// shut out for longer than cap·per/amount; a debt that is larger already stays as it is.
+// not pay for it. It becomes a debt, but leads to no debt of more than cap, so that calls are not refused
+// for longer than cap·per/amount; a debt that is larger already stays as it is.
 //
 // What is given back after the bucket has filled up again is more than it could have held:
 // up to reserved - actual beyond the burst.

@@ -16,7 +16,7 @@ func (a moment) compare(b moment) int {
 	return cmp.Or(cmp.Compare(a.ns, b.ns), cmp.Compare(a.part, b.part))
 }
 
-// within tells whether it is from low to high ns.
+// within reports whether it is from low to high ns.
 func (a moment) within(low, high int64) bool {
 	return a.compare(moment{low, 0}) >= 0 && a.compare(moment{high, 0}) <= 0
 }

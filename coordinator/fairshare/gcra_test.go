@@ -98,7 +98,7 @@ func TestRateRefusesForever(t *testing.T) {
 	}
 	r.take(rateNoon, 1000)
 	if ok, _ := r.check(rateNoon, 0); !ok {
-		t.Error("who asks for nothing is refused")
+		t.Error("a cost of nothing is refused")
 	}
 }
 

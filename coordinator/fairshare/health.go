@@ -18,12 +18,12 @@ const (
 	pauseLeast   = time.Second
 	pauseMost    = time.Minute
 	mostRefused  = 7 // are counted
-	// longestBlock bounds for how long a provider's word keeps a pool closed.
+	// longestBlock bounds for how long a provider's answer keeps a pool closed.
 	longestBlock = 24 * time.Hour
 )
 
-// An agent that speaks for itself may be mistaken about a pool that others use, too, or lie: by its
-// word alone a pool is closed for a minute at most, and open for as long before it is closed again;
+// An agent that reports with its own token may be mistaken about a pool that others use, too, or lie: by
+// its report alone a pool is closed for a minute at most, and open for as long before it is closed again;
 // it is cut back to half of its rates at most, and less is left of them than was thought once a
 // minute. What a second agent says as well, or a gateway, counts in full.
 const (
@@ -32,28 +32,28 @@ const (
 	ownTakes    = time.Minute
 )
 
-// health is how a pool, or model, stands by its provider's word. The zero value: well.
+// health is the state of a pool, or model, by its provider's answers. The zero value: well.
 type health struct {
 	blocked int64 // until then
 	part    int64 // per mille of its rates; 0: all
 	cutAt   int64
 	rises   int64 // when it gets more; 0: it has all
-	refused int64 // in a row, without a word for how long
-	// By whose own word alone it stands so; empty: a gateway's. Until rest its word alone does not
-	// close it again, until takes it takes nothing off its rates.
+	refused int64 // in a row, without a stated time
+	// by is the agent whose own report alone set this state; empty: a gateway's. Until rest its report
+	// alone does not close it again, until takes it takes nothing off its rates.
 	by          coordinator.AgentID
 	rest, takes int64
 	// Of its answers of late: how many there were, up to manyCalls, how many in a million succeeded,
 	// and their mean latency in ns, of timed of them.
 	calls, success, timed, latency int64
-	// Who told of the latest of them if it speaks for itself, empty: a gateway does; and what success
-	// and latency were when its words in a row began; of latency 0: it was not known, aloneSaid: by one
-	// agent alone, so that nothing is held against the second one.
+	// teller reported the latest of them with its own token, empty: a gateway did; and what success and
+	// latency were when its reports in a row began; of latency 0: it was not known, aloneSaid: by one agent
+	// alone, so that the second one is not bounded.
 	teller                     coordinator.AgentID
 	beganSuccess, beganLatency int64
 }
 
-// well tells whether there is nothing to say of it.
+// well reports whether no trouble is known.
 func (h *health) well(now int64) bool {
 	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0 && h.rest <= now && h.takes <= now
 }
@@ -70,8 +70,8 @@ func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 // begun. It gives the record of what that has changed; nil: nothing.
 //
 // Calls that were on their way already when the pool was cut back are no reason to cut it again: of
-// a hundred calls that are refused together the first one counts. by is the agent that tells of it
-// if it speaks for itself; empty: a gateway does.
+// a hundred calls that are refused together the first one counts. by is the agent whose own report it is;
+// empty: a gateway's.
 func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord, by coordinator.AgentID) *coordinator.PoolHeard {
 	l.advance(now.UnixNano())
 	n, ok := l.serviceNode(c.Provider, c.Model)
@@ -136,7 +136,7 @@ func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration, by 
 	}
 }
 
-// alone tells whether who says something of it is the agent by whose own word it stands as it does.
+// alone reports whether the reporting agent is the one whose own report set the present state.
 func (h *health) alone(by coordinator.AgentID) bool { return by != "" && h.by == by }
 
 // share is the part of its rates that is used, per mille.
@@ -268,13 +268,13 @@ func (l *Ledger) nextRise() {
 	}
 }
 
-// Health is how a pool or model stands by its provider's word, for people.
+// Health is the state of a pool or model by its provider's answers, for people.
 type Health struct {
 	// BlockedUntil it is left alone; zero: it is not.
 	BlockedUntil time.Time
 	// PerMille of its rates that are used.
 	PerMille int64
-	// Calls whose answers were told, up to a bound; Success is how many in a million of them went
+	// Calls whose answers were reported, up to a bound; Success is how many in a million of them went
 	// well, and Latency what they took in the mean; 0: not known.
 	Calls, Success int64
 	Latency        time.Duration

@@ -10,7 +10,7 @@ const (
 	exactBelow = 16
 	// binsPerOctave divide what lies between two powers of two, evenly.
 	binsPerOctave = 8
-	// mostBits of an amount that is told from greater ones.
+	// mostBits of an amount that is distinguished from greater ones.
 	mostBits = 24
 	numBins  = exactBelow + (mostBits-4)*binsPerOctave
 	// aboveP90 is the part of the samples, 1 in so many, that may lie above the p90.

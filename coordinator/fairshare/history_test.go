@@ -36,9 +36,9 @@ func TestOverdrafts(t *testing.T) {
 	})
 }
 
-// TestTwins: who is told of a history by records, and of the quotas that were installed in between,
-// knows what its ledger knows, and answers alike; so does who is given the ledger's state at some
-// moment, and the records after it.
+// TestTwins: a ledger that is given a history by records, and the quotas that were installed in between,
+// knows what the first ledger knows, and answers alike; so does one that is given the ledger's state at
+// some moment, and the records after it.
 func TestTwins(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := drawQuotas(t, true)
@@ -88,7 +88,7 @@ func TestTwins(t *testing.T) {
 			want := w.reserve(key, c)
 			for name, heir := range heirs {
 				got := heir.Reserve(w.now, key, c, time.Time{})
-				// Who was refused before remembers a little of it, and may say a sooner time, or
+				// A ledger that has refused before remembers a little of it, and may say a sooner time, or
 				// another of the limits that refuse.
 				if !want.OK && !got.OK && want.Permanent == got.Permanent {
 					continue

@@ -15,13 +15,14 @@ import (
 // the same ID, for as long as their budgets have the same period, and also if they are not
 // listed for a while (see former). A budget that is new begins at nothing, at this moment.
 // Reservations that are open go on, charged to where they belong now. Families of budgets that
-// are as they were keep their loans; in others it is worked out anew who lends what to whom, and
-// where one who had to repay, or was repaid, is gone, repayment ends.
+// are as they were keep their loans; in others the loans are worked out anew, and where a share that had to
+// repay, or was repaid, is gone, repayment ends.
 //
 // A budget that is smaller now may have come to a threshold by that: Review tells.
 //
 // To install the same again changes nothing, but puts right what does not fit together after
-// a snapshot from the time of other quotas was folded. Who waits (see Wait) is forgotten.
+// a snapshot from the time of other quotas was folded. The counts of waiting tasks (see Wait) are
+// forgotten.
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.advance(now.UnixNano())
 	old, families := l.nodes, l.roots
@@ -131,7 +132,7 @@ func (nd *node) inherit(old *node, now int64) {
 			s.assured.follow(now, &o.assured)
 			s.ceiling.follow(now, &o.ceiling)
 			s.forgive(now, false) // it may have become a hard one
-			s.words.follow(now, &o.words)
+			s.reported.follow(now, &o.reported)
 		}
 	}
 	if nd.health = old.health; nd.health.rises != 0 {
@@ -149,7 +150,7 @@ func (r *rate) follow(now int64, old *rate) {
 	*r = next
 }
 
-// alike tells whether a family is made as the other one, so that its books go on.
+// alike reports whether a family is made as the other one, so that its books go on.
 func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
 	f := b.family
 	if b.base != x.base || b.baseShare != x.baseShare || b.borrowMax != x.borrowMax || b.lendMax != x.lendMax || b.rule != x.rule || b.pool != x.pool ||
@@ -164,8 +165,8 @@ func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
 	return true
 }
 
-// sound tells whether the books of a family fit together: what is lent within it is borrowed
-// within it. (Under the simple rule more is borrowed than anybody has lent.)
+// sound reports whether the books of a family fit together: what is lent within it is borrowed
+// within it. (Under the simple rule more is borrowed than was lent.)
 func (f *budget) sound() bool {
 	ok, share, simple := f.lentOut == 0 && f.borrowedIn == 0 && !f.moved, int64(0), false
 	f.each(func(b *budget) { simple = simple || b.rule.Rule == coordinator.BorrowGroupRemaining })
@@ -289,9 +290,9 @@ func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rate
 	return uses
 }
 
-// rebook works out anew what a family that is made otherwise has used and lent: what every
-// share uses beyond what it has now it borrows as if it came to be charged now, the oldest
-// reservations first; what nobody can lend is overdrawn. It earns and costs no credits.
+// rebook works out anew what a family that is made otherwise has used and lent: what every share uses
+// beyond what it has now it borrows as if it came to be charged now, the oldest reservations first; what no
+// share can lend is overdrawn. It earns and costs no credits.
 func (l *Ledger) rebook(f *budget, open []*reservation) {
 	f.tidy()
 	credits := make([][2]int64, 0, f.shares) // in the order of each
@@ -315,7 +316,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 		}
 	}
 	f.each(func(b *budget) { l.cover(b, -b.room()) })
-	l.loans = l.loans[:0] // nobody gives those back
+	l.loans = l.loans[:0] // these are not given back
 	f.each(func(b *budget) {
 		b.credits, b.ownCredits = credits[0][0], credits[0][1]
 		credits = credits[1:]
@@ -356,7 +357,7 @@ func (b *budget) sumShares() {
 	b.spent = b.used - below
 }
 
-// short tells whether a share has come to be less than nothing.
+// short reports whether a share has come to be less than nothing.
 func (b *budget) short() bool {
 	if b.share < 0 {
 		return true

@@ -196,8 +196,8 @@ func TestInstallHeals(t *testing.T) {
 	})
 }
 
-// TestRestartInAnotherZone: whoever restarts with another time zone knows what he would know if he
-// had reloaded it: what was used in a period that is not over stays used, wherever the period
+// TestRestartInAnotherZone: a restart with another time zone leads to what a reload would: what was used in
+// a period that is not over stays used, wherever the period
 // begins now, and what is set aside stays so.
 func TestRestartInAnotherZone(t *testing.T) {
 	zones := []*time.Location{nil, time.FixedZone("east", 5400), time.FixedZone("west", -8*3600), time.FixedZone("odd", 45*60+7)}
@@ -234,8 +234,8 @@ func TestRestartInAnotherZone(t *testing.T) {
 	}
 }
 
-// TestRestartAfterTheZone: 1000 of 1000 a day are used at noon. Whoever restarts with days that begin
-// an hour earlier admits nothing more on that day, nor does who reads what an earlier version has
+// TestRestartAfterTheZone: 1000 of 1000 a day are used at noon. A restart with days that begin an hour
+// earlier admits nothing more on that day, nor does one that reads what an earlier version has
 // written, in the same zone; that version did not say how long its day was, so in another zone
 // nothing is known to be used.
 func TestRestartAfterTheZone(t *testing.T) {

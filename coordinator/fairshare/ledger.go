@@ -90,7 +90,7 @@ type Charge struct {
 	// Unpriced: it is for a model without a price (see coordinator.UnpricedRule).
 	Unpriced bool
 	// Call: it is not for a task, and has no turn. Operation is what sort of call it is; Untold:
-	// it is charged as reserved, not given back, if nobody tells how it ended.
+	// it is charged as reserved, not given back, if its end is never reported.
 	Call      bool
 	Operation string
 	Untold    bool
@@ -105,12 +105,12 @@ func NewLedger() *Ledger {
 	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil), opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
 }
 
-// Installed tells whether there are any quotas.
+// Installed reports whether there are any quotas.
 func (l *Ledger) Installed() bool { return l.quotas != nil }
 
-// Looking has nothing kept of what checks find out, until it is switched off again. Else a question of
-// somebody who only looks would show in when a later refusal says that there is room again, and a
-// history would not be the same without him.
+// Looking switches off, until it is switched on again, that checks keep what they find out. Else a mere
+// question would change when a later refusal says that there is room again, and a history with it would
+// differ from one without.
 func (l *Ledger) Looking(on bool) { l.looking = on }
 
 // Quotas gives those that are installed; nil: none.
@@ -203,8 +203,8 @@ func (l *Ledger) advance(now int64) {
 // whatever clock, or journal, says them.
 func inTime(ns int64) int64 { return min(max(ns, 0), 1<<62) }
 
-// Now is the ledger's time: the latest that it was told. What is journalled of its doings
-// carries this time.
+// Now is the ledger's time: the latest that it was given. What is journalled of its changes carries this
+// time.
 func (l *Ledger) Now() time.Time { return timeOf(l.now) }
 
 // timeOf turns the ledger's time into one for people; zero: never.

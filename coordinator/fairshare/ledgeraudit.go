@@ -2,8 +2,8 @@ package fairshare
 
 import "taskbus/coordinator"
 
-// Audit holds what is reserved of every node against the reservations that are open: open is
-// told of each of these (but for those that end by themselves), wrong of what does not fit.
+// Audit compares what is reserved of every node with the open reservations: open is called for each of
+// these (but for those that end by themselves), wrong for every difference.
 // In no particular order, and without changing anything; it takes O(reservations · levels).
 func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node string, d coordinator.Dimension, reserved, sum int64)) {
 	type sums struct {

@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Left is what is left of limits that concern a charge, as who asks is told: first of the one that
+// Left is what is left of limits that concern a charge, for the answer to a request: first of the one that
 // refuses it (v), then, of the others on its path, of the budget and the rate of which the smallest
 // part is left, the smaller part first. A budget's Left is what is its own: what others may lend
 // besides is not counted on.
@@ -48,7 +48,7 @@ func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict
 }
 
 // leftOf is what is left of the limit that refuses so much: less than that, also where there is more and it
-// is kept for others who have waited for it.
+// is kept for other calls that have waited for it.
 func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known bool) {
 	n, listed := l.byID[v.Node]
 	if !listed {
@@ -83,7 +83,7 @@ func tighten(a *coordinator.QuotaLeft, b coordinator.QuotaLeft) {
 	}
 }
 
-// tighter tells whether a smaller part is left of a than of b. Of nothing all is left.
+// tighter reports whether a smaller part is left of a than of b. Of nothing all is left.
 func tighter(a, b *coordinator.QuotaLeft) bool {
 	if a.Node == "" || b.Node == "" {
 		return a.Node != ""
@@ -117,7 +117,7 @@ func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLe
 	}
 }
 
-// Knows tells whether a reservation of that key stands, or is remembered.
+// Knows reports whether a reservation of that key stands, or is remembered.
 func (l *Ledger) Knows(key coordinator.TaskKey) bool { return l.find(key) != nil }
 
 // EndOf is when a reservation that stands ends by itself; zero: it does not.

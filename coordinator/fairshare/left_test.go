@@ -7,8 +7,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// Who asks is told first of the limit that refuses it, with less left than was asked, then of the budget and the
-// rate of which the smallest part is left.
+// The answer says first which limit refuses, with less left than was asked, then the budget and the rate of
+// which the smallest part is left.
 func TestLeftBeginsWithWhatRefuses(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	half := epoch.Add(15 * 24 * time.Hour)
@@ -70,7 +70,7 @@ func TestLeftBeginsWithWhatRefuses(t *testing.T) {
 }
 
 // A provider that has refused is left alone: for that long there is nothing, whatever its limits say. And what
-// is kept for others who have waited is not said to be there for who is refused for their sake.
+// is kept for others that have waited is not said to be there for a call that is refused for their sake.
 func TestLeftOfWhatNobodyHasUsedUp(t *testing.T) {
 	l := newTree().group("a", "pool", hardRate(10, 20)).ledger()
 	asks := &Charge{Group: "a", Amounts: coordinator.Amounts{coordinator.DimRequests: 5}}

@@ -64,7 +64,7 @@ type lenderHeap = heap.Heap[*budget]
 func (b *budget) lenders() {
 	b.family.reckoned = 0
 	place := func(x *budget, i int) { x.place = i }
-	b.ripe = lenderHeap{Place: place, Before: func(x, y *budget) bool { // who has lent least, lends first
+	b.ripe = lenderHeap{Place: place, Before: func(x, y *budget) bool { // the share that has lent least, lends first
 		if x.credits != y.credits {
 			return x.credits < y.credits
 		}
@@ -100,7 +100,7 @@ func (b *budget) riper() {
 	}
 }
 
-// accrued is what has accrued to the share so far. What belongs to nobody is there at once.
+// accrued is what has accrued to the share so far. What belongs to no group is there at once.
 func (b *budget) accrued(now int64) int64 {
 	if b.pool {
 		return b.share
@@ -117,8 +117,8 @@ func (b *budget) keeps() int64 {
 // lendable is what the share could lend now.
 func (b *budget) lendable(now int64) int64 { return max(0, b.accrued(now)-b.keeps()) }
 
-// ripens is when the budget, or one below it, may have something to lend: it never is sooner,
-// unless somebody gives something back (see riper).
+// ripens is when the budget, or one below it, may have something to lend: it never is sooner, unless
+// something is given back (see riper).
 func (b *budget) ripens(now int64) int64 {
 	if b.lentOut >= b.lendMax || b.left() <= 0 {
 		return b.family.span.end
@@ -160,8 +160,8 @@ func (b *budget) ripensBelow(now int64) int64 {
 // is decided, and its place in the journal. What so many have together is more than one call needs.
 const mostLenders = 1024
 
-// borrow finds what the share of b lacks, of those who are nearest first, and of these of
-// those who have lent least: most of them. The loans are made, and appended to l.loans; what is
+// borrow finds what the share of b lacks, of the nearest shares first, and of these of those that have lent
+// least: most of them. The loans are made, and appended to l.loans; what is
 // still lacking is returned, and l.ripens is when some of that may be there.
 func (l *Ledger) borrow(b *budget, lacking int64, most int) int64 {
 	l.ripens, l.loansMost = b.family.span.end, len(l.loans)+most
@@ -189,7 +189,7 @@ func (l *Ledger) borrow(b *budget, lacking int64, most int) int64 {
 	return lacking
 }
 
-// lend makes one loan, if there is anything to it, and tells what is still lacking.
+// lend makes one loan, if there is anything to it, and returns what is still lacking.
 func (l *Ledger) lend(from, to, top *budget, amount, lacking int64) int64 {
 	if amount <= 0 {
 		return lacking
@@ -252,7 +252,7 @@ func (b *budget) agentsLeft() (all int64) {
 	return all
 }
 
-// borrowOf borrows so much of the children of at, but for one, and tells how much it got.
+// borrowOf borrows so much of the children of at, but for one, and returns how much it got.
 func (l *Ledger) borrowOf(at, but, to, top *budget, want int64) (got int64) {
 	if but != nil {
 		but.file().Remove(but.place)

@@ -19,7 +19,7 @@ func TestWhoLends(t *testing.T) {
 		lent    [3]int64 // of b, c, d
 		refused bool
 	}{
-		{name: "the first one, while nobody has lent anything", takes: 60, lent: [3]int64{60, 0, 0}},
+		{name: "the first one, while none has lent anything", takes: 60, lent: [3]int64{60, 0, 0}},
 		{name: "one after the other", takes: 250, lent: [3]int64{100, 100, 50}},
 		{name: "as much as there is", takes: 300, lent: [3]int64{100, 100, 100}},
 		{name: "and no more", takes: 301, refused: true},
@@ -75,7 +75,7 @@ func TestMostLenders(t *testing.T) {
 	}
 }
 
-// TestCredits: who has lent least lends first. a takes 60 of b at 50 s, then 60 more: c has
+// TestCredits: the share that has lent least lends first. a takes 60 of b at 50 s, then 60 more: c has
 // lent nothing. Then both have lent 60, and b is first again.
 func TestCredits(t *testing.T) {
 	const d = coordinator.DimTotalTokens
@@ -89,7 +89,7 @@ func TestCredits(t *testing.T) {
 			t.Errorf("loan %d: b %d, c %d, want %v", i+1, b, c, want)
 		}
 	}
-	// In the next period a comes first among those who lend to c, for it has 130 less than
+	// In the next period a comes first among the lenders to c, for it has 130 less than
 	// nothing. (c has its 200, and less than 40 that it is repaid.)
 	next := half.Add(100 * time.Second)
 	l.Reserve(next, id(10), tokens("c", 245), time.Time{})
@@ -131,7 +131,7 @@ func TestLenderGivesBackHeld(t *testing.T) {
 	l.Reserve(half, id(1), tokens("b", 200), time.Time{}) // all that is its own
 	l.Reserve(half, id(2), tokens("a", 200), time.Time{})
 	if v := l.Reserve(half, id(3), tokens("a", 1), time.Time{}); v.OK {
-		t.Fatalf("nobody has anything: %+v", v)
+		t.Fatalf("no share has anything: %+v", v)
 	}
 	l.Settle(half, id(1), tokens("b", 30).Amounts, false)
 	if v := l.Reserve(half, id(3), tokens("a", 70), time.Time{}); !v.OK { // 100 have accrued, 30 are spent
@@ -166,8 +166,8 @@ func TestLoansComeBack(t *testing.T) {
 	}
 }
 
-// TestGlobalPool: 300 of the pool's 1000 are given to nobody. They are there from the
-// beginning, for everybody who may have of them.
+// TestGlobalPool: 300 of the pool's 1000 are given to no group. They are there from the beginning, for
+// every group that may have of them.
 func TestGlobalPool(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	for _, c := range []struct {

@@ -113,7 +113,7 @@ func (s *Shares) Turn(waiting uint8) int { return s.turns.turn(waiting) }
 // was served because those before it could not be.
 func (s *Shares) Served(level int, waiting uint8) { s.turns.served(level, waiting) }
 
-// Within tells of how many dispatches running, for all of which these levels compete, at least n
+// Within returns of how many dispatches running, for all of which these levels compete, at least n
 // are the level's, whatever was before; or that there is no bound: the order is strict, and a
 // higher one waits.
 //
@@ -144,7 +144,7 @@ func (s *Shares) Part(level int, waiting uint8) float64 {
 }
 
 // Preceding counts what goes before a task of a level, if nothing else comes and any of it can be
-// served: waiting tells how many wait at each level, at its own those that go before it. It counts
+// served: waiting returns how many wait at each level, at its own those that go before it. It counts
 // to most at most, in O(result).
 func (s *Shares) Preceding(level int, waiting [Levels]int, most int) (n int) {
 	t := s.turns

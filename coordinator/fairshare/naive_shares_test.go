@@ -52,7 +52,7 @@ func (g *naiveGroup) time() *big.Int { return g.parent.times[g.kind()] }
 
 func (g *naiveGroup) move(cost int64) { g.cost = new(big.Int).Add(g.cost, big.NewInt(cost)) }
 
-// due is less for who goes first, and comparable among siblings.
+// due is less for the group that goes first, and comparable among siblings.
 func (g *naiveGroup) due() *big.Int {
 	if g.waiting > 0 || g.time().Cmp(g.tag()) < 0 {
 		return g.tag()
@@ -105,7 +105,7 @@ func newNaiveShares(nodes []ShareNode) *naiveShares {
 	return s
 }
 
-// wait counts an item in, from the top down: who begins to wait is lifted.
+// wait counts an item in, from the top down: a group that begins to wait is lifted.
 func (s *naiveShares) wait(g *naiveGroup) {
 	if g == s.root {
 		return

@@ -11,7 +11,7 @@ import (
 // span is a period of time in ns since the Unix epoch: start belongs to it, end does not.
 type span struct{ start, end int64 }
 
-// meets tells whether two spans have anything in common.
+// meets reports whether two spans have anything in common.
 func (s span) meets(o span) bool { return s.start < o.end && o.start < s.end }
 
 // spanOf finds the period that the instant is in; nil is UTC. Instants are of 1970 to 2116.
@@ -198,7 +198,7 @@ func periodID(p coordinator.Period, s span, loc *time.Location) string {
 	return t.Format(layout)
 }
 
-// shownBefore tells whether the clock has shown the same before the latest change.
+// shownBefore reports whether the clock has shown the same before the latest change.
 func shownBefore(at int64, loc *time.Location) bool {
 	zone := zoneAt(at, loc)
 	if zone.start == math.MinInt64 {

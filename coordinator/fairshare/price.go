@@ -66,7 +66,7 @@ func pricesOf(q *coordinator.Quotas) *prices {
 	return p
 }
 
-// lacks tells whether something that takes so many tokens has no price: it names a model, or takes
+// lacks reports whether something that takes so many tokens has no price: it names a model, or takes
 // tokens, and neither the list nor its own usage says what that costs.
 func (p *prices) lacks(s service, u *coordinator.Usage, tokens int64) bool {
 	s = s.of(u)

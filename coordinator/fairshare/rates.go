@@ -9,25 +9,25 @@ import (
 // shaper is a node's rate in one dimension, after HTB (hierarchical token bucket): what is
 // assured to it, and the most that it may have (its ceiling) while others leave theirs.
 //
-// Who is within its assured rate is served. Who is not may take what its parent has left
+// A node within its assured rate is served. One that is not may take what its parent has left
 // beyond the bursts that are assured to its siblings: so a sibling that comes back finds its
 // whole burst, and from then on its rate, and a lone one gets all of its parent's rate. A
 // request that is larger than the burst passes when the bucket is full, and is paid for
 // afterwards; only what is larger than the burst of a hard limit above it never passes.
 type shaper struct {
-	node    int32
-	id      string // of the node
-	up      *shaper
-	kids    []*shaper
-	spec    *coordinator.QuotaLimit
-	weight  int64
-	amount  int64 // assured for every Per
-	per     time.Duration
-	burst   int64
-	assured rate // not used while amount is 0: nothing is assured
-	ceiling rate // amount 0: none of its own
-	words   rate // what its agents' own word alone may take (see belief.go)
-	hard    bool // it may have no more than what is assured to it
+	node     int32
+	id       string // of the node
+	up       *shaper
+	kids     []*shaper
+	spec     *coordinator.QuotaLimit
+	weight   int64
+	amount   int64 // assured for every Per
+	per      time.Duration
+	burst    int64
+	assured  rate // not used while amount is 0: nothing is assured
+	ceiling  rate // amount 0: none of its own
+	reported rate // what its agents' own reports alone may take (see trust.go)
+	hard     bool // it may have no more than what is assured to it
 }
 
 // newShaper makes the rate of a node; nil where it is a part of nothing.
@@ -60,7 +60,7 @@ func (s *shaper) divide() {
 	if s.amount > 0 {
 		s.assured = newRate(s.amount, s.per, s.burst)
 		s.burst = s.assured.burst
-		s.words = newRate(s.amount, s.per, mulDiv(s.burst, believedBursts, 1))
+		s.reported = newRate(s.amount, s.per, mulDiv(s.burst, trustedBursts, 1))
 	}
 	if more := bound(s.spec.Borrow, s.amount); !s.hard && more != noBound && s.amount+more > 0 {
 		s.ceiling = newRate(s.amount+more, s.per, max(1, mulDiv(s.burst, s.amount+more, max(1, s.amount))))
@@ -98,7 +98,7 @@ func (s *shaper) level(now int64) int64 {
 	return s.assured.remaining(now)
 }
 
-// check tells which of the rates from s up serves the cost, or, if none does, when it may be
+// check returns which of the rates from s up serves the cost, or, if none does, when it may be
 // asked again (forever: never), and behind which of them it waits; own is when its own serves
 // it, where it waits for another's.
 func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behind *shaper) {
@@ -116,7 +116,7 @@ func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behin
 	if s.hard {
 		return nil, wait, forever, s, s
 	}
-	// Beyond its own it takes of its parent what nobody else is assured of; a parent that
+	// Beyond its own it takes of its parent what no other node is assured of; a parent that
 	// has not enough asks its own. It waits for these also where its own is back before: what
 	// is given back there may serve it sooner.
 	soonest := forever
@@ -168,8 +168,8 @@ func (s *shaper) capped(now, cost int64) (wait int64, at *shaper) {
 	return wait, at
 }
 
-// take charges a cost that was let pass: to the assured rate of whoever serves it and of those
-// above, and to every ceiling.
+// take charges a cost that was let pass: to the assured rate of the node that serves it and of those above,
+// and to every ceiling.
 func (s *shaper) take(now, cost int64, by *shaper) {
 	serves := false
 	for x := s; x != nil; x = x.up {
@@ -183,12 +183,12 @@ func (s *shaper) take(now, cost int64, by *shaper) {
 	}
 }
 
-// owe charges what nobody has let pass: it has been used already. Who has used it pays.
+// owe charges usage that was never admitted. The node that has used it pays.
 func (s *shaper) owe(now, cost int64) { s.correct(now, 0, cost, s) }
 
 // correct puts right what was charged for a reservation. What turns out to have been more
-// is a debt, of as much as the burst at most: so that nobody is shut out for longer than
-// burst / rate, whatever anybody says that he has used.
+// is a debt, of as much as the burst at most: so that nothing is refused for longer than burst / rate,
+// whatever usage is reported.
 func (s *shaper) correct(now, reserved, actual int64, by *shaper) {
 	serves := false
 	for x := s; x != nil; x = x.up {

@@ -157,7 +157,7 @@ func (m *rateModel) has(amount, burst int64) {
 	}
 }
 
-// serves finds whose assured rate serves a cost; nil: nobody's.
+// serves finds the node whose assured rate serves a cost; nil: none's.
 func (m *rateModel) serves(now, cost int64) *rateModel {
 	for x := m; x != nil; x = x.up {
 		if x.hard && !x.assured.holds(now, cost) || x.ceiling != nil && !x.ceiling.holds(now, cost) {
@@ -168,7 +168,7 @@ func (m *rateModel) serves(now, cost int64) *rateModel {
 		return m
 	}
 	// One above that gives what it has but for what is kept: a whole burst, less that of the one
-	// below it through whom it is asked, and what that one has left itself. What is larger than
+	// below it through which it is asked, and what that one has left itself. What is larger than
 	// the burst of that one takes all of a bucket that is full.
 	for x := m; !x.hard; x = x.up {
 		need := x.up.burst
@@ -194,7 +194,7 @@ func (m *rateModel) charge(by *rateModel, each func(*bucket)) {
 	}
 }
 
-// never tells whether a cost is more than some limit allows at all.
+// never reports whether a cost is more than some limit allows at all.
 func (m *rateModel) never(cost int64) bool {
 	for x := m; x != nil; x = x.up {
 		if x.hard && (x.assured == nil || cost > x.burst) || x.ceiling != nil && cost > x.ceiling.burst {

@@ -58,9 +58,9 @@ func TestRetryAtOfCaps(t *testing.T) {
 
 // TestRetryAtOfRates: what may borrow does not pass before the time that a refusal tells, nor for
 // sure then: what others leave it is what is beyond all that they and it itself are assured of,
-// and while the one above gains, it gains itself. Whoever asks again each time that he is told
-// passes in the end, and 1 ns before he would not have. Where nobody but one rate is asked, he
-// does at the first time if what he waits for is his own by then, and at OwnAt at the latest.
+// and while the one above gains, it gains itself. Asking again at each time that is returned passes in the
+// end, and would not have 1 ns before. Where only one rate is asked, it passes at the first time if what it
+// waits for is its own by then, and at OwnAt at the latest.
 func TestRetryAtOfRates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, anyRates.draw(t))
@@ -104,7 +104,7 @@ func (w *world) asked(p *Path, c *Charge) (n int, most int64) {
 }
 
 // TestRateWindowsInTrees: in no window does more pass at a node, or below it, than its rate and
-// its ceiling let pass (world.judgeWindows): of trees of rates, when everybody asks all the time.
+// its ceiling let pass (world.judgeWindows): of trees of rates, when all ask all the time.
 func TestRateWindowsInTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, anyRates.draw(t))

@@ -108,7 +108,7 @@ func TestRatesLarge(t *testing.T) {
 		{"a", 101, false, true, 0},
 		{"hard", 11, false, true, 0},
 		{"a", 60, true, false, time.Second},
-		{"c", 60, true, false, 10 * time.Second}, // nothing is assured to it, and nobody wants it
+		{"c", 60, true, false, 10 * time.Second}, // nothing is assured to it, and no other wants it
 		{"hard", 10, true, false, 0},
 		{"hard", 1, false, false, 0},
 	} {
@@ -215,8 +215,8 @@ func TestBucketNotRefilled(t *testing.T) {
 	}
 }
 
-// TestRateDebt: who has used a million times what it reserved is shut out for two bursts, not
-// for longer; who has used less has the rest at once.
+// TestRateDebt: after using a million times what it reserved a node is refused for two bursts, not for
+// longer; after using less it has the rest at once.
 func TestRateDebt(t *testing.T) {
 	l := newTree().group("a", "pool", hardRate(10, 20)).ledger()
 	c := &Charge{Group: "a", Amounts: coordinator.Amounts{1}}

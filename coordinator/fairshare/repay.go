@@ -1,14 +1,14 @@
 package fairshare
 
 // begin starts the period in which now lies, for all of a family. What was borrowed or
-// overdrawn is repaid, up to so many percent of what each has of its own, to those who lent it:
+// overdrawn is repaid, up to so many percent of what each has of its own, to the lenders:
 //
 //	nominal' = base - min(debt, percent · base) + its part of what others repay
 //
 // What is beyond that is forgiven, as is everything if a whole period has passed since. The bound
 // holds for a node as a whole, too: where less is left to it than its parts were promised (the
 // loader sees to it that none is, but a ledger takes what it is given) they pay as before, and it
-// loses no more than that part of what it has. So nobody is ever left with less than nothing.
+// loses no more than that part of what it has. So no node is ever left with less than nothing.
 func (b *budget) begin(now, percent int64) {
 	next := spanOf(b.period, now, b.loc)
 	ended, adjacent := b.span, next.start == b.span.end
@@ -37,8 +37,8 @@ func (b *budget) find(now int64) {
 	b.ended = spanOf(b.period, b.span.start-1, b.loc)
 }
 
-// owe finds what is repaid by the share itself, and how much of what it and those below it
-// repay leaves the budget. To whom it is owed:
+// owe finds what is repaid by the share itself, and how much of what it and those below it repay leaves the
+// budget. The creditors:
 //
 //	in       what its parts have borrowed of each other
 //	out      what they have borrowed of others
@@ -70,8 +70,7 @@ func (b *budget) owe(percent int64) (leaves, over int64) {
 	return b.leaves, over
 }
 
-// repaid divides what is repaid to a budget, and what stays within it, among those who
-// have lent it.
+// repaid divides what is repaid to a budget, and what stays within it, among the shares that have lent it.
 func (b *budget) repaid(bonus int64) {
 	weights := make([]int64, 1, len(b.kids)+1)
 	weights[0] = b.lent

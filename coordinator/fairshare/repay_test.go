@@ -7,8 +7,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// At the end of its period, of 100 s, somebody has borrowed or overdrawn. What everybody has in
-// the next:
+// At the end of its period, of 100 s, a group has borrowed or overdrawn. What each has in the next:
 func TestRepayment(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
@@ -34,7 +33,7 @@ func TestRepayment(t *testing.T) {
 		{"with a surcharge of 10 %: 110", two(surcharge), "a", 1100, 1100, 0, map[string]int64{"pool": 2000, "pool/a": 890, "pool/b": 1110}},
 		{"400 with a surcharge: still 20 %", two(surcharge), "a", 1400, 1400, 0, map[string]int64{"pool": 2000, "pool/a": 800, "pool/b": 1200}},
 		{"borrows, and does not use it", two(), "a", 1100, 900, 0, map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
-		// b has left as much: it goes to the pool, of which anybody may borrow it.
+		// b has left as much: it goes to the pool, of which all may borrow it.
 		{"a overdraws 150", two(), "a", 900, 1150, 0, map[string]int64{"pool": 2000, "pool/a": 850, "pool/b": 1000}},
 		{"a whole period has passed", two(), "a", 1400, 1400, 100 * time.Second, map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
 		{"x borrows 100 of y, within their group", nested(), "x", 600, 600, 0, map[string]int64{"pool/a": 1000, "pool/a/x": 400, "pool/a/y": 600, "pool/b": 1000}},
@@ -94,8 +93,8 @@ func TestRepaymentOfTheLost(t *testing.T) {
 	}
 }
 
-// TestRepaymentSimpleRule: under group_remaining nobody in particular has lent. What is repaid
-// stays in the group, for all who may use what it has left.
+// TestRepaymentSimpleRule: under group_remaining loans have no particular lender. What is repaid stays in
+// the group, for all that may use what it has left.
 func TestRepaymentSimpleRule(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)

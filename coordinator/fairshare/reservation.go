@@ -32,9 +32,9 @@ type resState uint8
 
 const (
 	resOpen    resState = iota
-	resExpired          // what was used may still be told
+	resExpired          // what was used may still be reported
 	resEnded
-	resCounted // a call that was charged in the same word in which it was told of
+	resCounted // a call that was charged by the report that first named it
 )
 
 // KeyOf gives the key of a reservation's id.
@@ -94,7 +94,7 @@ func (l *Ledger) Forget(key coordinator.TaskKey) {
 // reserve checks and charges; force charges in any case.
 func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time.Time, force bool) Verdict {
 	r := l.make()
-	if force { // it borrows what there is: whoever was refused before, and by whomever it is done again
+	if force { // it borrows what there is, whatever was refused before
 		l.forgetKnown(p)
 	}
 	l.forced = force
@@ -198,7 +198,7 @@ func (r *reservation) whole() Charge {
 	return c
 }
 
-// current tells whether none of its budgets has begun anew since it was made.
+// current reports whether none of its budgets has begun anew since it was made.
 func (l *Ledger) current(part *reservation) bool {
 	for _, n := range part.path.list() {
 		for _, b := range l.nodes[n].budgets {
@@ -225,13 +225,13 @@ type Ended struct {
 
 // Settle ends a reservation at what was really used, which may be more than was reserved:
 // what is spent is spent, and what is beyond its share is a debt. keep: it is remembered
-// for a while, because the same may be told again.
+// for a while, because the report may be repeated.
 func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool) Ended {
 	return l.SettleBy(now, key, used, keep, coordinator.WordBelieved)
 }
 
-// SettleBy is Settle by somebody's word: what an agent says of itself is counted for as long as it
-// may be held against it (see Doubted).
+// SettleBy is Settle by a report: what an agent reports of itself is counted for as long as it may be
+// doubted (see Doubted).
 func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool, word coordinator.QuotaWord) Ended {
 	l.advance(now.UnixNano())
 	r := l.find(key)
@@ -248,7 +248,7 @@ func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinat
 	tidy(&used)
 	reserved := r.whole().Amounts
 	if word != coordinator.WordBelieved {
-		l.countWord(l.wordOn(r, &used, word))
+		l.countReported(l.reportedOf(r, &used, word))
 	}
 	l.settle(r, used)
 	begun := timeOf(r.at)
@@ -256,7 +256,7 @@ func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinat
 	return Ended{Known: true, Late: late, Begun: begun, Excess: excessOf(&reserved, &used)}
 }
 
-// Counted tells whether a call of that key was charged in the same word in which it was told of.
+// Counted reports whether a call of that key was charged by the report that first named it.
 func (l *Ledger) Counted(key coordinator.TaskKey) bool {
 	r := l.find(key)
 	return r != nil && r.state == resCounted

@@ -2,16 +2,16 @@ package fairshare
 
 import "time"
 
-// Fresh tells whether nothing has been charged or folded yet: what quotas have been installed before
+// Fresh reports whether nothing has been charged or folded yet: what quotas have been installed before
 // those of now has left no trace.
 func (l *Ledger) Fresh() bool { return l.fresh && len(l.open) == 0 }
 
-// AtRest tells whether between two instants there is nothing in the books: nothing is set aside, lent,
-// borrowed or to be repaid, nothing has been used in the periods at hand, all rates are full, no pool
-// is ailing, nothing is kept of what is not listed any more, and no period begins. If agents are registered one after the other in such a time, or
-// removed so, to install the quotas with all of them leaves the same books as to install those with each
-// of them in its turn. (Of what has been used that is not so: who lends what to whom when a share shrinks
-// below it depends on the time.)
+// AtRest reports whether between two instants there is nothing in the books: nothing is set aside, lent,
+// borrowed or to be repaid, nothing has been used in the periods at hand, all rates are full, no pool is
+// ailing, nothing is kept of what is not listed any more, and no period begins. If agents are registered
+// one after the other in such a time, or removed so, to install the quotas with all of them leaves the same
+// books as to install those with each of them in its turn. (Of what has been used that is not so: the loans
+// when a share shrinks below it depend on the time.)
 func (l *Ledger) AtRest(from, until time.Time) bool {
 	since := from.UnixNano()
 	if len(l.ailing) > 0 || len(l.former) > 0 || l.nextPeriod <= until.UnixNano() {

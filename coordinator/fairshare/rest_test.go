@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// with are quotas with more agents, who share by weight what their groups have.
+// with returns quotas with more agents, which share by weight what their groups have.
 func with(q *coordinator.Quotas, more []coordinator.QuotaNode) *coordinator.Quotas {
 	c := *q
 	c.Nodes = nil

@@ -2,9 +2,9 @@ package fairshare
 
 import "taskbus/coordinator"
 
-// seats is how much of a node may run at one time. What is not used may be used by others
-// at once, and comes back by attrition: nobody gets a seat beyond his part that somebody who
-// is below his waits for. The arithmetic is Kueue's (algorithms.md §1.2):
+// seats is how much of a node may run at one time. What is not used may be used by others at once, and
+// comes back by attrition: no group gets a seat beyond its part for which one below its part waits. The
+// arithmetic is Kueue's (algorithms.md §1.2):
 //
 //	sub(n)   = own(n) + Σ_children (sub(c) - local(c))
 //	local(n) = max(0, sub(n) - bound on lending), what is never lent
@@ -76,7 +76,7 @@ func (s *seats) share() {
 // bounds finds what may run at most when nothing does. Parents come before children.
 func (s *seats) bounds() { s.most = s.available() }
 
-// available is how many more may run, but for who goes before whom.
+// available is how many more may run, without regard to the order of those that wait.
 func (s *seats) available() int64 {
 	if s.up == nil {
 		return s.sub - s.use
@@ -85,8 +85,8 @@ func (s *seats) available() int64 {
 	return max(0, s.local-s.use) + min(s.up.available(), saturate(lent, s.borrow))
 }
 
-// check tells whether n more may run, and else at which node they may not, and behind which
-// they wait: the uppermost that has none.
+// check reports whether n more may run, and else at which node they may not, and behind which they wait:
+// the uppermost that has none.
 func (s *seats) check(n int64) (ok bool, at, behind *seats) {
 	if s.available() < n {
 		behind = s
@@ -102,13 +102,13 @@ func (s *seats) check(n int64) (ok bool, at, behind *seats) {
 			break // it is within its part, and so are those above
 		}
 		if others := x.up.wanting - x.wants; others > 0 && x.up.available()-n < others {
-			return false, x.up, x.up // somebody who is below his part waits
+			return false, x.up, x.up // a group below its part waits
 		}
 	}
 	return true, nil, nil
 }
 
-// HasSeat tells whether so many seats may be taken now on a path, in every tree.
+// HasSeat reports whether so many seats may be taken now on a path, in every tree.
 func (l *Ledger) HasSeat(p *Path, n int64) bool {
 	if n <= 0 {
 		return true
@@ -148,7 +148,7 @@ func (s *seats) wait(n int64) {
 	}
 }
 
-// look keeps count of those who wait although they are below their part.
+// look keeps count of the groups that wait although they are below their part.
 func (s *seats) look() {
 	if s.up == nil {
 		return

@@ -24,7 +24,7 @@ func seatsView(t testing.TB, l *Ledger, node string) SeatsView {
 }
 
 // TestSeatsStory is Kueue's third story of hierarchical fair sharing: 300 divided 150/150, and
-// one half 30/30/90 (weights 1:1:3). Whoever is alone has all 300; when all want all, they
+// one half 30/30/90 (weights 1:1:3). A group that is alone has all 300; when all want all, they
 // come to their parts by attrition.
 func TestSeatsStory(t *testing.T) {
 	part := seatsOf(coordinator.ByWeight)
@@ -56,7 +56,7 @@ func TestSeatsStory(t *testing.T) {
 		p := l.PathOf(running(g, 1))
 		l.Wait(&p, 1000)
 	}
-	// Always the oldest ends, and everybody asks for its seat, x1 first.
+	// Always the oldest ends, and every group asks for its seat, x1 first.
 	for range 300 {
 		l.Release(epoch, seated[0], false)
 		seated = seated[1:]
@@ -77,8 +77,7 @@ func TestSeatsStory(t *testing.T) {
 	}
 }
 
-// TestSeatsWorkConserving: one waits below its part, and there are seats for all: nobody is kept
-// from them.
+// TestSeatsWorkConserving: one waits below its part, and there are seats for all: none is kept from them.
 func TestSeatsWorkConserving(t *testing.T) {
 	part := seatsOf(coordinator.ByWeight)
 	l := newTree(seatsOf(10)).group("a", "pool", part).group("b", "pool", part).ledger()
@@ -93,7 +92,7 @@ func TestSeatsWorkConserving(t *testing.T) {
 	}
 	l.Wait(&p, -2)
 	if v := l.Reserve(epoch, id(100), running("a", 2), time.Time{}); !v.OK {
-		t.Errorf("nobody waits any more: %+v", v)
+		t.Errorf("none waits any more: %+v", v)
 	}
 	if v := l.Reserve(epoch, id(101), running("a", 11), time.Time{}); v.OK || !v.Permanent {
 		t.Errorf("more than there are at all: %+v", v)

@@ -56,7 +56,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 	l.drawSpent(&part.path, part.at, dimensionsOf(used))
 	for _, u := range part.uses {
 		switch x, y := reserved[u.dim], used[u.dim]; {
-		case u.by == nil: // what it owes stands, also if it has expired: nobody knows how much of it was charged
+		case u.by == nil: // what it owes stands, also if it has expired: it is not known how much of it was charged
 			u.leaf.owe(l.now, max(0, y-part.charge.Amounts[u.dim]))
 		case x != y:
 			u.leaf.correct(l.now, x, y, u.by)
@@ -64,8 +64,8 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 	}
 }
 
-// drawSpent has the shares that a charge came out of take what they have overdrawn of their own agents: what was
-// used is as much theirs as what is set aside. Nobody gives that back.
+// drawSpent has the shares that a charge came out of take what they have overdrawn of their own agents:
+// what was used is as much theirs as what is set aside. That is not given back.
 func (l *Ledger) drawSpent(p *Path, at int64, used uint8) {
 	l.walk()
 	for _, n := range p.list() {
@@ -83,13 +83,13 @@ func (l *Ledger) giveBack(n *loan, x int64) {
 	n.giveBack(x)
 	l.freeLender(n)
 	n.amount -= x
-	n.to.family.given += 2 * x // who borrowed has more room to, who lent more to lend
+	n.to.family.given += 2 * x // the borrower has more room to borrow, the lender more to lend
 }
 
-// freeLender is for those who wait for what their share, or that of somebody below them, lent: they
-// stand beside the path of who gives it back.
+// freeLender marks the lender of a loan as freed: groups that wait for what their share, or one below it,
+// lent stand beside the path of the share that gives it back.
 func (l *Ledger) freeLender(n *loan) {
-	if n.unbacked { // it was nobody's
+	if n.unbacked { // it had no lender
 		return
 	}
 	for b := n.from; b != n.top; b = b.up {
@@ -115,8 +115,8 @@ func (l *Ledger) chargeUnasked(r *reservation, used *coordinator.Amounts) {
 	}
 }
 
-// Withdraw undoes a reservation that was made in this moment, and of which nobody has heard: the books are
-// then as if it had never been made. Release leaves what it has borrowed with who was in debt before.
+// Withdraw undoes a reservation that was made in this moment, before its answer was sent: the books are
+// then as if it had never been made. Release leaves what it has borrowed with the earlier debtor.
 func (l *Ledger) Withdraw(key coordinator.TaskKey) {
 	r := l.open[key]
 	if r == nil || r.state != resOpen {

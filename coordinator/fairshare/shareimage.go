@@ -2,7 +2,7 @@ package fairshare
 
 // SharesImage is what a restart must restore.
 type SharesImage struct {
-	// Tags of groups, in the order of the tree; the root has no name. Those that owe nothing,
+	// Tags of groups, in the order of the tree; the root has no name. Those without debt that
 	// have nothing waiting and nothing open are left out: they will begin at the virtual
 	// time whatever their tags are.
 	Tags []Tags
@@ -105,8 +105,8 @@ func (g *group) takeOver(t *Tags, now int64) {
 	}
 }
 
-// rescale what is a cost by one weight to the same cost by another. Nobody leads by more
-// than timeBound, or lags by more than twice that.
+// rescale converts a cost at one weight to the same cost at another. No tag leads by more than timeBound,
+// or lags by more than twice that.
 func rescale(span, was, is int64) int64 {
 	if span < 0 {
 		return -min(mulDiv(-max(span, -2*timeBound), was, is), 2*timeBound)

@@ -2,8 +2,8 @@ package fairshare
 
 import "taskbus/coordinator"
 
-// Shares counts what every group of the tree has been served, in virtual time, and thereby
-// says whose turn it is: hierarchical start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM
+// Shares counts what every group of the tree has been served, in virtual time, and from that says which
+// group is next: hierarchical start-time fair queueing (Goyal, Vin, Cheng, SIGCOMM
 // 1996), at every inner group among its children.
 //
 // # Tags
@@ -16,7 +16,7 @@ import "taskbus/coordinator"
 // put right when the bill comes, and a server whose speed varies changes nothing.
 //
 // A group in which something begins to wait after nothing did is due now: its tag becomes
-// max(V, tag). Who was idle has saved nothing up, and who owes still owes.
+// max(V, tag). An idle group saves nothing up, and a group in debt stays in debt.
 //
 // # What is bounded
 //
@@ -157,7 +157,7 @@ func (s *Shares) start(g *group) int64 {
 
 // Charge notes that something of the leaf is dispatched, which will cost that by estimate;
 // less than 1 counts as 1. For ordering the mean is the best estimate: a high quantile, as
-// for reservations, makes everybody pay for what is given back later (algorithms.md 1.3).
+// for reservations, makes every group pay for what is given back later (algorithms.md 1.3).
 //
 // It should be called before the item is removed from its Backlog: with the last one its
 // leaf stops waiting, and loses what it lags behind.
@@ -180,7 +180,7 @@ func (s *Shares) Charge(leaf int, cost int64) {
 	}
 }
 
-// Correct puts right what [Shares.Charge] was told, when it is known; it is called once for
+// Correct puts right what [Shares.Charge] was given, when it is known; it is called once for
 // every charge, also where there is nothing to put right. It is the same cost whatever has
 // become of the weights.
 //
@@ -206,7 +206,7 @@ func (s *Shares) Correct(leaf int, estimated, actual int64) {
 	}
 }
 
-// Before tells whether leaf a goes before leaf b: by the tags of the two groups in which
+// Before reports whether leaf a goes before leaf b: by the tags of the two groups in which
 // their ways from the root part. A leaf in which nothing waits is taken to begin now.
 func (s *Shares) Before(a, b int) bool {
 	if a == b {

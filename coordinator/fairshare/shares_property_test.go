@@ -117,8 +117,8 @@ func TestFairnessTheorem(t *testing.T) {
 	})
 }
 
-// maxMin divides capacity by weights among demands by filling up from below: who needs
-// less than its part gets what it needs, and the others divide the rest. (The oracle:
+// maxMin divides capacity by weights among demands by filling up from below: a demand below its part gets
+// what it needs, and the others divide the rest. (The oracle:
 // it knows nothing of time.)
 func maxMin(capacity float64, weights, demands []float64) []float64 {
 	got := make([]float64, len(weights))
@@ -146,13 +146,13 @@ func maxMin(capacity float64, weights, demands []float64) []float64 {
 	}
 }
 
-// TestSharesConvergeToMaxMin: with constant demands, on any tree, everybody gets what
+// TestSharesConvergeToMaxMin: with constant demands, on any tree, every leaf gets what
 // weighted max-min gives it, but for what does not grow with time.
 //
 // How much that is: a group whose demand is less than its part has, whenever something of it
 // waits, been served since it began to no less than its part, less c for itself and each
 // sibling (the bound above) and what its parent lacks for the same reason; so never more of
-// it waits than what arrives at once and (n+1)·c for each level. Whoever gets the rest lacks
+// it waits than what arrives at once and (n+1)·c for each level. A leaf that gets the rest lacks
 // or has what others have or lack, all leaves' together.
 func TestSharesConvergeToMaxMin(t *testing.T) {
 	const ticks, capacity = 1000, 100

@@ -175,7 +175,7 @@ func TestSharesOfNestedHalves(t *testing.T) {
 	}
 }
 
-// Who was idle for an hour has saved nothing up.
+// An hour of idling saves nothing up.
 func TestSharesDoNotHoard(t *testing.T) {
 	q := queue(t, "idle 1; busy 1")
 	q.push("busy", 3600+1000, 1)
@@ -190,7 +190,7 @@ func TestSharesDoNotHoard(t *testing.T) {
 	}
 }
 
-// Whoever floods delays another's first task by one of its own.
+// A flood by one group delays another's first task by one of the flood's.
 func TestSharesOfAFlood(t *testing.T) {
 	q := queue(t, "flood 1; late 1")
 	q.push("flood", 100_000, 1)
@@ -296,7 +296,7 @@ func TestRefundsAfterIdling(t *testing.T) {
 	expect(t, "the order", q.order(4), "AABA") // A at 490, not at 400; then both at 500
 }
 
-// Whoever waits but cannot be served goes first when it can, for LagCap and a task.
+// A group that waits but cannot be served goes first when it can, for LagCap and a task.
 func TestLagIsCapped(t *testing.T) {
 	q := queue(t, "A 1; B 1")
 	q.LagCap = 100

@@ -1,8 +1,8 @@
 package fairshare
 
-// Parts tells of every leaf which part, 0 to 1, of what is dispatched its weights give it
-// while those that are active are served, and nobody else: at each inner group what comes to
-// it is divided by weight among the children in which somebody is active. Of children
+// Parts returns for every leaf which part, 0 to 1, of what is dispatched its weights give it while only the
+// active leaves are served: at each inner group what comes to it is divided by weight among the children
+// with an active leaf. Of children
 // without weight each has an equal part where no active sibling has weight, else none. The
 // result is by the number of the leaf; it takes O(groups).
 func (s *Shares) Parts(active func(leaf int) bool) []float64 {
@@ -43,5 +43,5 @@ func (s *Shares) Parts(active func(leaf int) bool) []float64 {
 	return parts
 }
 
-// IsLeaf tells whether tasks may be charged to the group of that number.
+// IsLeaf reports whether tasks may be charged to the group of that number.
 func (s *Shares) IsLeaf(n int) bool { return n > 0 && s.groups[n].first == s.groups[n].end }

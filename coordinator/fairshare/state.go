@@ -81,7 +81,7 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 
 // Fold takes over what a record says, as it was decided then: nothing is refused. The first
 // one decides what time it is, so that quotas can be installed before the past is folded, at
-// whatever time. It raises no alert: which of them the world was told of is recorded, too.
+// whatever time. It raises no alert: the alerts that were published are recorded, too.
 func (l *Ledger) Fold(r coordinator.Record) {
 	l.Tentatively(true)
 	defer l.Tentatively(false)
@@ -164,7 +164,7 @@ func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 		return
 	}
 	l.at(r.At)
-	l.Forget(r.Key) // who reserved it had, or it would not have been
+	l.Forget(r.Key) // the reserving ledger had forgotten it, or it would not have reserved
 	if l.open[r.Key] != nil {
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Nobody limits dollars, and ten tasks say that they take as many as a message can say. Then a budget of
+// Dollars are not limited, and ten tasks say that they take as many as a message can say. Then a budget of
 // dollars is put into the file: all of it is taken, and not, because the sum is more than a number holds,
 // more than there ever was.
 func TestSumsOfReservations(t *testing.T) {

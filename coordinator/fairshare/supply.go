@@ -80,7 +80,7 @@ func (b *budget) reckonUp() {
 }
 
 // borrowable is all that the share of b could borrow at that moment: what borrow would get of those
-// whose sums are told by below. It takes O(levels), but for these.
+// whose sums below returns. It takes O(levels), but for these.
 func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
 	sum := below(b)
 	all, room := sum, noBound
@@ -172,7 +172,7 @@ func (l *Ledger) tooLittle(b *budget, lacking int64) (until int64, is bool) {
 		f.reckonUpAt(l.now)
 		has = b.borrowable(l.now, kept)
 	}
-	if has == 0 || lacking <= has { // who has nothing at all is asked no more until he may have: see unripe
+	if has == 0 || lacking <= has { // with nothing at all it is not asked again until it may have something: see unripe
 		return 0, false
 	}
 	until = max(accrues(lacking-has-f.shares), l.now+max(length/1_000_000, int64(time.Millisecond)))

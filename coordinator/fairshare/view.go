@@ -61,7 +61,7 @@ type SeatsView struct {
 	Nominal   int64
 	Running   int64 // of it and those below it
 	Waiting   int64
-	Available int64 // how many more may run, but for those who go first
+	Available int64 // how many more may run, but for those that go first
 }
 
 // View gives all nodes, parents before children. Nothing changes but the time. It takes

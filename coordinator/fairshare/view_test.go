@@ -61,7 +61,7 @@ func TestExplain(t *testing.T) {
 	p := l.PathOf(c)
 	e := l.Explain(half, &p, c)
 	// The bucket has one in 0.1 s, 900 tokens are there when a month begins; a seat, when one
-	// is given back: nobody knows when, so that is what binds.
+	// is given back: that cannot be predicted, so it is what binds.
 	end := epoch.AddDate(0, 1, 0)
 	want := []LimitView{
 		{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate, Asked: 1, Refuses: true, Renews: half.Add(100 * time.Millisecond)},
@@ -228,18 +228,18 @@ func TestAlertPercents(t *testing.T) {
 	}
 }
 
-// TestAlertsOfAnotherBudget: 900 of 5,000 are used, 18 %. Of a budget of 1,000 that is 90 %: 80 and 90
-// are told when the change is looked at, and 100 with the 100 that are left. If nobody looks, they are
-// told with the next use; and a budget of less than has been used, out of which nothing can be used any
-// more, when it is looked at. Who restarts under the smaller budget tells of what nobody has told, and
-// of nothing that is recorded as told.
+// TestAlertsOfAnotherBudget: 900 of 5,000 are used, 18 %. Of a budget of 1,000 that is 90 %: 80 and 90 are
+// published when the change is reviewed, and 100 with the 100 that are left. Without a review they are
+// published with the next use; and a budget of less than has been used, out of which nothing can be used
+// any more, when it is reviewed. A restart under the smaller budget publishes what was not published, and
+// nothing that is recorded as published.
 func TestAlertsOfAnotherBudget(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	of := func(amount int64) *coordinator.Quotas { return &newTree(monthly(d, amount)).Quotas }
 	for _, c := range []struct {
 		name   string
 		amount int64
-		review bool // live, or by who takes over
+		review bool // live, or by the next leader
 		uses   []int64
 		want   []int64
 	}{
@@ -274,7 +274,7 @@ func TestAlertsOfAnotherBudget(t *testing.T) {
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%s, restarted %v: told of %v, want %v", c.name, restart, got, c.want)
 			}
-			// Whoever folds that they were told tells none of them again, whatever is used.
+			// A ledger that folds the published alerts publishes none of them again, whatever is used.
 			if heir.Charge(epoch, id(1), tokens("", 900)); len(got) > 0 {
 				for _, a := range heir.Alerts(nil) {
 					if a.Percent <= got[len(got)-1] {
@@ -286,8 +286,8 @@ func TestAlertsOfAnotherBudget(t *testing.T) {
 	}
 }
 
-// TestAlertsAreNotFolded: what another has reserved and used raises no alert; whether he told of it is
-// recorded, and if he did not, who takes over does.
+// TestAlertsAreNotFolded: what another leader has reserved and used raises no alert; whether it published
+// the alert is recorded, and if it did not, the next leader does.
 func TestAlertsAreNotFolded(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	for _, told := range []bool{true, false} {
@@ -304,7 +304,7 @@ func TestAlertsAreNotFolded(t *testing.T) {
 		}
 		l.Review(epoch)
 		if got, want := len(l.Alerts(nil)), map[bool]int{true: 0, false: 2}[told]; got != want {
-			t.Errorf("told %v: who takes over tells of %d thresholds, want %d", told, got, want)
+			t.Errorf("told %v: the next leader publishes %d thresholds, want %d", told, got, want)
 		}
 	}
 }
@@ -333,7 +333,7 @@ func TestFreed(t *testing.T) {
 }
 
 // TestFreedLenders: a has borrowed of y, which is in b. When a gives that back, y has it again, and
-// b, across whose boundary it was lent: those who wait there hear of it. Nobody has lent to z.
+// b, across whose boundary it was lent: what waits there is freed. Nothing was lent to z.
 func TestFreedLenders(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)

@@ -6,9 +6,9 @@ import (
 	"taskbus/coordinator"
 )
 
-// ViewOf gives the nodes that are wanted, most at most, parents before children, and how
-// many are wanted in all. wanted is told the node and the provider in whose tree it is,
-// empty in the pool without one. It takes O(nodes), and allocates for those that it gives.
+// ViewOf returns the nodes that are wanted, most at most, parents before children, and how many are wanted
+// in all. wanted is called with the node and the provider in whose tree it is, empty in the pool without
+// one. It takes O(nodes), and allocates for those that it returns.
 func (l *Ledger) ViewOf(now time.Time, most int, wanted func(n *coordinator.QuotaNode, provider string) bool) (some []NodeView, all int) {
 	l.advance(now.UnixNano())
 	for i := range l.nodes {
@@ -42,7 +42,7 @@ func (l *Ledger) Page(now time.Time, after string, most int) (some []NodeView, a
 	return some, len(l.nodes), from+most < len(l.nodes), true
 }
 
-// IDs names the nodes that are wanted, in the order of View; wanted is told what ViewOf tells it. It takes
+// IDs names the nodes that are wanted, in the order of View; wanted is called as by ViewOf. It takes
 // O(nodes).
 func (l *Ledger) IDs(wanted func(n *coordinator.QuotaNode, provider string) bool) (ids []string) {
 	for i := range l.nodes {

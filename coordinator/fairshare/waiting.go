@@ -1,7 +1,6 @@
 package fairshare
 
-// Freed visits the nodes that have got something back since it was called last: it is for
-// those who wait.
+// Freed visits the nodes that have got something back since it was called last, for tasks that wait.
 func (l *Ledger) Freed(visit func(node int32)) {
 	for _, n := range l.freed {
 		l.nodes[n].freed = false
@@ -23,10 +22,9 @@ func (l *Ledger) freeNode(n int32) {
 	}
 }
 
-// Wait notes that n more tasks (n < 0: fewer) wait for seats on the path: for those who are
-// below their part, seats that come free are kept from those who are beyond theirs. It is not
-// for who waits for something else, and would not take a seat that is free. Install forgets
-// it.
+// Wait notes that n more tasks (n < 0: fewer) wait for seats on the path: for those below their part, seats
+// that come free are kept from groups beyond theirs. It is not for tasks that wait for something else, and
+// would not take a seat that is free. Install forgets it.
 func (l *Ledger) Wait(p *Path, n int) {
 	sat := false
 	for _, i := range p.list() {

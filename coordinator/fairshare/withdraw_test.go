@@ -11,7 +11,7 @@ import (
 // What was set aside for a call that is granted only together with others, of which one is refused, leaves
 // no trace: also where it had to borrow for the debt that others have left. All of the pool is b's by
 // weight. 56 that belong to no group are charged although that is b's: a debt of the pool's own. In the
-// middle of the month half of the 134 has accrued to b: 67, of which whoever asks for 2 of the pool's
+// middle of the month half of the 134 has accrued to b: 67, of which a charge of 2 of the pool's
 // borrows 58.
 func TestWithdrawnLeavesNoTrace(t *testing.T) {
 	const d = coordinator.DimTotalTokens

@@ -11,7 +11,7 @@ type rateLog struct {
 // passage is a cost that was admitted below a rate, or, below 0, given back to it.
 type passage struct {
 	at, cost int64
-	// charged: whoever serves it is the node itself or one below. own: it is the node itself.
+	// charged: the node itself serves it, or one below. own: it is the node itself.
 	charged, own bool
 }
 

@@ -72,7 +72,7 @@ func (w *world) step() {
 	case what == 6:
 		on := rapid.SampledFrom([]time.Duration{-30 * time.Second, time.Second, 10 * time.Minute, time.Hour, 30 * time.Hour}).Draw(t, "jump")
 		w.now = w.now.Add(on)
-		w.l.View(w.now) // a ledger that nobody asks does not know the time: so it does, and its twin not
+		w.l.View(w.now) // an unasked ledger does not know the time: so it does, and its twin not
 	case what == 7:
 		c := w.drawCharge()
 		p := w.l.PathOf(c)

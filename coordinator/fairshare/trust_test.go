@@ -66,7 +66,7 @@ func TestDoubted(t *testing.T) {
 		{"of nothing reserved: what was made without asking", "own", 0, 1101, 1100, "pool/own"},
 		{"of 900,000 of its own, and a tenth of the 1,000 that the smallest has", "most", 1, 900_101, 900_100, "pool/most"},
 		{"a budget of nothing is none of its own: a tenth of the 1,000 of the smallest, besides the 100", "none", 100, 201, 200, "pool"},
-		{"of 98,000 that nobody was given, and a tenth of the 1,000 of the smallest", "nobody", 100, 98_101, 98_100, "pool"},
+		{"of 98,000 that no group was given, and a tenth of the 1,000 of the smallest", "nobody", 100, 98_101, 98_100, "pool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newTree(monthly(ofTokens, 1_000_000)).group("own", "pool", monthly(ofTokens, 1000)).group("most", "pool", monthly(ofTokens, 900_000)).

@@ -6,32 +6,32 @@ import (
 	"taskbus/coordinator"
 )
 
-// What is spent is spent, also beyond what was reserved. But an agent that speaks for itself might
-// say that it has spent what all together have, and nobody else would get anything for the rest of
-// the period. So what it says beyond what was reserved is its word alone, and that is believed
+// Usage is charged in full, also beyond what was reserved. But an agent that reports with its own token
+// might report that it has used the budgets of all, and the others would get nothing for the rest of the
+// period. So what it reports beyond the reservation is uncorroborated, and is accepted up to these limits:
 //
-//   - of a budget as far as it has something of its own left, that is from nobody else; and beyond
-//     that, in a period altogether, up to that budget once more, or up to what those that it stands
-//     for have used in a way that was asked for, if that is more: who borrows much errs by much. In
-//     no case is it more than 1/othersKeep of what the others have, at any level of its tree, nor do it
+//   - of a budget as far as it has something of its own left, that is not at the others' expense; and
+//     beyond that, in a period altogether, up to that budget once more, or up to what the nodes that it
+//     stands for have used by reservations, if that is more: large users err by larger amounts. In no
+//     case is it more than 1/othersKeep of what the others have, at any level of its tree, nor do it
 //     and those that it stands for take so much at one time beyond what they may that any one of the others
 //     lacks more than that part of its own. Only those that have used the rest of it lack nothing.
-//   - of a rate as much again as it gives, believedBursts of its bursts at once.
-//   - where nothing limits it up to so much in one call that nobody takes it for true.
+//   - of a rate as much again as it gives, trustedBursts of its bursts at once.
+//   - where nothing limits it up to so much in one call that any more is implausible.
 //
 // Of every tree the budget and the rate count that are most its own: the lowest that are not of
-// nothing. No bound contains what a word has moved, be it used or borrowed, and all but the last
-// hold for the sum of what is said: else each word would make room for the next.
+// nothing. No bound contains what a report has moved, be it used or borrowed, and all but the last hold for
+// the sum of the reports: else each report would make room for the next.
 //
-// What the result of a task tells is its agent's word as well. It is not refused, as the word about a
-// call is, because no question waits for the answer: as much is charged as is believed (see Held).
+// The usage in the result of a task is its agent's own report as well. It is not refused, as the report
+// about a call is, because no request waits for the answer: only what is accepted is charged (see Held).
 //
-// A gateway is believed whatever the others have left, but no word about one call is believed beyond
-// what the largest budget that it concerns has in one period, or mostPlain if that is more: a debt of
-// more than that would never be repaid.
+// A gateway's reports are accepted whatever the others have left, but no report about one call beyond what
+// the largest budget that it concerns has in one period, or mostPlain if that is more: a debt of more than
+// that would never be repaid.
 const (
-	othersKeep     = 10
-	believedBursts = 10
+	othersKeep    = 10
+	trustedBursts = 10
 )
 
 // mostPlain is how much one call may take of what no budget bounds better: requests, tokens, micro-USD.
@@ -41,8 +41,8 @@ var mostPlain = coordinator.Amounts{
 	coordinator.DimCost: 10_000_000_000,
 }
 
-// Doubt is that a call, or task, is said to have used more than can be believed: more than Most. Node is
-// whose budget or rate bounds that; empty: none, and nothing takes so much.
+// Doubt is that a call, or task, is reported to have used more than is accepted: more than Most. Node has
+// the budget or rate that bounds that; empty: none, and the amount is implausible by itself.
 type Doubt struct {
 	Node       string
 	Limit      Limit // LimitBudget or LimitRate
@@ -50,18 +50,18 @@ type Doubt struct {
 	Told, Most int64
 }
 
-// word is what an agent tells by itself of a call.
-type word struct {
+// reportedUsage is what an agent's own report says about a call.
+type reportedUsage struct {
 	path Path
 	at   int64
 	// booked is what the books have of it as reserved, asked what of that was granted.
 	booked, asked, used coordinator.Amounts
 }
 
-// wordOn is what is told of a reservation.
-func (l *Ledger) wordOn(r *reservation, used *coordinator.Amounts, by coordinator.QuotaWord) *word {
-	w := &word{path: r.path, at: r.at, used: *used}
-	for part := r; part != nil; part = part.later { // what is told beyond it is charged to the last part
+// reportedOf is the reported usage of a reservation.
+func (l *Ledger) reportedOf(r *reservation, used *coordinator.Amounts, by coordinator.QuotaWord) *reportedUsage {
+	w := &reportedUsage{path: r.path, at: r.at, used: *used}
+	for part := r; part != nil; part = part.later { // what is reported beyond it is charged to the last part
 		w.at = part.at
 	}
 	if r.state != resOpen {
@@ -73,19 +73,19 @@ func (l *Ledger) wordOn(r *reservation, used *coordinator.Amounts, by coordinato
 	return w
 }
 
-// Doubted holds what an agent says a call has used, of which a reservation was made under that key,
-// against what it can be believed; nil: it can.
+// Doubted compares what an agent says a call has used, of which a reservation was made under that key,
+// with what is accepted; nil: all is accepted.
 func (l *Ledger) Doubted(now time.Time, key coordinator.TaskKey, used *coordinator.Amounts) *Doubt {
 	l.advance(now.UnixNano())
 	r := l.find(key)
 	if r == nil {
 		return nil
 	}
-	return l.doubt(l.wordOn(r, used, coordinator.WordOwn))
+	return l.doubt(l.reportedOf(r, used, coordinator.WordOwn))
 }
 
-// Held holds what a task's agent says it has used against what it can be believed: so much is to be charged.
-// It gives the first of the doubts too; nil: all is believed.
+// Held limits what a task's agent says it has used to what is accepted: so much is to be charged.
+// It returns the first of the doubts too; nil: all is accepted.
 func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.Amounts) (coordinator.Amounts, *Doubt) {
 	tidy(&used)
 	l.advance(now.UnixNano())
@@ -93,7 +93,7 @@ func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.A
 	if r == nil {
 		return used, nil
 	}
-	w := l.wordOn(r, &used, coordinator.WordOwn)
+	w := l.reportedOf(r, &used, coordinator.WordOwn)
 	first := l.doubt(w)
 	for d := first; d != nil; d = l.doubt(w) { // each bounds one dimension by more
 		w.used[d.Dimension] = d.Most
@@ -107,8 +107,8 @@ func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.A
 	return w.used, first
 }
 
-// DoubtedCall holds what is told of one call, by whatever word, against what one call can take; nil: it can
-// be. asked is what was reserved for it.
+// DoubtedCall compares what is reported of one call, by a gateway or an agent, with what one call can take;
+// nil: all is accepted. asked is what was reserved for it.
 func (l *Ledger) DoubtedCall(c *Charge, asked *coordinator.Amounts) *Doubt {
 	p := l.PathOf(c)
 	for d := range coordinator.DimConcurrency {
@@ -125,10 +125,10 @@ func (l *Ledger) DoubtedCall(c *Charge, asked *coordinator.Amounts) *Doubt {
 	return nil
 }
 
-// DoubtedUnasked is Doubted for a call for which its agent had not asked, and of which it tells now.
+// DoubtedUnasked is Doubted for a call without a reservation, which its agent reports now.
 func (l *Ledger) DoubtedUnasked(now time.Time, c *Charge) *Doubt {
 	l.advance(now.UnixNano())
-	return l.doubt(&word{path: l.PathOf(c), at: l.now, used: c.Amounts})
+	return l.doubt(&reportedUsage{path: l.PathOf(c), at: l.now, used: c.Amounts})
 }
 
 // DoubtedPlan is Doubted for what its agent asks for: nothing is in doubt but what no limit concerns.
@@ -145,7 +145,7 @@ func (l *Ledger) DoubtedPlan(c *Charge) *Doubt {
 	return nil
 }
 
-func (l *Ledger) doubt(w *word) (found *Doubt) {
+func (l *Ledger) doubt(w *reportedUsage) (found *Doubt) {
 	for d := range coordinator.DimConcurrency {
 		told, asked := w.used[d], w.asked[d]
 		if told <= asked || found != nil {
@@ -155,22 +155,22 @@ func (l *Ledger) doubt(w *word) (found *Doubt) {
 			return &Doubt{Dimension: d, Told: told, Most: most}
 		}
 		l.ownBudgets(&w.path, d, func(b, lowest *budget) {
-			if most := b.believes(w, lowest); found == nil && told > most {
+			if most := b.trusted(w, lowest); found == nil && told > most {
 				found = &Doubt{l.nodes[b.node].spec.ID, LimitBudget, d, told, most}
 			}
 		})
 		l.ownRates(&w.path, d, func(s *shaper) {
-			if ok, _ := s.words.check(l.now, told-asked); found == nil && !ok {
-				found = &Doubt{s.id, LimitRate, d, told, asked + s.words.remaining(l.now)}
+			if ok, _ := s.reported.check(l.now, told-asked); found == nil && !ok {
+				found = &Doubt{s.id, LimitRate, d, told, asked + s.reported.remaining(l.now)}
 			}
 		})
 	}
 	return found
 }
 
-// countWord notes what an agent's own word adds to what was reserved. It is noted before that is
+// countReported notes what an agent's own report adds to what was reserved. It is called before that is
 // charged.
-func (l *Ledger) countWord(w *word) {
+func (l *Ledger) countReported(w *reportedUsage) {
 	for d := range coordinator.DimConcurrency {
 		more := w.used[d] - w.asked[d]
 		if more <= 0 {
@@ -182,11 +182,11 @@ func (l *Ledger) countWord(w *word) {
 				b.told = min(b.told+more, mostUsed)
 			}
 		})
-		l.ownRates(&w.path, d, func(s *shaper) { s.words.take(l.now, more) })
+		l.ownRates(&w.path, d, func(s *shaper) { s.reported.take(l.now, more) })
 	}
 }
 
-// limitedOn tells whether any limit of a path is of the dimension, or, of tokens, of any tokens.
+// limitedOn reports whether any limit of a path is of the dimension, or, of tokens, of any tokens.
 func (l *Ledger) limitedOn(p *Path, d coordinator.Dimension) bool {
 	const tokens = 1<<coordinator.DimInputTokens | 1<<coordinator.DimOutputTokens | 1<<coordinator.DimTotalTokens
 	like := uint8(1) << d
@@ -240,15 +240,15 @@ func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*shaper))
 	}
 }
 
-// believed is how much may be taken beyond what is its own, in the period, by its agents' word
+// trustLimit is how much may be taken beyond what is its own, in the period, by its agents' reports
 // alone.
-func (b *budget) believed(whole bool) int64 {
+func (b *budget) trustLimit(whole bool) int64 {
 	most, own := max(b.base, b.used-b.told), int64(0)
 	if whole {
 		own = b.baseShare
 	}
 	for x := b; x != nil; x = x.up {
-		if others := x.base - own; others > 0 { // else there is nobody to take it from
+		if others := x.base - own; others > 0 { // else no other share loses by it
 			most = min(most, others/othersKeep)
 		}
 		own = x.base
@@ -256,14 +256,15 @@ func (b *budget) believed(whole bool) int64 {
 	return most
 }
 
-// believes returns how much a word is believed for in all. lowest is the budget out of whose share its charge comes.
-func (b *budget) believes(w *word, lowest *budget) int64 {
+// trusted returns how much a report is accepted for in all. lowest is the budget out of whose share its
+// charge comes.
+func (b *budget) trusted(w *reportedUsage, lowest *budget) int64 {
 	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.start
 	most := asked
 	if whole && now {
 		most = max(most, b.ownLeft(w))
 	}
-	most += max(0, b.believed(whole)-b.beyond)
+	most += max(0, b.trustLimit(whole)-b.beyond)
 	if !now { // it is charged to the period before, of which nothing is left to any node
 		return most
 	}
@@ -305,15 +306,15 @@ func (b *budget) leastPart(but *budget) int64 {
 	return least
 }
 
-// ownLeft is how much of its share's own is left to a word: what is lent others have.
-func (b *budget) ownLeft(w *word) int64 {
+// ownLeft is how much of its share's own is left to a report: what is lent others have.
+func (b *budget) ownLeft(w *reportedUsage) int64 {
 	own := max(0, min(b.share, b.baseShare)-b.lent)
 	return own - b.spent - b.held.sum() + w.booked[b.dim]
 }
 
-// notOwn is how much of what a word adds to what was granted is not its own. What comes after the
+// notOwn is how much of what a report adds to what was granted is not its own. What comes after the
 // period in which it was used is not its own any more.
-func (b *budget) notOwn(w *word, whole bool) int64 {
+func (b *budget) notOwn(w *reportedUsage, whole bool) int64 {
 	more := w.used[b.dim] - w.asked[b.dim]
 	if !whole || w.at < b.family.span.start {
 		return more
