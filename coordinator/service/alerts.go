@@ -14,7 +14,7 @@ import (
 
 // Alert is an event that people are to hear of, as it is published.
 type Alert struct {
-	// ID is the same for the same event, whoever tells it and however often.
+	// ID is the same for the same event, however often and by whichever coordinator it is published.
 	ID string
 	// Subject is the budget that it is about, by node and dimension.
 	Subject string
@@ -24,13 +24,13 @@ type Alert struct {
 	Text string
 }
 
-// alertID names what is told once: by what is told, of which budget, in which period.
+// alertID names an event that is published once: by its kind, its budget and its period.
 func alertID(kind, node, dimension string, until time.Time) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%d", kind, node, dimension, until.UnixNano()))
 	return "quota-" + hex.EncodeToString(sum[:16])
 }
 
-// alert publishes an event about quotas and tells whoever passes them on.
+// alert publishes an event about quotas and passes it to the webhook.
 func (r *session) alert(key string, a Alert) {
 	r.announce(key, a.Type, a.ID, "", a.Body)
 	if tell := r.s.options.Alerted; tell != nil {
@@ -38,7 +38,7 @@ func (r *session) alert(key string, a Alert) {
 	}
 }
 
-// announceQuota tells the world that a budget is nearly, or quite, used up.
+// announceQuota publishes that a budget is nearly, or quite, used up.
 func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	key := schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
 	d, borrows := f.Dimension.String(), ""
@@ -52,7 +52,7 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 	})
 }
 
-// announceOverrun tells the world that a budget will not last until its period ends.
+// announceOverrun publishes that a budget will not last until its period ends.
 func (r *session) announceOverrun(q *messages.QuotaOverrun) {
 	r.alert(schemas.QuotaOverrun, Alert{
 		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Subject: q.Node + " " + q.Dimension, Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),

@@ -68,7 +68,7 @@ func TestConcurrentAssignmentsRespectSlots(t *testing.T) {
 	})
 }
 
-// The third and fourth: nobody can, nobody has room.
+// The third and fourth: no agent can, no agent has room.
 func TestRefusalsCarryReasonAndText(t *testing.T) {
 	literal := strings.Replace(fleet, "assignment_timeout_seconds: 30", "assignment_timeout_seconds: 30, assignment_timeout_counts: waiting", 1)
 	inRig(t, literal, func(r *rig) {

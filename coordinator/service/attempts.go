@@ -51,7 +51,7 @@ func (r *taskRecord) latest() (attempt, bool) {
 	}, r.agent != ""
 }
 
-// is tells whether a is the attempt of this number with this agent.
+// is reports whether a is the attempt of this number with this agent.
 func (a *attempt) is(agent coordinator.AgentID, number int) bool {
 	return a.agent == agent && a.number == number
 }
@@ -78,8 +78,8 @@ func (r *taskRecord) begin(d *coordinator.Dispatch) {
 	r.past.outcome, r.past.detail, r.dispatchedAt = "", "", d.At
 }
 
-// cameBack notes why a dispatch came back. Of a task that another coordinator gave
-// away the header says who has had it.
+// cameBack notes why a dispatch came back. Of a task that another coordinator gave away the header names
+// the agents that have had it.
 func (r *taskRecord) cameBack(ev *coordinator.TaskReturned) {
 	if latest, ok := r.latest(); ok {
 		if latest.is(ev.Agent, ev.Attempt) && latest.outcome == "" {

@@ -143,7 +143,7 @@ func TestAttemptsAreRemembered(t *testing.T) {
 	}
 }
 
-// The memory of a task that nobody wants is bounded.
+// The memory of a task that no agent can do is bounded.
 func TestAttemptsAreBounded(t *testing.T) {
 	s := newStory()
 	for i := range 100 {
@@ -156,7 +156,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// A copy that somebody reads does not change while the story goes on.
+// A copy that is being read does not change while the history goes on.
 func TestAttemptsOfACopyStay(t *testing.T) {
 	s := newStory()
 	s.dispatch("a1", 1)
@@ -170,7 +170,7 @@ func TestAttemptsOfACopyStay(t *testing.T) {
 	}
 }
 
-// The newest tasks that were given to somebody are counted, and no others.
+// The newest tasks that were given to an agent are counted, and no others.
 func TestGivenTasksAreCounted(t *testing.T) {
 	h := newHistory(8)
 	at := time.Unix(1000, 0)

@@ -15,17 +15,16 @@ import (
 
 const (
 	auditPeriod = 2 * time.Second
-	// adriftAfter is how long a delivery may have nobody who sees to it before that
-	// counts: what is on its way between the engine and the broker is confirmed within
-	// half a minute, or the session ends.
+	// adriftAfter is how long a delivery may be held without an owner before that counts: what is on its
+	// way between the engine and the broker is confirmed within half a minute, or the session ends.
 	adriftAfter = 2 * time.Minute
 	// maxToldCases bounds the memory of what was logged; beyond it violations are
 	// counted, and not logged.
 	maxToldCases = 1000
 )
 
-// auditor is what has come of the audits of this process. A violation is a fault of
-// the program: nothing that anybody sends can cause one.
+// auditor keeps the results of the audits of this process. A violation is a fault of the program: no
+// message can cause one.
 type auditor struct {
 	mu         sync.Mutex
 	runs       uint64
@@ -42,7 +41,7 @@ type toldCase struct {
 	id        string
 }
 
-// note takes over what a run has found, and gives what has not been told yet.
+// note takes over what a run has found, and returns what has not been logged yet.
 func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coordinator.Violation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,7 +60,7 @@ func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coo
 	return news
 }
 
-// isNews tells whether a violation, or that it concerns one of these ids, has not been
+// isNews reports whether a violation, or that it concerns one of these ids, has not been
 // logged yet.
 func (a *auditor) isNews(v coordinator.Violation) (news bool) {
 	ids := v.IDs
@@ -123,7 +122,7 @@ func (r *session) auditBooks() {
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 			found = append(e.Audit(now), r.held.audit(now, e, r.s.state.read().blocked)...)
 		})
-		if err == nil { // else the loop is busy: the next run will tell
+		if err == nil { // else the loop is busy: the next run tries again
 			found = append(found, r.s.count.books.audit()...)
 			r.s.observe.audited(found)
 		}
@@ -155,7 +154,7 @@ func (h *held) audit(now time.Time, e *engine.Engine, blocked bool) []coordinato
 			unknown.IDs = append(unknown.IDs, string(task))
 		}
 	})
-	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "a delivery is held that nobody sees to: neither the engine knows it, nor is its outcome on its way"}
+	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "a delivery is held without an owner: the engine does not know it, and its outcome is not on its way"}
 	for handle, d := range h.items {
 		switch {
 		case blocked, d.telling, d.outcome == outcomeNone && e.Holds(handle):

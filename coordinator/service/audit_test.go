@@ -12,8 +12,8 @@ import (
 	"taskbus/tests/support/membus"
 )
 
-// TestAuditorSpeaks breaks the books of a coordinator that runs. Nobody is online, so
-// that t-1 waits, and stays.
+// TestAuditorSpeaks breaks the books of a coordinator that runs. No agent is online, so that t-1 waits, and
+// stays.
 func TestAuditorSpeaks(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -102,8 +102,8 @@ func TestAuditorIsPatient(t *testing.T) {
 	})
 }
 
-// TestBooksAreExactAtAnyMoment: whoever looks while many goroutines take, conclude and
-// settle, finds both sides equal each time.
+// TestBooksAreExactAtAnyMoment: any look while many goroutines take, conclude and settle, finds both sides
+// equal.
 func TestBooksAreExactAtAnyMoment(t *testing.T) {
 	var b books
 	h := newHeld(&b)

@@ -13,8 +13,8 @@ import (
 	"taskbus/schemas"
 )
 
-// replyLife is how long an agent has to fetch what it is told of its bids and claims.
-// Whoever was away for longer has other things on its mind.
+// replyLife is how long an agent has to fetch the answers to its bids and claims. An older answer is of no
+// use to it.
 const replyLife = time.Minute
 
 // onBids hands an agent's bids to the engine. They are acknowledged at once, whatever they
@@ -72,9 +72,8 @@ func (r *session) perishable(d *bus.Delivery, refusal *messages.Refusal) (schema
 	return schemas.TaskBid, nil
 }
 
-// ignore is done with a bid or claim that is not valid. Its agent is told of the bid, if
-// it can be read which one, and if it is the sender beyond doubt: nobody has another's
-// bids called invalid.
+// ignore is done with a bid or claim that is not valid. Its agent gets an answer to the bid, if it can be
+// read which one, and if it is the sender beyond doubt: no agent can have another's bids called invalid.
 func (r *session) ignore(schema string, d *bus.Delivery, refusal *messages.Refusal) {
 	defer r.bus.Ack(d.Tag)
 	r.s.observe.invalidRequest(schema, d, refusal)
@@ -91,8 +90,8 @@ func (r *session) ignore(schema string, d *bus.Delivery, refusal *messages.Refus
 	}
 }
 
-// proven tells whether the broker vouches for it that this agent has sent the message, by
-// its key or its user, and neither says otherwise.
+// proven reports whether the broker vouches that this agent has sent the message, by its key or its user,
+// and neither says otherwise.
 func (r *session) proven(d *bus.Delivery, agent coordinator.AgentID) bool {
 	key, keyed := keyOf(d)
 	if keyed && key != agent || d.UserID != "" && d.UserID != string(agent) {
@@ -116,7 +115,7 @@ func seconds(s float64) time.Duration {
 	}
 }
 
-// reply has an agent told what became of a bid or claim. Any number of them can be asked
+// reply publishes what became of a bid or claim to its agent. Any number of them can be asked
 // for, so what could be missed is dropped while too much waits to be published; an Award
 // comes with a dispatch, and these are bounded.
 func (r *session) reply(f coordinator.Effect) {
@@ -127,8 +126,8 @@ func (r *session) reply(f coordinator.Effect) {
 	case coordinator.RejectBid:
 		if r.mayAnnounce() {
 			r.outbox.hold(1)
-			r.regrets.add(f, func() {
-				for _, f := range r.regrets.take() {
+			r.rejections.add(f, func() {
+				for _, f := range r.rejections.take() {
 					r.outbox.add(outgoing{reply: f})
 					r.outbox.unhold(1)
 				}
@@ -141,27 +140,27 @@ func (r *session) reply(f coordinator.Effect) {
 	}
 }
 
-// regretPause is how long rejections of bids wait: an auction of fifty bidders has
+// rejectionDelay is how long rejections of bids wait: an auction of fifty bidders has
 // forty-nine of them, and its dispatch goes first.
-const regretPause = 10 * time.Millisecond
+const rejectionDelay = 10 * time.Millisecond
 
-// regrets are rejections that wait for what is more urgent. They gather on the goroutines
+// delayedRejections are rejections that wait for what is more urgent. They gather on the goroutines
 // of the loop and of task.request; the timer takes them from one of its own.
-type regrets struct {
+type delayedRejections struct {
 	mu   sync.Mutex
 	list []coordinator.Effect
 }
 
-// add has due called after regretPause, once for all that gather meanwhile.
-func (g *regrets) add(f coordinator.Effect, due func()) {
+// add has due called after rejectionDelay, once for all that gather meanwhile.
+func (g *delayedRejections) add(f coordinator.Effect, due func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.list = append(g.list, f); len(g.list) == 1 {
-		time.AfterFunc(regretPause, due)
+		time.AfterFunc(rejectionDelay, due)
 	}
 }
 
-func (g *regrets) take() []coordinator.Effect {
+func (g *delayedRejections) take() []coordinator.Effect {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := g.list
@@ -169,10 +168,9 @@ func (g *regrets) take() []coordinator.Effect {
 	return all
 }
 
-// publishReply tells it. These messages are optional: whether somebody hears them
-// changes nothing (a dispatch comes all the same, and who claims asks again), so the
-// broker need not give back those that nobody does, nobody waits for their confirms, and
-// those of dispatches do not wait behind them.
+// publishReply publishes an answer to an agent. These messages are optional: a lost one changes nothing (a
+// dispatch comes all the same, and an agent that claims asks again), so the broker need not return those
+// that cannot be routed, their confirms are not awaited, and those of dispatches do not wait behind them.
 func (r *session) publishReply(f coordinator.Effect) {
 	var p bus.Publication
 	switch f := f.(type) {
@@ -203,7 +201,7 @@ func (r *session) publishReply(f coordinator.Effect) {
 		return
 	}
 	p.Token, p.Optional, p.Expiration = tokenIgnored, true, replyLife
-	_ = r.bus.Publish(p) // the session has ended, or it can never be sent: nobody misses it for long
+	_ = r.bus.Publish(p) // the session has ended, or it can never be sent: the answer is optional
 }
 
 // control is a message to an agent's control queue, but for its body. It is mandatory:

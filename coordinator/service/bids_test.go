@@ -100,8 +100,7 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-// Nobody bids or claims in another's name under agents.auth: strict, as nobody reports
-// for it.
+// No agent bids or claims in another's name under agents.auth: strict, as none reports for it.
 func TestSenderOfBidsAndClaimsIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		mode, user string
@@ -154,7 +153,7 @@ func TestManyBidsAtOnce(t *testing.T) {
 		const cancels = prefetchOthers + 1
 		for i := range cancels {
 			id := fmt.Sprint("t-", i)
-			r.task(id, "build", "") // waits: nobody has reported
+			r.task(id, "build", "") // waits: no agent has reported
 			r.publish(bus.QueueRequest, fmt.Sprintf(`{"message_type":"task.cancel","task_id":%q}`, id))
 		}
 		for range 200 * 50 {

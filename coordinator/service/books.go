@@ -13,9 +13,8 @@ import (
 //	received + returned = dispatched + failed + parked + dropped + abandoned + moved + held
 //
 // where held are the deliveries that have no outcome yet. One lock guards the counts and
-// the deliveries (see held), and each step that moves one side of the equation moves the
-// other. So whoever reads them under that lock reads an equation that is exact, and may
-// ask as often as he likes.
+// the deliveries (see held), and each step that moves one side of the equation moves the other. So under
+// that lock the equation is exact, at any time.
 //
 // That it holds says something all the same, because an outcome and the end of a
 // delivery are two events of different origin: the broker's confirm counts a dispatch,
@@ -44,7 +43,7 @@ const (
 	outcomeNone       outcome = iota
 	outcomeDispatched         // the broker has confirmed its dispatch
 	outcomeFailed             // it has confirmed its assignment.failed
-	outcomeParked             // it is in task.dead, and nobody could be told
+	outcomeParked             // it is in task.dead, and no producer can be informed
 	outcomeDropped            // acknowledged without a dispatch: nothing is left to be done for it
 	outcomeAbandoned          // held when its session ended: the broker has it again
 	outcomeMoved              // the broker has it in its lane, out of which it is received again

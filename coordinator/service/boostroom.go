@@ -11,9 +11,9 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// atMost says by how much the limit that a boost raises could be raised, under the quotas without that: what the node above
-// has, less what those below it have of their own; "" where that is not what is in the way. What is shared by
-// weight gives way.
+// atMost returns by how much the limit that a boost raises could be raised, under the quotas without that: what the
+// node above has, less what those below it have of their own; "" where that is not what is in the way. What is
+// shared by weight gives way.
 func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 	if q == nil || c.Kind != coordinator.ControlBoost || !strings.HasPrefix(c.Value, "+") {
 		return ""

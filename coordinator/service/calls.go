@@ -14,12 +14,12 @@ import (
 // hold in memory, and for how long the last of them waits.
 const maxCalls = 8192
 
-// calls are those who have asked about calls that no task stands for, by token.
+// calls are the requests about calls outside of tasks that wait for an answer, by token.
 type calls struct {
 	next    atomic.Uint64
 	mu      sync.Mutex
 	waiting map[uint64]*asker
-	spare   sync.Pool // of *asker that nobody is to answer any more
+	spare   sync.Pool // of *asker without a waiting request
 }
 
 // asker waits for one answer, which comes at most once: nil when the session has ended before.
@@ -30,7 +30,7 @@ type asker struct {
 
 func newCalls() *calls { return &calls{waiting: make(map[uint64]*asker)} }
 
-// add admits somebody who asks in a session; false when too many wait.
+// add admits a request in a session; false when too many wait.
 func (c *calls) add(session uint64) (token uint64, a *asker, ok bool) {
 	token = c.next.Add(1)
 	c.mu.Lock()
@@ -46,7 +46,7 @@ func (c *calls) add(session uint64) (token uint64, a *asker, ok bool) {
 	return token, a, true
 }
 
-// take removes who waits under a token; nil: nobody does (any more).
+// take removes the request that waits under a token; nil: there is none (any more).
 func (c *calls) take(token uint64) *asker {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *calls) answer(f *coordinator.CallAnswered) {
 	}
 }
 
-// void says to those of a session who have no answer that none will come.
+// void ends the waiting requests of a session without an answer.
 func (c *calls) void(session uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +85,8 @@ func (s *Service) AskLeader(ctx context.Context, asked []coordinator.Call) ([]co
 	if !ok {
 		return nil, gateway.ErrCallsBusy
 	}
-	// A session ends by ceasing to be the current one and then voiding who waits in it: whoever
-	// waits while it is still the current one is told.
+	// A session ends by ceasing to be the current one and then voiding its waiting requests: a request that
+	// waits while it is still the current one gets an answer.
 	if s.current.Load() != r {
 		s.calls.take(token)
 		return nil, fmt.Errorf("ask for quota: %w: %w", gateway.ErrNotLeading, errSessionEnded)
@@ -104,6 +104,6 @@ func (s *Service) AskLeader(ctx context.Context, asked []coordinator.Call) ([]co
 	case <-s.loop.stopped:
 		err = errStopped
 	}
-	s.calls.take(token) // should the answer be on its way, nobody reads it
+	s.calls.take(token) // should the answer be on its way, it is dropped
 	return nil, fmt.Errorf("ask for quota: %w", err)
 }

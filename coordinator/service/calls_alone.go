@@ -12,8 +12,8 @@ import (
 )
 
 // alone is the time in which this coordinator can ask no leader about calls. A takeover makes it some
-// seconds; where it lasts something is set up wrongly, and as long as on_loss lets calls pass nobody who
-// asks notices it.
+// seconds; where it lasts something is set up wrongly, and as long as on_loss lets calls pass no caller
+// notices it.
 type alone struct {
 	on       atomic.Bool // the rest counts: what is answered looks at this alone
 	mu       sync.Mutex
@@ -22,8 +22,8 @@ type alone struct {
 	admitted int       // of those asked about
 }
 
-// aloneShown is for how long after the latest question that no leader has answered that is to be seen,
-// if no call is owed: nobody has asked since, and it may be over.
+// aloneShown is for how long after the latest question without a leader's answer that is shown, if no call
+// is still to be charged: there were no questions since, and it may be over.
 const aloneShown = time.Minute
 
 // unanswered notes that no leader has answered, and what was admitted by this coordinator itself. first:
@@ -64,8 +64,8 @@ func (a *alone) check(now time.Time, owed int) (c httpapi.Check, said bool) {
 		a.since.Format(time.RFC3339), a.admitted, owed)}, true
 }
 
-// admittedAlone writes down that calls are admitted without a leader from now on, and why. address is
-// where it should answer; empty: nobody leads, or its address is not known.
+// admittedAlone logs that calls are admitted without a leader from now on, and why. address is the
+// leader's; empty: there is no leader, or its address is not known.
 func (o *observer) admittedAlone(err error, address string) {
 	e := o.gated(noiseAlone, zerolog.WarnLevel).Err(err)
 	if address != "" {

@@ -11,12 +11,12 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// forwardTimeout bounds how long a leader that has just died keeps those waiting who ask here.
+// forwardTimeout bounds how long requests wait here for a leader that has just died.
 const forwardTimeout = 2 * time.Second
 
-// AskCalls asks the leader about calls (see httpapi.Source): this coordinator, or the one for which
-// it stands by. While neither answers, what quotas.yaml lets each coordinator admit by itself is
-// admitted (see onLoss), and charged when somebody leads again.
+// AskCalls asks the leader about calls (see httpapi.Source): this coordinator, or the one for which it
+// stands by. While neither answers, what quotas.yaml lets each coordinator admit by itself is admitted (see
+// onLoss), and charged when there is a leader again.
 func (s *Service) AskCalls(ctx context.Context, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	begun := s.now()
 	answers, err := s.askSomebody(ctx, asked)
@@ -69,7 +69,7 @@ func (s *Service) askWhoLeads(ctx context.Context, asked []coordinator.Call) ([]
 	return answers, nil
 }
 
-// LeaderElsewhere is where the leader answers, if this coordinator stands by; empty: nobody knows.
+// LeaderElsewhere is the leader's address, if this coordinator stands by; empty: it is not known.
 func (s *Service) LeaderElsewhere() string {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {

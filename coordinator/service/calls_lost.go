@@ -12,13 +12,13 @@ import (
 	"taskbus/coordinator/llmcalls"
 )
 
-// onLoss admits calls while no leader can be asked, as far as quotas.yaml lets each coordinator do
-// so for the pools that they concern (on_loss), and keeps what it has admitted until the leader has
-// been told: that is charged then, whatever the limits. What it holds it holds in memory: if the
-// process ends before, calls have been made that nobody has charged.
+// onLoss admits calls while no leader can be asked, as far as quotas.yaml lets each coordinator do so for
+// the pools that they concern (on_loss), and keeps what it has admitted until it is reported to the leader:
+// that is charged then, whatever the limits. It is kept in memory: if the process ends before, the calls
+// are never charged.
 //
-// Whose quota a call takes, at which provider, and whether it may, is found by names as the leader
-// finds it. One pool decides then: that of the call's provider if it is listed, else the one without a
+// The tenant and the provider of a call, and whether it is admitted, are found by names as the leader does.
+// One pool decides then: that of the call's provider if it is listed, else the one without a
 // provider. What it may use is counted in a ledger of its own, which knows these pools alone.
 type onLoss struct {
 	mu        sync.Mutex
@@ -33,15 +33,15 @@ type onLoss struct {
 
 // owedCall is a call that was admitted here.
 type owedCall struct {
-	call     coordinator.Call // as the leader is to be told of it: CallCharge
-	until    time.Time        // when its end is no longer waited for; zero: it has been told
-	consumed bool             // admitted and ended in one word
+	call     coordinator.Call // as it is to be reported to the leader: CallCharge
+	until    time.Time        // when its end is no longer waited for; zero: it has been reported
+	consumed bool             // admitted and ended by one report
 	word     spoken
 }
 
 // maxOwed bounds what is held: about 400 bytes each. Beyond it nothing is admitted. Nor is more than
 // maxOwedBy of one agent, the part of it that a leader lets one have of all that may be open: else one
-// that reserves and never tells would keep all others out.
+// whose calls never end would keep all others out.
 const (
 	maxOwed   = 1 << 16
 	maxOwedBy = maxOwed / (fairshare.MostOpen / fairshare.MostOpenOf)
@@ -81,14 +81,14 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
 }
 
-// lossName is what the ledger calls the pool of a provider, or of one of its keys; that without a
-// provider, too. It is nobody else's, as a key's would be the provider's as well, and stays the same when
-// others are listed.
+// lossName is the ledger's name for the pool of a provider, or of one of its keys; that without a provider,
+// too. No other pool has it, as a key's would be the provider's as well, and it stays the same when others
+// are listed.
 func lossName(provider string) string { return "/" + strings.Replace(provider, "@", "/", 1) }
 
-// admit answers calls as far as that may be done here, and counts those that were admitted; false:
-// somebody else must answer, and nothing has been admitted. As with a leader, if one of those that
-// were asked about together is refused, none is admitted.
+// admit answers calls as far as that may be done here, and counts those that were admitted; false: another
+// coordinator must answer, and nothing has been admitted. As with a leader, if one of those that were asked
+// about together is refused, none is admitted.
 func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coordinator.CallAnswer, admitted int, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,7 +186,7 @@ func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswe
 		return known, false
 	}
 	word := spoken{own: c.OwnOnly}
-	if c.OwnOnly { // no limit of its own bounds what it asks for here: it is its word alone
+	if c.OwnOnly { // no limit of its own bounds what it asks for here: it is uncorroborated
 		var doubt *fairshare.Doubt
 		if word.amounts, doubt = o.words.asks(now, charge, guessed); doubt != nil {
 			llmcalls.NotBelieved(a, doubt)

@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator/llmcalls"
 )
 
-// standing answers who asks again for what was admitted here, as a leader does: an id stands for one
+// standing answers a repeated request for what was admitted here, as a leader does: an id stands for one
 // sort of call.
 func (o *onLoss) standing(held *owedCall, c *coordinator.Call, a *coordinator.CallAnswer) {
 	open := !held.until.IsZero()
@@ -72,7 +72,7 @@ func (o *onLoss) doubted(now time.Time, held *owedCall, used *fairshare.Charge, 
 	return o.words.says(now, used, &held.word)
 }
 
-// lapse ends a call whose end nobody has told: it counts as it was let pass for.
+// lapse ends a call whose end was not reported: it counts as it was let pass for.
 func (o *onLoss) lapse(now time.Time, held *owedCall) {
 	charge, _, _ := o.names.ForCall(&held.call, o.estimator)
 	o.words.book(now, held.call.Key, &charge, nil, &held.word)
@@ -89,8 +89,8 @@ func (o *onLoss) count(now time.Time, key coordinator.TaskKey, used *coordinator
 	o.ledger.Settle(now, key, charge.Amounts, false)
 }
 
-// answered puts the ends of calls that were admitted here in the place of the leader's answer, who
-// knows nothing of them.
+// answered puts the ends of calls that were admitted here in the place of the answer of the leader, which
+// does not know them.
 func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coordinator.CallAnswer) []coordinator.CallAnswer {
 	for i := range answers {
 		if answers[i].State != coordinator.CallUnknown {
@@ -107,7 +107,7 @@ func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coo
 	return answers
 }
 
-// due are up to n calls that the leader is to be told of.
+// due are up to n calls that are to be reported to the leader.
 func (o *onLoss) due(now time.Time, n int) (calls []coordinator.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +129,7 @@ func (o *onLoss) due(now time.Time, n int) (calls []coordinator.Call) {
 	return calls
 }
 
-// told drops what the leader has been told of.
+// told drops calls that have been reported to the leader.
 func (o *onLoss) told(calls []coordinator.Call) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *onLoss) told(calls []coordinator.Call) {
 	}
 }
 
-// waiting is how many calls have been admitted here and not been told of.
+// waiting is how many calls have been admitted here and not been reported.
 func (o *onLoss) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// inLossRig has a coordinator that has not started, so that nobody leads, under these quotas.
+// inLossRig has a coordinator that has not started, so that there is no leader, under these quotas.
 func inLossRig(t *testing.T, quotas string, test func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -24,7 +24,7 @@ func inLossRig(t *testing.T, quotas string, test func(r *rig)) {
 	})
 }
 
-// unanswered checks that a call is not let pass, because nobody leads.
+// unanswered checks that a call is not let pass, because there is no leader.
 func (r *rig) unanswered(c coordinator.Call) {
 	r.t.Helper()
 	if a, err := r.ask(c); !errors.Is(err, gateway.ErrNotLeading) {
@@ -93,8 +93,8 @@ agents: [{id: a1, group_id: alpha}]
 	})
 }
 
-// Who speaks for himself alone has nobody else's group, also while nobody leads; a gateway may name
-// any. Who is not let pass is not charged later.
+// An agent with its own token cannot use another's group, also without a leader; a gateway may name any.
+// What is not let pass is not charged later.
 func TestLossOfAForeignGroup(t *testing.T) {
 	const quotas = `
 pool: {on_loss: allow}
@@ -108,7 +108,7 @@ agents: [{id: a1, group_id: alpha}]
 		c.Op = coordinator.CallCheck
 		r.asked(c, coordinator.CallForeign)
 		c.Op, c.Agent = coordinator.CallReserve, "unlisted"
-		r.unanswered(c) // it may have been registered: who has read the journal knows
+		r.unanswered(c) // it may have been registered: only a reader of the journal knows
 		c.Agent, c.Group = "a1", "alpha"
 		r.asked(c, coordinator.CallGranted)
 		c.Group, c.OwnOnly, c.Key = "beta", false, coordinator.CallKey("", "2")
@@ -126,7 +126,8 @@ agents: [{id: a1, group_id: alpha}]
 	})
 }
 
-// Who names neither group nor provider is charged to its own group's provider, whose on_loss decides.
+// A call that names neither group nor provider is charged to its own group's provider, whose on_loss
+// decides.
 func TestLossByTheAgentsOwnGroup(t *testing.T) {
 	for name, group := range map[string]string{
 		"its group's provider":    "groups: [{id: alpha, provider: lab}]\nagents: [{id: a1, group_id: alpha}]\n",
@@ -258,7 +259,7 @@ func TestLossFreesSeats(t *testing.T) {
 		r.unanswered(seated(coordinator.CallReserve, "3"))
 		r.asked(seated(coordinator.CallSettle, "2"), coordinator.CallGranted)
 		r.asked(seated(coordinator.CallReserve, "3"), coordinator.CallGranted)
-		time.Sleep(lossTTL) // nobody tells how it ended
+		time.Sleep(lossTTL) // the end is not reported
 		r.service.lost.due(r.service.now(), tellAtOne)
 		r.asked(seated(coordinator.CallReserve, "4"), coordinator.CallGranted)
 	})
@@ -277,7 +278,7 @@ func TestLossOfAGuess(t *testing.T) {
 }
 
 // Of a call that was admitted without a leader and is settled by half the other half is charged as it
-// was answered: 10 tokens of input, and 512 of output, which nobody had stated.
+// answered: 10 tokens of input, and 512 of output, which were not stated.
 func TestLossSettledByHalf(t *testing.T) {
 	inLossRig(t, `
 pool: {on_loss: allow}

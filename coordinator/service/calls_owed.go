@@ -14,7 +14,7 @@ const (
 	tellAtOne = 256
 )
 
-// tellOwed tells the leader of calls that were admitted here, until ctx ends.
+// tellOwed reports calls that were admitted here to the leader, until ctx ends.
 func (s *Service) tellOwed(ctx context.Context) {
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
@@ -26,7 +26,7 @@ func (s *Service) tellOwed(ctx context.Context) {
 		}
 		for calls := s.lost.due(s.now(), tellAtOne); len(calls) > 0; calls = s.lost.due(s.now(), tellAtOne) {
 			if err := s.tell(ctx, calls); err != nil {
-				break // they are told of later
+				break // they are reported later
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Service) tell(ctx context.Context, calls []coordinator.Call) error {
 	return nil
 }
 
-// notCharged writes down that a call was made which nobody is charged with.
+// notCharged logs that a call was made that is charged to no tenant.
 func (o *observer) notCharged(c *coordinator.Call, state coordinator.CallState) {
 	o.s.metrics.calls.uncharged.Inc()
 	o.gated(noiseUncharged, zerolog.WarnLevel).Str("agent_id", string(c.Agent)).Str("group", c.Group).
@@ -84,7 +84,7 @@ func (o *observer) notCharged(c *coordinator.Call, state coordinator.CallState) 
 		Msg("the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
 }
 
-// callUnasked writes down why nobody has answered about calls: the answer over HTTP does not say.
+// callUnasked logs why no leader has answered about calls: the answer over HTTP does not say.
 func (o *observer) callUnasked(err error) {
 	o.gated(noiseUnasked, zerolog.WarnLevel).Err(err).Msg("a question for LLM quota was not answered: no leader could be asked")
 }

@@ -68,7 +68,7 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if n := standby.service.lost.waiting(); n != 3 {
 			t.Fatalf("%d calls wait for a leader that answers, want 3", n)
 		}
-		// Whoever looks sees it, and why; it is written down once.
+		// /status shows it, and why; it is logged once.
 		const begun = "calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be asked; " +
 			"if this lasts longer than a takeover see that http.advertise_url (TASKBUS_ADVERTISE_URL) of the leader is where others reach it"
 		line := standby.lineOf(begun)
@@ -109,8 +109,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 	})
 }
 
-// Who has a leader's reservation whose answer did not arrive, and asks again while nobody leads, is
-// charged once: the reservation stands in the journal, and is settled.
+// A leader's reservation with a lost answer that is asked for again without a leader is charged once: the
+// reservation stands in the journal, and is settled.
 func TestOwedReservationThatStandsIsSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newRig(t, quotaFleet)
@@ -137,7 +137,7 @@ func TestOwedReservationThatStandsIsSettled(t *testing.T) {
 	})
 }
 
-// What is logged of a question that nobody has answered is bounded, and has what an operator needs.
+// What is logged of a question without an answer is bounded, and has what an operator needs.
 func TestUnansweredCallsAreLogged(t *testing.T) {
 	inLossRig(t, limited, func(r *rig) {
 		for range 100 {
@@ -148,7 +148,7 @@ func TestUnansweredCallsAreLogged(t *testing.T) {
 		if c := r.service.health(coordinator.Snapshot{}).Checks["calls"]; !strings.Contains(c.Detail, "0 were admitted by on_loss") {
 			t.Errorf("%+v", c)
 		}
-		time.Sleep(aloneShown + time.Second) // nobody asks any more
+		time.Sleep(aloneShown + time.Second) // no more questions
 		if c, said := r.service.health(coordinator.Snapshot{}).Checks["calls"]; said {
 			t.Errorf("%+v", c)
 		}

@@ -82,7 +82,7 @@ func TestCallIsAnsweredWhenItWillSurvive(t *testing.T) {
 	})
 }
 
-// Who takes over knows what was set aside; it is settled there, once.
+// The next leader knows what was set aside; it is settled there, once.
 func TestCallSurvivesATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newRig(t, quotaFleet)
@@ -106,8 +106,8 @@ func TestCallSurvivesATakeOver(t *testing.T) {
 	})
 }
 
-// Nobody is asked where nobody leads, unless quotas.yaml lets each coordinator admit calls by
-// itself: then they are charged when somebody leads.
+// Without a leader no request is answered, unless quotas.yaml lets each coordinator admit calls by itself:
+// then they are charged when there is a leader.
 func TestCallsWhileNobodyLeads(t *testing.T) {
 	for name, c := range map[string]struct {
 		pool    string
@@ -141,7 +141,7 @@ func TestCallsWhileNobodyLeads(t *testing.T) {
 				}
 				r.start()
 				defer r.close()
-				if granted > 0 { // its end is told to who admitted it, though somebody leads by now
+				if granted > 0 { // its end is reported to the coordinator that admitted it, though there is a leader by now
 					r.asked(aCall(coordinator.CallSettle, "2", 250), coordinator.CallGranted)
 				}
 				r.pass(lossTTL + 2*tellEvery)
@@ -188,7 +188,7 @@ func TestStandbyForwardsCalls(t *testing.T) {
 		}
 		leader.used(0, 300)
 
-		standby.service.options.PeerToken = "somebody else's"
+		standby.service.options.PeerToken = "another's"
 		if _, err := standby.ask(aCall(coordinator.CallReserve, "3", 1)); err == nil || !strings.Contains(err.Error(), "answers 401") || strings.Contains(err.Error(), "else's") {
 			t.Errorf("with another token: %v", err)
 		}

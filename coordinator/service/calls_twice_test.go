@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// A question in which a reservation is made, ended, and something follows that nobody here can answer,
+// A question in which a reservation is made, ended, and something follows that cannot be answered here,
 // leaves nothing behind, and the process as it was.
 func TestLossOfWhatEndsInItsOwnQuestion(t *testing.T) {
 	inLossRig(t, `pool: {on_loss: allow}
@@ -27,8 +27,8 @@ unknown_callers: allow
 	})
 }
 
-// What was let pass for a provider that quotas.yaml no longer lists is nobody else's: it does not take the
-// safe_limits of one that comes in its place.
+// What was let pass for a provider that quotas.yaml no longer lists belongs to no other: it does not take
+// the safe_limits of one that comes in its place.
 func TestLossOfAProviderThatIsTakenOut(t *testing.T) {
 	const stays = `
 groups: [{id: alpha}]

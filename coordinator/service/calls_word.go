@@ -7,18 +7,18 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// ownWords judges what agents say of themselves of calls that are admitted without a leader, as a leader
-// judges what they had not asked for: nobody who knows what is left has granted it. It has the quotas of
-// quotas.yaml, and counts in them what was told here in this way, and nothing else: what a leader has
-// granted only that knows.
+// ownWords judges agents' own reports about calls that are admitted without a leader, as a leader judges
+// reports of calls without a reservation: no coordinator that knows what is left has granted it. It has the
+// quotas of quotas.yaml, and counts in them what was reported here in this way, and nothing else: only the
+// leader knows what a leader has granted.
 type ownWords struct {
 	quotas *coordinator.Quotas // that are in force
-	ledger *fairshare.Ledger   // by them, once somebody has asked: it is seldom needed, and large
-	// open is what agents have asked for by themselves and not told the end of.
+	ledger *fairshare.Ledger   // by them, from the first question on: it is seldom needed, and large
+	// open is what agents have asked for by themselves and not reported the end of.
 	open map[coordinator.AgentID]coordinator.Amounts
 }
 
-// spoken is what of a call counts as its agent's own word.
+// spoken is the part of a call that counts as its agent's own report.
 type spoken struct {
 	own     bool
 	open    bool                // it is in ownWords.open, else in the ledger
@@ -29,10 +29,10 @@ func newOwnWords() ownWords {
 	return ownWords{ledger: fairshare.NewLedger(), open: make(map[coordinator.AgentID]coordinator.Amounts)}
 }
 
-// under takes over other quotas, nil for none. What was told stays counted.
+// under installs other quotas, nil for none. What was reported stays counted.
 func (w *ownWords) under(q *coordinator.Quotas) { w.quotas = q }
 
-// now moves the clock, and puts the quotas in force under which somebody asks.
+// now moves the clock, and installs the quotas in force for a question.
 func (w *ownWords) now(now time.Time) {
 	if w.ledger.Quotas() != w.quotas {
 		w.ledger.Install(now, w.quotas)
@@ -62,7 +62,7 @@ func (w *ownWords) anyones(now time.Time, charge *fairshare.Charge) *fairshare.D
 }
 
 // doubt judges what more than has counts already an agent says of a call, together with all else that
-// it has open: else it would ask for as much again before it tells of the first.
+// it has open: else it would ask for as much again before it reports the first.
 func (w *ownWords) doubt(charge *fairshare.Charge, has *coordinator.Amounts) *fairshare.Doubt {
 	told, besides := *charge, w.open[charge.Agent]
 	for d, x := range charge.Amounts {
@@ -80,7 +80,7 @@ func (w *ownWords) doubt(charge *fairshare.Charge, has *coordinator.Amounts) *fa
 	return doubt
 }
 
-// opens counts what an agent has asked for and is to tell the end of.
+// opens counts what an agent has asked for and is to report the end of.
 func (w *ownWords) opens(agent coordinator.AgentID, word *spoken) {
 	if word.own {
 		word.open = true
@@ -118,11 +118,11 @@ func (w *ownWords) book(now time.Time, key coordinator.TaskKey, charge *fairshar
 		there = coordinator.Amounts{}
 	}
 	w.closes(charge.Agent, word)
-	if !word.own { // a gateway has told it
+	if !word.own { // a gateway has reported it
 		return
 	}
 	more := *charge
-	more.NoBorrowing = true // else what has been told would raise what is believed
+	more.NoBorrowing = true // else the report would raise its own trust limit
 	for d := range more.Amounts {
 		more.Amounts[d] = max(told[d]-there[d], 0)
 		word.amounts[d] = max(told[d], there[d])

@@ -64,7 +64,7 @@ func TestOwnWordWithoutALeader(t *testing.T) {
 			r.asked(own(aCall(coordinator.CallReserve, "2", 1980)), coordinator.CallGranted)
 			r.asked(own(aCall(coordinator.CallRelease, "2", 0)), coordinator.CallGranted)
 			r.asked(own(aCall(coordinator.CallReserve, "3", 1980)), coordinator.CallGranted)
-		}, 2000}, // 20, and the 1980 of which nobody has told the end
+		}, 2000}, // 20, and the 1980 without a reported end
 		"allow: whose end is told late": {pool + "on_loss: allow}", func(r *rig) {
 			r.asked(own(aCall(coordinator.CallReserve, "1", 100)), coordinator.CallGranted)
 			time.Sleep(lossTTL)

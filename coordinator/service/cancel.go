@@ -18,8 +18,8 @@ const cancelWait = 3 * time.Second
 // maxCallers bounds the callers of Cancel that wait at one time.
 const maxCallers = 256
 
-// caller waits to hear what became of its cancel. What it hears may come in any
-// order, each at most once; the channels have room, so nobody waits for it.
+// caller waits for the result of its cancel. The parts of the answer may come in any order, each at most
+// once; the channels have room, so that sending never blocks.
 type caller struct {
 	task      coordinator.TaskID
 	answered  chan coordinator.CancelAnswered
@@ -30,7 +30,7 @@ type caller struct {
 	stand []coordinator.QuotaControl
 }
 
-// callers are those who wait for an answer to their cancel or order, by token. Tokens are
+// callers are the requests that wait for an answer to a cancel or order, by token. Tokens are
 // unique in this process, those of cancels by message among them.
 type callers struct {
 	mu      sync.Mutex
@@ -38,7 +38,7 @@ type callers struct {
 	waiting map[uint64]*caller
 }
 
-// token issues a number that nobody waits for.
+// token issues a number without a waiting request.
 func (c *callers) token() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +90,7 @@ func (c *callers) changed(f *coordinator.QuotaControlsStand) {
 	}
 }
 
-// untold says that the agent cannot be told.
+// untold says that the agent cannot be reached.
 func (c *callers) untold(token uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +99,7 @@ func (c *callers) untold(token uint64) {
 	}
 }
 
-// voidAll says to everybody who has no answer that none will come.
+// voidAll ends all waiting requests without an answer.
 func (c *callers) voidAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,7 +117,7 @@ func (c *callers) void(token uint64) {
 	}
 }
 
-// completed tells everybody who waits for this task how it ended.
+// completed answers all requests that wait for this task with how it ended.
 func (c *callers) completed(task coordinator.TaskID, outcome coordinator.Outcome) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +168,7 @@ func (s *Service) leading() (*session, error) {
 	return r, nil
 }
 
-// whereLeader says who leads and where, as far as the journal tells somebody who stands by.
+// whereLeader names the leader and its address, as far as the journal of a standby says.
 func (s *Service) whereLeader() string {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {

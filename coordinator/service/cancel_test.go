@@ -163,7 +163,7 @@ func TestCancelThatNobodyHears(t *testing.T) {
 	})
 }
 
-// A time-out tells the agent, too; where it cannot be told, nobody had asked.
+// A time-out is sent to the agent, too; where it cannot be reached, no request waits for that.
 func TestTimeoutIsNoCancel(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		bindAll(r)
@@ -218,7 +218,7 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 		{"warn", "producer", true, 0}, {"warn", "", true, 1}, {"warn", "a2", true, 1},
 		{"strict", "producer", true, 0}, {"strict", "", false, 1}, {"strict", "a2", false, 1},
 		{"strict", "x7", false, 1}, // has joined
-		{"strict", "x8", true, 0},  // might join, but has not: it is nobody's agent
+		{"strict", "x8", true, 0},  // might join, but has not: it is not an agent's user
 	} {
 		t.Run(c.mode+" "+c.user, func(t *testing.T) {
 			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1)+
@@ -227,7 +227,7 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 				r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"x7","status":"ready","current_load":0,`+
 					`"active_tasks":1,"available_capacity":0,"capabilities":["go"],"timestamp":%q}`, time.Now().Format(time.RFC3339Nano)), as("x7"))
 				r.pass(time.Second)
-				r.task("t-1", "build", "") // waits: nobody has a free slot
+				r.task("t-1", "build", "") // waits: no agent has a free slot
 				r.publish(bus.QueueRequest, cancel, as(c.user))
 				r.publish(bus.QueueRequest, cancel, as(c.user))
 				r.empty(bus.QueueRequest)
@@ -248,8 +248,8 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 	}
 }
 
-// What asks for nothing that we know is parked. Nobody is told that the task it
-// names has failed: it has not.
+// A request that cannot be understood is parked. The task that it names is not published as failed: it has
+// not.
 func TestUnreadableRequestIsParked(t *testing.T) {
 	for name, body := range map[string]string{
 		"another message type": `{"message_type":"task.pause","task_id":"t-1"}`,

@@ -15,7 +15,7 @@ import (
 //
 // It runs with the monotonic clock. When the time of day is set, forwards or back, it
 // follows by gaining or losing an eighth until it has caught up: an hour takes eight.
-// Meanwhile no lease ends before its time by more than that, nobody turns stale at
+// Meanwhile no lease ends before its time by more than that, no agent turns stale at
 // once, and what is stamped is wrong by what is left.
 func steadyClock() func() time.Time {
 	start := time.Now()

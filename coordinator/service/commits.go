@@ -17,14 +17,14 @@ import (
 // is written at once while little happens, and in few messages under load: each costs
 // the broker, the leader and every standby something.
 //
-// One for which nobody waits (an acknowledgement follows from it, or what was learnt)
-// goes along with the next for which somebody does, or is written after commitLinger.
+// One for which nothing outside waits (an acknowledgement follows from it, or what was learnt) goes along
+// with the next that is urgent, or is written after commitLinger.
 //
 // It belongs to the loop's goroutine.
 type commits struct {
 	journal   commitWriter
 	performer performer
-	told      *told
+	cursor    *resultCursor
 	backlog   *outbox // counts what waits here, too
 	offset    int64   // of results, as written last
 	sent      time.Time
@@ -42,8 +42,8 @@ const (
 	// commitPause is between two commits. At 1,000 tasks/s it halves the messages of the
 	// journal, and the broker needs a tenth of a core less; a task waits 1 ms on average.
 	commitPause = 2 * time.Millisecond
-	// commitLinger is how long something may gather for which nobody waits. After the end
-	// of a process whatever was not acknowledged by then is dispatched again.
+	// commitLinger is how long records that are not urgent may gather. After the end of a process whatever
+	// was not acknowledged by then is dispatched again.
 	commitLinger = 10 * time.Millisecond
 )
 
@@ -55,18 +55,18 @@ type commit struct {
 	records      []coordinator.Record
 	effects      []coordinator.Effect
 	after        []func() // to be called behind the effects
-	urgent       bool     // somebody waits for its effects
+	urgent       bool     // an agent, producer or operator waits for its effects
 }
 
 // commitWriter takes a commit to the journal without blocking. confirmed is called on
 // the loop's goroutine for each, in order.
 type commitWriter interface{ write(c *commit) }
 
-func newCommits(j commitWriter, p performer, t *told, backlog *outbox) *commits {
-	return &commits{journal: j, performer: p, told: t, backlog: backlog, offset: t.offset(), gathered: &commit{}}
+func newCommits(j commitWriter, p performer, t *resultCursor, backlog *outbox) *commits {
+	return &commits{journal: j, performer: p, cursor: t, backlog: backlog, offset: t.offset(), gathered: &commit{}}
 }
 
-// nothingOpen tells whether effects that follow from no record may be carried out at
+// nothingOpen reports whether effects that follow from no record may be carried out at
 // once: nothing before them waits.
 func (c *commits) nothingOpen() bool { return len(c.gathered.records) == 0 && len(c.open) == 0 }
 
@@ -94,11 +94,10 @@ func (c *commits) take(e *engine.Engine, effects []coordinator.Effect) {
 	c.backlog.hold(held)
 }
 
-// isFree tells whether the effect follows from no record, and need not keep its place
-// among those that do. An offer's window runs already, and who has lost an auction may
-// bid in others: if the leader ends before the journal knows the winner, the task is
-// offered anew. The winner hears of it with its dispatch, and who claims with those that
-// it is granted.
+// isFree reports whether the effect follows from no record, and need not keep its place among those that
+// do. An offer's window runs already, and an agent that has lost an auction may bid in others: if the
+// leader ends before the journal knows the winner, the task is offered anew. The winner gets the result
+// with its dispatch, and an agent that claims with the tasks that it is granted.
 func isFree(f coordinator.Effect) bool {
 	switch f := f.(type) {
 	case *coordinator.CallAnswered:
@@ -109,8 +108,8 @@ func isFree(f coordinator.Effect) bool {
 	return false
 }
 
-// isUrgent tells whether somebody waits for the effect: an agent or producer for a
-// message, a person for an answer.
+// isUrgent reports whether an agent or producer waits for the effect's message, or an operator for its
+// answer.
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
 	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
@@ -182,7 +181,7 @@ func (c *commits) mark(now time.Time) {
 func (c *commits) send(now time.Time) {
 	one := c.gathered
 	c.gathered = c.fresh()
-	c.sent, c.offset = now, c.told.offset()
+	c.sent, c.offset = now, c.cursor.offset()
 	one.at, one.resultOffset = now, c.offset
 	c.open = append(c.open, one)
 	c.journal.write(one)
@@ -213,7 +212,7 @@ func (c *commits) carryOut(effects []coordinator.Effect) {
 	}
 }
 
-// idle tells whether nothing waits for the journal.
+// idle reports whether nothing waits for the journal.
 func (c *commits) idle() bool {
 	g := c.gathered
 	return len(c.open) == 0 && len(g.records)+len(g.effects)+len(g.after) == 0

@@ -49,7 +49,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, paper: &paper{}, e: engine.New(), o: newOutbox(), now: time.Unix(1000, 0)}
-	d.c = newCommits(d, d, newTold(-1), d.o)
+	d.c = newCommits(d, d, newResultCursor(-1), d.o)
 	d.e.Apply(d.now, coordinator.PolicyChanged{Policy: parseConfig(t, "agents: {a1: {max_concurrent_tasks: 50}}\ntask_routing: {build: {required_capabilities: []}}").Policy()}, nil)
 	d.e.Record(true)
 	d.apply(coordinator.SessionOpened{})
@@ -106,7 +106,7 @@ func TestCommitsHoldEffectsBack(t *testing.T) {
 	}
 }
 
-// What nobody waits for goes along with the next that somebody does, or after commitLinger.
+// What is not urgent goes along with the next that is, or after commitLinger.
 func TestLazyCommits(t *testing.T) {
 	d := newDesk(t)
 	d.task(1)
@@ -119,7 +119,7 @@ func TestLazyCommits(t *testing.T) {
 	d.expect(1, "dispatch t1")
 	d.after(1)
 	d.turn()
-	d.expect(2, "dispatch t1") // nobody else came along
+	d.expect(2, "dispatch t1") // no other came along
 	d.confirm()
 	d.expect(2, "dispatch t1, ack 1")
 	d.after(commitPause)
@@ -204,8 +204,8 @@ func TestEffectsWithoutRecordsKeepTheirPlace(t *testing.T) {
 	d.expect(1, "dispatch t1, agent offline, agent online") // nothing waits: at once
 }
 
-// Who has won is told when the journal knows it, right before the dispatch, and a claim is
-// answered behind those that it is granted. Offers and refused bids wait for nobody.
+// A winner is told when the journal knows it, right before the dispatch, and a claim is answered behind
+// those that it is granted. Offers and refused bids are not delayed.
 func TestCommitsOfAnAuction(t *testing.T) {
 	d := newDesk(t)
 	task := &coordinator.Task{ID: "t1", Type: "build", AcceptedAt: d.now}
@@ -227,7 +227,7 @@ func TestCommitsOfAnAuction(t *testing.T) {
 	}
 }
 
-// Whoever is told something has waited long enough: it does not linger.
+// A commit with an answer has waited long enough: it does not linger.
 func TestCommitsWithRepliesAreUrgent(t *testing.T) {
 	for _, reply := range []coordinator.Effect{coordinator.Award{Task: "t1"}, coordinator.ClaimAnswered{ClaimID: "c1"}} {
 		d := newDesk(t)
@@ -235,7 +235,7 @@ func TestCommitsWithRepliesAreUrgent(t *testing.T) {
 		d.turn()
 		d.confirm()
 		d.after(commitPause)
-		d.settled(1) // nobody waits for that
+		d.settled(1) // which is not awaited
 		d.turn()
 		d.expect(1, "dispatch t1")
 		d.c.take(d.e, []coordinator.Effect{reply})

@@ -13,8 +13,8 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// Operators change quotas. Only a coordinator that leads does so, and only with the journal:
-// what nobody remembers would be gone with the next session.
+// Operators change quotas. Only a coordinator that leads does so, and only with the journal: a change that
+// is not journalled would be gone with the next session.
 
 var errNoControls = errors.New("changes to quotas are kept in the journal, and agents.yaml has switched that off; change quotas.yaml instead")
 

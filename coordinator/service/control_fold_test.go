@@ -54,7 +54,7 @@ func servedBy(t testing.TB, quotas string) *Service {
 
 var epoch = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 
-// registered is the record of an agent who comes, or goes.
+// registered is the record of an agent that comes, or goes.
 func registered(i int, comes bool) *coordinator.QuotaControlled {
 	one := coordinator.QuotaControl{Kind: coordinator.ControlAgent, Target: fmt.Sprint("r", i), Value: `{"group_id":"team"}`}.Named()
 	if comes {
@@ -88,7 +88,7 @@ func TestFoldingControlsWorksOutOnce(t *testing.T) {
 	for _, r := range used(0, at, 100) {
 		s.foldRecord(at, r)
 	}
-	if n := s.controls.workedOut.Load() - before; n > 2 { // once for those who came, once for those who went
+	if n := s.controls.workedOut.Load() - before; n > 2 { // once for those that came, once for those that went
 		t.Errorf("worked out %d times, want at most 2", n)
 	}
 	if q := s.config.Load().Policy().Quotas; len(q.Nodes) != 1002 { // the pool, the team and those of the file
@@ -96,8 +96,8 @@ func TestFoldingControlsWorksOutOnce(t *testing.T) {
 	}
 }
 
-// What waits to be worked out changes nothing: whoever puts it off has the same books, to the unit, as
-// one who works it out record by record, whatever comes between.
+// Changes that wait to be worked out change nothing: putting it off leads to the same books, to the unit,
+// as working them out record by record, whatever comes between.
 func TestFoldingControlsLaterGivesTheSameBooks(t *testing.T) {
 	type entry struct {
 		after time.Duration
@@ -153,7 +153,7 @@ func recordsText(list []coordinator.Record) (text string) {
 	return text
 }
 
-// Who stands by and is asked has seen what the leader answered a moment ago.
+// A standby's answer includes what the leader answered a moment ago.
 func TestStandbyKnowsOfRegistrations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newRig(t, quotaFleet)
@@ -182,7 +182,8 @@ func TestStandbyKnowsOfRegistrations(t *testing.T) {
 	})
 }
 
-// Whoever starts folds few changes of quotas: each counts as 500 records, so that the 400th of them, and
+// A starting coordinator folds few changes of quotas: each counts as 500 records, so that the 400th of
+// them, and
 // not the 200,000th, brings the next snapshot, of 200,000 records.
 func TestSnapshotsFollowChangesOfQuotas(t *testing.T) {
 	s := &snapshotting{}

@@ -33,7 +33,7 @@ func withLimits(r *rig, text string) *config.Config {
 	return parseConfig(r.t, quotaFleet).WithQuotas(quotasIn(r.t, text))
 }
 
-// Whoever comes next has what stands, and what has been used under it: of a group that only a
+// The next leader has what stands, and what has been used under it: of a group that only a
 // control has made, too.
 func TestNextCoordinatorHasTheControls(t *testing.T) {
 	for _, snapshot := range []bool{false, true} {
@@ -120,7 +120,8 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 	})
 }
 
-// At midnight the rules of the file are asked: who has not used his own on that day has a point of
+// At midnight the rules of the file are applied: a group that has not used its own on that day has a point
+// of
 // weight less from then on, in the list and in the log; without the rule it is given back.
 func TestRulesAreAskedAtMidnight(t *testing.T) {
 	t.Parallel()                          // two days of a coordinator take their time
@@ -144,7 +145,7 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 		if text := r.log.String(); !strings.Contains(text, `"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight 3 instead of 4","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
-		r.broker.Cut() // whoever leads next knows it, and goes on counting
+		r.broker.Cut() // the next leader knows it, and goes on counting
 		r.pass(backoffMax)
 		r.connect()
 		r.stands("boost pool/poor weight -1")

@@ -317,7 +317,7 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 			t.Errorf("removing a group of the file: %v", err)
 		}
 		if _, err := r.service.UnregisterQuota(ctx, true, "nobody"); !errors.Is(err, httpapi.ErrNoControl) {
-			t.Errorf("removing nobody: %v", err)
+			t.Errorf("removing an unknown agent: %v", err)
 		}
 		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") || !strings.Contains(err.Error(), "remove the agents and groups that belong to a group before") {
 			t.Errorf("removing a group with agents: %v", err)
@@ -366,7 +366,7 @@ func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
 	})
 }
 
-// Who does not lead changes nothing.
+// A coordinator that does not lead changes nothing.
 func TestControlsWantALeader(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.broker.Cut()
@@ -390,7 +390,7 @@ func TestControlsWantALeader(t *testing.T) {
 	})
 }
 
-// Several who change something at one time do so one after the other: all of it stands, and what
+// Several changes at one time are made one after the other: all of it stands, and what
 // does not fit together with what came first is refused.
 func TestControlsOneAfterTheOther(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {

@@ -131,7 +131,7 @@ func (s *Service) controlled() controlledConfig {
 	return s.controls.controlledConfig
 }
 
-// sameControls tells whether two lists change the same in the same order.
+// sameControls reports whether two lists change the same in the same order.
 func sameControls(a, b []coordinator.QuotaControl) bool {
 	return slices.EqualFunc(a, b, func(x, y coordinator.QuotaControl) bool { return x.Same(&y) })
 }

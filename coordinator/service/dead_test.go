@@ -71,7 +71,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 			t.Errorf("shown %+v, %t, %v", m, found, err)
 		}
 		if m, found, err = r.service.DeadLetter(r.t.Context(), m.Key, false); err != nil || !found || m.Body != "" {
-			t.Errorf("the body is shown although nobody asked for it: %+v, %t, %v", m, found, err)
+			t.Errorf("the body is shown although it was not asked for: %+v, %t, %v", m, found, err)
 		}
 		if _, found, err = r.service.DeadLetter(r.t.Context(), "0123456789abcdef", true); err != nil || found {
 			t.Errorf("found what is not there: %v", err)
@@ -174,7 +174,7 @@ func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 		r.task("t-1", "build", `,"priority":9`)
 		r.settle()
 		err := r.service.withDead(r.t.Context(), func(*httpapi.DeadMessage) bool { return true }, func(s *session, all []*deadLetter, _ bool) {
-			p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue that nobody consumes
+			p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue without a consumer
 			if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
 				t.Fatalf("not sent: %v", err)
 			}

@@ -32,7 +32,7 @@ func (r *rig) announce(agent, queue, capability string) {
 }
 
 // An agent that announces itself gets a queue, work with an expiration, and a
-// place among those whose queues are nobody else's.
+// place among those whose queues are their own.
 func TestDiscoveredAgentGetsWork(t *testing.T) {
 	inRig(t, open, func(r *rig) {
 		r.announce("worker-1", "work.one", "go")
@@ -86,8 +86,8 @@ func bodies(messages []message) string {
 	return strings.Join(all, " ")
 }
 
-// An agent that announces a queue of somebody else and goes must not get it drained:
-// what it may announce is its own queue, and what is listed.
+// An agent that announces another's queue and goes must not get it drained: what it may announce is its own
+// queue, and what is listed.
 func TestAnnouncedQueueOfSomebodyElse(t *testing.T) {
 	const invoices = `{"invoice":1} {"invoice":2}`
 	for _, queue := range []string{"billing.invoices", "agent.worker-2", bus.QueueFailed, "my.work.one"} {

@@ -164,8 +164,7 @@ func TestIDUsedAgainIsPending(t *testing.T) {
 	}
 }
 
-// TestStandbyShowsTheSame: whatever becomes of a task that was let go of, whoever stands by says the
-// same of it.
+// TestStandbyShowsTheSame: whatever becomes of a task that was let go of, a standby shows the same of it.
 func TestStandbyShowsTheSame(t *testing.T) {
 	for _, outcome := range []string{"succeeded", "failed", "cancelled"} {
 		withStandby(t, fleet, func(first, second *rig) {

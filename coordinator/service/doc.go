@@ -21,23 +21,23 @@
 //
 //	service.go   construction, Run: open a session, run it, back off, again
 //	loop.go      the goroutine that owns the engine
-//	clock.go     the time that the engine is told
+//	clock.go     the time that the engine is given
 //	session.go   one broker session from opening to its end
 //	follow.go    what it does before it leads, and how it takes over
 //	fence.go     where the past of a stream ends
-//	journal.go   reading the journal: folding, who leads; journal_claim.go: claiming it
+//	journal.go   reading the journal: folding, finding the leader; journal_claim.go: claiming it
 //	journal_write.go  writing it
 //	snapshots.go  a copy of the state in it, now and then
 //	commits.go   effects that wait for their records
-//	told.go      how far results have been dealt with
-//	recording.go  everything that the engine is told, for replay
+//	resultcursor.go  how far results have been handled
+//	recording.go  every input of the engine, for replay
 //	ingest.go    tasks, returns and heartbeats in, events out
 //	results.go   results in, task.completed out
 //	requests.go  cancels, bids and claims by message in
 //	cancel.go    cancels by HTTP in, and what their callers hear
 //	withdraw.go  telling an agent to stop
 //	offers.go    offering tasks to agents
-//	bids.go      their bids and claims, and what they are told of them
+//	bids.go      their bids and claims, and the answers to these
 //	order.go     an operator's orders in
 //	relay.go     what agents report over HTTP in, agent.status out
 //	orders.go    what waits for the broker, one after the other
@@ -59,12 +59,12 @@
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
 //	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions;
-//	             observe_senders.go: of who says what they may not say
+//	             observe_senders.go: of senders that may not say what they say
 //	counters.go  what is counted, for /status
 //	noise.go     keeping floods out of the log
 //	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end; metrics_market.go: auctions and claims
 //	metrics_fleet.go  what is read off a snapshot
-//	queuenames.go  the agents' queues that are told by name
+//	queuenames.go  the agents' queues that metrics name
 //	books.go     every delivery, and what became of it
 //	audit.go     looking whether the books balance
 //	status.go    health, readiness, status for httpapi; health.go: how fleet and tasks are judged

@@ -13,7 +13,7 @@ import (
 // ending is a task.completed on its way to taskbus.events.
 type ending struct{ *coordinator.Completed }
 
-// completed tells the world how a task ended. It runs on the loop's goroutine;
+// completed publishes how a task ended. It runs on the loop's goroutine;
 // what costs time is left to the outbox.
 func (r *session) completed(f *coordinator.Completed) {
 	r.s.observe.completed(f)
@@ -44,13 +44,13 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 	var encoding *bus.EncodingError
 	if errors.As(err, &encoding) { // no session can announce it
 		r.s.metrics.eventsDropped.Inc()
-		r.told.announced(f.Result.Offset)
+		r.cursor.announced(f.Result.Offset)
 	} // else the session has ended; the next one reads the result again
 }
 
 // refusedFor is how long the session must go on for an announcement that the broker has refused to be
-// dropped: somebody's own queue for events is full then, which is not to hold up others. A broker that
-// stops refuses what it cannot take any more, too, and what the next session tells.
+// dropped: a listener's queue for events is full then, which is not to hold up others. A broker that stops
+// refuses what it cannot take any more, too, and the next session publishes that.
 const refusedFor = 15 * time.Second
 
 // settled hears whether the broker has the announcement.
@@ -74,8 +74,8 @@ func (e ending) drop(r *session) {
 	}
 }
 
-// told notes that nobody need tell of the end any more.
+// told notes that the end need not be published any more.
 func (e ending) told(r *session) {
-	r.told.announced(e.Result.Offset)
+	r.cursor.announced(e.Result.Offset)
 	r.ackAll(r.requests.ended(e.Result.Task))
 }

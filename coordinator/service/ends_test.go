@@ -84,8 +84,8 @@ func TestEndIsToldThatAStoppingBrokerRefused(t *testing.T) {
 	})
 }
 
-// TestRefusedAnnouncementIsDropped: a full queue of somebody who listens costs that
-// listener the event, and nobody else anything.
+// TestRefusedAnnouncementIsDropped: a listener's full queue costs that listener the event, and no other
+// anything.
 func TestRefusedAnnouncementIsDropped(t *testing.T) {
 	inRig(t, wide, func(r *rig) {
 		r.reportTasks("a1")
@@ -137,8 +137,8 @@ func TestFenceIsNotReadBack(t *testing.T) {
 	})
 }
 
-// TestAwaitRoom: whoever reads results waits while too much is to be published, and
-// no longer than the session.
+// TestAwaitRoom: the reader of results waits while too much is to be published, and no longer than the
+// session.
 func TestAwaitRoom(t *testing.T) {
 	o, done, through := newOutbox(), make(chan struct{}), make(chan struct{})
 	for range maxAnnounced + 1 {

@@ -31,8 +31,8 @@ type judgement struct {
 	queued *httpapi.Queued
 }
 
-// judge asks the engine, one question at a time: each costs passes over the fleet on
-// the goroutine that decides, and whoever asks much must not crowd out the tasks.
+// judge asks the engine, one question at a time: each costs passes over the fleet on the goroutine that
+// decides, and many questions must not crowd out the tasks.
 func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgement, err error) {
 	if err := s.knowsFleet(); err != nil {
 		return j, err
@@ -116,8 +116,8 @@ func first(agents []coordinator.AgentID) string {
 	return strings.Join(names, ", ")
 }
 
-// awaited fills in why a task waits: a question of now. When nobody can say, the
-// record stays as it is, and the error says why nobody can.
+// awaited fills in why a task waits: a question of now. Where that is not known, the record stays as it is,
+// and the error says why it is not.
 func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
 	j, err := s.judge(ctx, r.task)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 		return httpapi.Task{}, false
 	}
 	if r.state == taskPending && r.task.Type != "" {
-		// When nobody can say why it waits, what is remembered is told all the same.
+		// Where it is not known why it waits, what is remembered is shown all the same.
 		_ = s.awaited(ctx, &r)
 	}
 	t := taskStatus(&r, s.now())
@@ -254,7 +254,7 @@ func (s *Service) WhatIf(ctx context.Context, body []byte) (httpapi.Prospect, er
 		return httpapi.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
 	unknown := m.Unknown
-	task := m.Task(messages.Arrival{Now: s.now()}) // nobody sees its trace id
+	task := m.Task(messages.Arrival{Now: s.now()}) // the trace id is not shown
 	j, err := s.judge(ctx, task)
 	if err != nil {
 		return httpapi.Prospect{}, err
@@ -382,7 +382,7 @@ func taskStatus(r *taskRecord, now time.Time) httpapi.Task {
 	if r.task.AcceptedAt.IsZero() { // it was refused unread
 		t.DecidedAt = r.since()
 	}
-	if r.state == taskPending { // whoever had it has it no more: Attempts tells of that
+	if r.state == taskPending { // the agent that had it has it no more: Attempts shows that
 		t.Agent, t.DispatchID, t.DecidedAt, t.WorkMS = "", "", time.Time{}, 0
 	}
 	if r.decision != nil {

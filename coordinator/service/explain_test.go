@@ -61,7 +61,7 @@ func TestExplanationThenAndNow(t *testing.T) {
 	})
 }
 
-// Of a task that waits there is no decision but that of now, with everybody in it.
+// Of a task that waits there is no decision but that of now, with all agents in it.
 func TestExplanationOfATaskThatWaits(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
@@ -124,7 +124,7 @@ func TestExplanationOfATaskThatWaitsForItsBatch(t *testing.T) {
 	})
 }
 
-// What came back shows who had it, and why not any more.
+// What came back shows which agents had it, and why not any more.
 func TestExplanationShowsTheAttempts(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
@@ -155,7 +155,7 @@ func TestWhatIf(t *testing.T) {
 			{"a whole message", taskBody("t-1", "build", ""), "a1", "", "a1 by capability_match"},
 			{"without a message type", `{"task_id":"t-1","task_type":"build","payload":{}}`, "a1", "", ""},
 			{"with white space", " \n{ \"task_id\":\"t-1\",\"task_type\":\"build\",\"payload\":{}}\n", "a1", "", ""},
-			{"nobody can", `{"task_id":"t-1","task_type":"build","payload":{},"required_capabilities":["cobol"]}`, "", "no_eligible_agents", "0 of 2 agents eligible"},
+			{"no agent can", `{"task_id":"t-1","task_type":"build","payload":{},"required_capabilities":["cobol"]}`, "", "no_eligible_agents", "0 of 2 agents eligible"},
 			{"the one that could is silent", `{"task_id":"t-1","task_type":"train","payload":{}}`, "", "no_agents_online", ""},
 			{"an unknown type", `{"task_id":"t-1","task_type":"paint","payload":{}}`, "", "unknown_task_type", "paint"},
 		} {
@@ -198,7 +198,7 @@ func TestOneQuestionAtATime(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("t-1", "build", "")
-		r.service.judging <- struct{}{} // somebody asks
+		r.service.judging <- struct{}{} // an explanation is being made
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if _, err := r.service.WhatIf(ctx, []byte(taskBody("t-2", "build", ""))); !errors.Is(err, context.DeadlineExceeded) {
@@ -268,7 +268,7 @@ task_routing:
   build: {required_capabilities: [go], strategy: load_balanced}
 `
 	inRig(t, swarm, func(r *rig) {
-		for range 30 { // in five minutes nobody is new any more
+		for range 30 { // in five minutes no agent is new any more
 			for agent, active := range map[string]int{"a1": 2, "a2": 0, "a3": 5} {
 				r.publish(bus.StreamStatus, fmt.Sprintf(
 					`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,

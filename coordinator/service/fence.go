@@ -30,7 +30,7 @@ func newFence(stream string) *fence {
 	return &fence{stream: stream, id: randomID(), read: make(chan struct{})}
 }
 
-// takes tells whether the delivery is a fence, ours or another coordinator's. It
+// takes reports whether the delivery is a fence, ours or another coordinator's. It
 // belongs to the goroutine that reads the stream.
 func (f *fence) takes(d *bus.Delivery) bool {
 	if d.Type != typeFence {
@@ -43,7 +43,7 @@ func (f *fence) takes(d *bus.Delivery) bool {
 	return true
 }
 
-// wasRead tells whether all of the past has been read, not merely given up.
+// wasRead reports whether all of the past has been read, not merely given up.
 func (f *fence) wasRead() bool {
 	select {
 	case <-f.read:
@@ -94,8 +94,8 @@ func (r *session) awaitFence(ctx context.Context, f *fence) (read bool, err erro
 	}
 }
 
-// giveUp goes on without the fence: somebody else reads the queue beside us
-// (queues: classic), or reading is slow.
+// giveUp goes on without the fence: another consumer reads the queue, too (queues: classic), or reading is
+// slow.
 func (r *session) giveUp(f *fence) {
 	if f.wasRead() {
 		return

@@ -11,9 +11,8 @@ import (
 	"taskbus/coordinator/journal"
 )
 
-// follow fills a new engine from the journal and from what agents report, and goes on
-// doing so until this session has the lock: whoever has to wait for it stays warm and
-// answers questions.
+// follow fills a new engine from the journal and from what agents report, and goes on doing so until this
+// session has the lock: a standby stays warm and answers questions.
 func (r *session) follow(ctx context.Context, c *config.Config) error {
 	var heard *latestReports
 	if r.records() {
@@ -28,8 +27,7 @@ func (r *session) follow(ctx context.Context, c *config.Config) error {
 			return err
 		}
 	}
-	// What one reader takes out of a queue no other gets: only a stream is read by those
-	// who stand by.
+	// What one reader takes out of a queue no other gets: only a stream is read by standbys.
 	shared := r.s.profile() != bus.ProfileClassic && r.bus.Matches(bus.StreamStatus)
 	if shared {
 		if err := r.readStatuses(ctx, c); err != nil {
@@ -47,7 +45,7 @@ func (r *session) readStatuses(ctx context.Context, c *config.Config) error {
 	return r.readPast(ctx, r.statuses, prefetchStatus, bus.Ago(c.Policy().Settings.StaleAfter), r.onStatus)
 }
 
-// takeLock waits until nobody else leads.
+// takeLock waits until no other coordinator leads.
 func (r *session) takeLock(ctx context.Context) error {
 	waiting, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -66,7 +64,7 @@ func (r *session) takeLock(ctx context.Context) error {
 	}
 }
 
-// standBy notes that somebody else leads.
+// standBy notes that another coordinator leads.
 func (r *session) standBy() {
 	detail := "another coordinator leads; waiting for its lock " + bus.QueueLeader
 	r.s.state.set(stateStandby, detail)
@@ -79,7 +77,7 @@ func (r *session) standBy() {
 	r.s.log.Info().Msg("standby: another coordinator leads")
 }
 
-// ledBy notes who leads, as the journal says.
+// ledBy notes the leader, as the journal says.
 func (s *Service) ledBy(leader journal.Epoch, since time.Time) {
 	if s.state.read().state != stateStandby {
 		return
@@ -125,13 +123,13 @@ func (r *session) lead(ctx context.Context) error {
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err
 	}
-	r.told = newTold(from)
+	r.cursor = newResultCursor(from)
 	if r.ledger != nil {
-		r.commits = newCommits(r.ledger, r, r.told, r.outbox)
+		r.commits = newCommits(r.ledger, r, r.cursor, r.outbox)
 		r.lasting("writes the journal", r.ledger.writeJournal)
 		r.lasting("takes snapshots", r.ledger.takeSnapshots)
 	}
-	r.s.loop.lead(r.number, r, r.commits, r.told, r.begin)
+	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
 	if behind { // before anything is given out
 		r.restoreBudgets(ctx)
 	}
@@ -154,8 +152,8 @@ func (r *session) lead(ctx context.Context) error {
 	return r.take(ctx)
 }
 
-// resultsPosition is where reading task.result goes on. Whoever knows nothing of that
-// reads what came lately: rather an end twice than never.
+// resultsPosition is where reading task.result goes on. Without a known position what came lately is read:
+// rather an end twice than never.
 func resultsPosition(from int64) bus.Position {
 	if from < 0 {
 		return bus.Ago(resultsPast)
@@ -177,9 +175,8 @@ func (r *session) begin(now time.Time) {
 	r.s.loop.engine.Lead(now)
 }
 
-// readResults reads what agents have told, from that offset on. A stream that has been
-// deleted and declared anew does not reach so far (and says nothing of that): then it
-// is read as by one who knows nothing.
+// readResults reads agents' results, from that offset on. A stream that has been deleted and declared anew
+// does not reach so far (and does not report it): then it is read as if no position were known.
 func (r *session) readResults(ctx context.Context, from int64) error {
 	if err := r.readPast(ctx, r.results, prefetchResult, resultsPosition(from), r.onResult); err != nil {
 		return err
@@ -193,7 +190,7 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 	if _, err := r.bus.Unsubscribe(ctx, bus.StreamResult); err != nil {
 		return fmt.Errorf("read %s anew: %w", bus.StreamResult, err)
 	}
-	r.told.forget()
+	r.cursor.forget()
 	r.results = newFence(bus.StreamResult)
 	if err := r.readPast(ctx, r.results, prefetchResult, resultsPosition(-1), r.onResult); err != nil {
 		return err
@@ -207,7 +204,7 @@ func (r *session) take(ctx context.Context) error {
 	if r.s.state.read().blocked { // a recording begins without what came before it
 		r.s.loop.post(r.number, coordinator.PublishingHeld{Held: true})
 	}
-	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected}) // from here on leases run out: whoever had ended has told
+	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected}) // from here on leases run out: the results before have been read
 	r.lasting("watches queues", r.watchQueues)
 	r.awaitLooks(ctx)
 	if err := r.openWindow(ctx, intake{queue: bus.QueueReassign, window: r.returns, handle: r.onReturned, held: r.held.returnedBytes}); err != nil {
@@ -225,13 +222,13 @@ func (r *session) take(ctx context.Context) error {
 	}})
 }
 
-// journalled tells whether everything that is to last is in the journal, with how far
+// journalled reports whether everything that is to last is in the journal, with how far
 // results have been dealt with; if not, it sees to it. It runs on the loop's goroutine.
 func (r *session) journalled(now time.Time) bool {
 	if r.commits == nil {
 		return true
 	}
-	if r.commits.idle() && r.told.offset() != r.commits.offset {
+	if r.commits.idle() && r.cursor.offset() != r.commits.offset {
 		r.commits.mark(now)
 	}
 	return r.commits.idle()

@@ -155,7 +155,7 @@ func someAgents(names []string) string {
 	return text
 }
 
-// serves tells whether tasks get to an agent that is online, now or when what it works on has
+// serves reports whether tasks get to an agent that is online, now or when what it works on has
 // ended. One that is ejected from all that it offers is left with what requires nothing.
 func serves(a *coordinator.AgentSnapshot) bool {
 	return a.Eligibility.Serves() && (len(a.EjectedFrom) == 0 || len(a.EjectedFrom) < len(a.Spec.Capabilities))

@@ -23,7 +23,7 @@ type heldDelivery struct {
 	// What follows is guarded by the books' lock.
 	outcome outcome
 	telling bool      // what is to be said of it is with the transport
-	adrift  time.Time // since when an audit finds nobody who sees to it; zero: somebody does
+	adrift  time.Time // since when an audit finds no owner of it; zero: it has one
 }
 
 // held is every delivery of one session that is not acknowledged yet. It is

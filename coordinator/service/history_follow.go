@@ -49,7 +49,7 @@ func (h *history) assigned(r *coordinator.Assigned) {
 	h.decided(d)
 }
 
-// had tells whether the attempt is known. The latest may be made once more, later.
+// had reports whether the attempt is known. The latest may be made once more, later.
 func (r *taskRecord) had(a *coordinator.Assigned) bool {
 	if latest, given := r.latest(); given && latest.is(a.Agent, a.Attempt) {
 		return !a.At.After(latest.at)
@@ -69,7 +69,7 @@ func (h *history) settled(s *coordinator.Settled) {
 	}
 }
 
-// overdue notes that the end of a task was not told in time.
+// overdue notes that the end of a task was not reported in time.
 func (h *history) overdue(f *coordinator.Failure, id coordinator.TaskID) {
 	if r := h.known(coordinator.KeyOf(id)); r != nil && !r.ended() && !f.FailedAt.Before(r.dispatchedAt) {
 		r.fails(*f, true)

@@ -40,7 +40,7 @@ func TestMetricsOfTheHistory(t *testing.T) {
 			return states, lag, known
 		}
 		if states, _, known := seen(); states != nil || known {
-			t.Errorf("nobody keeps a history: %v, lag known %v", states, known)
+			t.Errorf("no history is kept: %v, lag known %v", states, known)
 		}
 
 		r.task("t-1", "build", usage(70, 21, "poor"))

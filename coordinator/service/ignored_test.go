@@ -30,8 +30,7 @@ const (
 )
 
 // A bid or claim that is not valid is worth nothing a moment later: it is counted and
-// logged, and not kept. Anything else on task.request that cannot be read may be somebody's
-// cancel, and is kept.
+// logged, and not kept. Anything else on task.request that cannot be read may be a cancel, and is kept.
 func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 	const own = "task.request.a1"
 	bad := func(from, to string) string {
@@ -76,7 +75,7 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
 				a1 := r.worker("a1", true)
 				r.request(c.key, "", c.messageType, c.body)
-				r.pass(regretPause)
+				r.pass(rejectionDelay)
 				r.empty(bus.QueueRequest)
 				kept := 0
 				if c.counted == "" {
@@ -130,8 +129,8 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 	}
 }
 
-// Nobody has the bids of another called invalid: only an agent whose key or user the broker
-// has checked is told. A user that is another's counts against the key.
+// No agent can have the bids of another called invalid: only an agent whose key or user the broker has
+// checked gets the answer. A user that is another's counts against the key.
 func TestWhoIsToldOfAnInvalidBid(t *testing.T) {
 	for _, c := range []struct {
 		mode, key, user string
@@ -188,7 +187,7 @@ func (r *rig) lineOf(message string) map[string]any {
 	return found[0]
 }
 
-// The line about a message of which nobody is told has all that tells whose it is.
+// The line about a message without an answer has all that identifies its sender.
 func TestLinesAboutRefusedMessagesNameTheirSender(t *testing.T) {
 	const parked = "message parked in task.dead; no assignment.failed tells of it (see `taskbus dead ls`)"
 	endless := strings.Repeat("k", 200)
@@ -213,7 +212,7 @@ func TestLinesAboutRefusedMessagesNameTheirSender(t *testing.T) {
 		}, `map[came_back_from:agent.a1 queue:task.reassign routing_key:task.reassign]`},
 		{"a bid", "invalid bid or claim ignored", func(r *rig) { r.request("task.request.a2", "a2", "", badBid) },
 			`map[agent_id:a1 message_id:m-1 message_type:task.bid path:/fitness routing_key:task.request.a2 task_id:t-1 trace_id:trace-1 user_id:a2]`},
-		{"a claim of nobody", "invalid bid or claim ignored; its agent_id cannot be read", func(r *rig) {
+		{"a claim of no agent", "invalid bid or claim ignored; its agent_id cannot be read", func(r *rig) {
 			r.publish(bus.QueueRequest, `{"message_type":"task.claim"}`)
 		}, `map[message_type:task.claim path: routing_key:task.request]`},
 	} {

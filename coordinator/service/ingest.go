@@ -158,7 +158,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	task := m.Task
 	task.TraceParent = textHeader(d.Headers, headerTraceParent)
 	task.TraceState = textHeader(d.Headers, headerTraceState)
-	if task.AcceptedAt.After(h.arrived) { // by another's clock: everybody would go before it
+	if task.AcceptedAt.After(h.arrived) { // by another's clock: it would go after all others
 		task.AcceptedAt = h.arrived
 	}
 	h.task, h.payload = task, m.Payload
@@ -237,16 +237,15 @@ func textHeader(headers map[string]any, name string) string {
 	return ""
 }
 
-// derivedTraceID is the trace id of a task whose producer gave none: 32 hexadecimal digits,
-// made of its id and the hash of its message. Whoever is given the same message again
-// arrives at the same one: what is told of a task before a coordinator dies and after it
-// belongs together.
+// derivedTraceID is the trace id of a task whose producer gave none: 32 hexadecimal digits, made of its id
+// and the hash of its message. The same message leads to the same trace id in every coordinator, so that
+// the events of a task before a coordinator dies and after it belong together.
 func derivedTraceID(task coordinator.TaskID, content uint64) string {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(task), content))
 	return hex.EncodeToString(sum[:16])
 }
 
-// randomID is 32 hexadecimal digits that are nobody else's: the name of a fence.
+// randomID is 32 random hexadecimal digits: the name of a fence.
 func randomID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)

@@ -10,7 +10,7 @@ import (
 func TestInvalidMessagesArePaidByNobodyElse(t *testing.T) {
 	valid := taskBody("good", "build", "")
 	for name, c := range map[string]struct {
-		body, code, text string // code empty: nobody can be told
+		body, code, text string // code empty: no producer can be informed
 		properties       func(*bus.Properties)
 	}{
 		"not JSON":          {body: `{"task_id":`, text: "JSON"},

@@ -39,7 +39,7 @@ const (
 // offsets; it is read by others meanwhile.
 type readProgress struct{ from, at, until atomic.Int64 }
 
-// reads tells whether there is something left of that.
+// reads reports whether there is something left to read.
 func (p *readProgress) reads() bool { return p.until.Load() >= 0 }
 
 // String says it for people; empty: it has all been read.
@@ -70,7 +70,7 @@ type ledger struct {
 	begun chan struct{}
 	// claimed is closed when our claim was read back, and everything before it posted.
 	claimed chan struct{}
-	void    chan struct{} // capacity 1: our claim was read back, and somebody has led since
+	void    chan struct{} // capacity 1: our claim was read back, and another coordinator has led since
 	// marks: the journal seemed empty, and task.result was not. lost is what was found to be the loss of
 	// an earlier journal, for the claim; nil: none.
 	marks bool
@@ -191,7 +191,7 @@ func (l *ledger) readLast(ctx context.Context, found <-chan bus.Delivery, empty 
 			l.progress.until.Store(d.Offset)
 			h, err := journal.DecodeHeader(d.Body)
 			switch {
-			case err != nil && l.r.s.options.SkipCorrupt: // it is told when it is read again
+			case err != nil && l.r.s.options.SkipCorrupt: // it is logged when it is read again
 			case err != nil:
 				return h, l.fatal(fmt.Errorf("read the last message of the journal, at offset %d: %w", d.Offset, err))
 			case h.Epoch >= last.Epoch: // others are void
@@ -305,13 +305,13 @@ func (l *ledger) fold(at time.Time, offset int64, records []coordinator.Record) 
 		}
 		l.r.s.history.follow(at, records)
 		l.progress.at.Store(offset)
-		if !l.progress.reads() && len(l.folding) == 1 { // whoever asks now is to see it
+		if !l.progress.reads() && len(l.folding) == 1 { // questions from now on are to see it
 			l.r.s.foldControls()
 		}
 	}})
 }
 
-// journalStatus says who leads and how far the journal is.
+// journalStatus says which coordinator leads and how far the journal is.
 func (s *Service) journalStatus(st *httpapi.Status) {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil {

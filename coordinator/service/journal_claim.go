@@ -90,8 +90,8 @@ func (l *ledger) await(ctx context.Context, what <-chan struct{}, otherwise stri
 	}
 }
 
-// publish sends one message to the journal. Whatever cannot be sent is the end of the session, if that
-// has not ended already: whoever writes cannot go on without it.
+// publish sends one message to the journal. A failure is the end of the session, if that has not ended
+// already: a session that writes cannot go on without it.
 func (l *ledger) publish(body []byte, token uint64) error {
 	err := l.r.bus.Publish(bus.Publication{
 		Token: token, Key: bus.StreamJournal, Apart: true,

@@ -18,7 +18,8 @@ import (
 // A journal that was deleted, or was on a disk that is lost, is empty for the coordinator that starts next, as
 // on a broker that no coordinator has led yet. What tells the two apart lies elsewhere: every leader puts a mark
 // into task.result, and the history of usage knows up to where it has followed a journal. That it was lost is said in
-// the new journal from its first message on (see journal.Epoch), so that every coordinator reports it, whoever leads,
+// the new journal from its first message on (see journal.Epoch), so that every coordinator reports it,
+// whichever leads,
 // until it is acknowledged.
 
 const (
@@ -103,7 +104,7 @@ func (r *session) lookForMarks(ctx context.Context) (found func() bool) {
 		_, _ = r.bus.Unsubscribe(ctx, bus.StreamResult) // whatever ends the session is told by it
 		select {
 		case d := <-first:
-			r.bus.Requeue(d.Tag) // of a stream this asks for more, to which nobody listens; a queue keeps what it has
+			r.bus.Requeue(d.Tag) // of a stream this asks for more, which is not read; a queue keeps what it has
 			return d.Offset >= 0
 		default:
 			return false

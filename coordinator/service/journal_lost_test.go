@@ -44,8 +44,8 @@ func (r *rig) loses() bool {
 	return seen[0]
 }
 
-// A loss is reported by every coordinator, whoever takes over or is started again, until it is acknowledged, and then by
-// none: with the journal read from its beginning, and from a snapshot.
+// A loss is reported by every coordinator, after takeovers and restarts, until it is acknowledged, and then
+// by none: with the journal read from its beginning, and from a snapshot.
 func TestLostJournalIsReportedUntilItIsAcknowledged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := func(on *rig, instance string) *rig {
@@ -241,7 +241,7 @@ func (r *rig) usedOf(node string) map[string]float64 {
 }
 
 // What was used of budgets is taken back from the history before the first task is taken, on a broker of which
-// nothing else is left, too; and not once more by whoever takes over.
+// nothing else is left, too; and not once more by the next leader.
 func TestBudgetsAreTakenBackFromTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := withHistory(t, kept(0))

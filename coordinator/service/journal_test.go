@@ -108,7 +108,7 @@ func resealed(body []byte) []byte {
 	return body
 }
 
-// What is damaged is passed over when somebody has asked for that, and told.
+// What is damaged is passed over on an operator's request, and logged.
 func TestDamagedJournalIsPassedOver(t *testing.T) {
 	withJournal(t, func(r *rig) {
 		if err := r.outside.Publish(bus.Publication{Key: bus.StreamJournal, Body: []byte("TBJ\nnonsense")}); err != nil {

@@ -31,7 +31,7 @@ const (
 	roomInQueue = maxCommits + 4
 )
 
-// What the messages of the journal are, to whoever looks at its queue.
+// The types of the journal's messages, for people who look at its queue.
 const (
 	typeJournal    = "coordinator.journal"
 	contentJournal = "application/octet-stream"
@@ -146,7 +146,7 @@ func (l *ledger) writeCommit(one *commit) {
 	l.written.Store(l.writer.Next())
 	l.offset.Store(one.resultOffset)
 	bytes, begun := 0, l.r.s.now()
-	for i, body := range bodies { // once the last is published the commit may be somebody else's
+	for i, body := range bodies { // once the last is published the commit may be in use elsewhere
 		c := &committed{ledger: l, last: i == len(bodies)-1, begun: begun}
 		token := l.r.tickets.issue(c)
 		if l.publish(body, token) != nil { // the session ends

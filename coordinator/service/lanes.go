@@ -69,7 +69,7 @@ func (q *laneQueues) begins(lane string) (reading uint64, ok bool) {
 	return q.last, true
 }
 
-// ends tells whether the lane was read: by that reading, or by any (0).
+// ends reports whether the lane was read: by that reading, or by any (0).
 func (q *laneQueues) ends(lane string, reading uint64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -177,7 +177,7 @@ func (r *session) watchLanes() {
 		defer cancel()
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { keys = e.LanesWatched(now, lanesPerRound) })
 		if err != nil {
-			return true // the loop is busy, or ends: the next round will tell
+			return true // the loop is busy, or ends: the next round tries again
 		}
 		for _, key := range keys {
 			if r.draining.Load() || !r.lookAtLane(key) {

@@ -48,8 +48,8 @@ func (w *worker) worksOff() (done []string) {
 	return done
 }
 
-// TestLaneAndBack: what crowds the window waits in its lane, for everybody to see, as it
-// came; when there is room it comes back and is dispatched, once, and the books balance.
+// TestLaneAndBack: what crowds the window waits in its lane, visible in all views, as it came; when there
+// is room it comes back and is dispatched, once, and the books balance.
 func TestLaneAndBack(t *testing.T) {
 	inRig(t, laned, func(r *rig) {
 		w := r.worker("a1", false)

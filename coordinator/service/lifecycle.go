@@ -112,7 +112,7 @@ func sessionEnd(err error) string {
 	}
 }
 
-// reloadState tells which configuration is in force.
+// reloadState returns which configuration is in force.
 type reloadState struct {
 	mu       sync.Mutex
 	loadedAt time.Time

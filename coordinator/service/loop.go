@@ -28,9 +28,9 @@ type loop struct {
 	performer performer
 	idle      performer            // performs while no session leads
 	commits   *commits             // nil: nothing is journalled
-	told      *told                // nil: no session leads
+	cursor    *resultCursor        // nil: no session leads
 	recording *recording           // nil: inputs are not recorded
-	heard     *latestReports       // nil: nobody wants to know
+	heard     *latestReports       // nil: no consumer
 	effects   []coordinator.Effect // of the event being applied
 
 	stopped chan struct{} // closed when run has returned
@@ -99,9 +99,9 @@ func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *
 
 // lead has the session lead: from here on its performer gets the effects. commits may
 // be nil. begin has an engine that followed lead.
-func (l *loop) lead(session uint64, p performer, c *commits, t *told, begin func(now time.Time)) {
+func (l *loop) lead(session uint64, p performer, c *commits, t *resultCursor, begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
-		l.performer, l.commits, l.told = p, c, t
+		l.performer, l.commits, l.cursor = p, c, t
 		begin(now)
 		l.engine.Record(c != nil)
 		l.heard = nil
@@ -113,7 +113,7 @@ func (l *loop) lead(session uint64, p performer, c *commits, t *told, begin func
 func (l *loop) end(session uint64, after func()) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		if l.session == session {
-			l.session, l.performer, l.commits, l.told, l.recording, l.heard = 0, silent{}, nil, nil, nil, nil
+			l.session, l.performer, l.commits, l.cursor, l.recording, l.heard = 0, silent{}, nil, nil, nil, nil
 			l.engine.Record(false)
 			l.apply(now, coordinator.SessionLost{})
 			l.performer = l.idle
@@ -128,7 +128,7 @@ var errStopped = errors.New("the coordinator has stopped")
 // query runs f on the loop's goroutine, between two events, and waits for it. After
 // an error f has not run and never will: what it writes to is the caller's again.
 func (l *loop) query(ctx context.Context, f func(now time.Time, e *engine.Engine)) error {
-	var claimed atomic.Bool // by the loop, which runs f, or by the caller, who gave up
+	var claimed atomic.Bool // by the loop, which runs f, or by the caller, which gave up
 	done := make(chan struct{})
 	l.enqueue(envelope{call: func(now time.Time) {
 		if claimed.CompareAndSwap(false, true) {
@@ -208,7 +208,7 @@ func (l *loop) take(now time.Time, e *envelope) {
 	}
 }
 
-// apply tells the engine of an event and hands over what follows.
+// apply gives the engine an event and hands over what follows.
 func (l *loop) apply(now time.Time, ev coordinator.Event) {
 	switch {
 	case l.recording != nil:
@@ -217,7 +217,7 @@ func (l *loop) apply(now time.Time, ev coordinator.Event) {
 		l.heard.note(l.engine, ev)
 	}
 	l.effects = l.engine.Apply(now, ev, l.effects[:0])
-	if l.told != nil {
+	if l.cursor != nil {
 		l.noteOffsets(ev)
 	}
 	if l.commits != nil {
@@ -247,11 +247,11 @@ func (l *loop) noteOffsets(ev coordinator.Event) {
 	}
 	for _, f := range l.effects {
 		if c, ok := f.(*coordinator.Completed); ok && c.Result.Offset == r.Result.Offset {
-			l.told.announcing(r.Result.Offset)
+			l.cursor.announcing(r.Result.Offset)
 			break
 		}
 	}
-	l.told.applied(r.Result.Offset)
+	l.cursor.applied(r.Result.Offset)
 }
 
 // flush has what has gathered written to the journal.

@@ -16,7 +16,7 @@ func TestQueryGivenUpNeverRuns(t *testing.T) {
 	cancel()
 	ran := false
 	if err := l.query(given, func(time.Time, *engine.Engine) { ran = true }); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a query that nobody answers: %v", err)
+		t.Fatalf("a query without an answer: %v", err)
 	}
 	running, stop := context.WithCancel(context.Background())
 	go l.run(running)

@@ -23,11 +23,11 @@ type metrics struct {
 	calls       callMetrics
 	byAgent     *agentCounts
 	quotaAlerts *prometheus.CounterVec
-	// usageExcessive counts usage that was told of and is beyond belief, by what became of it.
+	// usageExcessive counts reported usage that is implausible, by what became of it.
 	usageExcessive *prometheus.CounterVec
 	// unpriced counts calls and tasks of a model without a price, by what became of them.
 	unpriced *prometheus.CounterVec
-	// quotaOverruns counts budgets that are told of because they will not last.
+	// quotaOverruns counts budgets that are published because they will not last.
 	quotaOverruns prometheus.Counter
 
 	// counts are read off the service's own counters.

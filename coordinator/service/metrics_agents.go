@@ -13,7 +13,7 @@ import (
 // otherAgents is the agent_id of the series that all agents without series of their own share.
 const otherAgents = "other"
 
-// timedOut stands for the dispatches without a result in time, beside the outcomes that agents tell.
+// timedOut stands for the dispatches without a result in time, beside the outcomes that agents report.
 const (
 	timedOut         = coordinator.NumOutcomes
 	numAgentOutcomes = coordinator.NumOutcomes + 1
@@ -100,7 +100,7 @@ func (c *agentCounts) of(id coordinator.AgentID, bad bool) *agentCount {
 	}
 	own := c.own[id]
 	switch {
-	case id == otherAgents: // an agent of that name cannot be told from the others
+	case id == otherAgents: // an agent of that name cannot be distinguished from the others
 		return &c.other
 	case own == nil && len(c.own) < most:
 		own = &agentCount{}

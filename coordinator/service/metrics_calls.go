@@ -8,12 +8,12 @@ import (
 	"taskbus/coordinator"
 )
 
-// callMetrics tell what is asked about calls that no task stands for, and how that is answered.
+// callMetrics count the requests about calls outside of tasks, and the answers.
 type callMetrics struct {
 	answered [coordinator.NumCallOps][coordinator.NumCallStates]prometheus.Counter
-	unasked  prometheus.Counter // questions that nobody has answered
+	unasked  prometheus.Counter // questions that no leader has answered
 	own      prometheus.Counter
-	// uncharged: admitted here, and refused by the leader when it was told.
+	// uncharged: admitted here, and refused by the leader when it was reported.
 	uncharged prometheus.Counter
 	duration  prometheus.Observer
 	// poolRefusals of providers, by the node of the pool or model.

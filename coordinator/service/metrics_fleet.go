@@ -149,7 +149,7 @@ func (c *fleetCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// seriesDropped tells whether the fleet is too large for series of single agents,
+// seriesDropped reports whether the fleet is too large for series of single agents,
 // and says so when that changes.
 func (c *fleetCollector) seriesDropped(agents int) bool {
 	dropped := agents > maxAgentSeries
@@ -250,7 +250,7 @@ func concentration(given map[coordinator.AgentID]int, agents []coordinator.Agent
 	for i := range agents {
 		a := &agents[i]
 		if a.State != coordinator.AgentOnline || a.Slots >= slots {
-			continue // it has all the slots there are: nobody else could get anything
+			continue // it has all the slots there are: no other agent could get anything
 		}
 		s, w := float64(given[a.Spec.ID])/float64(tasks), float64(a.Slots)/float64(slots)
 		largest = max(largest, (s-w)/(1-w))

@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// marketMetrics tell how auctions go, and what agents that claim are given. Labels are
+// marketMetrics count how auctions go, and what agents that claim are given. Labels are
 // of closed sets.
 type marketMetrics struct {
 	auctions      [coordinator.NumAuctionOutcomes]prometheus.Counter

@@ -9,10 +9,10 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// The metrics of how the pools of providers, and their models, stand by their providers' own word.
+// The metrics of the state of the pools of providers, and their models, by their providers' answers.
 // Every pool and model has the first two, also while nothing is wrong with it: an alert must be
 // able to tell that from one of which nothing is known. The other two are there once answers of it
-// have been told.
+// have been reported.
 var (
 	descPoolBlocked = desc("quota_pool_blocked_seconds",
 		"For how long a provider's pool or model is left alone after a refused call (429); 0: calls may go "+
@@ -44,7 +44,7 @@ func collectPool(n *fairshare.NodeView, now time.Time, emit gauges) {
 	}
 }
 
-// newPoolRefusals counts the refusals of providers that callers have told. It has a series for each
+// newPoolRefusals counts the refusals of providers that callers have reported. It has a series for each
 // pool and model of quotas.yaml to which that has happened.
 func newPoolRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// resultMetrics tell how tasks end, and what comes back. All labels are of closed
+// resultMetrics count how tasks end, and what comes back. All labels are of closed
 // sets, so every series exists from the start.
 type resultMetrics struct {
 	results        [coordinator.NumOutcomes]prometheus.Counter

@@ -8,7 +8,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// noise is a kind of log line that somebody can provoke as often as he likes.
+// noise is a kind of log line that a sender can provoke as often as it likes.
 type noise uint8
 
 const (
@@ -51,7 +51,7 @@ type noiseGate struct {
 	heldBack uint64 // since the last line that was let through
 }
 
-// allow tells whether a line may be written, and how many of its kind were not
+// allow reports whether a line may be written, and how many of its kind were not
 // since the one before.
 func (g *noiseGate) allow(now time.Time) (ok bool, heldBack uint64) {
 	g.mu.Lock()
@@ -89,8 +89,8 @@ var noiseNames = [numNoises]string{
 	noiseAuction:        "auctions",
 	noiseUsage:          "usage",
 	noiseUnpriced:       "calls of models without a price",
-	noiseUncharged:      "usage that is charged to nobody",
-	noiseUnasked:        "calls about which nobody has answered",
+	noiseUncharged:      "usage that is charged to no tenant",
+	noiseUnasked:        "calls that no leader has answered",
 	noiseAlone:          "calls without a leader",
 	noiseFault:          "faults of the program",
 }
@@ -109,7 +109,7 @@ func (g *noiseGate) after(now time.Time) (heldBack uint64) {
 // noiseQuiet is how long after a flood its last lines are accounted for.
 const noiseQuiet = 5 * time.Second
 
-// afterFloods tells how many lines were held back at the end of each flood.
+// afterFloods logs how many lines were held back at the end of each flood.
 func (o *observer) afterFloods() {
 	for kind := range o.noise {
 		if n := o.noise[kind].after(o.s.now()); n > 0 {

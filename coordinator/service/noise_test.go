@@ -44,7 +44,7 @@ func TestLevels(t *testing.T) {
 		line string // about task t
 		want string
 	}{
-		{"nobody is there", func(r *rig) { r.task("t", "build", ""); r.pass(time.Minute) }, "task failed", "error"},
+		{"no agent is there", func(r *rig) { r.task("t", "build", ""); r.pass(time.Minute) }, "task failed", "error"},
 		{"a producer's fault: task type", func(r *rig) { r.task("t", "paint", "") }, "task refused", "warn"},
 		{"a producer's fault: schema", func(r *rig) { r.task("t", "build", `,"priority":9`) }, "task refused", "warn"},
 		{"a producer's fault: id used twice", func(r *rig) {
@@ -116,8 +116,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// TestInvalidReportsNameTheirAgent: whoever reads the line knows whom to look for, or
-// that nobody can tell.
+// TestInvalidReportsNameTheirAgent: the line names the agent to look for, or says that it is not known.
 func TestInvalidReportsNameTheirAgent(t *testing.T) {
 	for _, c := range []struct{ name, stream, body, has, lacks string }{
 		{"a heartbeat", bus.StreamStatus, `{"message_type":"agent.status","agent_id":"gpu-1","status":"fine"}`,
@@ -129,7 +128,7 @@ func TestInvalidReportsNameTheirAgent(t *testing.T) {
 			`"agent_id":"gpu-1","message":"invalid result ignored"`, "cannot be read"},
 		{"a misspelt result", bus.StreamResult, `{"message_type":"task.result","agent_id":"gpu-1","task_id":"t-1","outcom":"succeeded","correlation_id":"c","timestamp":"2030-01-01T00:00:00Z"}`,
 			`"reason":"the message: outcome is missing; it has outcom: did you mean outcome?","task_id":"t-1","agent_id":"gpu-1"`, "cannot be read"},
-		{"a result of nobody", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`, `"agent_id"`},
+		{"a result of no agent", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`, `"agent_id"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {

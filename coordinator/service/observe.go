@@ -19,8 +19,8 @@ import (
 // observer writes down what happens: one log line, the counters, the history.
 // It may be called from any goroutine and never blocks for long.
 //
-// The level says what a line wants of an operator. ERROR: somebody must act.
-// WARN: have a look. INFO: a fact. What one sender can provoke at will is WARN at
+// The level says what a line asks of an operator. ERROR: act now. WARN: have a look. INFO: a fact. What one
+// sender can provoke at will is WARN at
 // most, and passes a gate.
 type observer struct {
 	s   *Service
@@ -124,7 +124,7 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	}
 }
 
-// parked writes down a message of which only whoever looks into task.dead learns.
+// parked logs a message that was refused and put into task.dead, which nothing else reports.
 func (o *observer) parked(d *bus.Delivery, r *messages.Refusal) {
 	e := o.gated(noiseParked, zerolog.WarnLevel)
 	if e == nil {
@@ -139,8 +139,8 @@ func (o *observer) parked(d *bus.Delivery, r *messages.Refusal) {
 // maxLogged bounds what a sender can put into a field of a line, in bytes.
 const maxLogged = 128
 
-// identify gives a line all that tells a refused message, and whoever sent it, from others,
-// but for the agent that it names; none of it is of the payload.
+// identify gives a line all that identifies a refused message and its sender, but for the agent that it
+// names; none of it is of the payload.
 func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.Event {
 	for _, f := range [...]struct{ name, value string }{
 		{"routing_key", d.RoutingKey},
@@ -169,7 +169,7 @@ func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event
 		Bool("retry_possible", f.Failure.Reason.RetryPossible()).Int("attempts", f.Failure.Attempts)
 }
 
-// ofProducer adds to a line what tells which producer sent a message.
+// ofProducer adds to a line what identifies the producer of a message.
 func ofProducer(e *zerolog.Event, d *bus.Delivery) *zerolog.Event {
 	for _, f := range [...]struct{ name, value string }{
 		{"user_id", d.UserID}, {"app_id", d.AppID}, {"message_id", d.MessageID}, {"reply_to", d.ReplyTo},
@@ -203,13 +203,13 @@ func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
 		Msg("the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there is none, a note of its size and hash stands for it")
 }
 
-// notTaken tells that the broker did not take a notice, a few times a second.
+// notTaken logs that the broker did not take a notice, a few times a second.
 func (o *observer) notTaken(queue string, outcome bus.Outcome) {
 	o.gated(noiseNotTaken, zerolog.ErrorLevel).Str("queue", queue).Stringer("outcome", outcome).
 		Msg("the broker does not take what must be published here; trying again, the tasks concerned stay unacknowledged")
 }
 
-// replyToRefused tells that a producer asked for its copy where none may go.
+// replyToRefused logs that a producer asked for its copy where none may go.
 func (o *observer) replyToRefused(t *coordinator.Task) {
 	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).Str("reply_to", t.ReplyTo).
 		Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
@@ -297,7 +297,7 @@ func (o *observer) sessionOpened(findings []bus.Finding) {
 	o.log.Info().Str("broker", o.s.options.BrokerURL).Int("findings", len(findings)).Msg("connected to the broker")
 }
 
-// leads tells that this coordinator leads from now on.
+// leads logs that this coordinator leads from now on.
 func (o *observer) leads(r *session) {
 	o.s.metrics.leading.Set(1)
 	p := o.s.config.Load().Policy()
@@ -321,12 +321,12 @@ func (o *observer) configWarnings(all []config.Warning) {
 	}
 }
 
-// journalSkipped tells of a message of the journal that is passed over.
+// journalSkipped logs a message of the journal that is passed over.
 func (o *observer) journalSkipped(offset int64, err error) {
 	o.log.Error().Err(err).Int64("offset", offset).Msg("a damaged message of the journal is passed over; what it said is lost")
 }
 
-// journalLost tells that the journal was found empty, although there had been one; with each take-over until that is
+// journalLost logs that the journal was found empty, although there had been one; with each take-over until that is
 // acknowledged.
 func (o *observer) journalLost(lost *httpapi.JournalLost) {
 	o.log.Error().Time("at", lost.At).Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).

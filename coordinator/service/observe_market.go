@@ -21,7 +21,7 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 	case coordinator.AuctionNoBids:
 		what = fmt.Sprintf("No bids received for task %s, using %s fallback", f.Task.ID, strings.ReplaceAll(f.Fallback, "_", "-")) // ADR-004's words
 	case coordinator.AuctionAllFull:
-		what = "no bidder can take the task now; whoever is free gets it by the strategy's fallback, else the first of them that has a slot"
+		what = "no bidder can take the task now; a free agent gets it by the strategy's fallback, else the first bidder with a free slot"
 	case coordinator.AuctionUnheard:
 		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
 	case coordinator.AuctionNoTime:

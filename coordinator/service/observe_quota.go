@@ -22,9 +22,8 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 		Bool("may_borrow", f.MayBorrow).Msg("a quota has come to this part of its limit")
 }
 
-// quotasMissing tells that nothing is limited by a coordinator that begins to lead, although its journal has
-// books of quotas: who has lost the file would not notice, and what is used now nobody has counted when it
-// is back.
+// quotasMissing reports that nothing is limited by a coordinator that begins to lead, although its journal
+// has books of quotas: a lost file would go unnoticed, and what is used now is not counted when it is back.
 func (o *observer) quotasMissing() {
 	o.log.Warn().Msg("nothing is limited: this coordinator has no quotas.yaml, but those that led before had one, as the journal says; " +
 		"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")

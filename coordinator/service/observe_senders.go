@@ -9,10 +9,10 @@ import (
 	"taskbus/schemas"
 )
 
-// Who says what they may not say.
+// Messages of senders that may not say what they say.
 
-// stranger is an agent in whose name somebody else sends messages of a type, or
-// who sends what is not an agent's to send; or one that cannot be sent something.
+// stranger is an agent in the name of which another sender sends messages of a type, or a sender of what is
+// not an agent's to send; or an agent that cannot be sent something.
 type stranger struct {
 	messageType string
 	agent       coordinator.AgentID
@@ -21,8 +21,8 @@ type stranger struct {
 // maxKnownStrangers bounds the memory of wrong senders.
 const maxKnownStrangers = 1000
 
-// sender writes down a message that was refused, and which agent it names: somebody
-// must find the one that sends it.
+// sender logs a message that was refused, and the agent that it names, so that an operator can find the
+// sender.
 func sender(e *zerolog.Event, r *messages.Refusal, message string) {
 	e = e.Str("path", r.Path).Str("reason", r.Text)
 	if r.TaskID != "" {
@@ -86,8 +86,8 @@ func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode confi
 	e.Msg("relayed status of another user than the coordinator's accepted (agents.auth: warn; said once for each agent)")
 }
 
-// wrongCanceller notes a cancel by message of somebody who is an agent, or may be
-// one, with one line for each.
+// wrongCanceller notes a cancel by message of a user that is an agent, or may be one, with one line for
+// each.
 func (o *observer) wrongCanceller(user string, mode config.Auth) {
 	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
 	user = messages.Clean(user, 64)
@@ -99,10 +99,10 @@ func (o *observer) wrongCanceller(user string, mode config.Auth) {
 		e.Msg("cancel refused: its property user_id must name a user that is not an agent (said once for each user)")
 		return
 	}
-	e.Msg("cancel of an agent, or of nobody named, accepted (agents.auth: warn; said once for each user)")
+	e.Msg("cancel by an agent, or without a named user, accepted (agents.auth: warn; said once for each user)")
 }
 
-// first tells whether nothing has been said of this sender yet.
+// first reports whether nothing has been said of this sender yet.
 func (o *observer) first(who stranger) bool {
 	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
 		return false

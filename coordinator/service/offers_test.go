@@ -239,8 +239,8 @@ func TestOffersThatAreOverAreNotSent(t *testing.T) {
 	})
 }
 
-// Who has no control queue, or a full one, cannot be asked; the engine must not wait for
-// it. That the session has ended says nothing of the agent.
+// An agent without a control queue, or with a full one, cannot be asked; the engine must not wait for it.
+// That the session has ended says nothing of the agent.
 func TestOffersThatNobodyHears(t *testing.T) {
 	const nobody = bus.Outcome(255)
 	for name, c := range map[string]struct {
@@ -280,8 +280,7 @@ func TestOffersThatNobodyHears(t *testing.T) {
 	}
 }
 
-// The same on a broker: who has a control queue reads the offers, and of who has none
-// one line speaks.
+// The same on a broker: an agent with a control queue reads the offers, and one line names each without.
 func TestOffersOnABroker(t *testing.T) {
 	set, err := schemas.Compile()
 	if err != nil {

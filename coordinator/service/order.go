@@ -10,9 +10,8 @@ import (
 )
 
 // Order cordons, drains or uncordons an agent (see httpapi.Source). Only a
-// coordinator that leads does so: one that stands by assigns nothing, and an order
-// kept for later would come to life when nobody thinks of it any more. It is answered
-// when it will survive.
+// coordinator that leads does so: one that stands by assigns nothing, and an order kept for later would
+// take effect when no longer expected. It is answered when it will survive.
 func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
 	a, err := s.orderAgent(ctx, coordinator.AgentID(agent), order)
 	if err != nil {

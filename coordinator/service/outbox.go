@@ -21,16 +21,16 @@ const (
 type outgoing struct {
 	dispatch *coordinator.Dispatch
 	fail     *coordinator.Fail
-	refused  *messages.Refusal // an unreadable message: told about and parked
+	refused  *messages.Refusal // an unreadable message: answered and parked
 	held     *heldDelivery
 	notice   *notice          // one that the broker did not take before
 	event    *bus.Publication // something to announce
 
 	completed  *coordinator.Completed // to announce; encoded only when its turn comes
-	withdrawal *withdrawal            // an agent to tell
-	relayed    *relayed               // what an agent told over HTTP
+	withdrawal *withdrawal            // for an agent's control queue
+	relayed    *relayed               // what an agent reported over HTTP
 	letter     *letter                // offers to an agent
-	reply      coordinator.Effect     // what an agent is told of its bid or claim
+	reply      coordinator.Effect     // the answer to an agent's bid or claim
 	move       *coordinator.MoveToLane
 }
 
@@ -48,9 +48,9 @@ type outbox struct {
 	room   chan struct{} // capacity 1: there is less than maxAnnounced again
 }
 
-// maxAnnounced is how many things may wait to be published before no more results
-// are read, and other announcements dropped: nobody depends on these, and a broker
-// that holds up publishers must not cost memory without bound.
+// maxAnnounced is how many messages may wait to be published before no more results are read, and other
+// announcements dropped: these are optional, and a broker that holds up publishers must not cost memory
+// without bound.
 const maxAnnounced = 10_000
 
 func newOutbox() *outbox {

@@ -58,7 +58,7 @@ func bindAll(r *rig) {
 	}
 }
 
-// In verify mode nobody knows of a plain queue whether it gives back what expires.
+// In verify mode it is not known of a plain queue whether it gives back what expires.
 func TestNoExpirationWithoutKnowledge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fleet+"topology: off\n")

@@ -13,21 +13,21 @@ import (
 	"taskbus/messages"
 )
 
-// Whoever leads looks at the forecasts of all budgets now and then, beside the loop, and tells of
-// those that will not last.
+// A leader looks at the forecasts of all budgets now and then, beside the loop, and publishes those that
+// will not last.
 
 const (
 	overrunsFirst  = 10 * time.Second // after the session leads: the history may have to be opened yet
 	overrunsPeriod = time.Minute      // between looks
 	overrunsLimit  = 20 * time.Second // for one look
-	// overrunsAtOnce bounds what one look tells: the nodes nearest to the roots, the others with
-	// the next. A pool that runs out takes everybody below it along.
+	// overrunsAtOnce bounds what one look publishes: the nodes nearest to the roots, the others with the
+	// next. A pool that runs out takes all groups below it along.
 	overrunsAtOnce = 100
 	// nodesAtOnce is how many nodes one turn of the loop copies: some milliseconds.
 	nodesAtOnce = 5000
 )
 
-// overrun is what is told once.
+// overrun is what is published once.
 type overrun struct {
 	node, dimension string
 	until           int64 // when the period ends, in nanoseconds since 1970
@@ -72,7 +72,7 @@ func (r *session) watchOverruns() {
 	}
 }
 
-// tellOverruns tells of budgets that will not last and that nobody has been told of.
+// tellOverruns publishes budgets that will not last and were not published yet.
 func (r *session) tellOverruns(ctx context.Context) error {
 	s := r.s
 	ctx, cancel := context.WithTimeout(ctx, overrunsLimit)
@@ -115,7 +115,7 @@ func overrunOf(n *forecast.Node, b *forecast.Budget) overrun {
 	return overrun{n.ID, b.Dimension, b.Until.UnixNano()}
 }
 
-// untold tells whether there is any budget that could be told of.
+// untold reports whether there is any budget that could be published.
 func (s *Service) untold(nodes []forecast.Node) bool {
 	for i := range nodes {
 		for j := range nodes[i].Budgets {

@@ -17,7 +17,7 @@ import (
 	"taskbus/schemas"
 )
 
-// heardAlerts keeps what a coordinator says to whoever passes alerts on.
+// heardAlerts keeps the alerts that a coordinator passes on.
 type heardAlerts struct {
 	mu  sync.Mutex
 	all []Alert
@@ -126,7 +126,7 @@ func TestOverrunIsToldOnce(t *testing.T) {
 	})
 }
 
-// Who takes over cannot know what was told, and tells it again under the same id.
+// The next leader cannot know what was published, and publishes it again under the same id.
 func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, heard := forecasting(t, "hour", nil)

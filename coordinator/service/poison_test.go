@@ -53,8 +53,8 @@ task_routing:
 	})
 }
 
-// On whom a task has failed stands in its headers: a coordinator that knows
-// nothing else counts on from there.
+// The headers of a task name the agents on which it has failed: a coordinator that knows nothing else
+// counts on from there.
 func TestPoisonIsCountedFromTheHeaders(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		task := taskNamed("t-1", time.Now())

@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// twoModels are a provider with a model of its own limits, and one that nobody calls.
+// twoModels are a provider with a model of its own limits, and one without calls.
 const twoModels = `
 providers:
   - provider: openai

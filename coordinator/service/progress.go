@@ -8,9 +8,9 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// Whoever leads and cannot go on is worse than none: its lock keeps a standby away. What follows sees
-// that work waits and nothing comes of it, whatever the reason is, and ends the session, so that another
-// leads, or this one anew.
+// A leader that cannot go on is worse than none: its lock keeps a standby away. What follows notices that
+// work waits and nothing comes of it, whatever the reason is, and ends the session, so that another leads,
+// or this one anew.
 
 const (
 	progressLook = 2 * time.Second
@@ -45,8 +45,8 @@ func (p *progress) stalls(before *progress) string {
 	return ""
 }
 
-// stall is for how long nothing has come of what waits. Only time in which somebody looked counts: a
-// process that was stopped for a while finds the answers when it goes on.
+// stall is for how long nothing has come of what waits. Only time between two looks counts: a process that
+// was stopped for a while finds the answers when it goes on.
 type stall struct {
 	what   string
 	latest progress
@@ -75,7 +75,7 @@ func (r *session) watchProgress() {
 	said := false
 	r.every(progressLook, func() bool {
 		p := r.progress()
-		if r.draining.Load() || r.s.state.read().blocked { // the one has its own limit, the other its own word
+		if r.draining.Load() || r.s.state.read().blocked { // the one has its own limit, the other its own log line
 			s = stall{}
 		} else {
 			s.look(r.s.now(), p)
@@ -117,8 +117,8 @@ func (r *session) progress() (p progress) {
 	return p
 }
 
-// lasting runs a goroutine that lives as long as the session. One that ends before, for whatever it has
-// taken for the session's end, would be missed by nobody: then the session ends in truth.
+// lasting runs a goroutine that lives as long as the session. If it ends before, by a mistake about the
+// session's end, nothing else would notice: then the session ends, too.
 func (r *session) lasting(what string, f func()) {
 	r.workers.Go(func() {
 		f()

@@ -65,7 +65,7 @@ func (r *session) publish(item *outgoing) {
 	case item.move != nil:
 		r.publishMove(item.move)
 	case item.event != nil:
-		_ = r.bus.Publish(*item.event) // an announcement: whoever missed it can look
+		_ = r.bus.Publish(*item.event) // an announcement: optional, its facts can be looked up
 	}
 }
 
@@ -126,8 +126,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	}
 }
 
-// userID lets agents see who sent a message, where identities are looked at at
-// all.
+// userID lets agents check the sender of a message, where identities are checked at all.
 func (r *session) userID() string {
 	if r.s.config.Load().Auth == config.AuthOff {
 		return ""
@@ -135,7 +134,7 @@ func (r *session) userID() string {
 	return r.bus.User()
 }
 
-// publishFailure tells that a task could not be done; its delivery, if it has one,
+// publishFailure publishes that a task could not be done; its delivery, if it has one,
 // is acknowledged when everything said about it is confirmed. The original of
 // what no agent could read or do is parked as well.
 func (r *session) publishFailure(f *coordinator.Fail) {
@@ -154,9 +153,8 @@ func (r *session) publishFailure(f *coordinator.Fail) {
 	r.publishTicket(&ticket{held: h, fail: f}, pubs)
 }
 
-// publishRefusal parks a message that cannot be read and tells its producer, if that can know the message again: by
-// its task id, else by its properties. Nobody is told of a cancel: the task that it names may be
-// doing well.
+// publishRefusal parks a message that cannot be read and informs its producer, if that can know the message again: by
+// its task id, else by its properties. A cancel has no answer: the task that it names may be doing well.
 func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
 	now := r.s.now()
 	t := &ticket{held: h, refusal: refusal}
@@ -220,7 +218,7 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 	return pubs
 }
 
-// isOurs tells whether a queue is one of Taskbus's own or an agent's: no producer
+// isOurs reports whether a queue is one of Taskbus's own or an agent's: no producer
 // may have its copies sent there.
 func (r *session) isOurs(queue string) bool {
 	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
@@ -271,8 +269,7 @@ func (r *session) publishNotice(n *notice) {
 	}
 }
 
-// mayAnnounce tells whether there is room for an event that nobody needs to hear,
-// and counts one that must be dropped.
+// mayAnnounce reports whether there is room for an optional event, and counts one that must be dropped.
 func (r *session) mayAnnounce() bool {
 	if r.outbox.waiting() < maxAnnounced {
 		return true
@@ -281,7 +278,7 @@ func (r *session) mayAnnounce() bool {
 	return false
 }
 
-// announce publishes an event that nobody needs to hear.
+// announce publishes an optional event.
 func (r *session) announce(key, messageType, id, traceID string, body []byte) {
 	if !r.mayAnnounce() {
 		return

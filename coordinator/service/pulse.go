@@ -15,9 +15,9 @@ const pulsePeriod = 500 * time.Millisecond
 // pulseKey is the name of no queue: the broker confirms a pulse and forgets it.
 const pulseKey = "taskbus.pulse"
 
-// pulse is a publication to nowhere, again and again. The broker tells of an alarm only
-// those who publish: whoever has nothing to publish while agents work would hear of it by
-// failing their tasks.
+// pulse is a publication to nowhere, again and again. The broker reports an alarm only to connections that
+// publish: a coordinator with nothing to publish while agents work would notice it only by failing their
+// tasks.
 type pulse struct{ unanswered atomic.Bool }
 
 // feelPulse publishes pulses until the session ends, one at a time.

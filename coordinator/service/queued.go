@@ -31,7 +31,7 @@ func queued(p *engine.Place) *httpapi.Queued {
 	return q
 }
 
-// placeText is who goes before it.
+// placeText says how many tasks go before it.
 func placeText(p *engine.Place) string {
 	var b strings.Builder
 	whom, alone := "that wait for the same agents", "that waits for the same agents"
@@ -65,7 +65,7 @@ func placeText(p *engine.Place) string {
 	return b.String()
 }
 
-// startText is when it starts, at the latest, or which rule keeps anybody from telling.
+// startText is when it starts, at the latest, or which rule prevents an estimate.
 func startText(p *engine.Place, q *httpapi.Queued) string {
 	switch {
 	case !p.Quotas && p.Starts <= 0:
@@ -87,10 +87,10 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 	case p.Bound == math.MaxInt64:
 		return "the bound is beyond all numbers"
 	case p.Rate <= 0 && quota != "":
-		return fmt.Sprintf("after at most %d units of cost, and %s for which quota may keep it; nothing was dispatched of late, so that nobody can tell how long the first takes",
+		return fmt.Sprintf("after at most %d units of cost, and %s for which quota may keep it; without recent dispatches there is no estimate of the first",
 			p.Bound, coordinator.Roughly(inSeconds(q.QuotaDelay)))
 	case p.Rate <= 0:
-		return fmt.Sprintf("after at most %d units of cost; nothing was dispatched of late, so that nobody can tell how long that takes", p.Bound)
+		return fmt.Sprintf("after at most %d units of cost; without recent dispatches there is no estimate in seconds", p.Bound)
 	default:
 		return fmt.Sprintf("within %s%s, probably within %s: at the rate of the last minute, by these weights",
 			coordinator.Roughly(inSeconds(q.StartsWithin)), quota, coordinator.Roughly(inSeconds(q.StartsLikely)))

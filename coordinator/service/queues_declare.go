@@ -41,8 +41,8 @@ func (d *declaration) wanted(c *config.Config, queue string) bool {
 	return d.wants[queue]
 }
 
-// declareNewQueues has the queues of agents declared that the old configuration did not have. Whoever
-// stands by does so when it leads.
+// declareNewQueues has the queues of agents declared that the old configuration did not have. A standby
+// does so when it leads.
 func (s *Service) declareNewQueues(old, c *config.Config) {
 	r := s.current.Load()
 	if r == nil {

@@ -211,7 +211,7 @@ func quotaReason(a *engine.QuotaAnswer) string {
 	case len(a.Nodes) == 0:
 		return "no quota concerns it"
 	case a.Explanation.Verdict.Borrowed:
-		return "there is quota, some of it borrowed from others who leave theirs"
+		return "there is quota, some of it borrowed from shares that others leave unused"
 	default:
 		return "there is quota"
 	}

@@ -101,7 +101,7 @@ func TestQuotaMetricsOfLoans(t *testing.T) {
 			"taskbus_quota_borrowed total_tokens pool/lender":   0,
 			"taskbus_quota_lent total_tokens pool/lender":       300,
 			"taskbus_quota_debt total_tokens pool/lender":       0,
-			"taskbus_quota_borrowed total_tokens pool":          0, // nobody is above it
+			"taskbus_quota_borrowed total_tokens pool":          0, // no node is above it
 			"taskbus_quota_lent total_tokens pool":              0,
 			"taskbus_quota_share borrower":                      0.85, // 1700 of 1700 + 300
 			"taskbus_quota_share lender":                        0.15,

@@ -44,9 +44,9 @@ func (r *rig) snapshots() (n int) {
 	return n
 }
 
-// Whoever starts reads the file as it is by then, and knows none of those before it. What was used
-// under these counts as it did live, to the unit: of a group that was not in the file for a while, of
-// one that came later, of a limit that came later.
+// A starting coordinator reads the file as it is by then, and knows none of those before it. What was used
+// under these counts as it did live, to the unit: of a group that was not in the file for a while, of one
+// that came later, of a limit that came later.
 func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 	noPoor := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1),
 		"agents:\n  - {id: a1, group_id: poor}\n", "", 1)
@@ -106,7 +106,7 @@ func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 // A coordinator that is started without quotas.yaml limits nothing, and says so when the journal knows of
 // quotas. The calls that are open are settled all the same, and are their group's again when the file is
 // there: of poor's 1,000 the 40 that the third has set aside, and then used. (The 300 of the first are
-// settled while there are no quotas, and are nobody's.)
+// settled while there are no quotas, and belong to no group.)
 func TestStartedWithoutTheQuotasOfBefore(t *testing.T) {
 	after(t, quotaFleet, func(first *rig) {
 		first.reloadQuotas(limited)

@@ -105,8 +105,8 @@ func usage(in, out int, group string) string {
 	return fmt.Sprintf(`,"group":%q,"estimated_usage":{"input_tokens":%d,"output_tokens":%d}`, group, in, out)
 }
 
-// A group that has used its quota up: told as an event, a log line, in the reads, the
-// explanation of who waits for it, and when that fails.
+// A group that has used its quota up: as an event, a log line, in the reads, the explanation of a task that
+// waits for it, and when that fails.
 func TestQuotaUsedUp(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		set, err := schemas.Compile()
@@ -356,7 +356,7 @@ func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
 	})
 }
 
-// Who stands by tells the same of quotas as the one that leads, and announces nothing.
+// A standby shows the same of quotas as the leader, and announces nothing.
 func TestStandbyTellsOfQuotas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := newRig(t, quotaFleet), newRig(t, quotaFleet)
@@ -490,8 +490,8 @@ func TestQuotaGroupsAreBounded(t *testing.T) {
 	}
 }
 
-// Who asks about a task that waits for quota, or would, hears to whom it would go, what it lacks
-// and when that is back; that an agent is there is not told as if it had been chosen.
+// A question about a task that waits for quota, or would, is answered with the agent, what it lacks and
+// when that is back; an agent that is there is not named as if it had been chosen.
 func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.task("t-1", "build", usage(700, 300, "poor")) // all of 1,000

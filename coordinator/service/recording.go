@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator/journal"
 )
 
-// recording writes down everything that the engine is told in a term, so that its
+// recording writes down every input of the engine in a term, so that its
 // decisions can be replayed. It begins with a snapshot from which a new engine is
 // filled: what the engine that followed knew beyond that, it is told again. It belongs
 // to the loop's goroutine.
@@ -38,7 +38,7 @@ func newLatestReports() *latestReports {
 	return &latestReports{of: make(map[coordinator.AgentID]coordinator.AgentReport), sweep: reportsLeft}
 }
 
-// note keeps a report that the engine, which follows, heeds: of a stranger it heeds none.
+// note keeps a report that the engine, which follows, uses: it uses none of an unknown agent.
 func (l *latestReports) note(e *engine.Engine, ev coordinator.Event) {
 	r, ok := ev.(coordinator.AgentReported)
 	if !ok || !e.HasAgent(r.Report.Agent) {
@@ -51,7 +51,7 @@ func (l *latestReports) note(e *engine.Engine, ev coordinator.Event) {
 	}
 }
 
-// each tells all of them, by the order of the ids.
+// each visits all of them, by the order of the ids.
 func (l *latestReports) each(tell func(coordinator.AgentReport)) {
 	if l == nil {
 		return
@@ -61,7 +61,7 @@ func (l *latestReports) each(tell func(coordinator.AgentReport)) {
 	}
 }
 
-// records tells whether inputs are to be recorded.
+// records reports whether inputs are to be recorded.
 func (r *session) records() bool { return r.ledger != nil && r.s.options.Config.RecordInputs }
 
 // beginRecording puts a new engine in the place of the one that has followed, filled
@@ -96,7 +96,7 @@ func (r *session) beginRecording(now time.Time) {
 	heard.each(func(r coordinator.AgentReport) { tell(coordinator.AgentReported{Report: r}) })
 }
 
-// add records what the engine is about to be told.
+// add records what the engine is about to be given.
 func (rec *recording) add(now time.Time, ev coordinator.Event) {
 	if rec.over {
 		return

@@ -85,8 +85,8 @@ func (r *rig) replays(least ...int) {
 	}
 }
 
-// TestStopKeepsTheRecording: whoever stops in order has all of its term recorded, also one that is over
-// before its first snapshot is written, because the broker takes its time.
+// TestStopKeepsTheRecording: a coordinator that stops in order has all of its term recorded, also one that
+// is over before its first snapshot is written, because the broker takes its time.
 func TestStopKeepsTheRecording(t *testing.T) {
 	for name, slow := range map[string]time.Duration{"at once": 0, "a slow broker": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {

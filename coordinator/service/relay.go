@@ -22,7 +22,7 @@ import (
 // the stream for an hour, and BALANCING's agents report every ten seconds.
 const relayPause = time.Second
 
-// ReportCapacity publishes what an agent tells over HTTP as an agent.status, which
+// ReportCapacity publishes what an agent reports over HTTP as an agent.status, which
 // every coordinator reads, this one included: so those that stand by and those that
 // start know it as well (see httpapi.Source).
 func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpapi.CapacityReport) error {
@@ -57,8 +57,8 @@ func (s *Service) withoutSession(consequence string) error {
 	return fmt.Errorf("this coordinator is %s and has no session with the broker", v.state)
 }
 
-// knowsFleet is nil when the engine knows the agents: they report to the broker, so
-// who has no session with it knows none, or what they were a while ago.
+// knowsFleet is nil when the engine knows the agents: they report to the broker, so without a session it
+// knows none, or an outdated state of them.
 func (s *Service) knowsFleet() error {
 	if s.current.Load() != nil {
 		return nil

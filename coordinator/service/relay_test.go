@@ -50,7 +50,7 @@ func (r *rig) info(agent string) httpapi.AgentInfo {
 	return httpapi.AgentInfo{}
 }
 
-// What an agent tells over HTTP is in the stream for everybody, and counts here.
+// What an agent reports over HTTP is in the stream for all readers, and counts here.
 func TestReportedCapacityIsRelayed(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 1)
@@ -185,7 +185,7 @@ func TestReportedCapacityIsTakenBack(t *testing.T) {
 	})
 }
 
-// Who cannot publish says why, and who can: nothing is lost in silence.
+// A coordinator that cannot publish says why, and which one can: nothing is lost in silence.
 func TestReportWithoutSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := newRig(t, fleet)
@@ -251,7 +251,7 @@ func TestReportWaitsForTheConfirm(t *testing.T) {
 			})
 		})
 	}
-	// The session ends while somebody waits.
+	// The session ends while a request waits.
 	inRig(t, fleet, func(r *rig) {
 		r.broker.SetConfirm(func(bus.Publication) membus.Reply { return membus.Withhold })
 		answer := make(chan error, 1)
@@ -271,7 +271,7 @@ func TestReportWaitsForTheConfirm(t *testing.T) {
 }
 
 // With agents.auth: strict a relayed status counts only from the coordinator's own
-// user: an agent that claims to be relayed speaks for nobody.
+// user: an agent that claims to be relayed is not used.
 func TestSenderOfARelayedStatusIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		mode, user string
@@ -308,8 +308,8 @@ func TestSenderOfARelayedStatusIsChecked(t *testing.T) {
 	}
 }
 
-// What the coordinator relays itself passes its own check, and where it could not
-// pass nobody is told that it was done.
+// What the coordinator relays itself passes its own check, and where it could not pass the answer does not
+// say that it was done.
 func TestRelayUnderStrict(t *testing.T) {
 	for _, c := range []struct {
 		user string

@@ -43,7 +43,7 @@ func (q *requests) add(token uint64, r request) {
 	q.open[token] = r
 }
 
-// fails notes that the task is about to be told as cancelled.
+// fails notes that the task is about to be published as cancelled.
 func (q *requests) fails(task coordinator.TaskID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *requests) answered(a coordinator.CancelAnswered) (done []bus.Tag, ours 
 	return []bus.Tag{r.tag}, true
 }
 
-// told ends every request for a task whose agent has been told, or cannot be.
+// told ends every request for a task after its agent was informed, or cannot be.
 func (q *requests) told(task coordinator.TaskID) []bus.Tag {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,7 +187,7 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 		return "", nil
 	}
 	if user == "" {
-		why = "a cancel must carry the property user_id, so that the broker vouches for who sends it (agents.auth: strict)"
+		why = "a cancel must carry the property user_id, which the broker checks against the sender (agents.auth: strict)"
 	} else {
 		agent, err := r.isAgent(coordinator.AgentID(user))
 		if err != nil || !agent {
@@ -202,9 +202,9 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 	return why, nil
 }
 
-// byAgentsKey says that a cancel has come by the key task.request.<id> of an agent, which
-// is for its bids and claims. Whoever may publish by that key alone is thereby kept from
-// withdrawing tasks, whatever agents.auth says.
+// byAgentsKey says that a cancel has come by the key task.request.<id> of an agent, which is for its bids
+// and claims. A user that may publish by that key alone is thereby kept from withdrawing tasks, whatever
+// agents.auth says.
 func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 	id, agent, err := r.agentsKey(d)
 	if err != nil || !agent {
@@ -231,7 +231,7 @@ func (r *session) agentsKey(d *bus.Delivery) (id coordinator.AgentID, is bool, e
 	return id, is, err
 }
 
-// isAgent tells whether this is an agent of the fleet, listed or joined.
+// isAgent reports whether this is an agent of the fleet, listed or joined.
 func (r *session) isAgent(id coordinator.AgentID) (is bool, err error) {
 	p := r.s.config.Load().Policy()
 	if slices.ContainsFunc(p.Agents, func(a coordinator.AgentSpec) bool { return a.ID == id }) {
@@ -244,7 +244,7 @@ func (r *session) isAgent(id coordinator.AgentID) (is bool, err error) {
 	return is, err
 }
 
-// cancelAnswered settles a request, or tells the caller who waits.
+// cancelAnswered settles a request by message, or answers the caller that waits.
 func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
 	r.s.observe.cancelAnswered(a)
 	done, ours := r.requests.answered(a)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRequestIsHeldUntilItHolds: a cancel by message is acknowledged when the broker
-// has what follows from it, not before: nobody else would remember it.
+// has what follows from it, not before: nothing else would remember it.
 func TestRequestIsHeldUntilItHolds(t *testing.T) {
 	const cancel = `{"message_type":"task.cancel","task_id":"t-1"}`
 	tests := []struct {
@@ -63,8 +63,8 @@ func TestRequestIsHeldUntilItHolds(t *testing.T) {
 	}
 }
 
-// TestAgentsKeyIsForBidsAndClaims: by task.request.<id> of an agent nobody withdraws
-// tasks, nor speaks for another agent, although agents.auth is off.
+// TestAgentsKeyIsForBidsAndClaims: by task.request.<id> of an agent no user withdraws tasks, nor bids for
+// another agent, although agents.auth is off.
 func TestAgentsKeyIsForBidsAndClaims(t *testing.T) {
 	const cancel = `{"message_type":"task.cancel","task_id":"t-1"}`
 	const claim = `{"message_type":"task.claim","agent_id":"a1","claim_id":"c","max_items":1,"pending_items":0}`

@@ -9,11 +9,10 @@ import (
 	"taskbus/schemas"
 )
 
-// resultsPast is how far back task.result is read by whoever does not know how far it
-// has been dealt with.
+// resultsPast is how far back task.result is read without a known position.
 const resultsPast = 10 * time.Minute
 
-// onResult takes a delivery of task.result: the word of an agent on how a task
+// onResult takes a delivery of task.result: an agent's report of how a task
 // ended, or a fence. It is called for every task, from one goroutine.
 func (r *session) onResult(d bus.Delivery) {
 	// Each may bring an end to be announced. What the end of the session leaves unread is read again in the
@@ -30,7 +29,7 @@ func (r *session) onResult(d bus.Delivery) {
 	if d.Type == typeFence {
 		r.results.takes(&d)
 		if d.Offset >= 0 {
-			r.s.loop.within(r.number, func(time.Time) { r.told.applied(d.Offset) })
+			r.s.loop.within(r.number, func(time.Time) { r.cursor.applied(d.Offset) })
 		}
 		return
 	}

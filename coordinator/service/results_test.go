@@ -82,7 +82,7 @@ func TestAThousandCopiesOfAResult(t *testing.T) {
 	})
 }
 
-// Results that are nobody's word, or no word at all.
+// Results from another sender than the agent, or that cannot be read.
 func TestResultsThatChangeNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		body, refusal string
@@ -134,9 +134,9 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 	}
 }
 
-// A key that ends in another id than the agent's speaks for nobody, whatever agents.auth says: with the
-// permissions of deploy/ the broker lets a2 publish by its own keys alone. By its own key, and without any, the
-// agent is believed as before.
+// A result by a key that ends in another id than the agent's is not used, whatever agents.auth says: with
+// the permissions of deploy/ the broker lets a2 publish by its own keys alone. By its own key, and without
+// any, the agent's result counts as before.
 func TestKeyOfAnotherAgent(t *testing.T) {
 	status := func(relayed string) string {
 		return fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q%s}`,
@@ -216,7 +216,7 @@ func TestResultsOfALostSessionAreRead(t *testing.T) {
 
 // An agent may be faster than the broker's confirm of its dispatch. When the
 // session ends in between, the broker delivers the task again: it is known to have
-// ended, and goes to nobody.
+// ended, and goes to no agent.
 func TestResultBeforeTheConfirm(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		bindAll(r)

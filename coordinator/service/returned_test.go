@@ -58,8 +58,8 @@ func TestReturnCauses(t *testing.T) {
 	}
 }
 
-// The headers of a first attempt are one short text; who has had the task is
-// said from the second agent on.
+// The headers of a first attempt are one short text; the agents that have had the task are named from the
+// second attempt on.
 func TestHeadersOfADispatch(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)

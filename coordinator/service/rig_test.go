@@ -100,7 +100,7 @@ func newRig(t *testing.T, agentsYAML string) *rig {
 	return r
 }
 
-// start runs the coordinator and connects somebody outside.
+// start runs the coordinator and connects an outside client.
 func (r *rig) start() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -259,7 +259,7 @@ func (r *rig) only(queue string) message {
 	return all[0]
 }
 
-// empty insists that a queue holds nothing and nobody holds anything of it.
+// empty insists that a queue holds nothing and no consumer holds anything of it.
 func (r *rig) empty(queue string) {
 	r.t.Helper()
 	if n, held := len(r.broker.Messages(queue)), r.broker.Unacked(queue); n != 0 || held != 0 {

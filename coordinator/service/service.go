@@ -38,19 +38,18 @@ type Options struct {
 	// BrokerURL for /status: without user name and password.
 	BrokerURL string
 	Version   string
-	// Address of the HTTP server, by which other coordinators tell who leads.
+	// Address of the HTTP server, under which other coordinators find the leader.
 	Address string
 	// PeerToken is what coordinators show each other; empty: nothing is forwarded to the leader.
 	PeerToken string
 	// PeerAuthorities sign the certificates of the other coordinators; nil: those of the system do.
 	PeerAuthorities *x509.CertPool
-	// SkipCorrupt: what is damaged in the journal is passed over, once somebody has
-	// asked for that.
+	// SkipCorrupt: what is damaged in the journal is passed over, on an operator's request.
 	SkipCorrupt bool
 	// History of usage, by which budgets are forecast; nil: none is kept.
 	History httpapi.History
-	// Alerted hears of every event about quotas that this coordinator publishes; nil: nobody does. It
-	// must not block, keeps what it is given, and may be called by several goroutines at once.
+	// Alerted gets every event about quotas that this coordinator publishes; nil: they are not passed on.
+	// It must not block, keeps what it is given, and may be called by several goroutines at once.
 	Alerted func(Alert)
 	// Now is the clock; nil means the time of day, steadied (see steadyClock).
 	Now func() time.Time
@@ -81,7 +80,7 @@ type Service struct {
 	unpriced  unpriced
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
-	judging    chan struct{} // capacity 1: somebody asks for an explanation
+	judging    chan struct{} // capacity 1: an explanation is being made
 	deadInHand chan struct{} // capacity 1: a request has the messages of task.dead in hand
 	relays     relayTimes
 	lately     lately
@@ -98,7 +97,7 @@ type Service struct {
 	audited auditor
 	history *history
 	metrics *metrics
-	// standing tells how the history of usage stands; nil: none is kept.
+	// standing returns how far the history of usage is; nil: none is kept.
 	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
 	observe  *observer
 }
@@ -224,7 +223,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 	s.filesChanged()
 	s.declareNewQueues(old, c)
 	other := !reflect.DeepEqual(old.Policy().Quotas, c.Policy().Quotas)
-	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: somebody may change the quotas meanwhile
+	s.loop.enqueue(envelope{call: func(now time.Time) { // of then: the quotas may be changed meanwhile
 		s.loop.apply(now, coordinator.PolicyChanged{Policy: s.config.Load().Policy()})
 		if other {
 			s.quotasChanged(now)

@@ -33,27 +33,27 @@ type session struct {
 	// connected is when; lost, when the session before ended: zero, there was none.
 	connected, lost time.Time
 
-	held      *held
-	window    *window // of task.assign
-	returns   *window // of task.reassign
-	outbox    *outbox
-	tickets   *tickets
-	requests  *requests
-	offers    *offers
-	regrets   regrets
-	pulse     pulse
-	looked    chan struct{} // closed when the first looks at the agents' queues are over
-	takeBacks *takeBacks
-	lanes     *laneQueues
-	checks    chan coordinator.EnsureQueue
-	taking    chan struct{}    // closed when it begins to take tasks
-	newQueues orders[[]string] // of agents that agents.yaml has not listed before
-	controls  orders[struct{}] // what the quotas are is to be worked out anew
+	held       *held
+	window     *window // of task.assign
+	returns    *window // of task.reassign
+	outbox     *outbox
+	tickets    *tickets
+	requests   *requests
+	offers     *offers
+	rejections delayedRejections
+	pulse      pulse
+	looked     chan struct{} // closed when the first looks at the agents' queues are over
+	takeBacks  *takeBacks
+	lanes      *laneQueues
+	checks     chan coordinator.EnsureQueue
+	taking     chan struct{}    // closed when it begins to take tasks
+	newQueues  orders[[]string] // of agents that agents.yaml has not listed before
+	controls   orders[struct{}] // what the quotas are is to be worked out anew
 
 	statuses, results *fence              // where the past of agent.status and task.result ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
 	pastRead          atomic.Uint64       // results
-	told              *told               // how far results have been dealt with; nil: does not lead yet
+	cursor            *resultCursor       // how far results have been dealt with; nil: does not lead yet
 	ledger            *ledger             // nil: there is no journal
 	commits           *commits            // likewise; the loop's own
 
@@ -62,9 +62,8 @@ type session struct {
 	faulted  chan error     // capacity 1: the session must end
 }
 
-// runSession opens a session, follows who leads, leads when nobody does, and says why
-// it ended; nil after an orderly stop. ready tells whether it got as far as taking
-// tasks.
+// runSession opens a session, follows the leader, leads when there is none, and returns why it ended; nil
+// after an orderly stop. ready reports whether it got as far as taking tasks.
 //
 // Every session begins with a new engine, filled from the journal: whether it is the
 // first of the process, follows a fault, or another coordinator has led meanwhile.
@@ -106,8 +105,8 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		r.workers.Wait()
 		s.current.Store(nil)
 		s.lostAt = s.now()
-		if r.told != nil {
-			s.resultsNext = r.told.offset()
+		if r.cursor != nil {
+			s.resultsNext = r.cursor.offset()
 		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
@@ -268,7 +267,7 @@ func (r *session) watchDepths() {
 	}
 }
 
-// mayExpire tells whether a dispatch in this queue may have an expiration: only
+// mayExpire reports whether a dispatch in this queue may have an expiration: only
 // where we know that the queue gives back what expires. In a plain queue it
 // would be lost in silence.
 func (r *session) mayExpire(queue string) bool {

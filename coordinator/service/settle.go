@@ -13,15 +13,15 @@ import (
 	"taskbus/schemas"
 )
 
-// Tokens tell publications apart when they are settled: a dispatch has its
+// Tokens identify publications when they are settled: a dispatch has its
 // handle, everything else a number from ticketBase on.
 const (
 	ticketBase   uint64 = 1 << 62
-	tokenIgnored uint64 = 1<<63 - 1 // announcements: nobody waits for them
+	tokenIgnored uint64 = 1<<63 - 1 // announcements: their confirms are not awaited
 	tokenPulse   uint64 = 1<<63 - 2
 )
 
-// awaited is a publication whose answer somebody waits for.
+// awaited is a publication with an awaited confirm.
 type awaited interface {
 	settled(r *session, outcome bus.Outcome)
 }
@@ -30,7 +30,7 @@ type awaited interface {
 // it is confirmed. held is nil for a failure that no delivery stands behind.
 type ticket struct {
 	held    *heldDelivery
-	fail    *coordinator.Fail // nil when nobody can be told
+	fail    *coordinator.Fail // nil when no producer can be informed
 	refusal *messages.Refusal // for what could not be read
 	left    atomic.Int32
 	// reject: leave the delivery to the broker's dead-letter rule instead.
@@ -142,8 +142,7 @@ const (
 
 // settled counts one answer. A copy for the producer's own queue is the
 // producer's business. Any other notice that is not taken is sent again until it
-// is: its delivery stays unacknowledged meanwhile, and costs nobody else
-// anything.
+// is: its delivery stays unacknowledged meanwhile, and no other message is held up.
 func (n *notice) settled(r *session, outcome bus.Outcome) {
 	switch {
 	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:

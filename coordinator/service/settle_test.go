@@ -132,7 +132,7 @@ func TestReplyToGetsACopyOfTheFailure(t *testing.T) {
 			return func(p *bus.Properties) { p.ReplyTo = queue }
 		}
 		r.task("t-1", "paint", "", replyTo("my.replies"))
-		r.task("t-2", "paint", "", replyTo("no.such.queue")) // nobody's loss
+		r.task("t-2", "paint", "", replyTo("no.such.queue")) // its loss costs nothing else
 		if m := r.only("my.replies"); m.text("task_id") != "t-1" {
 			t.Errorf("copy %s", m.Body)
 		}
@@ -143,7 +143,7 @@ func TestReplyToGetsACopyOfTheFailure(t *testing.T) {
 	})
 }
 
-// Nobody can have Taskbus write into queues that are not his.
+// No producer can have Taskbus write into queues that are not its own.
 func TestReplyToIntoOurQueuesIsRefused(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		for i, queue := range []string{"agent.a1", bus.QueueAssign, bus.StreamStatus, bus.QueueDead} {

@@ -9,15 +9,15 @@ import (
 	"taskbus/coordinator"
 )
 
-// shared has those who ask at the same time answered with one copy of the engine's state: however many
-// ask, the loop makes no more than one for each of its turns, and there is no more than one in memory that
-// waits to be looked at.
+// shared answers all requests of one moment with one copy of the engine's state: however many there are,
+// the loop makes no more than one for each of its turns, and there is no more than one in memory that waits
+// to be looked at.
 type shared struct {
 	mu   sync.Mutex
 	next *sharedCopy // has been asked for, and is not made yet; nil: none
 }
 
-// sharedCopy is read by all who asked for it; none changes it.
+// sharedCopy is read by all its requests; none changes it.
 type sharedCopy struct {
 	done chan struct{}
 	snap coordinator.Snapshot
@@ -37,7 +37,7 @@ func (s *Service) snapshot(ctx context.Context) (coordinator.Snapshot, error) {
 	return coordinator.Snapshot{}, fmt.Errorf("ask the engine for its state: %w", err)
 }
 
-// ask gives the copy that the loop makes next. Who comes when it is being made gets the one after it.
+// ask returns the copy that the loop makes next. A request while it is being made gets the one after it.
 func (v *shared) ask(l *loop) *sharedCopy {
 	v.mu.Lock()
 	defer v.mu.Unlock()

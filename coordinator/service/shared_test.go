@@ -13,8 +13,8 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// However many ask at the same time, the engine's state is copied once; and whoever asks after something
-// has happened sees it.
+// However many requests there are at the same time, the engine's state is copied once; and a request after
+// an event sees it.
 func TestThoseWhoAskAtOnceShareACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, quotaFleet)
@@ -41,7 +41,7 @@ func TestThoseWhoAskAtOnceShareACopy(t *testing.T) {
 		first := <-copies
 		for range asked - 1 {
 			if c := <-copies; &c.Agents[0] != &first.Agents[0] {
-				t.Fatal("two copies for those who asked at once")
+				t.Fatal("two copies for requests of one moment")
 			}
 		}
 		r.service.loop.post(0, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusReady, Available: 10, Timestamp: time.Now()}})
@@ -59,7 +59,7 @@ func TestThoseWhoAskAtOnceShareACopy(t *testing.T) {
 		synctest.Wait()
 		giveUp()
 		if err := <-given; err == nil {
-			t.Error("whoever gave up has an answer")
+			t.Error("a request that was given up has an answer")
 		}
 		close(again)
 	})

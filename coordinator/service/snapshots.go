@@ -31,7 +31,7 @@ type snapshotting struct {
 }
 
 // begin takes over what is known when the session begins to lead. If anything was
-// folded, a snapshot follows soon: how much lies behind the newest nobody has counted.
+// folded, a snapshot follows soon: it is not known how much lies behind the newest.
 func (s *snapshotting) begin(now time.Time, complete int64, folded bool) {
 	s.complete.Store(complete)
 	s.mu.Lock()
@@ -49,7 +49,7 @@ func (s *snapshotting) wrote(records, bytes int) {
 	s.bytes += bytes
 }
 
-// due tells whether a snapshot should be written now, and if so begins it.
+// due reports whether a snapshot should be written now, and if so begins it.
 func (s *snapshotting) due(now time.Time, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *snapshotting) names(offset int64) {
 	s.named = offset
 }
 
-// unnamed tells whether no message says yet where the newest complete one begins: whoever starts
+// unnamed reports whether no message says yet where the newest complete one begins: a starting coordinator
 // would read the one before it.
 func (s *snapshotting) unnamed() bool {
 	s.mu.Lock()
@@ -128,8 +128,8 @@ func (s *snapshotting) unnamed() bool {
 }
 
 // readBack looks at a message of the journal while this session leads: its own. One of
-// a later epoch is somebody else's, from which on ours are void: the lock can have two
-// holders while a cluster is torn apart, or where somebody has deleted it.
+// a later epoch is another leader's, from which on ours are void: the lock can have two holders while a
+// cluster is torn apart, or where an operator has deleted it.
 func (l *ledger) readBack(d *bus.Delivery) {
 	body, err := l.own.Take(d.Body)
 	if body == nil && err == nil {
@@ -173,10 +173,10 @@ func (l *ledger) takeSnapshots() {
 	})
 }
 
-// quotasChanged writes down how the books are now that the files say something else of quotas. Whoever
-// starts reads the files as they are then: without a snapshot of this moment it would charge by them
-// what was used before they were so. (Controls need none: the journal has them in their place among
-// what was used.) It runs on the loop's goroutine, in the turn in which the quotas have changed.
+// quotasChanged journals the books as they are when the files change quotas. A starting coordinator reads
+// the files as they are then: without a snapshot of this moment it would charge by them what was used
+// before they were so. (Controls need none: the journal has them in their place among what was used.) It
+// runs on the loop's goroutine, in the turn in which the quotas have changed.
 func (s *Service) quotasChanged(now time.Time) {
 	r := s.current.Load()
 	if r == nil || r.number != s.loop.session || s.loop.commits == nil || r.draining.Load() {

@@ -27,7 +27,7 @@ func withStandby(t *testing.T, agentsYAML string, test func(first, second *rig))
 	})
 }
 
-// Who stands by knows the fleet and what the leader does, and answers questions.
+// A standby knows the fleet and what the leader does, and answers questions.
 func TestStandbyAnswers(t *testing.T) {
 	withStandby(t, fleet, func(first, second *rig) {
 		a1 := first.worker("a1", true)
@@ -37,7 +37,7 @@ func TestStandbyAnswers(t *testing.T) {
 		ctx := context.Background()
 		st := second.status()
 		if st.Readiness.Ready || st.Readiness.State != stateStandby || !strings.Contains(st.Readiness.Detail, "taskbus@test leads") {
-			t.Errorf("readiness %+v, want a standby that says who leads", st.Readiness)
+			t.Errorf("readiness %+v, want a standby that names the leader", st.Readiness)
 		}
 		if st.Leader == nil || st.Leader.Instance != "taskbus@test" || st.Leader.Epoch != 1 {
 			t.Errorf("leader %+v in the status of the one that stands by", st.Leader)
@@ -65,7 +65,7 @@ func TestStandbyAnswers(t *testing.T) {
 	})
 }
 
-// Whoever takes over knows whom each task was given to, and which ids were seen.
+// The next leader knows which agent each task was given to, and which ids were seen.
 func TestTakeOverKnowsEverything(t *testing.T) {
 	withStandby(t, fleet, func(first, second *rig) {
 		bindAll(first)
@@ -148,7 +148,7 @@ func TestRedeliveredTaskKeepsItsDispatch(t *testing.T) {
 	}
 }
 
-// What the journal does not have has not happened: nobody is given anything before.
+// What the journal does not have has not happened: no agent is given anything before.
 func TestNothingFollowsBeforeTheJournal(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)

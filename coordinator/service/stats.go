@@ -68,8 +68,8 @@ func (s *Service) Capabilities(ctx context.Context) ([]httpapi.Capability, error
 	return list, nil
 }
 
-// fleetStats sums a snapshot up. Only agents online count: what an agent has that is
-// gone comes back by itself, and its capacity is nobody's.
+// fleetStats sums a snapshot up. Only agents online count: what an agent has that is gone comes back by
+// itself, and its capacity cannot be used.
 func fleetStats(snap *coordinator.Snapshot, unread int) httpapi.AgentStats {
 	st := httpapi.AgentStats{Agents: make([]httpapi.AgentInfo, len(snap.Agents))}
 	st.QueueDepth.Unread = unread
@@ -99,7 +99,7 @@ func fleetStats(snap *coordinator.Snapshot, unread int) httpapi.AgentStats {
 
 func agentInfo(a *coordinator.AgentSnapshot) httpapi.AgentInfo {
 	c := &a.Capacity
-	health := "" // of one that is not there nobody can tell
+	health := "" // the health of an absent agent is not known
 	if a.State == coordinator.AgentOnline {
 		health = c.Health.String()
 		if len(fails(a)) > 0 { // the less it does, the less it has before it

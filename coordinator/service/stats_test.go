@@ -69,7 +69,7 @@ func TestBalancingsThreeAgents(t *testing.T) {
 	}
 }
 
-// Of an agent that is not there nobody can tell the health: it is absent, in JSON, too.
+// The health of an agent that is not there is not known: it is absent, in JSON, too.
 func TestHealthOfAgentsThatAreNotThere(t *testing.T) {
 	for state, want := range map[coordinator.AgentState]string{
 		coordinator.AgentOnline: `"health":"OVERLOADED"`, coordinator.AgentNeverSeen: "", coordinator.AgentOffline: "", coordinator.AgentStale: "", coordinator.AgentGone: "",
@@ -248,7 +248,7 @@ func TestConcentration(t *testing.T) {
 		{"49 tasks say nothing", given(49, 0), fleet(1, 1), 0},
 		{"50 do", given(50, 0), fleet(1, 1), 1}, // (1 - 1/2) / (1/2)
 		{"what an agent had that is gone now does not count", given(900, 100), offline, 0},
-		{"nobody online", given(900, 100), nil, 0},
+		{"no agent online", given(900, 100), nil, 0},
 		{"an empty fleet", nil, nil, 0},
 		{"no slots", given(900, 100), fleet(0, 0), 0},
 	} {

@@ -124,7 +124,7 @@ const (
 	warningsLogged   = 20
 )
 
-// Ready tells whether tasks are being taken.
+// Ready reports whether tasks are being taken.
 func (s *Service) Ready(context.Context) httpapi.Readiness {
 	v := s.state.read()
 	if reads := s.reads(); reads != "" {

@@ -18,7 +18,7 @@ func TestHealthWords(t *testing.T) {
 		}
 		r.pass(6 * time.Second) // health_check_interval is 5 s
 		if h := health(); h.Status != httpapi.Critical {
-			t.Errorf("nobody has reported within the health interval: %+v", h)
+			t.Errorf("no agent has reported within the health interval: %+v", h)
 		}
 		r.heartbeat("a1", 0)
 		if h := health(); h.Status != httpapi.Degraded {

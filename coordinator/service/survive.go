@@ -11,12 +11,11 @@ import (
 	"taskbus/messages"
 )
 
-// A fault of the program that one message brings out costs that message, which is
-// parked or ignored, and nobody else anything: without that it would come again after
-// every crash. Only what is done for one message alone is guarded; a fault of the engine
-// ends the process, because nobody knows what the engine knows then.
+// A fault of the program that one message brings out costs that message, which is parked or ignored, and no
+// other: without that it would come again after every crash. Only what is done for one message alone is
+// guarded; a fault of the engine ends the process, because its state cannot be trusted then.
 
-// survive, deferred by whoever takes a delivery, parks one that cannot be handled.
+// survive, deferred by functions that take a delivery, parks one that cannot be handled.
 func (r *session) survive(h *heldDelivery) {
 	p := recover()
 	if p == nil {
@@ -30,7 +29,7 @@ func (r *session) survive(h *heldDelivery) {
 	r.outbox.add(outgoing{refused: faulty(), held: h}) // handing it to the engine was still to come
 }
 
-// surviveRequest, deferred by whoever takes a request, parks one that cannot be handled.
+// surviveRequest, deferred by functions that take a request, parks one that cannot be handled.
 func (r *session) surviveRequest(d *bus.Delivery) {
 	if p := recover(); p != nil {
 		r.s.observe.survived(p, d.Queue, "the message is parked in task.dead")
@@ -38,8 +37,8 @@ func (r *session) surviveRequest(d *bus.Delivery) {
 	}
 }
 
-// surviveReport, deferred by whoever reads heartbeats or results, ignores one that cannot be
-// handled, as one that is not valid: whoever starts would read it again, and fail again.
+// surviveReport, deferred by functions that read heartbeats or results, ignores one that cannot be handled,
+// as one that is not valid: a restart would read it again, and fail again.
 func (r *session) surviveReport(d *bus.Delivery) {
 	p := recover()
 	if p == nil {
@@ -58,7 +57,7 @@ func faulty() *messages.Refusal {
 	return &messages.Refusal{Keyword: "fault", Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}
 }
 
-// surviveDispatch, deferred by whoever encodes a dispatch, fails its task.
+// surviveDispatch, deferred by functions that encode a dispatch, fails its task.
 func (r *session) surviveDispatch(d *coordinator.Dispatch) {
 	if p := recover(); p != nil {
 		r.s.observe.survived(p, d.Queue, "its task fails as an invalid message")

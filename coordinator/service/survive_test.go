@@ -12,9 +12,8 @@ import (
 )
 
 // TestFaultCostsOneMessage: a fault of the program that one message brings out costs that message,
-// whatever it is: what stands in a stream would be read again by everybody who starts, and what is
-// in a queue handed out again, until nobody is left who could. The fault here is that there is no
-// decoder for a moment.
+// whatever it is: what stands in a stream would be read again by every coordinator that starts, and what is
+// in a queue handed out again, until none is left. The fault here is that there is no decoder for a moment.
 func TestFaultCostsOneMessage(t *testing.T) {
 	for _, one := range []struct {
 		queue, body, becomes string
@@ -57,7 +56,8 @@ func TestFaultCostsOneMessage(t *testing.T) {
 }
 
 // TestAcceptedAtIsNoLaterThanNow: when a task was accepted stands in the headers of its dispatch,
-// by the clock of who made it, and decides who goes first. One that comes back from a coordinator
+// by the clock of the coordinator that made it, and decides the order. One that comes back from a
+// coordinator
 // whose clock is ahead goes before those that come after it.
 func TestAcceptedAtIsNoLaterThanNow(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {

@@ -59,8 +59,8 @@ type takeBackOfQueue struct {
 	// consumer is the number of the consumer by which the latest message came; 0:
 	// none has come in this turn.
 	consumer int
-	// turn counts the changes: odd while the broker is asked for one, and nobody
-	// can tell whether a consumer of ours is among those it counts.
+	// turn counts the changes: odd while the broker is asked for one, and it is not known whether a
+	// consumer of ours is among those it counts.
 	turn uint64
 	// foreign is what the present consumer has met that is not ours; nil where all is.
 	foreign *foreignMessages
@@ -97,7 +97,7 @@ func (t *takeBacks) leaveAll() {
 	}
 }
 
-// own tells whether we consume the queue, and the number of the latest change.
+// own reports whether we consume the queue, and the number of the latest change.
 func (t *takeBacks) own(queue string) (on bool, turn uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ type foreignMessages struct {
 	ended bool
 }
 
-// keep holds a message; first tells whether it is the first. false: the consumer has
+// keep holds a message; first reports whether it is the first. false: the consumer has
 // ended, and the message can go back at once.
 func (f *foreignMessages) keep(tag bus.Tag) (first, kept bool) {
 	f.mu.Lock()
@@ -55,12 +55,12 @@ func (f *foreignMessages) end() []bus.Tag {
 	return f.held
 }
 
-// listed tells whether agents.yaml says that the queue is an agent's.
+// listed reports whether agents.yaml says that the queue is an agent's.
 func (r *session) listed(queue string) bool {
 	return slices.ContainsFunc(r.s.config.Load().Policy().Agents, func(a coordinator.AgentSpec) bool { return a.Queue == queue })
 }
 
-// barred tells whether the queue is to be left alone now.
+// barred reports whether the queue is to be left alone now.
 func (t *takeBacks) barred(queue string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -136,7 +136,7 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 		if got := fmt.Sprint(a2.has()); got != "[t-1]" { // its copy is with us
 			t.Errorf("a2 has %s", got)
 		}
-		// The queue is there again, and somebody puts something into it: that is
+		// The queue is there again, and another program puts something into it: that is
 		// taken back as before.
 		if exists, err := r.service.current.Load().bus.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.a1")); !exists || err != nil {
 			t.Fatal(err)
@@ -314,7 +314,7 @@ func TestOrders(t *testing.T) {
 		if a, err := r.service.Order(context.Background(), "a1", orderCordon); err != nil || !a.Cordoned || a.Draining || a.WhyNot != "cordoned" {
 			t.Errorf("cordon: %+v, %v", a, err)
 		}
-		// It outlives the session, but whoever does not lead takes none.
+		// It outlives the session, but a coordinator that does not lead takes none.
 		r.broker.SetOpenError(bus.ErrAccess)
 		r.broker.Cut()
 		synctest.Wait()

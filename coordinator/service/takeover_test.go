@@ -108,7 +108,7 @@ func TestResultsAreReadFromAStreamDeclaredAnew(t *testing.T) {
 func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
 	const lot, sent = 1000, 2 * maxAnnounced
 	inRig(t, wide, func(r *rig) {
-		agents, runs := []string{"a1", "a2"}, make([][]string, 2) // what they list is theirs, whoever has given it to them
+		agents, runs := []string{"a1", "a2"}, make([][]string, 2) // what they list is theirs, whichever coordinator has given it to them
 		for i := range sent {
 			runs[i%2] = append(runs[i%2], fmt.Sprint("x-", i))
 		}
@@ -196,7 +196,7 @@ func TestTakingBackIsNotTheAgentsFault(t *testing.T) {
 		r.offline("a1")
 		r.pass(2 * time.Second)
 		if n := r.broker.Unacked("agent.a1"); n != 3 {
-			t.Fatalf("%d are in our hands, want 3: nobody else can have them", n)
+			t.Fatalf("%d are in our hands, want 3: no other consumer can have them", n)
 		}
 		r.broker.Cut()
 		r.pass(3 * time.Second)
@@ -210,7 +210,7 @@ func TestTakingBackIsNotTheAgentsFault(t *testing.T) {
 		}
 		for _, m := range all {
 			if tried := m.Headers[headerTried]; tried != nil {
-				t.Errorf("%s was tried on %v, want nobody", m.MessageID, tried)
+				t.Errorf("%s was tried on %v, want no agent", m.MessageID, tried)
 			}
 		}
 	})
@@ -264,7 +264,7 @@ func TestDamagedEndOfATrimmedJournal(t *testing.T) {
 	})
 }
 
-// With classic queues whoever stands by reads none of what agents report: one message of
+// With classic queues a standby reads none of what agents report: one message of
 // a queue has one reader, and it would be missing to the leader.
 func TestStandbyLeavesAClassicQueueAlone(t *testing.T) {
 	withStandby(t, fleet+"queues: classic\n", func(first, second *rig) {

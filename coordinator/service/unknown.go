@@ -11,8 +11,9 @@ import (
 )
 
 // knows counts and writes down the fields of a message that its schema does not have, and refuses the message for the
-// first of them where the configuration is strict and its sender hears of it. A result that is refused would be work that
-// is lost, a heartbeat an agent, and nobody would be told. agent is the one that the message names; empty for a
+// first of them where the configuration is strict and its sender gets an answer. A result that is refused
+// would be work that is lost, a heartbeat an agent, without any notice. agent is the one that the message
+// names; empty for a
 // producer's.
 func (r *session) knows(schema string, unknown []string, agent string, d *bus.Delivery) *messages.Refusal {
 	if len(unknown) == 0 {

@@ -175,7 +175,7 @@ func TestProducersHearOfWhatCannotBeUsed(t *testing.T) {
 	})
 }
 
-// What was refused unread is explained by the fault alone: nobody can tell how it would be decided.
+// A message that was refused unread is explained by the fault alone: how it would be decided is not known.
 func TestRefusedMessageIsExplained(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)

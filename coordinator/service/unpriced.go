@@ -26,8 +26,8 @@ type unpricedModel struct {
 	last              time.Time
 }
 
-// mostUnpriced bounds how many are kept: whoever calls may name whatever it likes. What comes beyond is in
-// the metric alone.
+// mostUnpriced bounds how many are kept: a caller may name any model. What comes beyond is in the metric
+// alone.
 const mostUnpriced = 32
 
 func (u *unpriced) note(now time.Time, f *coordinator.ModelUnpriced) {

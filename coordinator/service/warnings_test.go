@@ -15,7 +15,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// renamed is fleet with a capability of which the routes do not know yet: nobody can serve train.
+// renamed is fleet with a capability of which the routes do not know yet: no agent can serve train.
 var renamed = strings.Replace(fleet, "[go, gpu]", "[go, gpus]", 1)
 
 const unserved = "nobody can serve train: no agent has all of gpu; its tasks will fail with no_eligible_agents"

@@ -18,7 +18,7 @@ const (
 	watchMost   = 500                    // queues in one round
 	lookTimeout = 10 * time.Second
 	looksMost   = time.Second           // that the first looks may keep tasks waiting
-	slowLook    = 50 * time.Millisecond // after such a look what has been seen is told at once
+	slowLook    = 50 * time.Millisecond // after such a look what has been seen goes to the engine at once
 )
 
 // every does something again and again until it says that it is enough, or the session has ended. A
@@ -106,7 +106,7 @@ func (r *session) watched() (list []coordinator.QueueWatch) {
 	defer cancel()
 	err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { list = e.Watched(now, watchMost) })
 	if err != nil {
-		return nil // the loop is busy, or ends: the next round will tell
+		return nil // the loop is busy, or ends: the next round tries again
 	}
 	return list
 }
@@ -128,7 +128,7 @@ func (r *session) look(w coordinator.QueueWatch) (ev coordinator.Event, open boo
 		// to a queue that is not there.
 		r.ensure(coordinator.EnsureQueue(w))
 	case err != nil, before != after, before%2 == 1:
-		return nil, true // not known, or not whose consumers these are: the next round will tell
+		return nil, true // not known, or not whose consumers these are: the next round tries again
 	}
 	return coordinator.QueueSeen{
 		Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers-r.ownConsumers(w.Queue)),

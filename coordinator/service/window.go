@@ -82,8 +82,8 @@ func (w *window) observe(size int) {
 	}
 }
 
-// learn learns one size and tells whether it is time to adapt: now and then, and as soon as what
-// was safe at first is full, so that nobody waits for more that cannot come.
+// learn learns one size and reports whether it is time to adapt: now and then, and as soon as what was safe
+// at first is full, so that it does not wait for more that cannot come.
 func (w *window) learn(size int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

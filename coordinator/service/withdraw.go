@@ -10,14 +10,14 @@ import (
 // withdrawal is a task.cancel on its way to an agent.
 type withdrawal struct{ coordinator.Withdraw }
 
-// publishWithdrawal tells an agent to drop or stop a dispatch. It is mandatory:
-// an agent without a control queue is one that cannot be told.
+// publishWithdrawal has an agent drop or stop a dispatch. It is mandatory:
+// an agent without a control queue cannot be reached.
 func (r *session) publishWithdrawal(w *withdrawal) {
 	p := r.control(w.Agent, schemas.TaskCancel, string(w.Task)+".cancel", w.TraceID)
 	p.Token = r.tickets.issue(w)
 	p.Body = messages.AppendTaskCancel(nil, &w.Withdraw)
 	if err := r.bus.Publish(p); err != nil {
-		r.tickets.redeem(p.Token) // the session has ended; the next one tells it again
+		r.tickets.redeem(p.Token) // the session has ended; the next one sends it again
 	}
 }
 
@@ -25,10 +25,10 @@ func (r *session) publishWithdrawal(w *withdrawal) {
 // its result to say.
 func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
 	if outcome == bus.Unknown {
-		return // the session ends; the next one tells it again
+		return // the session ends; the next one sends it again
 	}
 	r.ackAll(r.requests.told(w.Task))
-	if outcome == bus.Confirmed || w.Token == 0 { // 0: nobody asked: the dispatch is over, or its time is
+	if outcome == bus.Confirmed || w.Token == 0 { // 0: no request waits: the dispatch is over, or its time is
 		return
 	}
 	r.s.observe.cannotTell(w, outcome)

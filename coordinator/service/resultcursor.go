@@ -1,0 +1,63 @@
+package service
+
+import (
+	"slices"
+	"sync"
+)
+
+// resultCursor is the position up to which results have been handled: everything in task.result before its
+// offset has been applied, and the ends that follow from it are announced. It is in the header of every
+// message in the journal, and the next leader goes on reading there.
+type resultCursor struct {
+	mu   sync.Mutex
+	next int64 // behind the last that was applied; -1: none yet
+	// open are the offsets of results whose ends are not announced yet, in order.
+	open []int64
+}
+
+func newResultCursor(from int64) *resultCursor { return &resultCursor{next: from} }
+
+// applied notes that the result at this offset has been applied.
+func (c *resultCursor) applied(offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next = max(c.next, offset+1)
+}
+
+// announcing notes that the end which follows from the result at this offset is to be
+// announced.
+func (c *resultCursor) announcing(offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = append(c.open, offset)
+}
+
+// announced notes that it has been.
+func (c *resultCursor) announced(offset int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch i, found := slices.BinarySearch(c.open, offset); {
+	case !found:
+	case i == 0: // as nearly always, and there may be thousands
+		c.open = c.open[1:]
+	default:
+		c.open = slices.Delete(c.open, i, i+1)
+	}
+}
+
+// forget begins anew: where reading has to go on is not known any more.
+func (c *resultCursor) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.next, c.open = -1, nil
+}
+
+// offset is where reading has to go on.
+func (c *resultCursor) offset() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.open) > 0 {
+		return c.open[0]
+	}
+	return c.next
+}
