@@ -33,8 +33,8 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 		e.assignBest(now, t, a, d)
 		return
 	}
-	if lacks, without := e.lacksFor(now, t); lacks != nil { // no agent need bid for it
-		e.lacksQuota(now, t, lacks, without)
+	if lacks, without := e.quotaMissing(now, t); lacks != nil { // no agent need bid for it
+		e.waitForQuota(now, t, lacks, without)
 		return
 	}
 	if e.giveNextBest(now, t) {

@@ -219,7 +219,7 @@ func (e *Engine) serve(now time.Time, c *class) {
 // sell dispatches the task to a bidder.
 func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
 	a := e.fleet.byID[winner.Agent]
-	if v := e.afford(now, t, a); !v.OK { // what it was to have is used up since
+	if v := e.reserveQuota(now, t, a); !v.OK { // what it was to have is used up since
 		e.assignBest(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 		return
 	}

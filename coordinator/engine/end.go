@@ -39,7 +39,7 @@ func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *f
 	if d.Eligible == 0 {
 		return nil
 	}
-	lacks, _ := e.lacksFor(now, t)
+	lacks, _ := e.quotaMissing(now, t)
 	return lacks
 }
 

@@ -258,7 +258,7 @@ func (e *Engine) OwedFailures() (ids []coordinator.TaskID) {
 func (e *Engine) ForgetLoss() { e.stall.since = time.Time{} }
 
 // RecallAll does with what was folded what the opening of a session does.
-func (e *Engine) RecallAll() { e.recollect(); e.recallQuotas() }
+func (e *Engine) RecallAll() { e.recollect(); e.installFolded() }
 
 // The fleet.
 

@@ -77,7 +77,7 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 // those use is charged to periods of now, whatever time records have said.
 func (e *Engine) Lead(now time.Time) {
 	e.recollect()
-	e.holdQuotas()
+	e.adoptReservations()
 	e.following = false
 	e.controls.Installed() // it has been told of the policy
 	e.quotasNotAfter(now)

@@ -142,7 +142,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.spec.ID,
 	}})
-	e.freeQuota(now, t)
+	e.expireQuota(now, t)
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
@@ -161,7 +161,7 @@ func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered 
 // retire makes a dispatch of the past of one that was open. What the reports of
 // its agent do not speak for yet goes on counting against the agent's slots.
 func (e *Engine) retire(t *openTask) {
-	e.freeQuota(e.now, t)
+	e.expireQuota(e.now, t)
 	e.excuse(t)
 	t.agent.moved = e.now
 	e.timers.cancel(&t.expire)
@@ -180,7 +180,7 @@ func (e *Engine) letGo(t *openTask) {
 		e.dedupe.Withdraw(r, t.cancelReason)
 	}
 	e.note(t, coordinator.FateLetGo, t.agent.serial, t.attempt)
-	e.quotaAsThought(t)
+	e.settleAsEstimated(t)
 	e.retire(t)
 	e.discharge(t)
 }

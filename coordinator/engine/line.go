@@ -11,7 +11,7 @@ import (
 // Both change with every dispatch, in all classes, so the next one is sought among all of them.
 type line struct {
 	e      *Engine
-	agent  int      // -1: what anybody could serve who is ready
+	agent  int      // -1: what any agent that is ready could serve
 	of     []*class // of an agent: those of which it could serve something
 	passed []*class // taken, and not put back
 	// Levels that are to be served now, and others at which something waits elsewhere, for quota that may
@@ -60,7 +60,7 @@ func (l *line) back(c *class) {
 	l.passed = slices.DeleteFunc(l.passed, func(x *class) bool { return x == c })
 }
 
-// end of it: what is dispatched from here on keeps nobody waiting.
+// end of it: what is dispatched from here on keeps nothing waiting.
 func (l *line) end() {
 	if l.e.quotas.serving = 0; l.of != nil {
 		clear(l.of)
@@ -96,7 +96,7 @@ func (l *line) first(level int) (next *class, t *openTask) {
 	return next, t
 }
 
-// may tells whether something of the class is in the line.
+// may reports whether something of the class is in the line.
 func (l *line) may(c *class) bool {
 	if c.lacks.Whole != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false

@@ -10,13 +10,13 @@ import (
 
 // LLM quotas. A task is given to an agent only when its group has quota for it: that is set
 // aside before the dispatch, and settled when the dispatch ends. What a task will take is
-// estimated (fairshare.Estimator); what it has taken, its agent's result says.
+// estimated (fairshare.Estimator); what it has taken is in its agent's result.
 //
 // Quota for a dispatch stands under its dispatch id. It ends
 //
-//	with a result that ends the task    settled at the usage it tells, else at what was set aside
+//	with a result that ends the task    settled at the reported usage, else at what was set aside
 //	given back, never begun             released
-//	given back, begun; overdue; gone    expired: free again, and charged should the usage be told
+//	given back, begun; overdue; gone    expired: free again, and charged if the usage is reported
 //	never published                     released
 type quotas struct {
 	ledger    *fairshare.Ledger
@@ -27,7 +27,7 @@ type quotas struct {
 	alerts    []fairshare.Alert
 	// estimates are rows of what was learnt before, while they are folded.
 	estimates []fairshare.EstimatorRow
-	image     *fairshare.SharesImage // likewise of whose turn it was
+	image     *fairshare.SharesImage // likewise of the turns
 	// byAgent are the agents that have quota of their own, by group; all of them under "".
 	byAgent map[string][]coordinator.AgentID
 	// serving are the levels of what waits that the agent at hand could serve, a bit each.
@@ -63,12 +63,12 @@ type quotaHold struct {
 	usual  coordinator.Amounts // what such tasks take in the mean
 	key    coordinator.TaskKey // of the reservation
 	open   bool                // its turn has been charged, and quota may be set aside
-	took   time.Duration       // how long its agent says that it worked; 0: not given
+	took   time.Duration       // how long its agent worked, as reported; 0: not reported
 	// models are how those were judged that it may go to, when one was chosen last; nil: it has no choice.
 	models *coordinator.RouteChoice
 }
 
-// under takes over the quotas of a policy, and tells whether they are others.
+// under takes over the quotas of a policy, and reports whether they are others.
 func (q *quotas) under(now time.Time, p *coordinator.Policy) (others bool) {
 	q.shares.Order(p.Settings.Priorities)
 	if (p.Quotas == nil) != (q.ledger.Quotas() == nil) {
@@ -116,15 +116,15 @@ func (e *Engine) poolOf(t *openTask) string {
 	return ""
 }
 
-// takesNoTokens tells whether the task takes neither tokens nor money, where there are quotas.
+// takesNoTokens reports whether the task takes neither tokens nor money, where there are quotas.
 func (e *Engine) takesNoTokens(t *openTask) bool {
 	h := e.quotaDemand(t)
 	return h != nil && h.charge.Amounts[coordinator.DimTotalTokens] == 0 && h.charge.Amounts[coordinator.DimCost] == 0
 }
 
-// afford sets quota aside for giving the task to the agent now, and charges its group's
-// turn and its priority's. A refusal changes nothing.
-func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict {
+// reserveQuota sets quota aside for giving the task to the agent now, and charges the turns of its
+// group and its priority. A refusal changes nothing.
+func (e *Engine) reserveQuota(now time.Time, t *openTask, a *agent) fairshare.Verdict {
 	h, q, level := e.quotaDemand(t), &e.quotas, levelOf(t)
 	waiting := q.serving | 1<<level
 	switch {
@@ -144,7 +144,7 @@ func (e *Engine) afford(now time.Time, t *openTask, a *agent) fairshare.Verdict 
 	}
 	h.key = coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt)))
 	v := q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
-	if v.Known && !v.OK { // of a life of the task that nobody remembers
+	if v.Known && !v.OK { // of a life of the task that is forgotten
 		q.ledger.Forget(h.key)
 		v = q.ledger.Reserve(now, h.key, &h.charge, time.Time{})
 	}

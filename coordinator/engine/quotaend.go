@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// settleQuota settles what was set aside for a dispatch whose end its agent tells.
+// settleQuota settles what was set aside for a dispatch whose end its agent reports.
 func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) {
 	h, q := t.quota, &e.quotas
 	if h == nil || !h.open {
@@ -17,12 +17,13 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
-		if s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn); lacks && !h.charge.Unpriced { // else it was told when it began
+		s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn)
+		if lacks && !h.charge.Unpriced { // else that was emitted when it began
 			of := h.charge
 			of.Provider, of.Model, of.Unpriced = s.Provider, s.Model, true
 			e.unpriced(&of, false)
 		}
-		ended, x := q.held(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn))
+		ended, x := q.settlement(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn))
 		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
 			ended.Type = t.task.Type
 		}
@@ -31,13 +32,13 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
 		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	default:
-		e.quotaAsThought(t)
+		e.settleAsEstimated(t)
 	}
 }
 
-// quotaAsThought settles what was set aside for a dispatch of which nobody will say what it
-// took: as much as was thought.
-func (e *Engine) quotaAsThought(t *openTask) {
+// settleAsEstimated settles what was set aside for a dispatch whose usage will not be reported: at the
+// estimate.
+func (e *Engine) settleAsEstimated(t *openTask) {
 	if h := t.quota; h != nil && h.open {
 		used := h.usual
 		used[coordinator.DimConcurrency] = 0
@@ -45,51 +46,53 @@ func (e *Engine) quotaAsThought(t *openTask) {
 	}
 }
 
-// freeQuota ends what was set aside for a dispatch that ends without a word of how much it
-// took. Should its agent tell that yet, it is charged.
-func (e *Engine) freeQuota(now time.Time, t *openTask) {
+// expireQuota ends what was set aside for a dispatch that ends without its usage being reported. If it
+// is reported later, it is charged.
+func (e *Engine) expireQuota(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open {
 		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaExpired}, fairshare.Excess{})
 	}
 }
 
-// unpublishedQuota ends what was set aside for a dispatch that was never published, but of
+// releaseUnpublished releases what was set aside for a dispatch that was never published, but of
 // which an earlier copy may have been, under another attempt then.
-func (e *Engine) unpublishedQuota(now time.Time, t *openTask) {
+func (e *Engine) releaseUnpublished(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open && !t.resumed {
 		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	}
-	e.freeQuota(now, t)
+	e.expireQuota(now, t)
 }
 
-// unbegunQuota ends what was set aside for a dispatch that came out of its agent's queue.
-func (e *Engine) unbegunQuota(now time.Time, t *openTask) {
+// releaseUnbegun releases what was set aside for a dispatch that came out of its agent's queue.
+func (e *Engine) releaseUnbegun(now time.Time, t *openTask) {
 	if h := t.quota; h != nil && h.open && !t.begun && !t.unanswered {
 		e.endQuota(now, t, &coordinator.QuotaEnded{How: coordinator.QuotaReleased}, fairshare.Excess{})
 	}
 }
 
-// held is the end of a reservation by its agent's word about a task, as far as that is believed. Of what is
-// not it gives the first, for people.
-func (q *quotas) held(now time.Time, key coordinator.TaskKey, told coordinator.Amounts) (*coordinator.QuotaEnded, fairshare.Excess) {
+// settlement is the end of a reservation at the usage that its agent reports, as far as that is within the
+// trust limit. The first of what exceeds it is returned besides.
+func (q *quotas) settlement(
+	now time.Time, key coordinator.TaskKey, reported coordinator.Amounts,
+) (*coordinator.QuotaEnded, fairshare.Excess) {
 	ended := &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Word: coordinator.WordOwn}
-	used, doubt := q.ledger.Held(now, key, told)
+	used, doubt := q.ledger.Held(now, key, reported)
 	if ended.Used = used; doubt == nil {
 		return ended, fairshare.Excess{}
 	}
-	ended.Told = told
+	ended.Told = reported
 	c, _, _ := q.ledger.Find(key)
 	return ended, fairshare.Excess{Dimension: doubt.Dimension, Reserved: c.Amounts[doubt.Dimension], Used: doubt.Told}
 }
 
-// endQuota ends it so. The estimator learns from what was used by a task of a type that is given. x is what
-// of its usage is beyond belief.
+// endQuota ends what was set aside for a dispatch. The estimator learns from the usage if the end names the
+// type of the task. x is what of its usage exceeds the trust limit.
 func (e *Engine) endQuota(now time.Time, t *openTask, ended *coordinator.QuotaEnded, x fairshare.Excess) {
 	h, q := t.quota, &e.quotas
 	ended.Key, ended.At, ended.Took = h.key, now, h.took
 	h.open, h.took = false, 0
 	open := q.ledger.IsOpen(h.key)
-	e.turnKnown(&h.charge, h.charge.Expect, ended)
+	e.correctTurn(&h.charge, h.charge.Expect, ended)
 	if !open { // nothing but its turn was charged
 		return
 	}
@@ -111,8 +114,8 @@ func (e *Engine) endQuota(now time.Time, t *openTask, ended *coordinator.QuotaEn
 	}
 }
 
-// turnKnown puts right what a group's turn was charged for a task.
-func (e *Engine) turnKnown(c *fairshare.Charge, expected int64, ended *coordinator.QuotaEnded) {
+// correctTurn corrects what the turn of a group was charged for a task.
+func (e *Engine) correctTurn(c *fairshare.Charge, expected int64, ended *coordinator.QuotaEnded) {
 	q, actual := &e.quotas, int64(0)
 	if ended.How == coordinator.QuotaSettled {
 		actual = fairshare.Weigh(&ended.Used)
@@ -127,7 +130,7 @@ func (q *quotas) observe(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 	}
 }
 
-// settleLate charges what a dispatch has taken whose quota had expired.
+// settleLate charges usage that is reported after the quota of its dispatch had expired.
 func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	q := &e.quotas
 	if r.Usage == nil || attempt <= 0 {
@@ -138,37 +141,36 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	if !known || open || c.Agent != r.Agent {
 		return
 	}
-	ended, x := q.held(now, key, q.ledger.Used(&c, "", r.Usage, coordinator.WordOwn))
+	ended, x := q.settlement(now, key, q.ledger.Used(&c, "", r.Usage, coordinator.WordOwn))
 	settled := q.ledger.SettleBy(now, key, ended.Used, true, ended.Word)
 	if !settled.Late {
 		return
 	}
 	e.excessive(r.Task, &c, ended, cmp.Or(x, settled.Excess))
 	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, settled.LateOwner(&c)
-	e.turnKnown(&c, 0, ended)
+	e.correctTurn(&c, 0, ended)
 	e.countDay(&c, ended)
 	e.record(ended)
 	e.quotaAlerts()
 }
 
-// excessive tells people of usage that is beyond belief, or far beyond what was set aside; once for each
-// dispatch.
+// excessive emits usage that exceeds the trust limit, or by far what was set aside; once for each dispatch.
 func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, ended *coordinator.QuotaEnded, x fairshare.Excess) {
 	if x.Used > 0 {
 		e.emit(x.Effect(id, c, ended))
 	}
 }
 
-// unpriced tells the world of a call or task, charged so, of a model without a price, where money is
-// limited: it would get past that limit.
+// unpriced emits that a call or task, charged so, is of a model without a price where money is limited: it
+// would get past that limit.
 func (e *Engine) unpriced(c *fairshare.Charge, refused bool) {
 	if f, is := e.quotas.ledger.ModelUnpriced(c, refused); is {
 		e.emit(f)
 	}
 }
 
-// reviewQuotas tells of budgets that have come to a threshold by no use: they are smaller now, or
-// whoever led before did not live to tell. Without a session nobody would hear: the next one does.
+// reviewQuotas emits budgets that have come to a threshold without any use: they are smaller now, or the
+// leader before ended too soon to emit it. Without a session it would be lost: the next session does it.
 func (e *Engine) reviewQuotas(now time.Time) {
 	if e.connected && !e.following {
 		e.quotas.ledger.Review(now)
@@ -176,7 +178,7 @@ func (e *Engine) reviewQuotas(now time.Time) {
 	}
 }
 
-// quotaAlerts tells the world of budgets that are nearly, or quite, used up.
+// quotaAlerts emits budgets that are nearly, or quite, used up.
 func (e *Engine) quotaAlerts() {
 	q := &e.quotas
 	q.alerts = q.ledger.Alerts(q.alerts[:0])

@@ -7,16 +7,15 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// quotaFlow is what has been dispatched and refused of late, for people: nothing is decided
-// by it. It counts in windows of flowWindow, and tells of the present one and the one before.
+// quotaFlow is what has been dispatched and refused of late, for views: no decision depends on
+// it. It counts in windows of flowWindow, and tells of the present one and the one before.
 type quotaFlow struct {
 	flowSpan // since the first dispatch
 	all      flowCount
 	of       map[string]*flowCount // by group
 	// dearest and least are the most and the least that one dispatch was charged.
 	dearest, least [2]int64
-	// reserved and used are tokens: set aside for tasks that have told what they used, and
-	// that.
+	// reserved and used are tokens of tasks whose usage was reported: set aside, and used.
 	reserved, used flowCount
 	// refused counts since the start.
 	refused QuotaRefusals
@@ -76,7 +75,7 @@ func (f *quotaFlow) dispatched(now time.Time, group string, cost int64) {
 	}
 }
 
-// settled counts a task that has told what it used.
+// settled counts a task whose usage was reported.
 func (f *quotaFlow) settled(now time.Time, reserved, used *coordinator.Amounts) {
 	f.roll(now)
 	f.reserved.now += reserved[coordinator.DimTotalTokens]

@@ -16,7 +16,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		q.ledger.Fold(r)
 		e.calls.FoldNames(r)
 		if !r.Before {
-			e.recallQuotas()
+			e.installFolded()
 		}
 		if !r.Before && !r.Call {
 			q.dispatched(r.At, r.Group, r.Expect)
@@ -25,7 +25,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 			}
 		}
 	case *coordinator.QuotaEnded:
-		e.recallQuotas()
+		e.installFolded()
 		c, _, known := q.ledger.Find(r.Key)
 		q.ledger.Fold(r)
 		q.ledger.Due(r.At) // forgets what has been remembered for long enough
@@ -41,7 +41,7 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 		if r.Keep {
 			expected = 0 // it was late, and had been put right before
 		}
-		e.turnKnown(&c, expected, r)
+		e.correctTurn(&c, expected, r)
 	case *coordinator.QuotaExtended, *coordinator.QuotaBefore, *coordinator.QuotaTold:
 		q.ledger.Fold(r)
 	case *coordinator.EstimateBefore:
@@ -54,9 +54,8 @@ func (e *Engine) foldQuota(r coordinator.Record) {
 	}
 }
 
-// recallQuotas puts what was learnt of usage, and whose turn it was, in its place, once all
-// of it is there.
-func (e *Engine) recallQuotas() {
+// installFolded puts folded estimates and turns in their place, once all of them are there.
+func (e *Engine) installFolded() {
 	q := &e.quotas
 	if len(q.estimates) > 0 {
 		_ = q.estimator.Import(q.estimates) // what cannot have been learnt is learnt anew
@@ -71,9 +70,9 @@ func (e *Engine) recallQuotas() {
 	e.pending.classes, e.routes = make(map[string]*class), make(map[string]*requirements)
 }
 
-// holdQuotas gives the dispatches of the leader before what is set aside for them.
-func (e *Engine) holdQuotas() {
-	e.recallQuotas()
+// adoptReservations gives the dispatches of the leader before what is set aside for them.
+func (e *Engine) adoptReservations() {
+	e.installFolded()
 	q := &e.quotas
 	q.ledger.Install(e.now, q.ledger.Quotas()) // a snapshot may be from the time of others
 	held := make(map[coordinator.TaskKey]bool)
@@ -95,9 +94,9 @@ func (e *Engine) holdQuotas() {
 	}
 }
 
-// endLost ends reservations of which the journal does not know the dispatch: its leader
+// releaseLost ends reservations of which the journal does not know the dispatch: its leader
 // died between the two.
-func (e *Engine) endLost(now time.Time) {
+func (e *Engine) releaseLost(now time.Time) {
 	q := &e.quotas
 	for _, key := range q.lost {
 		c, open, _ := q.ledger.Find(key)
@@ -106,7 +105,7 @@ func (e *Engine) endLost(now time.Time) {
 		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaReleased, At: now}
 		q.ledger.Release(now, key, false)
-		e.turnKnown(&c, c.Expect, ended)
+		e.correctTurn(&c, c.Expect, ended)
 		e.record(ended)
 	}
 	q.lost = nil
@@ -136,7 +135,7 @@ func (e *Engine) imageQuotas(m *Image) {
 // and counts that are none of this behind it.
 const creditRow = -1
 
-// shareRow collects one row of whose turn it was.
+// shareRow collects one row of turns.
 func (q *quotas) shareRow(r *coordinator.ShareBefore) {
 	v := r.Values
 	switch {

@@ -12,28 +12,30 @@ import (
 // assign gives the task to this very agent if there is quota for it; else the task waits, or
 // fails because there never will be, and false is returned.
 func (e *Engine) assign(now time.Time, t *openTask, a *agent, d *coordinator.Decision) bool {
-	v := e.afford(now, t, a)
+	v := e.reserveQuota(now, t, a)
 	if v.OK {
 		e.dispatch(now, t, a, d)
 		return true
 	}
-	if _, lacks, without := e.others(now, t, &v); lacks != nil {
-		e.lacksQuota(now, t, lacks, without)
+	if _, lacks, without := e.agentsWithQuota(now, t, &v); lacks != nil {
+		e.waitForQuota(now, t, lacks, without)
 	}
 	return false
 }
 
 // assignBest gives the task to the agent that was chosen for it or, if there is no quota for
-// that one, to the best of those for whom there is. It returns who has it; nil: nobody.
-func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator.Decision) (*agent, *coordinator.Decision) {
-	v := e.afford(now, t, a)
+// that one, to the best of those for which there is. It returns the agent that has it; nil: none.
+func (e *Engine) assignBest(
+	now time.Time, t *openTask, a *agent, d *coordinator.Decision,
+) (*agent, *coordinator.Decision) {
+	v := e.reserveQuota(now, t, a)
 	if !v.OK {
-		able, lacks, without := e.others(now, t, &v)
+		able, lacks, without := e.agentsWithQuota(now, t, &v)
 		if able != nil {
 			q := e.question(t)
 			q.feasible = able
 			if a, d = e.fleet.choose(q); a != nil {
-				if v = e.afford(now, t, a); !v.OK { // it is to wait behind somebody
+				if v = e.reserveQuota(now, t, a); !v.OK { // it is to wait behind another
 					bitset(without.Agents).add(able)
 					without.WaitFor(e.quotas.ledger, &v)
 					if lacks == nil || sooner(&v, lacks) {
@@ -43,7 +45,7 @@ func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator
 			}
 		}
 		if !v.OK {
-			e.lacksQuota(now, t, lacks, without)
+			e.waitForQuota(now, t, lacks, without)
 			return nil, nil
 		}
 	}
@@ -51,17 +53,19 @@ func (e *Engine) assignBest(now time.Time, t *openTask, a *agent, d *coordinator
 	return a, d
 }
 
-// lacksFor tells what keeps the task from whoever could have it now; nil: nothing does.
-func (e *Engine) lacksFor(now time.Time, t *openTask) (*fairshare.Verdict, *admission.Lacking) {
-	able, lacks, without := e.whoLacks(now, t)
+// quotaMissing is what keeps the task from every agent that could have it now; nil: nothing does.
+func (e *Engine) quotaMissing(now time.Time, t *openTask) (*fairshare.Verdict, *admission.Lacking) {
+	able, lacks, without := e.checkQuota(now, t)
 	if able != nil {
 		return nil, nil
 	}
 	return lacks, without
 }
 
-// whoLacks is others for a task that was not refused yet.
-func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
+// checkQuota is agentsWithQuota for a task that was not refused yet.
+func (e *Engine) checkQuota(
+	now time.Time, t *openTask,
+) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
 	h := e.quotaDemand(t)
 	if h == nil || h.open {
 		return nil, nil, nil
@@ -70,10 +74,10 @@ func (e *Engine) whoLacks(now time.Time, t *openTask) (able bitset, lacks *fairs
 	if v.OK && len(e.quotas.byAgent[h.charge.Group]) == 0 {
 		return nil, nil, nil
 	}
-	return e.others(now, t, &v)
+	return e.agentsWithQuota(now, t, &v)
 }
 
-// affordable tells whether there is quota for giving the task to the agent now.
+// affordable reports whether there is quota for giving the task to the agent now.
 func (e *Engine) affordable(now time.Time, t *openTask, id coordinator.AgentID) bool {
 	h := e.quotaDemand(t)
 	if h == nil || h.open {
@@ -82,8 +86,8 @@ func (e *Engine) affordable(now time.Time, t *openTask, id coordinator.AgentID) 
 	return e.checkFor(now, t, id).verdict.OK
 }
 
-// checkFor tells whether there is quota for the task with that agent, or with nobody in particular, and
-// what it would be charged to.
+// checkFor is whether there is quota for the task with that agent, or without one with agents that have none
+// of their own, and what it would be charged to.
 func (e *Engine) checkFor(now time.Time, t *openTask, id coordinator.AgentID) taskChoice {
 	if routes := e.routesOfTask(t); routes != nil {
 		return e.chooseFor(now, t, id, routes)
@@ -129,12 +133,14 @@ func agentsOwn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
 	return own
 }
 
-// others looks, after a task was refused for one agent, or was not for nobody in particular, for
-// those of its class for whom there is quota: where agents have some of their own, that differs.
-// able are those that are ready, nil: none; lacks is what to wait for if that helps nothing, nil:
-// nothing, but an agent; and without everybody for whom there is none, nil: it makes no
-// difference who has the task. Those who have none of their own are asked once for all.
-func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
+// agentsWithQuota looks, after a task was refused for one agent or checked without one, for the agents of its
+// class for which there is quota: where agents have some of their own, that differs. able are those that are
+// ready, nil: none. lacks is what to wait for if there are none, nil: nothing but an agent. without are all
+// for which there is no quota, nil: it makes no difference which agent has the task. Agents that have none of
+// their own are checked together.
+func (e *Engine) agentsWithQuota(
+	now time.Time, t *openTask, refused *fairshare.Verdict,
+) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
 	q, several := &e.quotas, e.routesOfTask(t) != nil
 	own := q.byAgent[t.task.Group]
 	if len(own) == 0 && !several {
@@ -145,8 +151,8 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 		lacks = refused
 		without.WaitFor(q.ledger, refused)
 	}
-	somebody := false // it may be a matter of waiting for an agent
-	ask := func(id coordinator.AgentID, these bitset) {
+	busy := false // an agent that is not ready has quota: it may be a matter of waiting for it
+	check := func(id coordinator.AgentID, these bitset) {
 		x := e.checkFor(now, t, id)
 		if v := x.verdict; !v.OK {
 			lacking.add(these)
@@ -165,7 +171,7 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 		these.each(func(i int) {
 			switch {
 			case !e.fleet.ready.has(i):
-				somebody = true
+				busy = true
 			case able == nil:
 				able = newBitset(len(e.fleet.agents))
 				fallthrough
@@ -182,19 +188,19 @@ func (e *Engine) others(now time.Time, t *openTask, refused *fairshare.Verdict) 
 		}
 		rest.clear(a.number)
 		one.set(a.number)
-		ask(id, one)
+		check(id, one)
 		one.clear(a.number)
 	}
 	if !rest.empty() {
-		ask("", rest)
+		check("", rest)
 	}
-	if somebody && lacks != nil && lacks.Permanent {
+	if busy && lacks != nil && lacks.Permanent {
 		lacks = &fairshare.Verdict{Node: lacks.Node, Kind: lacks.Kind, Dimension: lacks.Dimension, Limit: lacks.Limit}
 	}
 	return able, lacks, without
 }
 
-// sooner tells whether one refusal ends before another.
+// sooner reports whether one refusal ends before another.
 func sooner(a, b *fairshare.Verdict) bool {
 	switch {
 	case a.Permanent || b.Permanent:

@@ -9,10 +9,9 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// lacksQuota lets a task wait for quota that its group, or the pool, has not got; or fails
-// it because no limit will ever allow so much. without are the agents for which it lacks; nil:
-// it does for everybody.
-func (e *Engine) lacksQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *admission.Lacking) {
+// waitForQuota has a task wait for quota that its group, or the pool, lacks; or fails it because no
+// limit will ever allow so much. without are the agents for which it lacks; nil: all.
+func (e *Engine) waitForQuota(now time.Time, t *openTask, v *fairshare.Verdict, without *admission.Lacking) {
 	e.quotas.flow.refused[v.Limit][v.Dimension]++
 	if v.Limit == fairshare.LimitPrice {
 		e.unpriced(&t.quota.charge, true)
@@ -89,7 +88,7 @@ func (e *Engine) overtakes(t *openTask) {
 	}
 }
 
-// exceedsQuota fails a task that asks for more than its quotas ever allow, whoever has it. All
+// exceedsQuota fails a task that asks for more than its quotas ever allow, with any agent. All
 // agents are looked at only if what it exceeds is the first one's own.
 func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	h := e.quotaDemand(t)
@@ -106,11 +105,11 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	lacks, without := &v, (*admission.Lacking)(nil)
 	if own(v) || slices.ContainsFunc(x.refused, own) {
 		var able bitset
-		if able, lacks, without = e.others(now, t, &v); able != nil || !lacks.Permanent {
+		if able, lacks, without = e.agentsWithQuota(now, t, &v); able != nil || !lacks.Permanent {
 			return false
 		}
 	}
-	e.lacksQuota(now, t, lacks, without)
+	e.waitForQuota(now, t, lacks, without)
 	return true
 }
 

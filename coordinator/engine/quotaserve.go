@@ -65,7 +65,7 @@ func (e *Engine) quotaDue(now time.Time) {
 		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
 		q.ledger.Expire(now, key)
-		e.turnKnown(&c, c.Expect, ended)
+		e.correctTurn(&c, c.Expect, ended)
 		e.record(ended)
 	}
 	e.quotaAlerts() // an expired call may be charged

@@ -23,7 +23,7 @@ type QuotaSnapshot struct {
 	Groups []QuotaGroup
 	// Rate is the cost that was dispatched in a second, of late (see fairshare.Ledger.Weigh).
 	Rate float64
-	// Reserved and Used tokens of the tasks that have told of late what they used.
+	// Reserved and Used tokens of the tasks whose usage was reported of late.
 	Reserved, Used int64
 	Refused        QuotaRefusals
 }
@@ -38,7 +38,7 @@ type QuotaGroup struct {
 	Share, Target float64
 }
 
-// QuotasMissing tells whether there are no quotas although those who led before had some, of which something
+// QuotasMissing reports whether there are no quotas although leaders before had some, of which something
 // is still known.
 func (e *Engine) QuotasMissing() bool {
 	return !e.quotas.ledger.Installed() && e.quotas.ledger.Remembers()
@@ -77,7 +77,7 @@ func (e *Engine) QuotaPage(now time.Time, after string, most int) (s QuotaSnapsh
 	return s, more, ok
 }
 
-// HasQuotas tells whether there are any.
+// HasQuotas reports whether there are any.
 func (e *Engine) HasQuotas() bool { return e.quotas.ledger.Installed() }
 
 // QuotaIDs names the nodes that are wanted, parents before children. It takes O(nodes), and copies none.
@@ -105,7 +105,7 @@ func (e *Engine) quotaTime(now time.Time) time.Time {
 	return now
 }
 
-// quotaGroups is everybody by whose shares tasks take turns.
+// quotaGroups are the groups by whose shares tasks take turns.
 func (e *Engine) quotaGroups() []QuotaGroup {
 	q := &e.quotas
 	waiting, parked := make([]int, q.shares.Leaves()), make([]int, q.shares.Leaves())
@@ -131,10 +131,10 @@ func (e *Engine) quotaGroups() []QuotaGroup {
 	return groups
 }
 
-// QuotaQuestion is a task, or call, that somebody asks about.
+// QuotaQuestion is a task, or call, that is asked about.
 type QuotaQuestion struct {
 	Group string
-	// Agent that would have it; empty: nobody in particular.
+	// Agent that would have it; empty: one without quota of its own.
 	Agent coordinator.AgentID
 	Type  string
 	// Usage as a producer states it; what it does not state is estimated.
@@ -164,7 +164,7 @@ type QuotaAnswer struct {
 	Weights coordinator.RouteTerms
 }
 
-// ExplainQuota tells whether there is quota for something now, and what is left of every
+// ExplainQuota is whether there is quota for something now, and what is left of every
 // limit that it meets. Nothing is charged. ok is false where there are no quotas.
 func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAnswer, ok bool) {
 	e.quotas.ledger.Looking(true)
@@ -250,7 +250,7 @@ func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verd
 	if w := e.waitOf(open); w != nil {
 		return &w.Lacks, nil
 	}
-	able, lacks, _ = e.whoLacks(now, t)
+	able, lacks, _ = e.checkQuota(now, t)
 	switch behind := open == nil && e.waitsForQuota(t); {
 	case behind && (able != nil || lacks == nil || !lacks.Permanent):
 		return &e.waitAt(t.needs.class, e.leafOf(t)).Lacks, nil

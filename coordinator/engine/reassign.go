@@ -89,7 +89,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		}
 		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
 		if ev.Cause == coordinator.ReturnExpired || ev.Cause == coordinator.ReturnTakenBack && !ev.Redelivered {
-			e.unbegunQuota(now, before)
+			e.releaseUnbegun(now, before)
 		}
 		e.retire(before)
 		e.discharge(before)

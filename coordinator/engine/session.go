@@ -39,7 +39,7 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.heardAgain(now, ev)
 	e.withdrawAgain()
 	e.payOwed()
-	e.endLost(now)
+	e.releaseLost(now)
 	e.reviewQuotas(now)
 	e.forgetClaims()
 	e.lanesOpened()

@@ -73,7 +73,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		e.beginLease(now, t, coordinator.FateUnsettled)
 		return
 	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
-		e.unpublishedQuota(now, t)
+		e.releaseUnpublished(now, t)
 		e.discharge(t)
 		e.forget(t)
 		if t.withdrawn { // the copy must not be assigned
@@ -92,14 +92,14 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 			e.timers.schedule(&a.cool, now.Add(queueCool))
 		}
 	case coordinator.PublishNotSent:
-		e.unpublishedQuota(now, t)
+		e.releaseUnpublished(now, t)
 		e.discharge(t)
 		t.nextAttempt()
 		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
 		e.wake(now, a)
 		return
 	}
-	e.unpublishedQuota(now, t)
+	e.releaseUnpublished(now, t)
 	e.discharge(t)
 	t.nextAttempt()
 	t.state = stateDeciding

@@ -86,7 +86,7 @@ func (e *Engine) mayForget(t *openTask, since time.Time) bool {
 func (e *Engine) letGoWith(r *dedupe.Record, t *openTask) {
 	r.Fate, r.Ref = coordinator.FateForgotten, t.agent.serial
 	e.noted(r, "") // as far as people are told it is with its agent
-	e.quotaAsThought(t)
+	e.settleAsEstimated(t)
 	e.retire(t)
 }
 
