@@ -107,6 +107,15 @@ func (h *harness) unpark(w *Wait) {
 	}
 }
 
+// limits has nodes have so many seats, by name.
+func limits(seats map[string]int64) func(*coordinator.QuotaNode) {
+	return func(n *coordinator.QuotaNode) {
+		if most, is := seats[n.Name]; is {
+			n.Seats = &coordinator.QuotaLimit{Nominal: most}
+		}
+	}
+}
+
 // end ends a task that was served: nothing was used, and its slot is free.
 func (h *harness) end(x *testTask) {
 	h.ledger.Release(h.now, x.key, false)
@@ -136,6 +145,21 @@ func (h *harness) run() {
 	}
 	for _, v := range append(h.Check(), h.CheckServed(h.now, h)...) {
 		h.t.Fatalf("%+v: %s", v.Wait, v.Text)
+	}
+	if h.Paused() {
+		return
+	}
+	for _, w := range h.All() { // none waits for what is there, unless behind a head
+		if !h.Servable(w.Class) || w.Behind() != nil {
+			continue
+		}
+		path := h.ledger.PathOf(w.Charge)
+		if _, ahead := h.Ahead(h.now, *w.Charge, w.Level); ahead {
+			continue
+		}
+		if v := h.ledger.Explain(h.now, &path, w.Charge).Verdict; v.OK {
+			h.t.Fatalf("task %d of %s waits for %+v, and there is enough", w.Task.(*testTask).seq, w.Task.(*testTask).group, w.Lacks)
+		}
 	}
 }
 

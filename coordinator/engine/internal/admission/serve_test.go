@@ -110,11 +110,7 @@ func TestWaitWhoseTaskLeaves(t *testing.T) {
 
 // A class whose pool has nothing left waits as a whole: its tasks are neither parked nor tried one by one.
 func TestWholeClassWaits(t *testing.T) {
-	h := newHarness(t, func(n *coordinator.QuotaNode) {
-		if n.Name == "pool" {
-			n.Seats = &coordinator.QuotaLimit{Nominal: 1}
-		}
-	}, "x", "y")
+	h := newHarness(t, limits(map[string]int64{"pool": 1}), "x", "y")
 	c := h.class(100)
 	for _, group := range []string{"x", "y", "x", "y"} {
 		h.add(c, group, coordinator.PriorityNormal, seats(1))
@@ -135,14 +131,130 @@ func TestWholeClassWaits(t *testing.T) {
 	}
 }
 
+// A round that refuses many pauses: the others try a moment later, so that no event takes long.
+func TestRoundPauses(t *testing.T) {
+	groups := []string{"owner"}
+	for i := range 3 * MaxRefused {
+		groups = append(groups, string(rune('A'+i/26))+string(rune('a'+i%26)))
+	}
+	h := newHarness(t, borrowed, groups...)
+	c := h.class(1000)
+	held := h.add(c, "owner", coordinator.PriorityNormal, requests(10))
+	h.run()
+	for _, group := range groups[1:] {
+		h.add(c, group, coordinator.PriorityNormal, requests(6))
+	}
+	for h.run(); h.Paused(); h.run() {
+		h.now = h.now.Add(roundPause)
+	}
+	h.end(held) // 10 are there to be borrowed, all want 6, and one has them
+	before := h.blocked + h.refused
+	for rounds := 1; ; rounds++ {
+		h.run()
+		if n := h.blocked + h.refused - before; n > rounds*MaxRefused {
+			t.Fatalf("%d are refused in %d rounds", n, rounds)
+		}
+		if !h.Paused() {
+			break
+		}
+		if at, ok := h.Due(); !ok || !at.Equal(h.now.Add(roundPause)) {
+			t.Fatalf("the round goes on at %v, %v", at, ok)
+		}
+		h.now = h.now.Add(roundPause)
+	}
+	if n := h.blocked + h.refused - before; len(h.served) != 2 || n != 3*MaxRefused-1 {
+		t.Errorf("%d are served and %d refused, want 2 and all others of %d", len(h.served), n, 3*MaxRefused)
+	}
+	if h.blocked == 0 {
+		t.Error("every task was tried itself")
+	}
+}
+
+// borrowed is a pool whose 10 requests a day are the owner's, and borrowed by the others.
+func borrowed(n *coordinator.QuotaNode) {
+	amount := map[string]int64{"pool": 10, "owner": 10}[n.Name]
+	n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{
+		Nominal: amount, Period: coordinator.Period{Unit: coordinator.PerDay},
+	}
+	n.Borrowing.Rule = coordinator.BorrowGroupRemaining
+}
+
+// One seat: it is b's by its share, a and z borrow it in turns. When it comes free it is kept for b, which
+// waits; a, whose turn it is, is not asked before b has it and wants no more.
+func TestSeatIsKept(t *testing.T) {
+	h := newHarness(t, limits(map[string]int64{"pool": 1, "a": 0, "b": 1, "z": 0}), "a", "b", "z")
+	c := h.class(9)
+	for _, group := range []string{"z", "a", "z", "z", "b"} {
+		h.add(c, group, coordinator.PriorityNormal, seats(1))
+		h.run()
+	}
+	for i, want := range []string{"b", "a"} { // z had one
+		h.end(h.served[i])
+		h.run()
+		if got := h.order(i + 1); got != want {
+			t.Errorf("%q is served with the seat of task %d, want %q", got, i, want)
+		}
+	}
+}
+
+// No seat is kept for a task that has no agent: all four are b's by its share, and its class has one slot.
+func TestSeatIsNotKeptWithoutAnAgent(t *testing.T) {
+	h := newHarness(t, limits(map[string]int64{"pool": 4, "a": 0, "b": 4, "c": 0}), "a", "b", "c")
+	one, many := h.class(1), h.class(9)
+	for range 4 {
+		h.add(many, "c", coordinator.PriorityNormal, seats(1))
+	}
+	h.run()
+	for range 2 {
+		h.add(many, "a", coordinator.PriorityNormal, seats(1))
+		h.run()
+		h.add(one, "b", coordinator.PriorityNormal, seats(1))
+		h.run()
+	}
+	if got := h.order(0); got != "cccc" {
+		t.Fatalf("served %q with four seats", got)
+	}
+	for i, want := range []string{"b", "a", "a"} { // b takes the only slot of its class
+		h.end(h.served[i])
+		h.run()
+		if got := h.order(4 + i); got != want {
+			t.Errorf("%q is served with the seat of task %d, want %q", got, i, want)
+		}
+	}
+}
+
+// Of two that wait for one budget the one of the higher borrowing priority has what can be borrowed, whosever
+// turn it is.
+func TestBorrowersByPriority(t *testing.T) {
+	h := newHarness(t, func(n *coordinator.QuotaNode) {
+		if borrowed(n); n.Name == "y" {
+			n.Borrowing.Priority = 1
+		}
+	}, "x", "y", "owner")
+	c := h.class(100)
+	held := h.add(c, "owner", coordinator.PriorityNormal, requests(10))
+	h.run()
+	h.add(c, "x", coordinator.PriorityNormal, requests(6))
+	h.add(c, "y", coordinator.PriorityNormal, requests(6))
+	h.run()
+	h.end(held) // 10 are there to be borrowed, and both want 6
+	h.run()
+	if got := h.order(1); got != "y" {
+		t.Errorf("%q borrows, want y", got)
+	}
+}
+
 // Whatever comes, ends and leaves: each round leaves nothing that may be served (checked by run), and in the
 // end everything is served, once.
 func TestEverythingIsServed(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		h := newHarness(t, func(n *coordinator.QuotaNode) {
-			if rng.IntN(2) == 0 {
-				n.Seats = &coordinator.QuotaLimit{Nominal: 2 + rng.Int64N(4)}
+			switch {
+			case n.Name == "pool":
+				n.Seats = &coordinator.QuotaLimit{Nominal: 3 + rng.Int64N(3)}
+			case rng.IntN(3) > 0:
+				n.Seats = &coordinator.QuotaLimit{Nominal: rng.Int64N(4) - 1} // by weight, or so many
 			}
 			if rng.IntN(2) == 0 {
 				n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{
@@ -153,6 +265,7 @@ func TestEverythingIsServed(t *testing.T) {
 				n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{
 					Nominal: 5 + rng.Int64N(50), Period: coordinator.Period{Unit: coordinator.PerHour},
 				}
+				n.Borrowing.Priority = rng.IntN(3)
 			}
 		}, "a", "b", "c", "d")
 		classes := []*testClass{h.class(rng.IntN(3)), h.class(4)}
@@ -164,7 +277,7 @@ func TestEverythingIsServed(t *testing.T) {
 			switch n := rng.IntN(10); {
 			case n < 5 && adds:
 				a := requests(1 + rng.Int64N(5))
-				a[coordinator.DimConcurrency] = 1 + rng.Int64N(2)
+				a[coordinator.DimConcurrency] = 1 // as every task takes
 				x := h.add(classes[rng.IntN(2)], string(rune('a'+rng.IntN(4))), coordinator.Priority(rng.IntN(4)), a)
 				if rng.IntN(8) == 0 {
 					h.run()
