@@ -20,7 +20,7 @@ func TestModelsWithoutAPriceAreShown(t *testing.T) {
 	if err := printQuotas(&out, httpapi.Quotas{Configured: true, Unpriced: models}, now); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"NO PRICE", "openai/new", "41", "3m ago", "a model that nobody has named", "2h ago"} {
+	for _, want := range []string{"NO PRICE", "openai/new", "41", "3m ago", "an unnamed model", "2h ago"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("quota ls does not say %q:\n%s", want, out.String())
 		}

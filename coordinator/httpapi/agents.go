@@ -47,7 +47,8 @@ type AgentInfo struct {
 	// Pending items: reported, or what it has in hand.
 	Pending int `json:"pending_items"`
 	// Health is HEALTHY, BUSY (from 30 s of pending work on) or OVERLOADED (60 s); FAILING of one that
-	// is ejected, or fails more than half of its tasks; absent while it is not online: nobody can tell.
+	// is ejected, or fails more than half of its tasks; absent while it is not online: it is not known
+	// then.
 	Health       string    `json:"health,omitempty"`
 	DrainSeconds float64   `json:"drain_time_seconds"`
 	LastReported time.Time `json:"last_reported_at,omitzero"`
@@ -109,8 +110,8 @@ type Bottleneck struct {
 type Capability struct {
 	Name string `json:"capability"`
 	// Agents offer it; Online of them are there. BusFactor of them could be given
-	// work: online, steady, not cordoned, not ejected from it. So many may be lost
-	// until nobody is left who does it.
+	// work: online, steady, not cordoned, not ejected from it. One less may be lost before the capability
+	// has no agent left.
 	Agents    int `json:"agents"`
 	Online    int `json:"online"`
 	BusFactor int `json:"bus_factor"`

@@ -19,7 +19,7 @@ const reservationHeader = "X-Quota-Reservation"
 // and lets a call through with 200. It is asked with GET and changes something all the same:
 // nginx cannot ask otherwise.
 func (a *api) authenticate() http.Handler {
-	return a.byHeaders(func(r *http.Request, said *saidCall) (coordinator.CallOp, string) {
+	return a.byHeaders(func(r *http.Request, said *callRequest) (coordinator.CallOp, string) {
 		return readAuth(r.Header, said)
 	})
 }
@@ -27,13 +27,13 @@ func (a *api) authenticate() http.Handler {
 // authSettled answers GET /v1/quota/auth/settle: what a call that authenticate has reserved quota
 // for has used, from nginx's post_action.
 func (a *api) authSettled() http.Handler {
-	return a.byHeaders(func(r *http.Request, said *saidCall) (coordinator.CallOp, string) {
+	return a.byHeaders(func(r *http.Request, said *callRequest) (coordinator.CallOp, string) {
 		return readAuthSettled(r.Header, said)
 	})
 }
 
-// byHeaders is calls for those who ask with headers and understand three answers.
-func (a *api) byHeaders(read func(*http.Request, *saidCall) (op coordinator.CallOp, fault string)) http.Handler {
+// byHeaders serves calls for clients that ask with headers and understand three answers.
+func (a *api) byHeaders(read func(*http.Request, *callRequest) (op coordinator.CallOp, fault string)) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		w := authWriter{plain}
 		// What a page of another origin makes a browser send is looked at as if it were a POST,
@@ -48,7 +48,7 @@ func (a *api) byHeaders(read func(*http.Request, *saidCall) (op coordinator.Call
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
-		var said saidCall
+		var said callRequest
 		op, fault := read(r, &said)
 		if fault != "" {
 			problem(w, http.StatusBadRequest, "Bad headers", "Nothing was done: "+fault+".")
@@ -77,7 +77,7 @@ func (w authWriter) WriteHeader(status int) {
 		w.ResponseWriter.WriteHeader(status)
 		return
 	case http.StatusTooManyRequests:
-		// A refusal may be kept for a second, so that who does not wait costs the gateway a look
+		// A refusal may be kept for a second, so that a client that does not wait costs the gateway a look
 		// into its memory, and not a question. Nothing else ever may.
 		h.Set("Cache-Control", "max-age="+strconv.Itoa(refusalKept))
 		h.Set("Vary", "Authorization, X-Quota-Agent, X-Quota-Group, X-Quota-Provider, X-Quota-Model")

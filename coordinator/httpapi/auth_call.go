@@ -23,7 +23,7 @@ type AuthCall struct {
 
 // ReadAuth reads what GET /v1/quota/auth is asked; false: a coordinator says what is wrong with it.
 func ReadAuth(header http.Header) (AuthCall, bool) {
-	var said saidCall
+	var said callRequest
 	op, fault := readAuth(header, &said)
 	c := authCallOf(header, &said)
 	c.Reserve, c.TTL = op == coordinator.CallReserve, said.ttl
@@ -32,14 +32,14 @@ func ReadAuth(header http.Header) (AuthCall, bool) {
 
 // ReadAuthSettled reads what GET /v1/quota/auth/settle is told; false: likewise.
 func ReadAuthSettled(header http.Header) (AuthCall, bool) {
-	var said saidCall
+	var said callRequest
 	op, fault := readAuthSettled(header, &said)
 	c := authCallOf(header, &said)
 	c.Unused = op == coordinator.CallRelease
 	return c, fault == ""
 }
 
-func authCallOf(header http.Header, said *saidCall) AuthCall {
+func authCallOf(header http.Header, said *callRequest) AuthCall {
 	c := AuthCall{ID: said.id, Agent: said.agent, Group: said.group, Operation: said.operation}
 	c.Provider, c.Model = said.usage.Provider, said.usage.Model
 	h := headerReader{header: header}

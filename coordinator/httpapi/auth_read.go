@@ -111,7 +111,7 @@ var (
 const upstreamStatus = "X-Quota-Upstream-Status"
 
 // about reads what both questions have in common.
-func (h *headerReader) about(said *saidCall) {
+func (h *headerReader) about(said *callRequest) {
 	said.id, said.agent, said.group = h.id(reservationHeader), h.id(agentHeader), h.id("X-Quota-Group")
 	said.operation = h.id("X-Quota-Operation")
 	said.usage.Provider, said.usage.Model = h.service(gateway.ProviderHeader), h.service("X-Quota-Model")
@@ -119,7 +119,7 @@ func (h *headerReader) about(said *saidCall) {
 }
 
 // readAuth reads the question whether a call may be made.
-func readAuth(header http.Header, said *saidCall) (op coordinator.CallOp, fault string) {
+func readAuth(header http.Header, said *callRequest) (op coordinator.CallOp, fault string) {
 	h := headerReader{header: header}
 	h.about(said)
 	input, hasInput := h.tokens("Input")
@@ -132,7 +132,7 @@ func readAuth(header http.Header, said *saidCall) (op coordinator.CallOp, fault 
 	case "", "consume":
 		op = coordinator.CallConsume
 	case "reserve":
-		// Nobody may ever tell how it ended: it has been made all the same.
+		// Its end may never be reported: it has been made all the same.
 		op, said.seats, said.chargeUntold = coordinator.CallReserve, 1, true
 	default:
 		h.wrong("X-Quota-Mode", "must be consume or reserve")
@@ -141,13 +141,13 @@ func readAuth(header http.Header, said *saidCall) (op coordinator.CallOp, fault 
 	return op, h.fault
 }
 
-// readAuthSettled reads what has become of a call. Of one that the provider has refused, or could
-// not answer, nothing was used. What is not told is charged as reserved: who forgets a header must
-// not get its part for nothing.
-func readAuthSettled(header http.Header, said *saidCall) (op coordinator.CallOp, fault string) {
+// readAuthSettled reads what has become of a call. Of one that the provider has refused, or could not
+// answer, nothing was used. What is not reported is charged as reserved: a forgotten header must not make
+// calls free.
+func readAuthSettled(header http.Header, said *callRequest) (op coordinator.CallOp, fault string) {
 	h := headerReader{header: header}
 	h.about(said)
-	// They are those of the reservation: who asked for it has said them, and they count.
+	// They are those of the reservation, which named them, and they count.
 	said.usage.Provider, said.usage.Model = "", ""
 	input, hasInput := h.tokens("Input")
 	output, hasOutput := h.tokens("Output")
@@ -171,7 +171,7 @@ func readAuthSettled(header http.Header, said *saidCall) (op coordinator.CallOp,
 	return op, h.fault
 }
 
-// failed tells whether a provider did nothing, by the status that it answered with: nginx lists
+// failed reports whether a provider did nothing, by the status that it answered with: nginx lists
 // those of all providers that it has tried, and the last one counts.
 func failed(status string) bool {
 	last := status[strings.LastIndexAny(status, " ,:")+1:]

@@ -61,14 +61,14 @@ func TestAuthReadsHeaders(t *testing.T) {
 		headers      [][2]string
 		want         coordinator.Call
 	}{
-		{"no more than who asks", auth, with("Agent", "a"), coordinator.Call{Op: coordinator.CallConsume, Agent: "a"}},
+		{"no more than the agent", auth, with("Agent", "a"), coordinator.Call{Op: coordinator.CallConsume, Agent: "a"}},
 		{"everything", auth, with("Agent", "a", "Group", "g", "Provider", "openai", "Model", "meta/llama-3@8b", "Operation", "chat", "Input-Tokens", "100", "Output-Tokens", "50", "Reservation", "r1"),
 			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Group: "g", Operation: "chat", Usage: usage(100, 50), Meant: coordinator.UsageExact, Keep: true}},
 		{"401 bytes are 101 tokens, and the output is estimated", auth, with("Agent", "a", "Provider", "openai", "Model", "meta/llama-3@8b", "Input-Bytes", "401"),
 			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Usage: usage(101, 0)}},
 		{"tokens are known better than bytes", auth, with("Agent", "a", "Input-Tokens", "7", "Input-Bytes", "401"),
 			coordinator.Call{Op: coordinator.CallConsume, Agent: "a", Usage: coordinator.Usage{InputTokens: 7}}},
-		{"a reservation holds a seat, and is charged if nobody tells its end", auth, with("Agent", "a", "Mode", "reserve", "Reservation", "r1", "Ttl-Seconds", "60"),
+		{"a reservation holds a seat, and is charged if its end is not reported", auth, with("Agent", "a", "Mode", "reserve", "Reservation", "r1", "Ttl-Seconds", "60"),
 			coordinator.Call{Op: coordinator.CallReserve, Agent: "a", Seats: 1, ChargeUntold: true, TTL: time.Minute, Keep: true}},
 		{"settled by bytes", settle, with("Agent", "a", "Reservation", "r1", "Input-Bytes", "8", "Output-Bytes", "40"),
 			coordinator.Call{Op: coordinator.CallSettle, Agent: "a", Usage: coordinator.Usage{InputTokens: 2, OutputTokens: 10}, Meant: coordinator.UsageExact, Keep: true}},
@@ -133,7 +133,7 @@ func TestAuthAnswersWhatNginxUnderstands(t *testing.T) {
 		{"unknown reservation", refusedBy(coordinator.CallUnknown), "/settle", [][2]string{asGateway, of("Reservation", "r")}, 403, "404", "", "no-store"},
 		{"settled before", refusedBy(coordinator.CallEnded), "/settle", [][2]string{asGateway, of("Reservation", "r")}, 403, "409", "", "no-store"},
 		{"no reservation named", granted(), "/settle", [][2]string{asGateway}, 403, "400", "", "no-store"},
-		{"a gateway for nobody", granted(), "", [][2]string{asGateway, of("Input-Tokens", "3")}, 403, "400", "", "no-store"},
+		{"a gateway without an owner", granted(), "", [][2]string{asGateway, of("Input-Tokens", "3")}, 403, "400", "", "no-store"},
 		{"a misspelt header", granted(), "", [][2]string{asGateway, of("Imput-Tokens", "3")}, 403, "400", "", "no-store"},
 		{"a header twice", granted(), "", [][2]string{asGateway, of("Agent", "a"), of("Agent", "b")}, 403, "400", "", "no-store"},
 		{"less than nothing", granted(), "", [][2]string{asGateway, of("Input-Tokens", "-1")}, 403, "400", "", "no-store"},

@@ -56,7 +56,7 @@ func numberMember(name string, into **float64, whole bool, valid func(float64) b
 	}}
 }
 
-// vanished tells whether a number that reads as 0 is none: too small for float64.
+// vanished reports whether a number that reads as 0 is none: too small for float64.
 func vanished(number json.RawMessage) bool {
 	digits, _, _ := bytes.Cut(bytes.ToLower(number), []byte("e"))
 	return bytes.ContainsAny(digits, "123456789")
@@ -80,14 +80,14 @@ func kindOf(value json.RawMessage) string {
 
 // readBody reads a JSON object, or nothing if there is no body, and is strict: a
 // misspelt key that is passed over would look like an answer to the order, and of a
-// key that is given twice nobody knows which is meant. null counts as not given.
+// key that is given twice it is not known which is meant. null counts as not given.
 // want says what the body must be. When it returns false it has answered.
 func readBody(w http.ResponseWriter, r *http.Request, want string, members ...member) bool {
 	_, ok := readSomeBody(w, r, want, members...)
 	return ok
 }
 
-// readSomeBody is readBody for who must know whether there was a body.
+// readSomeBody is readBody that also returns whether there was a body.
 func readSomeBody(w http.ResponseWriter, r *http.Request, want string, members ...member) (some, ok bool) {
 	body, err := io.ReadAll(r.Body)
 	var tooLarge *http.MaxBytesError

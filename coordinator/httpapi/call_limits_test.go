@@ -73,7 +73,7 @@ func TestLegacyLimitHeaders(t *testing.T) {
 				if limited := len(tc.src.callAnswers[0].Limits) > 0; limited && tc.posted != 404 && h.Get("RateLimit") == "" {
 					t.Errorf("%s, %s, switched on: %v: no RateLimit", tc.name, ask.by.method, on)
 				}
-				// Who waits as long as Retry-After says does not come before the reset.
+				// A client that waits as long as Retry-After says does not come before the reset.
 				if wait := h.Get("Retry-After"); got.reset != "" && wait != "" && wait != got.reset {
 					t.Errorf("%s: Retry-After %s, RateLimit-Reset %s", tc.name, wait, got.reset)
 				}

@@ -12,8 +12,8 @@ import (
 	"taskbus/messages"
 )
 
-// saidCall is what a request says of a call.
-type saidCall struct {
+// callRequest is what a request says of a call.
+type callRequest struct {
 	id, agent, group, operation string
 	usage                       coordinator.Usage
 	meant                       coordinator.UsageMeant
@@ -25,8 +25,8 @@ type saidCall struct {
 	heard                       *coordinator.ProviderWord
 }
 
-// concerns tells whether it says whose call it is, or of what.
-func (s *saidCall) concerns() bool {
+// concerns reports whether it says whose call it is, or of what.
+func (s *callRequest) concerns() bool {
 	return s.agent != "" || s.group != "" || s.usage.Provider != "" || s.usage.Model != "" || len(s.routes) > 0
 }
 
@@ -113,7 +113,7 @@ var callReaders = sync.Pool{New: func() any {
 }}
 
 // read reads the body, or answers the request.
-func (s *saidCall) read(w http.ResponseWriter, r *http.Request, op coordinator.CallOp) bool {
+func (s *callRequest) read(w http.ResponseWriter, r *http.Request, op coordinator.CallOp) bool {
 	c := callReaders.Get().(*callReader)
 	defer func() {
 		c.saidFields = saidFields{}
@@ -148,13 +148,13 @@ func callExample(op coordinator.CallOp) string {
 	}
 }
 
-// existing tells whether an operation is about a reservation that was made before.
+// existing reports whether an operation is about a reservation that was made before.
 func existing(op coordinator.CallOp) bool {
 	return op == coordinator.CallExtend || op == coordinator.CallSettle || op == coordinator.CallRelease
 }
 
 // take takes over what was read; fault says what is wrong with it.
-func (s *saidCall) take(f *saidFields, op coordinator.CallOp) (fault string) {
+func (s *callRequest) take(f *saidFields, op coordinator.CallOp) (fault string) {
 	s.id, s.agent, s.group, s.operation = text(f.id), text(f.agent), text(f.group), text(f.operation)
 	switch {
 	case existing(op) && s.id == "":
@@ -215,12 +215,12 @@ func number(p *float64) float64 {
 	return math.Max(0, *p)
 }
 
-// validService tells whether a text may be the name of a provider or model; empty: none is named.
+// validService reports whether a text may be the name of a provider or model; empty: none is named.
 func validService(name string) bool {
 	return name == "" || len(name) <= maxName && nodePattern.MatchString(name)
 }
 
-// isJSON tells whether a request says that its body is JSON, or says nothing.
+// isJSON reports whether a request says that its body is JSON, or says nothing.
 func isJSON(r *http.Request) bool {
 	kind := r.Header.Get("Content-Type")
 	kind, _, _ = strings.Cut(kind, ";")

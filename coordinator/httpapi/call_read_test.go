@@ -40,8 +40,8 @@ func TestTokensNeeded(t *testing.T) {
 	}
 }
 
-// A gateway that has lost its body, or what it fills it from, is told so: the question would set aside
-// what is estimated, of the pool and for nobody. An agent is known by its token.
+// A gateway that has lost its body, or what it fills it from, gets an error: the question would set aside
+// what is estimated, of the pool and for no group. An agent is known by its token.
 func TestQuestionsAboutNobody(t *testing.T) {
 	asAgent := [][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}
 	gateway := [][2]string{asGateway}

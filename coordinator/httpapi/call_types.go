@@ -30,7 +30,7 @@ type CallAnswer struct {
 	Charged  *CallAmounts `json:"charged,omitempty"`
 	// ExpiresAt is when it ends by itself.
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
-	// Borrowed: some of it belongs to others, who leave it.
+	// Borrowed: some of it comes from shares that others leave unused.
 	Borrowed bool `json:"borrowed,omitempty"`
 	// Routes are the alternatives as they were judged.
 	Routes []gateway.CallRoute `json:"routes,omitempty"`

@@ -13,8 +13,9 @@ import (
 	"taskbus/coordinator/gateway"
 )
 
-// Who asks over POST and who asks as nginx does is told the same of the same call, in every header;
-// when there may be room is told as it is. Retry-After is when one such call fits, in 80 s; RateLimit when the
+// A request over POST and one as nginx makes it get the same answer for the same call, in every header;
+// when there may be room is answered as it is. Retry-After is when one such call fits, in 80 s; RateLimit
+// when the
 // limit is whole again, in 90 s.
 func TestWaitsAgree(t *testing.T) {
 	room := time.Now().Add(80 * time.Second).UTC()
@@ -51,6 +52,6 @@ func TestWaitsAgree(t *testing.T) {
 		}
 	}
 	if longer == 0 {
-		t.Error("nobody of 20 waits longer than he must")
+		t.Error("none of 20 waits longer than it must")
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"taskbus/messages"
 )
 
-// caller is who asks for quota: one agent, which speaks for itself alone, or (empty) a gateway,
-// which speaks for all of them, because it has found out itself who they are.
+// caller is the client that asks for quota: one agent, with its own token, or (empty) a gateway, which asks
+// for all agents, because it authenticates them itself.
 type caller struct{ agent coordinator.AgentID }
 
 // agentHeader is where a caller says which agent it is, if the body does not.
 const agentHeader = "X-Quota-Agent"
 
-// callers decides who speaks for whom.
+// callers decides which agents a client may ask for.
 type callers struct {
 	identity identity
 	gateways *gateway.Roster
@@ -54,7 +54,7 @@ func newCallers(i identity, token []byte, names []string) *callers {
 	return &callers{identity: i, gateways: gateway.NewRoster(token, names)}
 }
 
-// of tells who asks, or answers the request. An agent shows its certificate, whose common name is
+// of returns the caller, or answers the request. An agent shows its certificate, whose common name is
 // its id, or sends its own token and says which agent it is: in X-Quota-Agent, or else named, as
 // its request does. A gateway shows its certificate, or sends the gateways' token. Every refusal
 // of a token is the same: it does not say whether there is such an agent.
@@ -64,7 +64,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	}
 	if !c.gateways.Known() && len(c.identity.secret) == 0 && r.TLS == nil {
 		problem(w, http.StatusForbidden, "Calls are off",
-			"This coordinator knows nobody who may ask for quota: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
+			"No client may ask this coordinator for quota yet: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/howto/gateways.md says how.")
 		return caller{}, false
 	}
@@ -79,7 +79,7 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	return caller{}, false
 }
 
-// shown finds out who asks.
+// shown returns the caller that the request proves.
 func (c *callers) shown(r *http.Request, named string) (caller, bool) {
 	if c.gateways.Shown(r.Header["Authorization"], r.TLS) {
 		return caller{}, true

@@ -32,7 +32,7 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, MaxCallBody)
-		var said saidCall
+		var said callRequest
 		if !said.read(w, r, op) {
 			return
 		}
@@ -48,7 +48,7 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 	})
 }
 
-// answering is how what was asked about a call is answered, by the contract of who asks.
+// answering is how what was asked about a call is answered, by the contract of its endpoint.
 type answering interface {
 	granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer)
 	refused(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer)
@@ -84,13 +84,13 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 	case coordinator.CallDoubted:
 		detail := "Nothing was charged or set aside: " + x.Lacks.Text + "."
 		if call.OwnOnly {
-			detail += " A gateway, or whoever has its token, may tell of more."
+			detail += " A client with the gateways' token may report more."
 		}
 		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", detail)
 	case coordinator.CallTaken:
 		how.problem(w, http.StatusConflict, "Id is taken", "The id "+id+" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
 	case coordinator.CallUnlisted:
-		status, title := http.StatusBadRequest, "Nobody's call"
+		status, title := http.StatusBadRequest, "Call without an owner"
 		if call.OwnOnly {
 			status, title = http.StatusForbidden, "Agent is not listed"
 		}
@@ -102,7 +102,7 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 	}
 }
 
-// callAnswers answers those who ask with POST.
+// callAnswers answers requests with POST.
 type callAnswers struct {
 	legacy bool // limits are told with the headers of the older draft as well
 }
@@ -123,16 +123,16 @@ func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator
 
 // callOf makes of what was said about a call what the engine is asked. The id is what it is answered
 // with, empty for a check.
-func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *saidCall) (coordinator.Call, string, bool) {
+func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *callRequest) (coordinator.Call, string, bool) {
 	agent := coordinator.AgentID(said.agent)
 	switch { // what is said counts for gateways
 	case who.agent != "" && agent != "" && agent != who.agent:
-		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+string(who.agent)+"; nobody uses the quota of another.")
+		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+string(who.agent)+"; an agent cannot use another's quota.")
 		return coordinator.Call{}, "", false
 	case who.agent != "":
 		agent = who.agent
-	case !existing(op) && !said.concerns(): // it would be the pool's, for nobody
-		problem(w, http.StatusBadRequest, "Nobody's call", "Nothing was done: the question names no agent, group, provider or model. "+
+	case !existing(op) && !said.concerns(): // it would be the pool's, for no group
+		problem(w, http.StatusBadRequest, "Call without an owner", "Nothing was done: the question names no agent, group, provider or model. "+
 			"Say whose call it is, or of what: by agent_id, group_id, provider, model or alternatives, "+callExample(op)+"; with headers by X-Quota-Agent, -Group, -Provider or -Model.")
 		return coordinator.Call{}, "", false
 	}
@@ -155,7 +155,7 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 	return call, id, true
 }
 
-// newReservation is an id that nobody has given before.
+// newReservation is an id that was not used before.
 func (a *api) newReservation() string {
 	return a.prefix + strconv.FormatUint(a.numbered.Add(1), 10)
 }

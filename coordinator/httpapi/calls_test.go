@@ -10,7 +10,7 @@ import (
 )
 
 // What is reserved, consumed or charged is answered with its id, given or made; what is only checked
-// with none, because nobody could settle it.
+// with none, because it could not be settled.
 func TestACheckHasNoReservation(t *testing.T) {
 	for op := range coordinator.CallOp(coordinator.NumCallOps) {
 		for _, id := range []string{"", "mine"} {
@@ -38,7 +38,7 @@ func TestACheckHasNoReservation(t *testing.T) {
 	}
 }
 
-// Who names another agent than its own shows a token or a certificate: the answer speaks of both.
+// A client that names another agent than its own shows a token or a certificate: the answer speaks of both.
 func TestAnotherAgentIsRefused(t *testing.T) {
 	src := granted()
 	resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/consume", `{"agent_id": "b"}`, [][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}})

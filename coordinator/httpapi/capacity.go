@@ -37,12 +37,12 @@ type TooSoon struct {
 
 func (t *TooSoon) Error() string { return fmt.Sprintf("reported a moment ago; wait %v", t.Wait) }
 
-// identity decides who speaks for an agent.
+// identity decides which agent a client is.
 type identity struct {
-	secret []byte // empty: nobody does
+	secret []byte // empty: no client is one
 }
 
-// shown tells whether the request comes from the agent, or answers it. Every
+// shown reports whether the request comes from the agent, or answers it. Every
 // refusal of a token is the same: it does not say whether there is such an agent.
 func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) bool {
 	if len(i.secret) == 0 {

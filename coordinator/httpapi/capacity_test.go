@@ -28,7 +28,7 @@ const agentSecret = "canary-agents-0123456789-abcdefg"
 // balancing is the body of BALANCING's document.
 const balancing = `{"capacity_items_per_second": 8.5, "pending_items": 12, "health": "BUSY"}`
 
-// as is the header by which an agent shows who it is.
+// as is the header by which an agent shows its identity.
 func as(agent string) [2]string {
 	return [2]string{"Authorization", "Bearer " + credential.AgentToken([]byte(agentSecret), agent)}
 }
@@ -97,7 +97,7 @@ func TestCapacityIsTheAgentsOwn(t *testing.T) {
 	}
 }
 
-// Whoever has no token does not learn whether there is such an agent.
+// A client without a token does not learn whether there is such an agent.
 func TestRefusalsOfATokenAreTheSame(t *testing.T) {
 	known, unknown := &fakeSource{}, &fakeSource{doneErr: ErrNoAgent}
 	a, b := put(known, "gpu-1", balancing, as("x")), put(unknown, "gpu-1", balancing, as("x"))
@@ -140,7 +140,7 @@ func TestCapacityBody(t *testing.T) {
 		{"half an item", `{"capacity_items_per_second":4,"pending_items":1.5}`, 400, "pending_items is not a whole number"},
 		{"negative items", `{"capacity_items_per_second":4,"pending_items":-1}`, 400, "pending_items is out of range: it must be a whole number from 0 to 1000000000"},
 		{"too many items", `{"capacity_items_per_second":4,"pending_items":1000000001}`, 400, "pending_items is out of range"},
-		{"a health nobody knows", `{"capacity_items_per_second":4,"pending_items":1,"health":"FINE"}`, 400, "HEALTHY, BUSY, OVERLOADED"},
+		{"an unknown health", `{"capacity_items_per_second":4,"pending_items":1,"health":"FINE"}`, 400, "HEALTHY, BUSY, OVERLOADED"},
 		{"a misspelt field", `{"capacity_items_per_second":4,"pending":1}`, 400, `\"pending\" is no field of it: known are capacity_items_per_second, pending_items and health`},
 		{"in other letters", `{"capacity_items_per_second":4,"Pending_Items":1}`, 400, `\"Pending_Items\" differs from pending_items by letter case only`},
 		{"twice", `{"capacity_items_per_second":4,"pending_items":1,"pending_items":2}`, 400, "pending_items is given twice"},
@@ -251,7 +251,7 @@ func TestWhatIf(t *testing.T) {
 	}{
 		{"an answer, without any token", fakeSource{prospect: prospect}, "/whatif", task, nil, 200, "gpu-1 by load_balanced"},
 		{"what is no task", fakeSource{prospectErr: &BadTask{Text: "/task_id: missing"}}, "/whatif", "{}", nil, 400, "/task_id: missing"},
-		{"nobody can say", fakeSource{prospectErr: errors.New("the coordinator has stopped")}, "/whatif", task, nil, 503, "the coordinator has stopped"},
+		{"it is not known", fakeSource{prospectErr: errors.New("the coordinator has stopped")}, "/whatif", task, nil, 503, "the coordinator has stopped"},
 		{"a query", fakeSource{}, "/whatif?x=1", task, nil, 400, "knows none"},
 		{"beyond max_message_bytes", fakeSource{}, "/whatif", task + strings.Repeat(" ", 100), nil, 413, "more than 100 bytes"},
 		{"from a web page of another origin", fakeSource{}, "/whatif", task, [][2]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}}, 403, "another origin"},
@@ -292,6 +292,6 @@ func TestNumber(t *testing.T) {
 func TestAttemptOutcomesBelongToTheCaller(t *testing.T) {
 	AttemptOutcomes()[0] = "changed"
 	if !slices.Contains(AttemptOutcomes(), "succeeded") {
-		t.Error("a caller changed the list for everybody")
+		t.Error("a caller changed the list for all")
 	}
 }

@@ -35,7 +35,7 @@ type Change struct {
 	Status int
 }
 
-// permission decides who may change something.
+// permission decides which clients may change something.
 type permission struct {
 	token credential.Hashed // the admin token
 	// browsers refuses what a page of another origin makes a browser send. The
@@ -48,7 +48,7 @@ func newPermission(token []byte) *permission {
 	return &permission{token: credential.Hash(token), browsers: http.NewCrossOriginProtection(), now: time.Now}
 }
 
-// granted tells whether the request may change something, or answers it.
+// granted reports whether the request may change something, or answers it.
 func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 	if err := p.browsers.Check(r); err != nil {
 		crossOrigin(w)

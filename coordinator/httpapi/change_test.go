@@ -221,7 +221,7 @@ func TestOrders(t *testing.T) {
 		{"cordon", gpu, "/agents/gpu-1/cordon", "", 200, "cordon gpu-1", `"cordoned": true`},
 		{"drain", gpu, "/agents/gpu-1/drain", "", 200, "drain gpu-1", `"id": "gpu-1"`},
 		{"uncordon", gpu, "/agents/gpu-1/uncordon", "{}", 200, "uncordon gpu-1", ""},
-		{"an agent nobody knows", fakeSource{doneErr: fmt.Errorf("order: %w", ErrNoAgent)}, "/agents/gpu-9/drain", "", 404, "drain gpu-9", "gpu-9 is not in the fleet"},
+		{"an unknown agent", fakeSource{doneErr: fmt.Errorf("order: %w", ErrNoAgent)}, "/agents/gpu-9/drain", "", 404, "drain gpu-9", "gpu-9 is not in the fleet"},
 		{"the service cannot", fakeSource{doneErr: errors.New("draining")}, "/agents/gpu-1/drain", "", 503, "drain gpu-1", "Nothing was changed: draining"},
 		{"what is no id", gpu, "/agents/a%20b/drain", "", 400, "", "1 to 128"},
 		{"a slash for an id", gpu, "/agents/%2F/drain", "", 400, "", "1 to 128"},
@@ -281,7 +281,7 @@ func TestChangesFromWebPages(t *testing.T) {
 	}
 }
 
-// Who follows a redirect with a GET would take the answer for success.
+// A client that follows a redirect with a GET would take the answer for success.
 func TestChangesAreNotRedirected(t *testing.T) {
 	for _, target := range []string{"//tasks/task-1", "/tasks//task-1", "/x/../tasks/task-1", "/tasks/task-1/"} {
 		src := &fakeSource{}
@@ -292,7 +292,7 @@ func TestChangesAreNotRedirected(t *testing.T) {
 	}
 }
 
-// Whoever holds the token leaves a trace of every attempt; who does not, none.
+// A client with the token leaves a trace of every attempt; one without it, none.
 func TestChangesAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

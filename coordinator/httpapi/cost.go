@@ -15,7 +15,7 @@ type CostReport struct {
 	From  string        `json:"from,omitempty"` // as asked; empty: all there is
 	To    string        `json:"to,omitempty"`
 	Total HistoryCounts `json:"total"`
-	// Who of it has cost how much, the dearest first; at most as many of each as asked for.
+	// Groups are its parts by group, the dearest first; at most as many of each as asked for.
 	Groups []CostLine `json:"groups"`
 	Agents []CostLine `json:"agents"`
 	Models []CostLine `json:"models"`

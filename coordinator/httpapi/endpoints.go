@@ -97,7 +97,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.DropDead))),
 		},
 		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities)),
-		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent; who waits: ?limit=1…100000&after=", a.quotas),
+		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent, and what waits: ?limit=1…100000&after=", a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
 		{
 			path: "/v1/quota/groups/{id}", about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
@@ -156,7 +156,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	}
 }
 
-// index lists the endpoints. changes tells whether anything can be changed, reports
+// index lists the endpoints. changes reports whether anything can be changed, reports
 // whether agents can report here.
 func index(endpoints []endpoint, changes, reports bool) http.Handler {
 	var b strings.Builder

@@ -43,11 +43,11 @@ type TaskExplanation struct {
 	Queued *Queued `json:"queued,omitempty"`
 	// Attempts are the dispatches so far, the first one first.
 	Attempts []Attempt `json:"attempts"`
-	// Now is how the task would be decided at this moment, if it were not decided
-	// already; absent for one that waits, and when nobody can tell.
+	// Now is how the task would be decided at this moment, if it were not decided already; absent for one
+	// that waits, and when that is not known.
 	Now *Prospect `json:"now,omitempty"`
-	// NowUnknown is why nobody can tell how it would be decided now, or what keeps it
-	// waiting; empty when somebody can.
+	// NowUnknown is why it is not known how the task would be decided now, or what keeps it waiting; empty
+	// when it is known.
 	NowUnknown string `json:"now_unknown,omitempty"`
 }
 
@@ -79,10 +79,9 @@ func AttemptOutcomes() []string {
 type Prospect struct {
 	ID   string `json:"task_id"`
 	Type string `json:"task_type"`
-	// Agent that would get it; empty when none could. Where agents would be asked for bids
-	// first: that would get it if nobody bids. Where it would wait for quota (ReasonCode is
-	// quota_exhausted, and Explanation.Quota says for which): that would get it with quota, as
-	// things are.
+	// Agent that would get it; empty when none could. Where agents would be asked for bids first: that
+	// would get it if no agent bids. Where it would wait for quota (ReasonCode is quota_exhausted, and
+	// Explanation.Quota says for which): that would get it with quota, as things are.
 	Agent string `json:"agent_id,omitempty"`
 	// OfferedTo is how many agents would be asked for bids before, at most for
 	// BidWindowMS; 0 for none.
@@ -126,8 +125,8 @@ type Explanation struct {
 	Routing    *gateway.CallRouteTerms `json:"routing,omitempty"`
 	Nearest    string                  `json:"nearest,omitempty"`
 	NearestWhy string                  `json:"nearest_why,omitempty"`
-	// NearestFreeIn is when a slot of the nearest is expected to be free, in
-	// seconds; absent when nobody can tell.
+	// NearestFreeIn is when a slot of the nearest is expected to be free, in seconds; absent when that is
+	// not known.
 	NearestFreeIn float64 `json:"nearest_free_in_seconds,omitempty"`
 }
 
@@ -154,8 +153,7 @@ type Refusal struct {
 	Agent string `json:"agent_id"`
 	// Why is the code of coordinator.Ineligibility.
 	Why string `json:"why"`
-	// FreeIn is when a slot of it is expected to be free, in seconds; absent when
-	// nobody can tell.
+	// FreeIn is when a slot of it is expected to be free, in seconds; absent when that is not known.
 	FreeIn float64 `json:"free_in_seconds,omitempty"`
 }
 
@@ -204,8 +202,8 @@ func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, x)
 }
 
-// whatIf answers POST /whatif. It changes nothing, so that it needs no token; but a
-// page in somebody's browser has no business to make the coordinator think.
+// whatIf answers POST /whatif. It changes nothing, so that it needs no token; but a page in a browser has
+// no business to make the coordinator work.
 func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
 	if err := a.permission.browsers.Check(r); err != nil {
 		crossOrigin(w)

@@ -33,8 +33,8 @@ type forwardedAnswers struct {
 	Answers []coordinator.CallAnswer `json:"answers"`
 }
 
-// forwarded answers what another coordinator was asked. It has found out already who asks. It is
-// not forwarded again.
+// forwarded answers what another coordinator was asked. That has checked the caller already. It is not
+// forwarded again.
 func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
 	if token, ok := credential.Bearer(r.Header.Values("Authorization")); !ok || !a.peers.Is(token) {
 		problem(w, http.StatusUnauthorized, "Not authorised", "This is for other coordinators with the same secret of agents, or token of gateways.")
@@ -104,7 +104,7 @@ func Forward(ctx context.Context, client *http.Client, address, token string, ca
 	return got.Answers, nil
 }
 
-// understood tells whether an answer says nothing that this version has no word for.
+// understood reports whether an answer says nothing that this version has no word for.
 func understood(a *coordinator.CallAnswer) bool {
 	knows := func(lacks *coordinator.QuotaLack) bool {
 		return lacks == nil || lacks.Dimension < coordinator.Dimension(coordinator.NumDimensions)

@@ -21,7 +21,7 @@ import (
 
 // A coordinator that stands by forwards changes to the one that leads, so that it does not matter which
 // of them a load balancer picks. The admin token does not go along: where the leader answers is read
-// from the journal, and whoever can write there must not be told the token. What goes along is a
+// from the journal, and writers of the journal must not get the token. What goes along is a
 // signature of this one request, by the token that all coordinators share.
 
 const (
@@ -54,7 +54,7 @@ func sign(token *credential.Hashed, method, uri string, body []byte, at int64) s
 	return strconv.FormatInt(at, 10) + ":" + hex.EncodeToString(mac)
 }
 
-// signed tells whether a forwarded request was signed by the admin token of late, and reads its body.
+// signed reports whether a forwarded request was signed by the admin token of late, and reads its body.
 func (p *permission) signed(w http.ResponseWriter, r *http.Request, now time.Time) bool {
 	given := r.Header.Values(forwardedHeader)
 	seconds, _, _ := strings.Cut(given[0], ":")

@@ -108,7 +108,7 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 			t.Errorf("%s: %d with %v done, want %d", tc.name, resp.StatusCode, src.done, tc.status)
 		}
 	}
-	// Who shows the token beside a wrong signature is not let through by it either: one of them counts.
+	// The token beside a wrong signature does not let a request through: one of them counts.
 	if resp := change(&fakeSource{}, request{http.MethodPost, target, text, [][2]string{bearer, {forwardedHeader, "1:ab"}}}); resp.StatusCode != 401 {
 		t.Errorf("with the token and a wrong signature: %d", resp.StatusCode)
 	}
@@ -120,7 +120,7 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 // What cannot be forwarded is refused with the leader's address and what to do; nothing goes in circles.
 func TestChangeThatCannotBeForwarded(t *testing.T) {
 	req := request{http.MethodPost, "/agents/a1/cordon", "", [][2]string{bearer}}
-	// It ends every connection; a port that nobody listens on could be somebody's by then.
+	// It ends every connection; a port without a listener could be another program's by then.
 	gone := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer gone.Close()
 	stranger := leaderAt(t, &fakeSource{}, Options{AdminToken: []byte("another token of thirty-two letters")})

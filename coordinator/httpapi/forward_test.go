@@ -8,8 +8,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// A leader of a later version may answer with a word that this one does not know. It is not passed on: who
-// renders it would look for its name behind the end of a list, and the process that was asked would end.
+// A leader of a later version may answer with a value that this one does not know. It is not passed on:
+// rendering it would look for its name behind the end of a list, and the process that was asked would end.
 func TestForwardedAnswersOfALaterVersion(t *testing.T) {
 	for answer, want := range map[string]bool{
 		`{"State": 0}`:   true,

@@ -76,8 +76,8 @@ func (h stuckHistory) Usage(ctx context.Context, q usage.Query) ([]usage.Row, bo
 	return h.noHistory.Usage(ctx, q)
 }
 
-// Whoever asks much, or asks a coordinator that is slow, takes no more of it than a few answers' memory:
-// what is one too many is told to ask again. What is small, and what others judge this process by, is
+// Many requests, or requests to a coordinator that is slow, take no more of it than a few answers' memory:
+// one too many gets an error to try again. What is small, and what others judge this process by, is
 // answered all the same.
 func TestEveryLargeAnswerIsOneOfFew(t *testing.T) {
 	small := map[string]bool{ // bounded whatever the fleet, the quotas and the history
@@ -175,7 +175,7 @@ func (s *slowReader) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// listing has the same tasks for everybody.
+// listing has the same tasks for every request.
 type listing struct {
 	fakeSource
 	list []Task
@@ -183,7 +183,8 @@ type listing struct {
 
 func (l *listing) Tasks(context.Context, TaskFilter) []Task { return l.list }
 
-// A small answer whose reader is slow keeps nobody out; a large one keeps its turn until it has been read.
+// A small answer whose reader is slow keeps no other out; a large one keeps its turn until it has been
+// read.
 func TestSlowReadersOfLargeAnswersKeepTheirTurn(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 // maxBody bounds what a client may send to an endpoint that reads no body.
 const maxBody = 1 << 10
 
-// headers go with every answer. The interface is for programs and for people who
-// look at JSON: nothing in it may run, be framed, or be kept in a cache.
+// headers go with every answer. The interface is for programs and for people that look at JSON: nothing in
+// it may run, be framed, or be kept in a cache.
 var headers = [...]struct {
 	name  string // in its canonical form
 	value []string
@@ -42,7 +42,7 @@ func guard(next http.Handler, opts Options) http.Handler {
 		// given as an id, and for the endpoint to refuse.
 		if at := r.URL.EscapedPath(); !reads(r) && path.Clean(at) != at {
 			// The mux would redirect it to the clean path, and many clients follow
-			// that with a GET: whoever wanted to change something would get a 200.
+			// that with a GET: a client that wanted to change something would get a 200.
 			notAllowed(w, readMethods)
 			return
 		}
@@ -52,7 +52,7 @@ func guard(next http.Handler, opts Options) http.Handler {
 
 const readMethods = "GET, HEAD"
 
-// reads tells whether the request can only ask.
+// reads reports whether the request can only ask.
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // reading lets requests through that only ask.

@@ -37,8 +37,8 @@ func (noHistory) Rebuild(context.Context) (Rebuilt, error) {
 	return Rebuilt{}, errors.New("this coordinator keeps no history of usage")
 }
 
-// historyProblem answers who asks a history that cannot be asked: where there are no quotas it is of no use to
-// try again.
+// historyProblem answers a question to a history that cannot be asked: where there are no quotas it is of
+// no use to try again.
 func historyProblem(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrNoQuotas) {
 		problem(w, http.StatusNotFound, "No quotas",

@@ -146,7 +146,7 @@ func TestRebuild(t *testing.T) {
 	}
 }
 
-// Whoever has the admin token may say that the loss of the journal is known, once.
+// A client with the admin token may acknowledge the loss of the journal, once.
 func TestAcknowledgeLoss(t *testing.T) {
 	src, secret := &fakeSource{lossReported: true}, strings.Repeat("x", 32)
 	h := New(src, metrics, Options{AdminToken: []byte(secret)})
@@ -305,8 +305,8 @@ func TestReconcileEndpoint(t *testing.T) {
 	}
 }
 
-// Who sends bills drop by drop keeps others from sending theirs for a moment, and nobody from
-// anything else.
+// A client that sends bills drop by drop keeps others from sending theirs for a moment, and from nothing
+// else.
 func TestBillsAreBounded(t *testing.T) {
 	h := New(&fakeSource{}, metrics, Options{History: &fakeHistory{}})
 	held := make(chan struct{})

@@ -27,7 +27,7 @@ type History interface {
 // ErrRebuilding says that what was ordered goes on.
 var ErrRebuilding = errors.New("the history is being made anew")
 
-// HistoryRow is what was used by whom. What is empty is nobody's in particular.
+// HistoryRow is what was used, by tenant, agent and model. What is empty is none in particular.
 type HistoryRow struct {
 	// Day is 2026-11-22, by month 2026-11, in the time zone of quotas.yaml; empty of totals.
 	Day      string `json:"day,omitempty"`
@@ -47,8 +47,8 @@ type HistoryCounts struct {
 	OutputTokens int64   `json:"output_tokens"`
 	TotalTokens  int64   `json:"total_tokens"`
 	CostUSD      float64 `json:"cost_usd"`
-	// Calls are the reservations that have ended: Settled at what was used, of which Late had
-	// expired before, Released unused, Expired because nobody told in time.
+	// Calls are the reservations that have ended: Settled at what was used, of which Late had expired
+	// before, Released unused, Expired because no end was reported in time.
 	Calls    int64 `json:"calls"`
 	Settled  int64 `json:"settled"`
 	Released int64 `json:"released"`

@@ -23,26 +23,26 @@ type Options struct {
 	// Profiles answers below /debug/pprof/; nil means that there is none. Its
 	// owner sees to it that only the machine itself can reach it.
 	Profiles http.Handler
-	// Report is told of a panic in a handler, with the path and the stack. It is
-	// called from the request's goroutine; nil means that nobody is told.
+	// Report is called with a panic in a handler, with the path and the stack, from the request's
+	// goroutine; nil: panics are not reported.
 	Report func(path string, cause any, stack []byte)
 	// AdminToken is the secret that requests which change something must carry as
 	// Authorization: Bearer; no white space in it. New keeps its hash only. Without
 	// one every change is refused.
 	AdminToken []byte
-	// AgentSecret is what the tokens are derived from by which agents report their
-	// capacity (see AgentToken). Without one nobody can.
+	// AgentSecret is what the tokens are derived from by which agents report their capacity (see
+	// AgentToken). Without one no agent can.
 	AgentSecret []byte
 	// GatewayToken is the secret of gateways, which may ask for quota on behalf of every agent; no
 	// white space in it. New keeps its hash only. GatewayNames are the common names of
 	// certificates whose holders may do the same.
 	GatewayToken []byte
 	GatewayNames []string
-	// PeerToken is the secret by which coordinators know each other: one that stands by forwards
-	// to the leader what it is asked about calls. New keeps its hash only; without one nobody may.
+	// PeerToken is the secret by which coordinators know each other: one that stands by forwards to the
+	// leader what it is asked about calls. New keeps its hash only; without one none may.
 	PeerToken []byte
-	// Leader is where the coordinator that leads answers, if this one stands by; empty: this one
-	// leads, or nobody knows. Changes are forwarded there, signed by the admin token; nil: none are.
+	// Leader is where the coordinator that leads answers, if this one stands by; empty: this one leads, or
+	// it is not known. Changes are forwarded there, signed by the admin token; nil: none are.
 	Leader func() string
 	// PeerAuthorities are those of the other coordinators' certificates; nil: the system's.
 	PeerAuthorities *x509.CertPool
@@ -52,9 +52,8 @@ type Options struct {
 	History History
 	// MaxTaskBytes bounds the task of /whatif; 0 means 1 MiB.
 	MaxTaskBytes int
-	// Changed is told of every request that the token has let through to an
-	// endpoint that changes something, after its answer. It is called from the
-	// request's goroutine; nil means that nobody is told.
+	// Changed is called for every request that the token has let through to an endpoint that changes
+	// something, after its answer, from the request's goroutine; nil: they are not reported.
 	Changed func(Change)
 }
 
@@ -79,7 +78,7 @@ type api struct {
 	changed  func(Change)
 	history  History
 	now      func() time.Time
-	// answers are for those who ask about calls with POST, nginxAnswers for those with headers alone.
+	// answers are for requests about calls with POST, nginxAnswers for those with headers alone.
 	answers, nginxAnswers answering
 	// bills are those that are on their way here, reconciling those that are being compared.
 	bills, reconciling chan struct{}

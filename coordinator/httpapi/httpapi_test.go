@@ -257,7 +257,7 @@ func TestEndpoints(t *testing.T) {
 		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json", []string{`"degraded"`}},
 		{"critical is 503", fakeSource{health: Health{Status: Critical, Checks: map[string]Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
 			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
-		{"a word nobody knows is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json", nil},
+		{"an unknown word is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json", nil},
 
 		{"alive even when critical and not ready", fakeSource{health: Health{Status: Critical}}, "/livez", 200, "application/json", []string{`"alive": true`}},
 		{"ready", fakeSource{ready: Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json", []string{`"active"`}},
@@ -365,7 +365,7 @@ func TestTasksFilter(t *testing.T) {
 	}
 }
 
-// A parameter that nobody heeds would look like an answer to the question.
+// A parameter that is not used would look like an answer to the question.
 func TestUnknownParameters(t *testing.T) {
 	src := &fakeSource{
 		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}}, explained: map[string]TaskExplanation{"t": {ID: "t"}},
@@ -516,7 +516,7 @@ func TestProfilesWhenAskedFor(t *testing.T) {
 func TestTaskStatesBelongToTheCaller(t *testing.T) {
 	TaskStates()[0] = "changed"
 	if !slices.Contains(TaskStates(), "pending") {
-		t.Error("a caller changed the list for everybody")
+		t.Error("a caller changed the list for all")
 	}
 }
 

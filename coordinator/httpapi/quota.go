@@ -30,10 +30,10 @@ var nodePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 // maxNodeID is the longest id of a node, in bytes: 8 names of 128 and what joins them.
 const maxNodeID = 8*128 + 7
 
-// ValidNodeID tells whether the text may be the id of a node.
+// ValidNodeID reports whether the text may be the id of a node.
 func ValidNodeID(id string) bool { return len(id) <= maxNodeID && nodePattern.MatchString(id) }
 
-// validProvider tells whether the text may be the name of a provider, or of one of its keys.
+// validProvider reports whether the text may be the name of a provider, or of one of its keys.
 func validProvider(name string) bool {
 	provider, key := coordinator.CutPool(name)
 	return messages.ValidID(provider) && (provider == name || messages.ValidID(key))

@@ -67,7 +67,7 @@ type QuotaChange struct {
 	Correct bool
 	// Preview: nothing is changed; the answer is what would be.
 	Preview bool
-	// Until it ends, or For how long it stands; both zero: until somebody ends it.
+	// Until it ends, or For how long it stands; both zero: until it is ended.
 	Until      time.Time
 	For        time.Duration
 	By, Reason string

@@ -69,7 +69,7 @@ func TestQuotaChanges(t *testing.T) {
 	}
 }
 
-// Whoever may not, or says what makes no sense, changes nothing and hears why.
+// A client that may not, or a request that makes no sense, changes nothing and is answered why.
 func TestQuotaChangesThatAreRefused(t *testing.T) {
 	post := func(body string) request { return request{"POST", "/v1/quota/controls", body, nil} }
 	for _, tc := range []struct {

@@ -59,8 +59,8 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 	return string(bytes.TrimSpace(text.Bytes())), true
 }
 
-// entryValue reads one value of valid JSON, and refuses a key that is given twice: nobody knows
-// which of the two is meant.
+// entryValue reads one value of valid JSON, and refuses a key that is given twice: it is not known which of
+// the two is meant.
 func entryValue(d *json.Decoder, depth int) (value any, fault string) {
 	if depth > maxEntryDepth {
 		return nil, "it nests too deep"

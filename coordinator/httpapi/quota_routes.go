@@ -38,7 +38,7 @@ func QuotaRoutesOf(routes []coordinator.RouteScore, weights coordinator.RouteTer
 			x.Why = "it alone has quota now"
 		case r.Chosen:
 			x.Why = fmt.Sprintf("the best score of the %d that have quota now", able)
-		case r.Score == chosen.Score: // who has quota is not chosen only where another is
+		case r.Score == chosen.Score: // a route with quota is not chosen only where another is
 			x.Why = "its score is no better than that of one that comes before it"
 		default:
 			x.Why = "its score is lower, " + worstTerm(r, chosen, weights)

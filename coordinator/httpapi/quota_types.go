@@ -30,7 +30,7 @@ type Quotas struct {
 
 // UnpricedModel is a model without a price, where Node limits money.
 type UnpricedModel struct {
-	// Provider and Model; both empty: nobody has named one.
+	// Provider and Model; both empty: none was named.
 	Provider string `json:"provider,omitempty"`
 	Model    string `json:"model,omitempty"`
 	// Group that has named it last; empty: none.
@@ -46,7 +46,7 @@ type UnpricedModel struct {
 func (m *UnpricedModel) Name() string {
 	switch {
 	case m.Provider == "" && m.Model == "":
-		return "a model that nobody has named"
+		return "an unnamed model"
 	case m.Model == "":
 		return m.Provider
 	case m.Provider == "":
@@ -270,7 +270,7 @@ type QuotaLimit struct {
 
 // Queued is where a task stands that waits for an agent or for quota.
 type Queued struct {
-	// Text is who goes before it, Start when it starts at the latest, or why nobody can tell:
+	// Text says how many tasks go before it, Start when it starts at the latest, or why that is not known:
 	// for people.
 	Text  string `json:"text"`
 	Start string `json:"start"`
@@ -300,7 +300,7 @@ type Queued struct {
 	QuotaDelay   float64 `json:"quota_delay_seconds,omitempty"`
 	StartsWithin float64 `json:"starts_within_seconds,omitempty"`
 	StartsLikely float64 `json:"starts_likely_within_seconds,omitempty"`
-	// Unbounded is the rule because of which nobody can tell when it starts.
+	// Unbounded is the rule because of which there is no latest time.
 	Unbounded string `json:"unbounded,omitempty"`
 }
 

@@ -16,8 +16,8 @@ import (
 const (
 	// MaxBill is the largest bill, in bytes.
 	MaxBill = 10 << 20
-	// mostBills is how many may be on their way here at one time, and how many are reconciled; so
-	// that nobody fills the memory. How long one may be on its way is for Serve to say.
+	// mostBills is how many may be on their way here at one time, and how many are reconciled; so that
+	// bills do not fill the memory. How long one may be on its way is for Serve to say.
 	mostBills       = 8
 	mostReconciling = 2
 	billTimeout     = 20 * time.Second
@@ -45,8 +45,8 @@ type Reconciled struct {
 	Totals      []BillTotal      `json:"totals"`
 	Differences []BillDifference `json:"differences"`
 	More        bool             `json:"more"`
-	// Lost is what was used by somebody whom the journal did not know any more: it may be part of
-	// what the bill has more.
+	// Lost is what was used by reservations that the journal did not know any more: it may be part of what
+	// the bill has more.
 	Lost       HistoryCounts `json:"lost"`
 	Projection Projection    `json:"projection"`
 }
@@ -72,8 +72,8 @@ type BillDifference struct {
 	BillTotal
 }
 
-// reconcile answers POST /v1/quota/reconcile. It changes nothing, so that it needs no token; but
-// a page in somebody's browser has no business here.
+// reconcile answers POST /v1/quota/reconcile. It changes nothing, so that it needs no token; but a page in
+// a browser has no business here.
 func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	if err := a.permission.browsers.Check(r); err != nil {
 		crossOrigin(w)

@@ -13,7 +13,7 @@ import (
 type Source interface {
 	// Health judges the whole; it never waits for the broker.
 	Health(ctx context.Context) Health
-	// Ready tells whether tasks are being taken right now, and if not why.
+	// Ready reports whether tasks are being taken right now, and if not why.
 	Ready(ctx context.Context) Readiness
 	// Status is everything an operator asks first.
 	Status(ctx context.Context) (Status, error)
@@ -25,9 +25,9 @@ type Source interface {
 	// Explain says why a task was decided as it was, and how it would be decided
 	// now; false when it is not remembered (any more).
 	Explain(ctx context.Context, id string) (TaskExplanation, bool)
-	// WhatIf says how a task would be decided now, without giving it to anybody and
-	// without keeping anything of it. body is a task.assign, whose message_type, task_id and
-	// payload may be missing. *BadTask when it is not valid.
+	// WhatIf says how a task would be decided now, without giving it to an agent and without keeping
+	// anything of it. body is a task.assign, whose message_type, task_id and payload may be missing.
+	// *BadTask when it is not valid.
 	WhatIf(ctx context.Context, body []byte) (Prospect, error)
 	// AgentStats is what BALANCING's registry and ADR-018's swarm know of the fleet.
 	AgentStats(ctx context.Context) (AgentStats, error)
@@ -57,8 +57,8 @@ type Source interface {
 	// UncontrolQuota ends a standing change; ErrNoControl.
 	UncontrolQuota(ctx context.Context, id string) (QuotaChanged, error)
 	// RegisterQuota registers a group or agent beside those of quotas.yaml, or changes the entry
-	// of one that has been; *BadControl. UnregisterQuota ends that, and all standing changes of
-	// its nodes: ErrOfFile if quotas.yaml lists it, ErrNoControl if nobody does.
+	// of one that has been; *BadControl. UnregisterQuota ends that, and all standing changes of its nodes:
+	// ErrOfFile if quotas.yaml lists it, ErrNoControl if it is not registered.
 	RegisterQuota(ctx context.Context, q QuotaEntry) (QuotaChanged, error)
 	UnregisterQuota(ctx context.Context, agent bool, id string) (QuotaChanged, error)
 

@@ -29,7 +29,7 @@ type Status struct {
 	// UnknownFields are fields of messages that no schema has, the first 20 since the process started, each once for
 	// each producer; taskbus_unknown_fields_total counts the messages.
 	UnknownFields []UnknownField `json:"unknown_fields,omitempty"`
-	// Leader is who leads, as far as this coordinator knows; nil: it does not.
+	// Leader is the leader, as far as this coordinator knows; nil: it does not.
 	Leader *Leader `json:"leader,omitempty"`
 	// Journal is nil without a journal, or while it is not read.
 	Journal *Journal `json:"journal,omitempty"`
@@ -41,7 +41,8 @@ type UnknownField struct {
 	Field       string `json:"field"`
 	// DidYouMean asks for the field that was meant, if one comes near.
 	DidYouMean string `json:"did_you_mean,omitempty"`
-	// Producer is what is known of who sends it: an agent's id, a user, a program's name, or a queue for answers.
+	// Producer is what is known of the sender: an agent's id, a user, a program's name, or a queue for
+	// answers.
 	Producer string `json:"producer,omitempty"`
 }
 
@@ -81,8 +82,8 @@ type Journal struct {
 	Lost *JournalLost `json:"lost,omitempty"`
 }
 
-// JournalLost says that a coordinator began to lead with an empty journal, although there had been one. It stands
-// until it is acknowledged, whoever leads.
+// JournalLost says that a coordinator began to lead with an empty journal, although there had been one. It
+// stands until it is acknowledged, whichever coordinator leads.
 type JournalLost struct {
 	At time.Time `json:"at"`
 	// Evidence is by what it is known that there had been one, BeginsAnew what only the journal knew.
@@ -215,8 +216,8 @@ type AgentResults struct {
 // Ended counts all of them.
 func (r AgentResults) Ended() int { return r.Succeeded + r.Failed + r.Overdue }
 
-// Failing reports whether so much of an agent's work fails that somebody should look at it: at least
-// three tasks, and as many as succeed.
+// Failing reports whether so much of an agent's work fails that it needs a look: at least three tasks, and
+// as many as succeed.
 func (r AgentResults) Failing() bool {
 	bad := r.Failed + r.Overdue
 	return bad >= 3 && bad >= r.Succeeded
@@ -286,7 +287,7 @@ type Counters struct {
 	Invalid          uint64            `json:"invalid"`
 	Duplicates       uint64            `json:"duplicates"`
 	Returned         uint64            `json:"returned"`
-	Parked           uint64            `json:"parked"`    // unreadable, in task.dead, nobody to tell
+	Parked           uint64            `json:"parked"`    // unreadable, in task.dead, without a producer to inform
 	Dropped          uint64            `json:"dropped"`   // copies of known tasks, acknowledged
 	Abandoned        uint64            `json:"abandoned"` // held when a session ended: the broker has them again
 	Moved            uint64            `json:"moved"`     // to lanes, out of which they are received again
@@ -298,8 +299,7 @@ type Counters struct {
 	StaleAcksIgnored uint64            `json:"stale_acks_ignored"`
 	// Results by outcome (succeeded, failed, rejected, cancelled) that counted, and
 	// by cause those that did not (unknown, duplicate, late, wrong_agent, invalid,
-	// wrong_sender). LateResults are those that counted although the task had been
-	// given to somebody else.
+	// wrong_sender). LateResults are those that counted although the task had been given to another agent.
 	Results        map[string]uint64 `json:"results"`
 	ResultsRefused map[string]uint64 `json:"results_refused"`
 	LateResults    uint64            `json:"late_results"`

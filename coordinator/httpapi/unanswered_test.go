@@ -13,7 +13,7 @@ import (
 	"taskbus/coordinator/gateway"
 )
 
-// Who asks about a call hears in a word why nobody has answered. Where the leader is, and what its
+// The answer about a call says in a word why it could not be decided. Where the leader is, and what its
 // network says, is in the log alone.
 func TestWhyUnansweredNamesNoAddress(t *testing.T) {
 	const address = "http://10.1.2.3:8551"
@@ -23,7 +23,7 @@ func TestWhyUnansweredNamesNoAddress(t *testing.T) {
 		err  error
 		want string
 	}{
-		{"nobody leads", fmt.Errorf("ask the leader at %s: %w", address, gateway.ErrNotLeading), "No coordinator leads"},
+		{"no leader", fmt.Errorf("ask the leader at %s: %w", address, gateway.ErrNotLeading), "No coordinator leads"},
 		{"no connection", fmt.Errorf("ask the leader: %w", refused), "cannot be asked"},
 		{"another secret", fmt.Errorf("the leader at %s answers 401: see that all have the same TASKBUS_AGENT_SECRET", address), "cannot be asked"},
 		{"too slow", fmt.Errorf("ask the leader at %s: %w", address, context.DeadlineExceeded), "has not answered in time"},
