@@ -30,8 +30,8 @@ type metrics struct {
 	// quotaOverruns counts budgets that are published because they will not last.
 	quotaOverruns prometheus.Counter
 
-	// counts are read off the service's own counters.
-	counts      []prometheus.Collector
+	// collectors are all of them, to be registered.
+	collectors  []prometheus.Collector
 	receivedVec *prometheus.CounterVec
 	received    map[string]prometheus.Counter // by queue
 	assignments *prometheus.CounterVec
@@ -74,43 +74,47 @@ type assignedMetrics struct {
 // and formulas may lie beyond.
 var scoreBuckets = []float64{.05, .1, .2, .3, .4, .5, .6, .7, .8, .9, 1, 1.5, 2, 5, 10}
 
+// keep adds a collector to those that are registered.
+func keep[C prometheus.Collector](all *[]prometheus.Collector, c C) C {
+	*all = append(*all, c)
+	return c
+}
+
 func newMetrics(s *Service) *metrics {
+	var all []prometheus.Collector
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help})
+		return keep(&all, prometheus.NewCounter(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help}))
 	}
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help}, labels)
+		return keep(&all, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "taskbus_" + name, Help: help}, labels))
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbus_" + name, Help: help})
+		return keep(&all, prometheus.NewGauge(prometheus.GaugeOpts{Name: "taskbus_" + name, Help: help}))
+	}
+	histogram := func(name, help string) prometheus.Histogram {
+		return keep(&all, prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "taskbus_" + name, Help: help, Buckets: latencyBuckets,
+		}))
+	}
+	histograms := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+		return keep(&all, prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "taskbus_" + name, Help: help, Buckets: buckets,
+		}, []string{label}))
 	}
 	m := &metrics{
 		s:           s,
 		byAgent:     newAgentCounts(s.now, func() int { return s.config.Load().MetricsAgents }),
 		receivedVec: vec("messages_received_total", "Deliveries taken; task.lane stands for all lanes.", "queue"),
 		received:    make(map[string]prometheus.Counter),
-		queueWait: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "taskbus_queue_wait_seconds",
-			Help:    "From the arrival of a task to the decision for an agent.",
-			Buckets: latencyBuckets,
-		}),
-		confirm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "taskbus_confirm_latency_seconds",
-			Help:    "From the decision for an agent to the broker's confirm of the dispatch.",
-			Buckets: latencyBuckets,
-		}),
+		queueWait:   histogram("queue_wait_seconds", "From the arrival of a task to the decision for an agent."),
+		confirm: histogram("confirm_latency_seconds",
+			"From the decision for an agent to the broker's confirm of the dispatch."),
 		assignments: vec("assignments_total",
 			"Tasks whose outcome is confirmed: assigned, or failed with its reason code.", "result", "reason", "strategy"),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "taskbus_assignment_duration_seconds",
-			Help:    "From the arrival of a task to its confirmed outcome.",
-			Buckets: latencyBuckets,
-		}, []string{"result"}),
-		score: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "taskbus_assignment_score",
-			Help:    "Score of the agent that got the task; only of strategies that score.",
-			Buckets: scoreBuckets,
-		}, []string{"strategy"}),
+		duration: histograms("assignment_duration_seconds", "From the arrival of a task to its confirmed outcome.",
+			latencyBuckets, "result"),
+		score: histograms("assignment_score", "Score of the agent that got the task; only of strategies that score.",
+			scoreBuckets, "strategy"),
 		assignedBy: make(map[string]assignedMetrics),
 		publishVec: vec("publish_outcomes_total",
 			"What the broker answered to publications: confirmed, unroutable, rejected, unknown.", "outcome"),
@@ -142,23 +146,19 @@ func newMetrics(s *Service) *metrics {
 		leading:        gauge("leading", "1 while this instance leads, 0 while it stands by."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
 		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
-		journalConfirm: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "taskbus_journal_confirm_seconds",
-			Help: "From writing a commit to the journal to the broker's confirm; every dispatch waits for " +
-				"it.",
-			Buckets: latencyBuckets,
-		}),
+		journalConfirm: histogram("journal_confirm_seconds",
+			"From writing a commit to the journal to the broker's confirm; every dispatch waits for it."),
 		connected: gauge("amqp_connected", "1 while this instance has a broker session, leading or standing by."),
 		blocked:   gauge("amqp_blocked", "1 while the broker holds up publishers."),
 		reloadOK:  gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
 	}
 	read := func(name, help string, from *atomic.Uint64) {
-		m.counts = append(m.counts, prometheus.NewCounterFunc(
+		all = append(all, prometheus.NewCounterFunc(
 			prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
 			func() float64 { return float64(from.Load()) }))
 	}
 	concluded := func(name, help string, o outcome) {
-		m.counts = append(m.counts, prometheus.NewCounterFunc(
+		all = append(all, prometheus.NewCounterFunc(
 			prometheus.CounterOpts{Name: "taskbus_" + name, Help: help},
 			func() float64 { return s.count.books.of(o) }))
 	}
@@ -168,20 +168,20 @@ func newMetrics(s *Service) *metrics {
 	concluded("tasks_abandoned_total",
 		"Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
 	read("redeliveries_total", "Deliveries that the broker had handed out before.", &s.count.redelivered)
-	m.counts = append(m.counts, prometheus.NewCounterFunc(
+	all = append(all, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{
 			Name: "taskbus_stale_acks_total",
 			Help: "Acknowledgements of deliveries of an earlier session, ignored.",
 		},
 		func() float64 { return float64(s.staleAcks()) }))
-	m.counts = append(m.counts, prometheus.NewGaugeFunc(
+	all = append(all, prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{
 			Name: "taskbus_config_doubts",
 			Help: "Warnings about the configuration by which tasks fail or agents are lost; and that a " +
 				"standby has other files than the leader.",
 		},
 		func() float64 { return float64(len(s.doubts())) }))
-	m.counts = append(m.counts, prometheus.NewGaugeFunc(
+	all = append(all, prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{
 			Name: "taskbus_journal_lost",
 			Help: "1 after a coordinator began to lead with an empty journal although there had been one, " +
@@ -195,14 +195,14 @@ func newMetrics(s *Service) *metrics {
 		}))
 	concluded("parked_total",
 		"Messages in task.dead that no assignment.failed tells of: unreadable ones, and refused cancels.", outcomeParked)
-	m.counts = append(m.counts, s.audited.metrics()...)
-	var collectors []prometheus.Collector
+	all = append(all, s.audited.metrics()...)
+	var collectors []prometheus.Collector // of one part
 	m.resultMetrics, collectors = newResultMetrics(&s.count)
-	m.counts = append(m.counts, collectors...)
+	all = append(all, collectors...)
 	m.marketMetrics, collectors = newMarketMetrics()
-	m.counts = append(m.counts, collectors...)
+	all = append(all, collectors...)
 	m.calls, collectors = newCallMetrics(s.lost.waiting)
-	m.counts = append(m.counts, collectors...)
+	all = append(all, collectors...)
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult, queueLanes} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)
 	}
@@ -218,20 +218,14 @@ func newMetrics(s *Service) *metrics {
 		m.publishOutcomes[o] = m.publishVec.WithLabelValues(o.String())
 	}
 	m.reloadOK.Set(1)
+	m.collectors = append(all,
+		m.byAgent, &fleetCollector{s: s}, &quotaCollector{s: s}, &historyCollector{s: s})
 	return m
 }
 
 func (m *metrics) register(r *prometheus.Registry) error {
 	var all error
-	for _, c := range []prometheus.Collector{
-		m.receivedVec, m.assignments, m.duration, m.score, m.queueWait, m.confirm, m.publishVec, m.invalid,
-		m.statusRefused, m.authRejections, m.sessions, m.duplicates, m.unknownFields, m.eventsDropped, m.connected, m.blocked, m.reloadOK,
-		m.leading, m.journalRecords, m.journalBytes, m.journalConfirm,
-		m.quotaAlerts, m.usageExcessive, m.unpriced, m.quotaOverruns, m.byAgent, &fleetCollector{s: m.s}, &quotaCollector{s: m.s}, &historyCollector{s: m.s},
-	} {
-		all = errors.Join(all, r.Register(c))
-	}
-	for _, c := range m.counts {
+	for _, c := range m.collectors {
 		all = errors.Join(all, r.Register(c))
 	}
 	return all
