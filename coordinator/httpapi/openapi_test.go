@@ -286,6 +286,23 @@ func commentsOf(t *testing.T) map[string]string {
 	return all
 }
 
+// What is answered where a path can be read is what the document says, but where the source makes
+// maps and lists, which the fake one does not.
+func TestOpenAPIAnswersOfReads(t *testing.T) {
+	d, h := document(t), New(&fakeSource{}, metrics, Options{})
+	made := map[string]bool{"/health": true, "/status": true, "/v1/quota/explain": true}
+	for _, e := range (&api{permission: newPermission(nil), callers: newCallers(identity{}, nil, nil)}).endpoints(nil) {
+		if e.read == nil || made[e.path] {
+			continue
+		}
+		template := strings.ReplaceAll(e.path, "{id...}", "{id}")
+		resp := ask(h, http.MethodGet, strings.ReplaceAll(template, "{id}", "a"), "localhost")
+		if err := d.Check(http.MethodGet, template, resp.StatusCode, resp.Header.Get("Content-Type"), []byte(body(t, resp))); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // What the quota endpoints really answer, well or ill, is what the document says.
 func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	d := document(t)
