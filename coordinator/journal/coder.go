@@ -24,7 +24,7 @@ type coder struct {
 	keys      []string // for sorting
 
 	// Reading: item are the bytes of the one at hand, in what is left of them, text
-	// the same as a string once somebody needs it: one allocation for all its texts,
+	// the same as a string on first use: one allocation for all its texts,
 	// which are kept by what refers to them and keep nothing else of the message.
 	item, in []byte
 	text     string

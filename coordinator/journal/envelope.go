@@ -51,9 +51,9 @@ func AppendSnapshot(dst []byte, h Header, chunk Chunk, records []coordinator.Rec
 	return c.appendMessage(dst, h, func(c *coder) { c.chunk(&chunk) })
 }
 
-// Decode reads a message, all of it. Texts in what it returns do not refer to body; of
-// small records many are made at a time, so that whoever keeps one keeps others, too.
-// Of KindInputs it gives the header alone, of KindPiece what it is one of. Errors: *NewerError, *CorruptError.
+// Decode reads a message, all of it. Texts in what it returns do not refer to body; of small records many
+// are made at a time, so that keeping one keeps others, too. Of KindInputs it returns the header alone, of
+// KindPiece what it is one of. Errors: *NewerError, *CorruptError.
 func Decode(body []byte) (*Message, error) {
 	c, h, err := openMessage(body)
 	if err != nil {
@@ -86,7 +86,7 @@ func DecodeHeader(body []byte) (Header, error) {
 	return h, err
 }
 
-// DecodeChunk is DecodeHeader, and tells which part of which snapshot the message
+// DecodeChunk is DecodeHeader, and returns which part of which snapshot the message
 // is; false for one of another kind.
 func DecodeChunk(body []byte) (Header, Chunk, bool, error) {
 	c, h, err := openMessage(body)

@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// What agents tell: reports, results, bids and claims.
+// What agents send: reports, results, bids and claims.
 
 const (
 	reportedLive = 1 << iota

@@ -19,7 +19,7 @@ import (
 //	messages: offset + 1 (varint), length (varint), the message
 //	0, number of messages (varint), CRC-32C of all before it (4 bytes, little endian)
 //
-// The end tells a whole file from one that was cut off.
+// The end distinguishes a whole file from one that was cut off.
 const (
 	exportMagic   = "TBJX\n"
 	exportVersion = 1

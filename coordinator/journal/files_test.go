@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The leader says which files it has, again when they change; whoever reads knows the latest, also from
-// a snapshot.
+// The leader says which files it has, again when they change; a reader knows the latest, also from a
+// snapshot.
 func TestLeaderSaysItsFiles(t *testing.T) {
 	leader := someLeader
 	leader.Agents, leader.Quotas = "aaaa", ""

@@ -12,7 +12,7 @@ import (
 // reader can skip needs no new version (see the package's documentation).
 const FormatVersion = 1
 
-// Kind tells what a message holds.
+// Kind is what a message holds.
 type Kind uint8
 
 // The kinds. The numbers are part of the format and never change.
@@ -20,7 +20,7 @@ const (
 	KindBatch    Kind = 1 // records, in order
 	KindEpoch    Kind = 2 // a new leader
 	KindSnapshot Kind = 3 // part of a snapshot: records that make up a whole state
-	KindInputs   Kind = 4 // what the engine was told, for replay
+	KindInputs   Kind = 4 // the inputs of the engine, for replay
 	KindPiece    Kind = 5 // some bytes of a message that is too large for one
 	lastKind          = KindPiece
 )
@@ -60,7 +60,7 @@ type Header struct {
 	// Count of the records or inputs in the message.
 	Count int
 	// At is when it was written, by the leader's clock: the times in the message
-	// are told relative to it.
+	// are given relative to it.
 	At time.Time
 	// ResultOffset is where in the stream task.result reading must go on after
 	// this message, SnapshotOffset where in the journal the newest complete snapshot
@@ -68,7 +68,7 @@ type Header struct {
 	ResultOffset, SnapshotOffset int64
 }
 
-// Epoch is the body of a message of KindEpoch: who leads from now on.
+// Epoch is the body of a message of KindEpoch: the leader from now on.
 type Epoch struct {
 	// Nonce by which the leader knows its own message when it reads it back.
 	Nonce string
@@ -101,8 +101,7 @@ type Chunk struct {
 	// Number of the part, from 0. Last: no other follows.
 	Number int
 	Last   bool
-	// Leader that wrote it, and since when it led: whoever begins to read here has
-	// not seen its epoch.
+	// Leader that wrote it, and since when it led: a reader that begins here has not seen its epoch.
 	Leader Epoch
 	Since  time.Time
 }

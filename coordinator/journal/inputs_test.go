@@ -226,7 +226,7 @@ func TestInputsAreWrittenAsTheyWere(t *testing.T) {
 	}
 }
 
-// What an agent says of an error, and what a task carries, is nobody's business here.
+// What an agent says of an error, and what a task carries, is not kept here.
 func TestInputsHoldNoErrorTexts(t *testing.T) {
 	const secret = "password=hunter2"
 	in := Input{someTime, coordinator.ResultReported{Result: coordinator.Result{Task: "t", Agent: "a", Error: secret}}}

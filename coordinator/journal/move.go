@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Imported is the instance that claims the last epoch of a journal that was imported: whoever leads next knows by
-// it that no coordinator has led since.
+// Imported is the instance that claims the last epoch of a journal that was imported: it tells the next
+// leader that no coordinator has led since.
 const Imported = "taskbus journal import"
 
 // ImportedAt is when an import ended with this message; zero: none did.
@@ -42,9 +42,9 @@ func NewMover(results bool) *Mover {
 	return &Mover{reader: NewReader(), results: results, starts: make(map[int64]int64)}
 }
 
-// Take gives what is to be published in the place of the next message of the export, in order: nothing where
-// it is a piece of one whose last piece is yet to come. An error says that no coordinator could go on from such a journal:
-// *NewerError, *CorruptError, *GapError.
+// Take returns what is to be published in the place of the next message of the export, in order: nothing
+// where it is a piece of one whose last piece is yet to come. An error says that no coordinator could go on
+// from such a journal: *NewerError, *CorruptError, *GapError.
 func (m *Mover) Take(e Exported) ([][]byte, error) {
 	body, err := m.joiner.Take(e.Body)
 	if err != nil || body == nil {
@@ -71,8 +71,8 @@ func (m *Mover) Take(e Exported) ([][]byte, error) {
 	return moved, nil
 }
 
-// End gives the last message: a claim, by nobody who will lead. An error says that what has been given is no
-// journal to go on from.
+// End returns the last message: a claim, by an instance that will not lead. An error says that what has
+// been given is no journal to go on from.
 func (m *Mover) End(at time.Time, nonce, version string) ([]byte, error) {
 	if m.next == 0 {
 		return nil, errors.New("the export has no message")

@@ -14,7 +14,7 @@ const MaxPiece = 1 << 20
 // for the count.
 type Piece struct {
 	// Of is the kind of the whole, Size its length and Sum its checksum: together with epoch and First
-	// they tell it from others whose pieces come in between.
+	// they distinguish it from others whose pieces come in between.
 	Of   Kind
 	Size int
 	Sum  uint32
@@ -22,7 +22,7 @@ type Piece struct {
 	From int
 }
 
-// pieceOf tells the messages apart whose pieces come beside each other.
+// pieceOf identifies the message of a piece, where the pieces of several come mixed.
 type pieceOf struct {
 	kind         Kind
 	epoch, first uint64
@@ -42,7 +42,7 @@ func pieces(body []byte, most int) iter.Seq[[]byte] {
 		}
 		_, h, err := openMessage(body)
 		if err != nil {
-			yield(body) // none of ours: whoever reads it is told what it is
+			yield(body) // none of ours: its reader gets an error that says what it is
 			return
 		}
 		p := Piece{Of: h.Kind, Size: len(body), Sum: sumOf(body)}
@@ -84,7 +84,7 @@ type Joiner struct {
 // or a *CorruptError.
 func (j *Joiner) Take(body []byte) ([]byte, error) {
 	if !isPiece(body) && len(j.open) == 0 {
-		return body, nil // as nearly always, and whoever reads it looks at it
+		return body, nil // as nearly always, and its reader checks it
 	}
 	c, h, err := openMessage(body)
 	if err != nil {
@@ -136,8 +136,7 @@ func (j *Joiner) add(h *Header, p *Piece, bytes []byte) ([]byte, error) {
 	return have, nil
 }
 
-// Open reports whether a message is unfinished: what comes next is understood by one who has its
-// beginning alone.
+// Open reports whether a message is unfinished: what comes next is understood only with its beginning.
 func (j *Joiner) Open() bool { return len(j.open) > 0 }
 
 // Drop forgets what is unfinished.

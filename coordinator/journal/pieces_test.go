@@ -22,7 +22,7 @@ func quotaOfMany() *coordinator.QuotaReserved {
 }
 
 // TestLargeRecordGoesInPieces: a record that is larger than what a broker takes goes to the journal in
-// messages that are not, and whoever reads them has the record, also in a snapshot and beside one.
+// messages that are not, and its readers have the record, also in a snapshot and beside one.
 func TestLargeRecordGoesInPieces(t *testing.T) {
 	w, r := writer(t), claimed(t)
 	w.Results(77)

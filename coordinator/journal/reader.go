@@ -33,7 +33,7 @@ type Reader struct {
 	since, wrote, at time.Time // wrote: when the leader's newest message was written, or its claim
 	result, snapshot int64
 
-	// skipped, if set, is told of messages that are damaged; doubt says that one has
+	// skipped, if set, is called with messages that are damaged; doubt says that one has
 	// been passed over since the last batch, so that records may be missing.
 	skipped func(offset int64, err error)
 	doubt   bool
@@ -67,7 +67,7 @@ func Resume(epoch, next uint64, doubt bool) *Reader {
 	return &Reader{next: next, epoch: epoch, begun: true, result: -1, snapshot: -1, doubt: doubt}
 }
 
-// Began tells whether a state to begin with was found: from then on Epoch, Next and Doubts
+// Began reports whether a state to begin with was found: from then on Epoch, Next and Doubts
 // say all that Resume needs.
 func (r *Reader) Began() bool { return r.begun }
 
@@ -75,10 +75,10 @@ func (r *Reader) Began() bool { return r.begun }
 // a Reader that Resume gives would not understand it.
 func (r *Reader) Within() bool { return r.joiner.Open() }
 
-// Doubts tells whether a damaged message was passed over since the last batch.
+// Doubts reports whether a damaged message was passed over since the last batch.
 func (r *Reader) Doubts() bool { return r.doubt }
 
-// Knows tells a new Reader what the header of the journal's last message says of the
+// Knows gives a new Reader what the header of the journal's last message says of the
 // newest complete snapshot, before it comes to messages that know as much.
 func (r *Reader) Knows(last Header) { r.snapshot = max(r.snapshot, last.SnapshotOffset) }
 
@@ -93,7 +93,7 @@ func Start(last Header) bus.Position {
 }
 
 // SkipCorrupt has the Reader pass over damaged messages, and accept that their
-// records are missing. Each is told, with its offset and what is wrong with it.
+// records are missing. Each is reported, with its offset and what is wrong with it.
 func (r *Reader) SkipCorrupt(told func(offset int64, err error)) { r.skipped = told }
 
 // Next is the number of the record that comes next.
@@ -200,10 +200,10 @@ type message struct {
 	records []coordinator.Record
 }
 
-// opens tells that it is the first part of a snapshot.
+// opens reports that it is the first part of a snapshot.
 func (m *message) opens() bool { return m.Kind == KindSnapshot && m.chunk.Number == 0 }
 
-// at gives an error its place, and the version of who wrote what is newer.
+// at gives an error its place, and the version of the writer of what is newer.
 func at(offset int64, err error, by string) error {
 	switch e := err.(type) {
 	case *CorruptError:

@@ -34,7 +34,7 @@ func says(epoch, first uint64, snapshot int64) []byte {
 	return AppendBatch(nil, Header{Epoch: epoch, First: first, At: t0, ResultOffset: -1, SnapshotOffset: snapshot}, nil)
 }
 
-// damaged is a message that nobody can read.
+// damaged is a message that cannot be read.
 func damaged() []byte {
 	body := aBatch(1, 1, 1)
 	body[len(body)-1] ^= 1
@@ -183,7 +183,7 @@ func TestReaderPassesOverDamage(t *testing.T) {
 	}
 }
 
-// Of two who claim the same epoch the first has it.
+// Of two claims of the same epoch the first counts.
 func TestSecondClaimOfAnEpoch(t *testing.T) {
 	r := claimed(t)
 	second := someLeader

@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// How a Reader follows the terms of leaders: who may write, what is missing, and which snapshot is whole.
+// How a Reader follows the terms of leaders: which may write, what is missing, and which snapshot is whole.
 
 // enter heeds what every header says. Where the opening snapshot has thereby ended
 // without its last part, it gives what was held for it.
@@ -26,7 +26,7 @@ func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 		r.leader, r.since = m.chunk.Leader, m.chunk.Since
 	}
 	r.snapshot = max(r.snapshot, m.SnapshotOffset)
-	if m.Kind != KindEpoch { // whoever claims comes later than what he is to go on from
+	if m.Kind != KindEpoch { // a claim comes later than what its claimant is to go on from
 		r.at, r.wrote = m.At, m.At
 	}
 	return held, nil
@@ -144,7 +144,7 @@ func (r *Reader) note(m *message) {
 	}
 }
 
-// Check tells, at the end of the journal, whether a state was found to go on from;
+// Check reports, at the end of the journal, whether a state was found to go on from;
 // an empty journal has one. The error is a *GapError.
 func (r *Reader) Check() error {
 	switch {

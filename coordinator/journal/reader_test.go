@@ -76,7 +76,7 @@ func (h *history) index(offset int64) int {
 	return slices.IndexFunc(h.stream, func(e entry) bool { return e.offset >= offset })
 }
 
-// start is where somebody who knows the last message begins to read.
+// start is where a reader that knows the last message begins.
 func (h *history) start() int {
 	if len(h.stream) == 0 {
 		return 0

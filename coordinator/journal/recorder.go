@@ -90,7 +90,7 @@ func (r *Recorder) seal() {
 	r.coder.out, r.count = r.coder.out[:0], 0
 }
 
-// Take appends the next message to dst, and tells whether there was one: one that is
+// Take appends the next message to dst, and reports whether there was one: one that is
 // complete, or with flush set whatever there is. Kind, First, Count and At of h are
 // filled in. The last message of a recording that has reached its bound says so.
 func (r *Recorder) Take(dst []byte, h Header, flush bool) ([]byte, bool) {
@@ -108,7 +108,7 @@ func (r *Recorder) Take(dst []byte, h Header, flush bool) ([]byte, bool) {
 	return c.appendInputs(dst, h, r.snapshot, r.ended), true
 }
 
-// Full tells that the bound is reached: what is still to be taken is all there is.
+// Full reports that the bound is reached: what is still to be taken is all there is.
 func (r *Recorder) Full() bool { return r.full }
 
 // Bytes is how large the recording is so far, with what has not been taken yet; never

@@ -262,8 +262,8 @@ func (c *coder) readRecord(kind byte, slabs *slabs, rest int) coordinator.Record
 	}
 }
 
-// slabs make the small and frequent records many at a time. They live as long as
-// any of theirs does: nobody keeps one for long.
+// slabs make the small and frequent records many at a time. They live as long as any of theirs does: none
+// is kept for long.
 type slabs struct {
 	settled    slab[coordinator.Settled]
 	remembered slab[coordinator.Remembered]

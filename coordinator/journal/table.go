@@ -29,7 +29,7 @@ func (t *stringTable) clear() {
 	if t.slots == nil || t.message == 0 {
 		t.slots = make([]tableSlot, max(smallTable, len(t.slots)))
 		t.message = 1
-		t.seed = maphash.MakeSeed() // decides who is neighbour of whom, not the numbers
+		t.seed = maphash.MakeSeed() // decides the order of the slots, not the numbers
 	}
 }
 

@@ -15,8 +15,8 @@ const MaxMessage = 256 << 10
 // spaceForHeader is what a message takes up beside its records, as a rule.
 const spaceForHeader = 128
 
-// Claim is the message by which somebody who has read the journal to its end becomes
-// the leader, in the next epoch. If he has not, it is void, or harmless. It counts if, once it has been read back, the Leader
+// Claim is the message by which a reader that has read the journal to its end becomes the leader, in the
+// next epoch. If it has not, it is void, or harmless. It counts if, once it has been read back, the Leader
 // of that Reader is the one of this Nonce; then [NewWriter] goes on from there.
 func Claim(r *Reader, at time.Time, leader Epoch) []byte {
 	return AppendEpoch(nil, Header{
@@ -77,8 +77,8 @@ func (w *Writer) Header(at time.Time) Header {
 	return Header{Version: FormatVersion, Epoch: w.epoch, First: w.next, At: at, ResultOffset: w.result, SnapshotOffset: w.snapshot}
 }
 
-// Batch makes messages of the records, in order, of at most MaxMessage bytes; a record that is
-// larger than MaxPiece goes in pieces. Without records it is one message that says no more than its header. The messages are the
+// Batch makes messages of the records, in order, of at most MaxMessage bytes; a record that is larger than
+// MaxPiece goes in pieces. Without records it is one message with a header alone. The messages are the
 // caller's.
 func (w *Writer) Batch(at time.Time, records []coordinator.Record) [][]byte {
 	messages := make([][]byte, 0, 1)
@@ -100,7 +100,7 @@ func (w *Writer) Batch(at time.Time, records []coordinator.Record) [][]byte {
 // snapshot has.
 //
 // The first message, without records, must be published before any batch that is
-// made later: whoever begins to read at it finds all of them. The rest follow in
+// made later: a reader that begins at it finds all of them. The rest follow in
 // their order, at any later time, with batches in between. Their sequence may be run
 // through beside other calls of the Writer, also on another goroutine; it runs
 // through records meanwhile, and needs none of them any more once it asks for the

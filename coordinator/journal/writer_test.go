@@ -105,7 +105,7 @@ func TestBatchWithoutRecords(t *testing.T) {
 }
 
 // A snapshot is the state as of when it was asked for, whatever is written until its
-// parts are made; whoever begins with it knows who leads.
+// parts are made; a reader that begins with it knows the leader.
 func TestSnapshotBesideBatches(t *testing.T) {
 	w := writer(t)
 	w.limit = 60
@@ -154,7 +154,7 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// Nobody can lead who has not found a state to lead from.
+// Leading needs a state to lead from.
 func TestWriterNeedsAState(t *testing.T) {
 	w := writer(t)
 	w.Batch(t0, tracked(0, 3))
