@@ -14,7 +14,7 @@ const (
 	unhurried = 16
 )
 
-// ackPace tells until when a channel should stay open for the sake of the
+// ackPace says until when a channel should stay open for the sake of the
 // acknowledgements sent on it. Its zero value is a channel that sent none.
 type ackPace struct {
 	since  time.Time // the current period

@@ -212,7 +212,7 @@ func (t *ackTracker) take(now time.Time, all bool, out *orders) time.Duration {
 	return 0
 }
 
-// idle tells that every delivery so far is settled and has been taken.
+// idle reports that every delivery so far is settled and has been taken.
 func (t *ackTracker) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -73,7 +73,7 @@ func lost(kind bus.QueueKind) string {
 }
 
 // differs is the Finding for a queue that exists with other arguments. plain
-// tells that it is a plain durable queue.
+// reports that it is a plain durable queue.
 func differs(q bus.Queue, plain bool, broker string) bus.Finding {
 	if plain {
 		return bus.Finding{Object: q.Name, Text: fmt.Sprintf(

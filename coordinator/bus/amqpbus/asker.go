@@ -15,7 +15,7 @@ import (
 type asker struct {
 	link    *link
 	turn    chan struct{} // has room for the one request that is being made
-	channel *amqp.Channel // of whoever has the turn; nil until the first request
+	channel *amqp.Channel // of the request that has the turn; nil until the first request
 }
 
 func newAsker(l *link) *asker { return &asker{link: l, turn: make(chan struct{}, 1)} }

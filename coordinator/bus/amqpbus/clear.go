@@ -23,7 +23,7 @@ func (b *Bus) Clear(ctx context.Context, t bus.Topology) (removed int, err error
 	}
 	defer func() { l.close(time.Now().Add(b.cfg.CloseTimeout)) }()
 	defer l.cutWith(ctx)()
-	// A lock that is held can be looked at by nobody else; one that is not does not exist.
+	// A lock that is held can be looked at only by its owner; one that is not does not exist.
 	if err := l.once("look for a coordinator", func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclarePassive(bus.QueueLeader, false, false, true, false, nil)
 		return err

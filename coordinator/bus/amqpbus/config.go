@@ -60,7 +60,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// CheckURL tells whether a broker URL can be used, without showing any of it.
+// CheckURL reports whether a broker URL can be used, without showing any of it.
 func CheckURL(broker string) error {
 	_, err := parseTarget(broker)
 	return err

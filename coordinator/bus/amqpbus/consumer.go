@@ -16,7 +16,7 @@ import (
 const (
 	fateRunning      uint32 = iota
 	fateUnsubscribed        // it leaves with the last settlement
-	fateEnded               // by the broker: it leaves at once, and onEnded is told
+	fateEnded               // by the broker: it leaves at once, and onEnded is called
 )
 
 // consumer is one subscription: a channel of its own, one goroutine that hands
@@ -50,7 +50,7 @@ type consumer struct {
 func (c *consumer) deliver(deliveries <-chan amqp.Delivery) {
 	for d := range deliveries {
 		if c.session.isEnding() || c.fate.Load() == fateEnded {
-			// Not handed out: the broker gives it to somebody else.
+			// Not handed out: the broker gives it to another consumer.
 			continue
 		}
 		c.acks.deliver(d.DeliveryTag)
@@ -187,7 +187,7 @@ func (c *consumer) acknowledge() {
 // gives back what the broker sent after it had been told to stop and the library
 // dropped. Later acknowledgements find no consumer.
 func (c *consumer) leave() {
-	// An error is the end of the connection, which is the session's to tell.
+	// An error is the end of the connection, which the session reports.
 	_ = c.session.consuming.within(fmt.Sprintf("close the channel that consumed %q", c.queue), c.channel.Close)
 	select {
 	case reply := <-c.closes: // the broker may have been first
@@ -201,7 +201,7 @@ func (c *consumer) leave() {
 	})
 }
 
-// end says that the broker has ended the consumer. It tells whether this has
+// end says that the broker has ended the consumer. It reports whether this has
 // decided its fate; if not, the session ends, or the consumer was leaving anyway.
 func (c *consumer) end(reason error) bool {
 	if c.onEnded == nil {

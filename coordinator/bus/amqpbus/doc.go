@@ -10,8 +10,8 @@
 //
 // Publishing and consuming never share a connection: a publisher that the broker
 // holds up (TCP back-pressure, memory alarm) would stall every delivery and
-// acknowledgement with it. The lock is on the publishing connection, so that who
-// loses the lock has lost the means to publish.
+// acknowledgement with it. The lock is on the publishing connection, so that a session that loses the lock
+// has lost the means to publish.
 //
 // The first fault of any part ends the whole session. The one exception is a
 // consumer that the session can do without (bus.Subscription.OnEnded): when the
@@ -24,7 +24,7 @@
 // The library clears all deadlines after its handshake, and its shutdown takes a
 // lock that a blocked publisher holds. Therefore every connection runs over a
 // [wire]: writes are gathered and flushed under a deadline, reads must show a
-// heartbeat in time, every request has a time limit, and whoever finds one of
+// heartbeat in time, every request has a time limit, and the code that finds one of
 // these exceeded closes the socket beneath the library, which frees every lock.
 //
 // # Why no message stops the others

@@ -11,8 +11,8 @@ import (
 	"taskbus/tests/support/brokertest"
 )
 
-// A deletion belongs to the lock, as publications do: whoever has lost it between the look at a queue
-// and the deletion takes nothing away from who has it now.
+// A deletion belongs to the lock, as publications do: a session that has lost it between the look at a
+// queue and the deletion takes nothing away from the one that has it now.
 func TestWhoLostTheLockDropsNoQueue(t *testing.T) {
 	t.Parallel()
 	broker := brokertest.Vhost(t)

@@ -50,7 +50,7 @@ func TestClosedChannelOfALeavingConsumer(t *testing.T) {
 }
 
 // The broker closes the channel, and Unsubscribe may find out before the consumer
-// does: nobody is left to be stopped then, and OnEnded may have been called or not.
+// does: nothing is left to be stopped then, and OnEnded may have been called or not.
 func TestUnsubscribeMeetsAClosedChannel(t *testing.T) {
 	t.Parallel()
 	for range 5 {

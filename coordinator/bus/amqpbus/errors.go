@@ -51,9 +51,8 @@ func refusal(err error, codes ...int) *amqp.Error {
 	return nil
 }
 
-// inUse tells that somebody else has the queue for itself: as a queue of its own
-// connection, or as an exclusive consumer, which is the one 403 that is no matter
-// of permissions; its text is all that tells it apart.
+// inUse reports that another connection has the queue for itself: as a queue of its own, or as an exclusive
+// consumer, which is the one 403 that is no matter of permissions; only its text distinguishes it.
 func inUse(reply *amqp.Error) bool {
 	return reply.Code == amqp.ResourceLocked ||
 		reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "in exclusive use")

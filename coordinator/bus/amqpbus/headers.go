@@ -63,7 +63,7 @@ func (g *headerGuard) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// atHand tells whether reading can go on without waiting.
+// atHand reports whether reading can go on without waiting.
 func (g *headerGuard) atHand() bool {
 	buffered := g.in.Buffered()
 	if g.rest > 0 || buffered < frameHeaderSize {
@@ -141,7 +141,7 @@ func withoutHeaders(frame []byte, start, end int) []byte {
 	return frame
 }
 
-// readable tells whether the library can read this table (with its length).
+// readable reports whether the library can read this table (with its length).
 func readable(table []byte) bool {
 	rest, ok := skipTable(table, 0)
 	return ok && len(rest) == 0

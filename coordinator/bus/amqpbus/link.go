@@ -75,7 +75,7 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 	return l, nil
 }
 
-// headersDropped tells, once for each connection, that a message lost its headers.
+// headersDropped logs, once for each connection, that a message lost its headers.
 func (b *Bus) headersDropped(role string) func() {
 	told := false
 	return func() {

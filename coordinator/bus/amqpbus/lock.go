@@ -11,8 +11,8 @@ import (
 )
 
 // TakeLock implements [bus.Session]. An exclusive queue belongs to one connection
-// and goes with it: it is declared on the publishing one, so that whoever loses it
-// cannot publish any more.
+// and goes with it: it is declared on the publishing one, so that a session that loses it cannot publish
+// any more.
 func (s *session) TakeLock(ctx context.Context, queue string, waiting func()) error {
 	doing := fmt.Sprintf("take the lock %q", queue)
 	if s.isEnding() {
@@ -26,7 +26,7 @@ func (s *session) TakeLock(ctx context.Context, queue string, waiting func()) er
 			if waiting != nil {
 				waiting()
 			}
-			// Whoever waits has nothing to do that would be urgent.
+			// A standby has nothing to do that would be urgent.
 			defer s.consuming.wire.calmDown()()
 		case err := <-c.over:
 			if err != nil && s.publishing.conn.IsClosed() {
@@ -56,13 +56,12 @@ func (s *session) endedWhile(doing string) error {
 }
 
 // campaign is one TakeLock. It has a goroutine of its own, because the broker may
-// leave a request unanswered for as long as an alarm lasts, and whoever waits for
-// the lock may give up meanwhile.
+// leave a request unanswered for as long as an alarm lasts, and the caller may give up meanwhile.
 type campaign struct {
 	session *session
 	queue   string
-	held    chan struct{} // told once: somebody else has the lock
-	over    chan error    // how it ended; nobody listens after the end of the context
+	held    chan struct{} // sent once: another session has the lock
+	over    chan error    // how it ended; not read after the end of the context
 
 	probe   *amqp.Channel
 	returns chan amqp.Return
@@ -74,17 +73,17 @@ func (c *campaign) run(ctx context.Context) {
 	case c.over <- err:
 	case <-c.session.ending:
 	case <-ctx.Done():
-		if taken { // too late: nobody knows of it
+		if taken { // too late: the caller has gone
 			c.giveBack()
 		}
 	}
 	if c.probe != nil {
-		// An error is the end of the connection, which is the session's to tell.
+		// An error is the end of the connection, which the session reports.
 		_ = c.session.publishing.within("close a channel", c.probe.Close)
 	}
 }
 
-// await tries until the session has the lock; taken tells that this is its doing.
+// await tries until the session has the lock; taken reports that this is its doing.
 func (c *campaign) await(ctx context.Context) (taken bool, err error) {
 	ticker := time.NewTicker(c.session.bus.cfg.LockProbe)
 	defer ticker.Stop()
@@ -126,7 +125,7 @@ func (c *campaign) try(ctx context.Context) (taken bool, err error) {
 	return true, nil
 }
 
-// free tells whether the lock queue is missing, by publishing to it. Trying to
+// free reports whether the lock queue is missing, by publishing to it. Trying to
 // declare it would work as well, but fills the broker's log with errors. It waits
 // for the answer as long as it takes: during an alarm there is none.
 func (c *campaign) free(ctx context.Context) (bool, error) {
@@ -160,7 +159,7 @@ func (c *campaign) free(ctx context.Context) (bool, error) {
 	}
 }
 
-// declare tells whether this connection has the lock now.
+// declare reports whether this connection has the lock now.
 func (c *campaign) declare() (bool, error) {
 	link := c.session.publishing
 	channel, err := link.channel()
@@ -175,7 +174,7 @@ func (c *campaign) declare() (bool, error) {
 	case err == nil:
 		return true, link.within("close a channel", channel.Close)
 	case refusal(err, amqp.ResourceLocked) != nil:
-		return false, nil // somebody was faster
+		return false, nil // another session was faster
 	}
 	if reply := refusal(err, amqp.AccessRefused); reply != nil {
 		return false, accessFor(c.session.target, "declare the lock queue", "configure", c.queue, reply)

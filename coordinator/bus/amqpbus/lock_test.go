@@ -92,8 +92,8 @@ func TestLockBelongsToTheConnectionThatPublishes(t *testing.T) {
 	t.Errorf("the owner of the lock, %s, is not the connection that publishes", owner)
 }
 
-// Who waits for the lock may have published before, so that an alarm holds up its
-// requests as well. That is no fault, and giving up waits for no answer.
+// A session that waits for the lock may have published before, so that an alarm holds up its requests as
+// well. That is no fault, and giving up waits for no answer.
 func TestLockDuringAnAlarm(t *testing.T) {
 	t.Parallel()
 	node := brokertest.Private(t, brokertest.Options{})

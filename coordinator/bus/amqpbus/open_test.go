@@ -178,7 +178,7 @@ func TestDeletedLockEndsTheSession(t *testing.T) {
 	if err := s.TakeLock(t.Context(), "leader", nil); err != nil {
 		t.Fatal(err)
 	}
-	// An exclusive queue can be deleted by nobody but its connection and the operator.
+	// An exclusive queue can be deleted only by its connection and the operator.
 	broker.Ctl(t, "delete_queue", "-p", broker.VHost, "leader")
 	within(t, "the session to end", s.Done())
 	if s.Err() == nil || !strings.Contains(s.Err().Error(), "leader") {

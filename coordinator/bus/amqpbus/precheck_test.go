@@ -148,8 +148,8 @@ func TestConsumeArguments(t *testing.T) {
 		{"log", bus.Ago(-time.Minute), 0, []amqp.Table{none}},
 		{"log", bus.Ago(time.Minute), 0, []amqp.Table{offset, none}},
 		{"log", bus.Ago(time.Minute), 7, []amqp.Table{offset, priority, none}},
-		{"nobody said what", bus.Ago(time.Minute), 7, []amqp.Table{offset, priority, none}},
-		{"nobody said what", bus.Position{}, 0, []amqp.Table{none}},
+		{"no text", bus.Ago(time.Minute), 7, []amqp.Table{offset, priority, none}},
+		{"no text", bus.Position{}, 0, []amqp.Table{none}},
 	} {
 		got := s.consumeArguments(bus.Subscription{Queue: test.queue, From: test.from, Priority: test.priority})
 		if !reflect.DeepEqual(got, test.want) {

@@ -22,7 +22,7 @@ const (
 // Access is what a user may want to do with one object of the broker.
 type Access struct {
 	Permission Permission
-	// Exchange tells that the object is an exchange, not a queue. Publishing goes
+	// Exchange reports that the object is an exchange, not a queue. Publishing goes
 	// to exchanges and reading from queues: writing to a queue and reading from an
 	// exchange are not asked for.
 	Exchange bool

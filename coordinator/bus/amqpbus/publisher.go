@@ -126,7 +126,7 @@ func (p *publisher) push(pub *bus.Publication, confirm *amqp.DeferredConfirmatio
 }
 
 // settle answers for every publication in order. It returns after close, when
-// all are answered. gone tells that no confirm can arrive any more.
+// all are answered. gone reports that no confirm can arrive any more.
 func (p *publisher) settle(gone <-chan struct{}) {
 	for {
 		oldest := p.oldest()
@@ -153,7 +153,7 @@ func (p *publisher) oldest() *unsettled {
 	if p.n == 0 {
 		return nil
 	}
-	// The slot is not touched by anybody else until it is popped.
+	// The slot is not touched elsewhere until it is popped.
 	return &p.ring[p.head]
 }
 
@@ -246,7 +246,7 @@ func (p *publisher) close() {
 // errUnanswered: a channel was closed with publications open on it, which Close may see before the session does.
 var errUnanswered = errors.New("the broker closed the channel before it had answered")
 
-// drained waits until everything is settled and its owner told, or ctx ends.
+// drained waits until everything is settled and its owner called, or ctx ends.
 func (p *publisher) drained(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		p.mu.Lock()

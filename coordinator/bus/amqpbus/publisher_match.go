@@ -7,7 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// How a message that the broker returns is told apart from the others on their way.
+// How a message that the broker returns is distinguished from the others on their way.
 
 // match marks the publication that r was.
 func (p *publisher) match(r *amqp.Return) bool {

@@ -14,15 +14,15 @@ import (
 // publishers are the three of a session, each with a channel of its own: one for what
 // must find a queue, one for announcements, one for what is written apart.
 //
-// RabbitMQ confirms an announcement that nobody listens to at once, and a message to a
-// quorum queue when that has it. On one channel an early answer cannot cover an earlier
+// RabbitMQ confirms an announcement without a listener at once, and a message to a quorum queue when that
+// has it. On one channel an early answer cannot cover an earlier
 // message that is still under way, so that every announcement would be answered singly:
 // at a task and an announcement each, that costs the broker as much as the announcement
 // itself. What is written apart is what others wait for: behind thousands of
-// dispatches it would be told too late.
+// dispatches it would be sent too late.
 type publishers struct {
 	mandatory, optional, apart *publisher
-	closes                     chan *amqp.Error // the end of a channel; more than one may tell
+	closes                     chan *amqp.Error // the end of a channel; more than one may report it
 }
 
 // newPublishers makes all; settled is called for one publication at a time.

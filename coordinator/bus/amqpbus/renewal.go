@@ -14,7 +14,7 @@ const (
 	renewLongest = time.Minute
 )
 
-// renewal tells when a publisher that is refused goes on with another channel.
+// renewal says when a publisher that is refused goes on with another channel.
 type renewal struct {
 	next    time.Time     // not before
 	pause   time.Duration // after the next
@@ -47,14 +47,14 @@ func (p *publisher) attach(channel *amqp.Channel) {
 	}()
 }
 
-// uses tells whether the publisher's channel is this one.
+// uses reports whether the publisher's channel is this one.
 func (p *publisher) uses(channel *amqp.Channel) bool {
 	p.send.Lock()
 	defer p.send.Unlock()
 	return p.channel == channel
 }
 
-// renew goes on with another channel. Nothing is unsettled, and nobody publishes.
+// renew goes on with another channel. Nothing is unsettled, and nothing is being published.
 func (p *publisher) renew() {
 	before := p.channel
 	channel, err := p.open()

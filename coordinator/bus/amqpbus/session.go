@@ -17,7 +17,7 @@ import (
 // Its end, in order: fail or Close closes ending (no more publishing, no more
 // handing out); flushing lets consumers send their last acknowledgements; the
 // connections are closed, the consuming one not before the broker has had time
-// for a burst of acknowledgements; gone tells that no confirm will come; the publishers
+// for a burst of acknowledgements; gone reports that no confirm will come; the publishers
 // answer for the rest; done.
 type session struct {
 	number     uint64
@@ -137,7 +137,7 @@ func (s *session) finish() {
 		if latest := s.closeBy.Add(-goodbyeAtLeast); quiet.After(latest) {
 			quiet = latest
 		}
-		if s.err == nil { // after a fault nobody waits for a broker that may be gone
+		if s.err == nil { // after a fault do not wait for a broker that may be gone
 			time.Sleep(time.Until(quiet))
 		}
 		s.consuming.close(s.closeBy)
@@ -230,7 +230,7 @@ const goodbyeAtLeast = 250 * time.Millisecond
 func (s *session) Close(ctx context.Context) error {
 	select {
 	case <-s.done:
-		return nil // closed before, or by a fault that Err tells
+		return nil // closed before, or by a fault that Err returns
 	default:
 	}
 	s.publishers.close()
@@ -251,13 +251,13 @@ func (s *session) Close(ctx context.Context) error {
 	return nil
 }
 
-// isStream tells whether a queue is declared as a stream.
+// isStream reports whether a queue is declared as a stream.
 func (s *session) isStream(queue string) bool {
 	q, declared := s.declared(queue)
 	return declared && q.Kind == bus.Stream
 }
 
-// mayBeStream tells whether a queue may be a stream: it is declared as one, or
+// mayBeStream reports whether a queue may be a stream: it is declared as one, or
 // nothing is known of it.
 func (s *session) mayBeStream(queue string) bool {
 	q, declared := s.declared(queue)

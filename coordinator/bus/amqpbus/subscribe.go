@@ -89,7 +89,7 @@ const (
 )
 
 // withoutReplica reports whether the node that was asked has no replica of the stream; the text of the refusal
-// is all that tells it apart.
+// is all that distinguishes it.
 func withoutReplica(err error) bool {
 	reply := refusal(err, amqp.PreconditionFailed)
 	return reply != nil && strings.Contains(reply.Reason, "replica on the local node")

@@ -15,7 +15,7 @@ import (
 )
 
 // A broker that is still starting may not know a queue that it has created a moment ago: that passes, and
-// nobody is sent to create it. One that nobody has created does not come by itself.
+// the text does not ask to create it. One that was never created does not come by itself.
 func TestQueueThatTheBrokerDoesNotKnow(t *testing.T) {
 	notFound := &amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND - no queue 'q' in vhost '/'", Server: true}
 	for _, c := range []struct {

@@ -28,8 +28,8 @@ type topology struct {
 	between func(step string)
 
 	lookers [bus.DepthsAtOnce]*asker
-	// deleting is the connection over which queues are deleted: that which the lock belongs to. Whoever
-	// has lost the lock takes nothing away from who has it.
+	// deleting is the connection over which queues are deleted: that which the lock belongs to. A session
+	// that has lost the lock takes nothing away from the one that has it.
 	deleting *link
 
 	mu       sync.RWMutex
@@ -39,7 +39,7 @@ type topology struct {
 	given map[string]hash
 }
 
-// hash tells bodies apart.
+// hash identifies bodies.
 type hash [sha256.Size]byte
 
 func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
@@ -58,7 +58,7 @@ func (t *topology) moveTo(l *link) *topology {
 	}
 }
 
-// step tells a test that another may get in now.
+// step lets a test know that another may get in now.
 func (t *topology) step(name string) {
 	if t.between != nil {
 		t.between(name)
@@ -120,8 +120,8 @@ func missing(what, name string) error {
 	return &bus.TopologyError{Object: name, Reason: "the " + what + " does not exist; create it with: " + applyCommand}
 }
 
-// missing is that the broker does not know a queue. One that it has been told to create it may not know
-// yet, or not any more: who creates it by hand changes nothing.
+// missing is that the broker does not know a queue. One that it was asked to create it may not know yet, or
+// not any more: to create it by hand changes nothing.
 func (t *topology) missing(queue string) error {
 	if t.mode == bus.Declare || t.matches(queue) {
 		return fmt.Errorf("queue %q: the broker does not know it, although it was to create it, or had it a moment ago: "+
@@ -244,7 +244,7 @@ func (t *topology) give(queue string, d *amqp.Delivery) {
 	}
 }
 
-// again tells whether a consumer of the session, or of another one, has had the delivery before. The broker
+// again reports whether a consumer of the session, or of another one, has had the delivery before. The broker
 // takes what holds has given back for redelivered.
 func (t *topology) again(queue string, d *amqp.Delivery) bool {
 	if !d.Redelivered {
@@ -300,7 +300,7 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 	return true, nil
 }
 
-// delete deletes a queue over a channel of its own, and tells how many messages were in it.
+// delete deletes a queue over a channel of its own, and returns how many messages were in it.
 func (t *topology) delete(doing, queue string) (lost int, err error) {
 	channel, err := t.deleting.channel()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // Queues that come while a session lasts.
 
 // ensure declares a queue, or looks for it where declaring is not allowed. It
-// tells whether the queue exists, and keeps whether it is as described.
+// reports whether the queue exists, and keeps whether it is as described.
 func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err error) {
 	doing := fmt.Sprintf("declare queue %q", q.Name)
 	seen := false // by a passive look
@@ -25,9 +25,8 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err er
 			seen = true
 			// The broker compares arguments in a declaration only. Directly after
 			// the look it creates nothing, unless the queue is deleted within
-			// this round trip. It would then come back as described, and whoever
-			// deletes the queue of a running coordinator finds it again, empty:
-			// no message and nobody's settings are lost.
+			// this round trip. It would then come back as described, and an operator that deletes the queue
+			// of a running coordinator finds it again, empty: no message and no settings are lost.
 			t.step("compare " + q.Name)
 		}
 		return declareQueue(ch, q)
@@ -62,8 +61,8 @@ func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err er
 	return true, nil
 }
 
-// insteadOfTemporary sorts out the one refusal for two cases: the broker lets
-// nobody but the owner look at an exclusive queue, and everybody at a lasting one.
+// insteadOfTemporary sorts out the one refusal for two cases: the broker lets only the owner look at an
+// exclusive queue, and every connection at a lasting one.
 func (t *topology) insteadOfTemporary(ctx context.Context, q bus.Queue, refused error) (bool, error) {
 	doing := fmt.Sprintf("look at queue %q", q.Name)
 	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
@@ -90,7 +89,7 @@ func declareQueue(ch *amqp.Channel, q bus.Queue) error {
 	return err
 }
 
-// isPlain tells whether an existing queue is what clients get that declare a
+// isPlain reports whether an existing queue is what clients get that declare a
 // durable queue without arguments. The queue exists, so that declaring it merely
 // makes the broker compare.
 func (t *topology) isPlain(ctx context.Context, q bus.Queue) (bool, error) {

@@ -40,7 +40,7 @@ const (
 // reads to another goroutine, only to move the read deadline.
 type wire struct {
 	conn         net.Conn // TCP, or TLS over socket
-	socket       net.Conn // closing it frees everybody at once
+	socket       net.Conn // closing it ends every wait at once
 	in           *bufio.Reader
 	writeTimeout time.Duration
 	idle         atomic.Int64 // how long reading may be silent, ns; 0: as set by deadline
@@ -226,7 +226,7 @@ func (w *wire) hold(on bool) {
 	}
 }
 
-// isHeld tells whether the broker holds publishers up.
+// isHeld reports whether the broker holds publishers up.
 func (w *wire) isHeld() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
