@@ -18,7 +18,7 @@ const (
 	ColumnAgent    = "agent"
 )
 
-// Measures are the columns that are compared, in the order in which they are told.
+// Measures are the columns that are compared, in the order in which they are reported.
 var Measures = []string{"requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd"}
 
 // aliases are other names of the columns. Names are compared in small letters, with "_" for
@@ -41,7 +41,7 @@ var aliases = map[string]string{
 // beside a name, and the name is what people write.
 var second = []string{"project_id", "workspace_id", "api_key_id", "group_id", "agent_id"}
 
-// parts are columns that are added up, because the history does not tell them apart.
+// parts are columns that are added up, because the history does not distinguish them.
 var parts = map[string]string{
 	"usage_input_tokens_no_cache": "input_tokens", "usage_input_tokens_cache_read": "input_tokens", "usage_input_tokens_cache_write": "input_tokens",
 	"usage_input_tokens_cache_write_5m": "input_tokens", "usage_input_tokens_cache_write_1h": "input_tokens",
@@ -61,14 +61,14 @@ const (
 type BillOptions struct {
 	// Columns maps columns to the names they have in the bill, for those that are named otherwise.
 	Columns map[string]string
-	// Provider of all lines, for a bill that does not say; empty: it does, or nobody knows.
+	// Provider of all lines, for a bill that does not say; empty: it does, or it is not known.
 	Provider string
 	// Models, Agents and Groups map names in the bill to those of the history: a model with a date
 	// in its name, an API key.
 	Models, Agents, Groups map[string]string
 }
 
-// Bill is a provider's bill: what it counts, by whatever it tells apart.
+// Bill is a provider's bill: what it counts, by whatever it distinguishes.
 type Bill struct {
 	// Has are the columns that it has, in the order of this package, but for those of a provider,
 	// model, group or agent that are empty in every line.
@@ -117,7 +117,7 @@ func known() []string {
 	return append([]string{ColumnDate, ColumnProvider, ColumnModel, ColumnGroup, ColumnAgent}, Measures...)
 }
 
-// KnownColumn tells whether there is a column of that name.
+// KnownColumn reports whether there is a column of that name.
 func KnownColumn(name string) bool { return slices.Contains(known(), name) }
 
 // plain is how names of columns are compared.

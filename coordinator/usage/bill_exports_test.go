@@ -55,7 +55,7 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			"end_time start_time_iso end_time_iso quantity quantity_unit line_item user_id project_id organization_id organization_name user_email api_source",
 		},
 		{
-			// What a line is for is in line_item alone; who wants it told apart names each of them.
+			// What a line is for is in line_item alone; to distinguish lines the options name each.
 			"OpenAI's costs by line", openAICosts +
 				"1790553600,1790640000,,,0.25,usd,,,\"gpt-5-nano, input_tokens\",,key_1,proj_a,,,,,\n" +
 				"1790553600,1790640000,,,0.5,usd,,,\"gpt-5-nano, output_tokens\",,key_1,proj_a,,,,,\n",

@@ -126,7 +126,7 @@ func TestReconcile(t *testing.T) {
 		use("2026-11-22", "a", "gpt-4o", 300, 3_000),
 		use("2026-11-22", "a", "mini", 50, 500), // not on the bill
 		{Key{Day: "2026-11-22", Provider: "anthropic", Model: "claude", Source: SourceTask}, Counts{InputTokens: 1}}, // another provider's
-		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}},                                                // nobody knows whose
+		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}},                                                // it is not known whose
 	}
 	bill := readBill(t, `date,provider,model,input_tokens,cost_usd
 2026-11-21,openai,gpt-4o,1200,0.0119995

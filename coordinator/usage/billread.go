@@ -42,7 +42,7 @@ func ReadBill(text []byte, o BillOptions) (*Bill, error) {
 		if errors.As(err, &wrong) {
 			faults.add(wrong.Line, "%v", wrong.Err)
 			if !errors.Is(err, csv.ErrFieldCount) {
-				return nil, faults // what follows is not told apart
+				return nil, faults // what follows is not distinguished
 			}
 			continue
 		}
@@ -92,7 +92,7 @@ func separator(text []byte) rune {
 }
 
 // dropEmpty forgets the columns in which no line says whose it is: exports have them also where
-// nothing was to be told apart.
+// nothing was to be distinguished.
 func (b *Bill) dropEmpty(names []string, at map[string][]int) {
 	said := make(map[string]bool)
 	for k := range b.rows { // order does not matter

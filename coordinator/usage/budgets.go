@@ -175,7 +175,7 @@ func (c *Counts) of(dimension string) float64 {
 	return float64(c.Cost) / 1e6
 }
 
-// placesOf says for every node what counts for it, and who belongs to whom.
+// placesOf returns for every node what counts for it, and which agents belong to which groups.
 func placesOf(nodes []Node) (places map[string]Place, groups *Groups) {
 	places, groups = make(map[string]Place, len(nodes)), &Groups{Above: make(map[string]string), Of: make(map[string]string)}
 	for i := range nodes { // parents come before their children

@@ -16,8 +16,8 @@ type CostLine struct {
 	Unpriced bool
 }
 
-// CostReport is what everything has cost together, and who of it how much: the dearest first,
-// of equal cost whoever has used more tokens.
+// CostReport is what everything has cost together, and each group, agent and model: the dearest first, of
+// equal cost the one with more tokens.
 type CostReport struct {
 	Total                  Counts
 	Groups, Agents, Models []CostLine

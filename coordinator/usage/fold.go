@@ -23,7 +23,7 @@ func (p *Projection) reserved(r *coordinator.QuotaReserved) {
 	old, known := p.known[r.Key]
 	switch {
 	case !r.Before && known:
-		p.count(*old.key, &Counts{Expired: 1}) // nobody will tell of it any more
+		p.count(*old.key, &Counts{Expired: 1}) // it will not be reported any more
 	case r.Before && r.State > 0: // it has expired, or ended
 		if known && r.State == 1 { // in a gap
 			p.count(*old.key, &Counts{Expired: 1})

@@ -37,7 +37,7 @@ type Outlook struct {
 	// days that rests on; 0: the period so far.
 	Basis string
 	Days  int
-	// Overruns tells whether that is more than Cap, and OverrunAt when it will be; Now if it is
+	// Overruns reports whether that is more than Cap, and OverrunAt when it will be; Now if it is
 	// already. It is zero otherwise.
 	Overruns  bool
 	OverrunAt time.Time

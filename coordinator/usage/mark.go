@@ -18,8 +18,8 @@ type Mark struct {
 	Check  uint32
 	// Epoch and Next are what the journal.Reader had come to.
 	Epoch, Next uint64
-	// Again is from where the journal is to be read again by whoever goes on from here: up to the
-	// mark only for which reservations are open that are not stored.
+	// Again is from where a reader that goes on from here reads the journal again: up to the mark only for
+	// which reservations are open that are not stored.
 	Again From
 	// Since is from when on everything is in the rows, but for the gaps; At when the last
 	// message was written. Zero: nothing is.
@@ -117,7 +117,7 @@ type Onward struct {
 // NewOnward is for rows up to a mark.
 func NewOnward(m Mark) *Onward {
 	o := &Onward{mark: m, reader: journal.NewReader()}
-	o.reader.SkipCorrupt(func(int64, error) {}) // the coordinator tells of it
+	o.reader.SkipCorrupt(func(int64, error) {}) // the coordinator reports it
 	return o
 }
 

@@ -2,10 +2,10 @@ package usage
 
 import "time"
 
-// When a forecast is enough to tell people that a budget will not last.
+// When a forecast is enough to publish that a budget will not last.
 const (
-	// ShortestTold is the shortest period that is told of: those of a minute or a second are over
-	// before anybody could do something.
+	// ShortestTold is the shortest period that is published: those of a minute or a second are over before
+	// an operator could act.
 	ShortestTold = time.Hour
 	// LeastDays is how many whole days of history are enough; with fewer, one of PartTold parts of
 	// the period must be over. What is used in its first minutes says little of the rest of it.
@@ -13,7 +13,7 @@ const (
 	PartTold  = 10
 )
 
-// Alarming tells whether people should hear of it: that more is expected than the cap, from what is
+// Alarming reports whether people should hear of it: that more is expected than the cap, from what is
 // known well enough (see [LeastDays]). Not of a budget that is used up already, nor of one of
 // nothing: about these a forecast has nothing to add.
 func (f *BudgetForecast) Alarming() bool {
@@ -21,5 +21,5 @@ func (f *BudgetForecast) Alarming() bool {
 	return f.Overruns && f.Budget.Tellable() && (f.Days >= LeastDays || so >= f.Budget.Until.Sub(f.Budget.From)/PartTold)
 }
 
-// Tellable tells whether any forecast of it could be alarming.
+// Tellable reports whether any forecast of it could be alarming.
 func (b *Budget) Tellable() bool { return b.Used < b.Cap && b.Until.Sub(b.From) >= ShortestTold }

@@ -53,7 +53,7 @@ func TestAlarming(t *testing.T) {
 	}
 }
 
-// Whatever the course: nobody is told of what lasts, of what is used up, or in the first tenth of a
+// Whatever the course: nothing is published of what lasts, of what is used up, or in the first tenth of a
 // period without history.
 func TestAlarmingIsFounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

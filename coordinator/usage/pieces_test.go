@@ -9,8 +9,8 @@ import (
 	"taskbus/coordinator/journal"
 )
 
-// TestPiecesAreOneMessage: a reservation that came in pieces counts; nothing is stored between them, and
-// whoever goes on from what was stored reads all of them again.
+// TestPiecesAreOneMessage: a reservation that came in pieces counts; nothing is stored between them, and a
+// reader that goes on from what was stored reads all of them again.
 func TestPiecesAreOneMessage(t *testing.T) {
 	b := newBook()
 	large := reserved(1, noon, "alpha", "a1")

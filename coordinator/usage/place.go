@@ -4,7 +4,7 @@ package usage
 // empty is all.
 type Place struct{ Provider, Model, Group, Agent string }
 
-// Groups is who belongs to whom.
+// Groups is which agents belong to which groups.
 type Groups struct {
 	Above map[string]string // which group is above another
 	Of    map[string]string // which an agent belongs to

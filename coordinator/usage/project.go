@@ -70,7 +70,7 @@ func (p *Projection) clear() {
 func (p *Projection) read(r *journal.Reader) {
 	r.SkipCorrupt(func(offset int64, err error) {
 		if p.again {
-			return // it was told
+			return // it was reported
 		}
 		p.gaps = append(p.gaps, Gap{From: p.mark.At, To: p.mark.At, Offset: offset, Reason: fmt.Sprintf("the message at offset %d of the journal is damaged, and was passed over", offset)})
 	})
@@ -199,7 +199,7 @@ func (p *Projection) look(body []byte) {
 	}
 }
 
-// note tells of a gap that begins where the last message was.
+// note reports a gap that begins where the last message was.
 func (p *Projection) note(offset int64, reason string) {
 	if p.mark.Since.IsZero() || p.hole { // nothing is counted yet, or it is the same gap
 		return
@@ -232,7 +232,7 @@ func (p *Projection) began() {
 	p.age(p.reader.LastAt()) // nothing is to be begun with again in front of a gap
 }
 
-// Whole tells whether there can be a batch now: not while a state to begin with is looked for, nor
+// Whole reports whether there can be a batch now: not while a state to begin with is looked for, nor
 // while what is in the rows is read again, nor between the pieces of a message.
 func (p *Projection) Whole() bool {
 	return p.reader.Began() && !p.again && !p.reader.Within()

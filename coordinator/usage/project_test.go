@@ -258,7 +258,7 @@ func TestGap(t *testing.T) {
 			open.Before = true
 			b.snapshot(open)
 			begins := b.at
-			b.write(settled(2, noon, 8, 0), settled(4, noon, 9, 0)) // nobody knows of the reservation of 4
+			b.write(settled(2, noon, 8, 0), settled(4, noon, 9, 0)) // the reservation of 4 is not known
 			p := New(State{Mark: first.To, Open: first.Put}, nil)
 			take(t, p, b.messages[:kept], 0)
 			take(t, p, b.messages, from)
@@ -593,7 +593,7 @@ func TestStoredIsWhatIsOpenForLong(t *testing.T) {
 	}
 }
 
-// Whoever takes the whole journal before drawing a batch remembers what is open, and nothing of
+// Taking the whole journal before drawing a batch remembers what is open, and nothing of
 // each message: a second each; what is reserved ends three minutes later.
 func TestWithoutBatchesMemoryIsOfWhatIsOpen(t *testing.T) {
 	const open = 180

@@ -18,7 +18,7 @@ type Tolerance struct {
 // Difference is one measure of one key in which the history and the bill differ by more than
 // the tolerance.
 type Difference struct {
-	// Key of what differs: empty where the bill does not tell it apart. Day is a day, a month, or
+	// Key of what differs: empty where the bill does not distinguish it. Day is a day, a month, or
 	// empty.
 	Key
 	Measure string
@@ -54,13 +54,13 @@ type Reconciliation struct {
 	Keys, Differ int
 	Differences  []Difference
 	Totals       []Compared
-	// Lost is what was used by somebody who is not known any more: it may be part of what the
-	// bill has more.
+	// Lost is what was used by reservations that are not known any more: it may be part of what the bill
+	// has more.
 	Lost Counts
 }
 
 // Reconcile compares rows of the history, by day, with a bill: by the days (by: or months, or in
-// all), and by provider, model, group and agent as far as the bill tells them apart. Rows of days
+// all), and by provider, model, group and agent as far as the bill distinguishes them. Rows of days
 // outside the bill's and of other providers do not count; from and to widen or narrow the days. What
 // was used with any of a provider's keys is on the provider's bill, unless the bill names that key.
 func Reconcile(rows []Row, b *Bill, by By, from, to string, t Tolerance) Reconciliation {
@@ -196,7 +196,7 @@ func (r *Reconciliation) compare(ours, theirs map[Key]*Counts, measures []string
 	}
 }
 
-// within tells whether two counts of a measure are near enough.
+// within reports whether two counts of a measure are near enough.
 func (t *Tolerance) within(measure string, ours, bill int64) bool {
 	most := t.Tokens
 	switch measure {

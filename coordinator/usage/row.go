@@ -13,7 +13,7 @@ const (
 	SourceUnknown = ""
 )
 
-// Key says whose usage a row is. Empty: nobody's in particular; the day is never empty where
+// Key says whose usage a row is. Empty: no tenant's in particular; the day is never empty where
 // rows are of days. Provider is the pool that was charged: of a provider with keys "provider@key".
 type Key struct {
 	Day                           string // 2006-01-02, in the quotas' time zone
@@ -39,7 +39,7 @@ const Most int64 = 1_000_000_000_000_000
 type Counts struct {
 	Requests, InputTokens, OutputTokens, TotalTokens int64
 	Cost                                             int64 // micro-USD
-	// Settled at what was used, Released unused, Expired because nobody told in time. Late is
+	// Settled at what was used, Released unused, Expired because no end was reported in time. Late is
 	// how many of Settled had expired before, and are among Expired, too.
 	Settled, Released, Expired, Late int64
 }
@@ -47,10 +47,10 @@ type Counts struct {
 // Calls is how many reservations have ended.
 func (c *Counts) Calls() int64 { return c.Settled + c.Released + c.Untold() }
 
-// Untold is how many have expired, and were not told later either.
+// Untold is how many have expired, and were not reported later either.
 func (c *Counts) Untold() int64 { return max(0, c.Expired-c.Late) }
 
-// Zero tells that there is nothing to add.
+// Zero reports that there is nothing to add.
 func (c *Counts) Zero() bool { return *c == Counts{} }
 
 // Fields are the counts in the order of the columns in which they are stored.
@@ -74,7 +74,7 @@ func (c *Counts) use(a *coordinator.Amounts) {
 	})
 }
 
-// Row is what was used by whom.
+// Row is the usage of one Key.
 type Row struct {
 	Key
 	Counts

@@ -1,10 +1,9 @@
-// Package history answers: how does what the journal says of usage come into a database, and
-// what does that say now?
+// Package history follows the journal into a database of usage, and answers questions from it.
 //
-// A [History] follows the journal with a session of its own, beside the coordinator and with
-// nothing in common with it: when its database is slow or away, it is late, and nobody else
-// notices. What it had not written when it was stopped it reads again from the journal, as well
-// as which reservations are open: only those that are so for longer than a minute are stored.
+// A [History] follows the journal with a session of its own, beside the coordinator and with nothing in
+// common with it: when its database is slow or away, it is late, and nothing else is affected. What it had
+// not written when it was stopped it reads again from the journal, as well as which reservations are open: only
+// those that are so for longer than a minute are stored.
 //
 // # Its parts
 //

@@ -47,7 +47,7 @@ func (r *rig) eventually(h *History, state string, words ...string) {
 	}
 }
 
-// Somebody deletes the file while it is in use: it is missed, said, and made anew by itself, for
+// The file is deleted while it is in use: it is missed, said, and made anew by itself, for
 // its owner alone.
 func TestFileIsDeletedWhileInUse(t *testing.T) {
 	r := newRig(t)
@@ -97,8 +97,8 @@ func TestRebuildAfterTheFileIsDeleted(t *testing.T) {
 	r.is(h, "20 a 1, 20 b 20")
 }
 
-// A file that is broken, or another program's, is told with what to do, once, and not asked
-// again and again, also if nobody has named it. Once it is moved away and the history is
+// A file that is broken, or another program's, is reported with what to do, once, and not asked again and
+// again, also if no file was configured. Once it is moved away and the history is
 // ordered anew, that is done at once.
 func TestUnusableFileIsMovedAway(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -64,7 +64,7 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 		func(d bus.Delivery) error { return f.take(ctx, d) },
 		func() (time.Duration, error) { return f.idle(ctx) })
 	if ctx.Err() != nil || errors.Is(err, errEnded) || errors.Is(err, bus.ErrClosed) {
-		// What is not written now is read again by whoever comes next, unless the journal is deleted.
+		// What is not written now is read again by the next one, unless the journal is deleted.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrite)
 		defer cancel()
 		_, _ = f.save(last)

@@ -18,8 +18,8 @@ type Options struct {
 	Bus bus.Bus
 	// Session is how its connections appear in the broker's list.
 	Session string
-	// Place is a SQLite file or the URL of a PostgreSQL database. ByDefault: nobody has asked for
-	// it; if it cannot be opened, the coordinator goes without.
+	// Place is a SQLite file or the URL of a PostgreSQL database. ByDefault: it was not configured; if it
+	// cannot be opened, the coordinator goes without.
 	Place     string
 	ByDefault bool
 	// Zone gives the time zone of the quotas in force, nil for UTC; false while there are none.
@@ -57,10 +57,10 @@ const (
 	retrySeldom = 5 * time.Minute
 )
 
-// errMoved: somebody else writes.
+// errMoved: another coordinator writes.
 var errMoved = store.ErrMoved
 
-// Run follows the journal until ctx ends. It never fails: what is wrong is told in the log,
+// Run follows the journal until ctx ends. It never fails: what is wrong is in the log,
 // once, and by State.
 func (h *History) Run(ctx context.Context) {
 	defer h.close()
@@ -88,7 +88,7 @@ func (h *History) Run(ctx context.Context) {
 	}
 }
 
-// rest waits before the next try; someone who wants it made anew need not wait.
+// rest waits before the next try; an order to make it anew ends the wait.
 func (h *History) rest(ctx context.Context, pause time.Duration) {
 	over := time.After(pause)
 	for {
@@ -119,7 +119,7 @@ func (h *History) once(ctx context.Context) error {
 	h.opens()
 	s, err := h.opened(ctx)
 	if err != nil {
-		// What can be mended is told until it is, also if nobody has asked for it.
+		// What can be mended is logged until it is, also if no history was configured.
 		var unusable *store.UnusableError
 		h.found = h.found || errors.As(err, &unusable) || store.Passes(err)
 		if h.o.ByDefault && ctx.Err() == nil && !h.found {
@@ -159,7 +159,7 @@ func (h *History) opened(ctx context.Context) (*store.Store, error) {
 		h.mu.Lock()
 		h.store = nil
 		h.mu.Unlock()
-		_ = s.Close() // nobody will find what is in it
+		_ = s.Close() // what is in it could not be found
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -217,7 +217,7 @@ func (h *History) set(state, detail string) {
 	h.follows = h.follows || state == Following || state == Beside
 }
 
-// fail tells why it does not follow; in the log once for each reason.
+// fail logs why it does not follow, once for each reason.
 func (h *History) fail(err error) {
 	if err == nil {
 		return

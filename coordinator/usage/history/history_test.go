@@ -194,7 +194,7 @@ func TestFollowsAndGoesOn(t *testing.T) {
 	r.use("a", 20)
 	r.is(h, "20 a 21")
 	stop()
-	r.use("b", 300) // while nobody follows
+	r.use("b", 300) // while it does not follow
 	h, _ = r.follow()
 	r.is(h, "20 a 21, 20 b 300")
 	s, err := h.Status(t.Context())
@@ -241,7 +241,7 @@ func TestRebuildKeepsWhatTheJournalHasNoMore(t *testing.T) {
 	r.is(h, "20 a 1, 21 a 20, 21 b 300, 22 c 4001")
 	stop()
 
-	// Somebody has spoilt the rows: those that can be made anew are as they were.
+	// The rows were spoilt: those that can be made anew are as they were.
 	h, _ = r.follow()
 	r.is(h, "20 a 1, 21 a 20, 21 b 300, 22 c 4001")
 	s, err := h.asked()

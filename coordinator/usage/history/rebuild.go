@@ -67,7 +67,7 @@ func (h *History) why() string {
 	return "it is " + h.state
 }
 
-// rebuild does it, and tells whoever has ordered it.
+// rebuild does it, and answers the order.
 func (h *History) rebuild(ctx context.Context, order *rebuild) {
 	defer close(order.done)
 	s, err := h.opened(ctx)
@@ -211,11 +211,11 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	if err := s.Replace(ctx, &b, made.From, made.Kept && made.From == ""); err != nil {
 		return made, err
 	}
-	return made, s.Gone() // what nobody can find was not made
+	return made, s.Gone() // what cannot be found was not made
 }
 
 // between is the gap between the rows that stay and those that another journal, or what is left of
-// this one, has made: of what was used after the mark of the former no one can tell.
+// this one, has made: of what was used after the mark of the former nothing is known.
 func between(old *usage.Mark, to time.Time, first int64) usage.Gap {
 	if to.Before(old.At) { // the clock of its leader was behind
 		to = old.At

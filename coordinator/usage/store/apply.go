@@ -83,7 +83,7 @@ func (s *Store) change(ctx context.Context, tx *sql.Tx, b *usage.Batch) error {
 	return s.insert(ctx, tx, "INSERT INTO usage_gaps (from_ns, to_ns, journal_offset, lost, reason)", "", gaps)
 }
 
-// dropGaps takes out the gaps that are told anew, or all of them: what is before a day that was made
+// dropGaps takes out the gaps that are reported anew, or all of them: what is before a day that was made
 // anew may be missing still.
 func (s *Store) dropGaps(ctx context.Context, tx *sql.Tx, anew []usage.Gap, all bool) error {
 	if all {

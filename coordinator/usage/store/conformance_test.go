@@ -209,7 +209,7 @@ func testQuestions(t *testing.T, place string) {
 	}
 }
 
-// A provider's name stands for its keys, too, and for nobody whose name begins alike; a key for itself.
+// A provider's name stands for its keys, too, and for no other whose name begins alike; a key for itself.
 func testKeys(t *testing.T, place string) {
 	s := open(t, place)
 	var all []usage.Row
@@ -306,7 +306,7 @@ func testReplace(t *testing.T, place string) {
 	if m := state.Mark; m.Generation != 1 || !m.Since.Equal(noon) {
 		t.Errorf("generation %d since %s, want 1 and the old beginning", m.Generation, m.Since)
 	}
-	// Whoever followed before does not go on from there.
+	// The previous writer does not go on from there.
 	late := batch(5, 6, row("2026-11-22", "g", "a", 1))
 	if err := s.Apply(t.Context(), &late); !errors.Is(err, store.ErrMoved) {
 		t.Errorf("a batch of before gives %v", err)

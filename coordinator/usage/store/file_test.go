@@ -68,9 +68,9 @@ func TestSQLiteRefusesAnotherFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, []string{"the file is no SQLite database", "move ", "taskbus quota history --rebuild"}},
-		"somebody's customers": {func(path string) { raw(t, path, "CREATE TABLE customers (name TEXT)") },
+		"another's customers": {func(path string) { raw(t, path, "CREATE TABLE customers (name TEXT)") },
 			[]string{"belongs to another program (it has a table customers)", "TASKBUS_HISTORY"}},
-		"somebody's views": {func(path string) { raw(t, path, "CREATE VIEW v AS SELECT 1") }, []string{"it has a table v"}},
+		"another's views": {func(path string) { raw(t, path, "CREATE VIEW v AS SELECT 1") }, []string{"it has a table v"}},
 		"a number that is not ours": {func(path string) { raw(t, path, "PRAGMA application_id = 7; CREATE TABLE x (y); DROP TABLE x") },
 			[]string{"belongs to another program (its application_id is 7)", "TASKBUS_HISTORY"}},
 		"a table called as one of ours": {func(path string) { raw(t, path, "CREATE TABLE usage_rows (day TEXT)") },
@@ -96,8 +96,8 @@ func TestSQLiteRefusesAnotherFile(t *testing.T) {
 	}
 }
 
-// A history that was made before files said whose they are is taken over as it is, and says so
-// from then on. One that had come into somebody's file goes on, and the file stays theirs.
+// A history that was made before files said whose they are is taken over as it is, and says so from then
+// on. One that had come into another program's file goes on, and the file stays theirs.
 func TestSQLiteFilesOfBefore(t *testing.T) {
 	const ours = 0x54427573 // "TBus"
 	for name, c := range map[string]struct {
@@ -105,7 +105,7 @@ func TestSQLiteFilesOfBefore(t *testing.T) {
 		id     int64
 	}{
 		"a file of its own": {"PRAGMA application_id = 0", ours},
-		"in somebody's":     {"PRAGMA application_id = 0; CREATE TABLE customers (name TEXT)", 0},
+		"in another's":      {"PRAGMA application_id = 0; CREATE TABLE customers (name TEXT)", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "history.db")

@@ -71,7 +71,7 @@ func (s *Store) ownFile(ctx context.Context, tx *sql.Tx) error {
 		return s.foreign(fmt.Sprintf("the file belongs to another program (its application_id is %d)", id))
 	case len(others) > 0 && !ours:
 		return s.foreign("the file belongs to another program (it has a table " + others[0] + ")")
-	case len(others) > 0: // an earlier version has come into somebody's file; the rest stays theirs
+	case len(others) > 0: // an earlier version has come into another program's file; the rest stays theirs
 		return nil
 	}
 	_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d", applicationID))
@@ -100,7 +100,7 @@ func (s *Store) complete(ctx context.Context, tx *sql.Tx) error {
 
 // otherMake is the error of a table that has the name of one of ours, and is another.
 func (s *Store) otherMake(table string) error {
-	why := "there is a table " + table + " that taskbus has not made, or that somebody has changed since"
+	why := "there is a table " + table + " that taskbus has not made, or that was changed since"
 	if s.mark == "?" {
 		return s.broken(why, nil)
 	}

@@ -86,7 +86,7 @@ func scan(found *sql.Rows) ([]usage.Row, error) {
 	return rows, found.Err()
 }
 
-// mostGaps is how many gaps are told.
+// mostGaps is how many gaps are reported.
 const mostGaps = 100
 
 // Gaps are what is missing, the newest first.

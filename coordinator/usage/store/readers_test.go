@@ -47,7 +47,7 @@ func TestWritingDoesNotWaitForReaders(t *testing.T) {
 	defer late()
 	state, err := s.State(writing)
 	if err != nil {
-		t.Fatalf("whoever writes reads where it is: %v", err)
+		t.Fatalf("the writer reads where it is: %v", err)
 	}
 	to := state.Mark
 	to.Offset, to.Epoch, to.Next = 7, 1, 2

@@ -27,11 +27,11 @@ type Store struct {
 	file os.FileInfo
 }
 
-// ErrMoved says that the rows are not at the mark that a change begins at: somebody else has
-// changed them. Nothing was changed; State says where they are now.
+// ErrMoved says that the rows are not at the mark that a change begins at: another writer has changed them.
+// Nothing was changed; State says where they are now.
 var ErrMoved = errors.New("the history has moved on: another coordinator writes to it, too")
 
-// Postgres tells whether a place is the URL of a PostgreSQL database.
+// Postgres reports whether a place is the URL of a PostgreSQL database.
 func Postgres(place string) bool {
 	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")
 }
@@ -46,7 +46,7 @@ func CheckURL(place string) error {
 
 // Open opens the database at a place, a SQLite file or the URL of a PostgreSQL database, and
 // brings its tables up to date; the file and its directory are made where they are missing, for
-// their owner alone. UnusableError: it is another program's, or broken. Whoever opened it closes it.
+// their owner alone. UnusableError: it is another program's, or broken. The caller closes it.
 func Open(ctx context.Context, place string) (*Store, error) {
 	s, err := open(place)
 	if err != nil {
@@ -54,7 +54,7 @@ func Open(ctx context.Context, place string) (*Store, error) {
 	}
 	err = s.migrate(ctx)
 	if err == nil && s.file != nil {
-		// Who only reads is not kept waiting by who writes. It stays in the file: not before that is ours.
+		// Readers do not wait for writers. It stays in the file: not before that is ours.
 		_, err = s.db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
 	}
 	if s.Gone() != nil {
@@ -78,7 +78,7 @@ func open(place string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of the history: %w", err)
 	}
-	// It says who uses what: nobody's business but its owner's.
+	// It says what each tenant uses: only its owner may read it.
 	file, err := os.OpenFile(place, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the history: %w", err)
@@ -89,7 +89,7 @@ func open(place string) (*Store, error) {
 	}
 	// What a power failure takes off the end is read from the journal again, for the mark goes with
 	// it. SQLite makes no file of its own (rw) but those beside this one, which get its mode: one that
-	// it made for a later connection, after ours was deleted, would be anybody's to read.
+	// it made for a later connection, after ours was deleted, could be read by others.
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)"}, "mode": {"rw"}}
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
 	s := &Store{mark: "?", name: place, file: info}

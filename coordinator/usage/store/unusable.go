@@ -18,8 +18,8 @@ const (
 	sqliteNotADB  = 26
 )
 
-// UnusableError says that a place cannot be used until somebody has done something about it:
-// trying again is of no use. Its text says what to do.
+// UnusableError says that a place cannot be used until an operator has mended it: trying again is of no
+// use. Its text says what to do.
 type UnusableError struct {
 	// Why it is of no use, and what to Do.
 	Why, Do string
@@ -37,7 +37,7 @@ func (e *UnusableError) Error() string {
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
-// Passes tells whether an error says that somebody else uses the database at the moment.
+// Passes reports whether an error says that another program uses the database at the moment.
 func Passes(err error) bool {
 	var said *sqlite.Error
 	if errors.As(err, &said) {
@@ -48,10 +48,10 @@ func Passes(err error) bool {
 }
 
 // ErrGone says that the file was deleted, or another one put in its place, while it was open:
-// what is written now nobody would find. Whoever opened the store closes it and opens it anew.
+// what is written now could not be found. The owner of the store closes it and opens it anew.
 var ErrGone = errors.New("the file was deleted or replaced while it was in use")
 
-// Gone tells whether the file is still the one that was opened: nil or ErrGone. It asks the
+// Gone reports whether the file is still the one that was opened: nil or ErrGone. It asks the
 // file system alone, and never says so of a PostgreSQL database.
 func (s *Store) Gone() error {
 	if s.file == nil {
