@@ -35,7 +35,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		case stateDelayed:
 			again = !queued[t] // else the budget is waited for
 		case stateWaiting:
-			again = t.line != nil // until it has been held for too long
+			again = t.lane.InLine() // until it has been held for too long
 		}
 		if x.set(&t.expire) != expires || x.set(&t.retry) != again {
 			x.task(coordinator.InvariantTimers, t, "in state %d its timers are: to expire %v, to be looked at again %v", t.state, x.set(&t.expire), x.set(&t.retry))
@@ -57,14 +57,22 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		default:
 			x.task(coordinator.InvariantTaskState, t, "it is held in state %d", t.state)
 		}
-		if t.line != nil {
-			inLine++
+		if t.lane.InLine() {
+			if inLine++; t.state != stateWaiting && t.state != stateUnscored {
+				x.task(coordinator.InvariantTaskState, t, "it is in a line for lanes, and in state %d", t.state)
+			}
 		}
 	}
 	if waiting != e.pending.count {
 		x.note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, e.pending.count)
 	}
-	x.lanes(moving, inLine)
+	for _, f := range e.lanes.Check(moving, inLine) {
+		if t := e.held[f.Task]; t != nil {
+			x.task(f.Invariant, t, "%s", f.Text)
+			continue
+		}
+		x.note(f.Invariant, "", "%s", f.Text)
+	}
 }
 
 // classes looks at the classes in which somebody waits.

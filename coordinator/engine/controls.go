@@ -104,7 +104,7 @@ func (e *Engine) countDay(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 // nil: then whether it must be even if nothing follows.
 func (e *Engine) PolicyDue(at time.Time, next coordinator.Record) bool {
 	l := e.quotas.ledger
-	return e.controls.PolicyDue(l, at, next, l.Fresh() && len(e.lanes.order) == 0)
+	return e.controls.PolicyDue(l, at, next, l.Fresh() && e.lanes.Empty())
 }
 
 // PolicyBehind reports whether controls were folded since the policy was installed, and when the latest

@@ -56,16 +56,14 @@
 //	calls.go     leases of LLM calls (package llmcalls): recorded and told
 //	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, told, ended
 //	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
-//	lanes.go     queues of tasks that make room for others; lanekinds.go: who goes to which
-//	lanerows.go  who could make room; lanecrowd.go: who does
-//	lanemove.go, laneread.go  there and back; laneturn.go, lanelook.go: which is read next
+//	lanes.go     tasks that are moved to queues of their own, and come back (internal/lanes says which)
 //	demand.go    how much each capability is asked for
 //	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
 //	retry.go     back-off and the retry budget
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
 //	audit.go     whether the books balance; audittasks.go: those of the tasks; auditfleet.go: of the
-//	             agents; auditquota.go, auditlanes.go
+//	             agents; auditquota.go
 //	bits.go, heap.go
 //
 // # Invariants

@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/llmcalls"
@@ -58,9 +59,11 @@ type Engine struct {
 	controls    quotacontrol.Controls
 	controlsEnd timer // of the next that ends by itself
 	dayEnd      timer
-	lanes       lanes
-	owed        owed
-	recorder    recorder
+	lanes       *lanes.Planner
+	// relieveAgain is when to go on with moves that were too many for one event, or when a lane has rested.
+	relieveAgain timer
+	owed         owed
+	recorder     recorder
 	// following: somebody else leads, whose records are folded.
 	following bool
 	// rejudging: those who waited under the policy before do so again, however many they are.
@@ -106,9 +109,9 @@ func New() *Engine {
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
-		lanes:     newLanes(q.shares),
 		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
 	}
+	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
 	e.calls = llmcalls.New(q.ledger, q.estimator, q.waits)
 	e.quotas.view = quotaView{e}
@@ -129,7 +132,9 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
-		e.tookOut(now, ev.Lane)
+		if ev.Lane != "" {
+			e.carryOut(e.lanes.TookOut(now, ev.Lane))
+		}
 	case coordinator.DispatchSettled:
 		e.settled(now, ev)
 	case coordinator.AgentReported:
@@ -165,11 +170,11 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.LaneMoved:
 		e.laneMoved(now, ev)
 	case coordinator.LaneSeen:
-		e.laneSeen(now, ev)
+		e.carryOut(e.lanes.Seen(now, ev))
 	case coordinator.LaneEnded:
-		e.laneEnded(now, ev)
+		e.carryOut(e.lanes.Ended(now, ev.Lane))
 	case coordinator.IntakeChanged:
-		e.lanes.intake = ev.Window
+		e.lanes.SetIntake(ev.Window)
 	case coordinator.PolicyChanged:
 		e.joining.under(ev.Policy)
 		e.install(now, ev.Policy)
@@ -264,7 +269,6 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyJoin:
 			e.join(now)
 		case dutyLanes:
-			e.lanes.paused = false
 			e.relieve(now)
 		case dutyCool:
 			t.agent.queueFull = false

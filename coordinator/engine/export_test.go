@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
@@ -87,18 +88,18 @@ const (
 	MostRefused      = admission.MaxRefused
 
 	// Of lanes.
-	AsksAhead     = asksAhead
-	HeldAtOnce    = heldAtOnce
-	HeldLong      = heldLong
-	HeldMost      = heldMost
-	LaneLook      = laneLook
-	LaneQuiet     = laneQuiet
-	LaneRest      = laneRest
-	LaneTurn      = laneTurn
-	MaxLanes      = maxLanes
-	MaxLanesRead  = maxLanesRead
-	MaxMoving     = maxMoving
-	MovesPerEvent = movesPerEvent
+	AsksAhead     = lanes.AsksAhead
+	HeldAtOnce    = lanes.HeldAtOnce
+	HeldLong      = lanes.HeldLong
+	HeldMost      = lanes.HeldMost
+	LaneLook      = lanes.LaneLook
+	LaneQuiet     = lanes.LaneQuiet
+	LaneRest      = lanes.LaneRest
+	LaneTurn      = lanes.LaneTurn
+	MaxLanes      = lanes.MaxLanes
+	MaxLanesRead  = lanes.MaxLanesRead
+	MaxMoving     = lanes.MaxMoving
+	MovesPerEvent = lanes.MovesPerEvent
 )
 
 // What answers without an engine.
@@ -558,42 +559,38 @@ func (e *Engine) FoldJoined(at time.Time, j *coordinator.Joined) { e.foldJoined(
 
 // Lanes.
 
-// Lane is what is known of a lane.
-type Lane struct {
-	Known, Dropping, Mixed bool
-	Window                 int
-}
-
 // Lane is the lane of a key; nil: there is none.
-func (e *Engine) Lane(key string) *Lane {
-	if l := e.lanes.byKey[key]; l != nil {
-		return &Lane{l.known, l.dropping, l.mixed, l.window}
+func (e *Engine) Lane(key string) *lanes.Lane {
+	for l := range e.lanes.All() {
+		if l.Key == key {
+			return &l
+		}
 	}
 	return nil
 }
 
 // LaneKeys are the keys of all, in their order.
 func (e *Engine) LaneKeys() (keys []string) {
-	for _, l := range e.lanes.order {
-		keys = append(keys, l.key)
+	for l := range e.lanes.All() {
+		keys = append(keys, l.Key)
 	}
 	return keys
 }
 
 // KnowLane has the lane of a key be known to hold something.
-func (e *Engine) KnowLane(key string) { e.knowLane(e.lanes.lane(key)) }
+func (e *Engine) KnowLane(key string) { e.lanes.Fold(&coordinator.LaneKnown{Lane: key, Known: true}) }
 
 // Moving counts the tasks that are on their way to lanes.
-func (e *Engine) Moving() int { return e.lanes.moving }
+func (e *Engine) Moving() (n int) {
+	for l := range e.lanes.All() {
+		n += l.Moving
+	}
+	return n
+}
 
 // IsInLine reports whether a task of the group waits that may be moved to a lane.
 func (e *Engine) IsInLine(group string) bool {
-	for key := range e.lanes.lines.rows {
-		if key.group == group {
-			return true
-		}
-	}
-	return false
+	return e.lanes.MakesRoom(group)
 }
 
 // epoch is when the tests of parts begin.

@@ -58,7 +58,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.QuotaControlled:
 		e.controls.Fold(e.quotas.ledger, at, r)
 	case *coordinator.LaneKnown:
-		e.foldLane(r)
+		e.lanes.Fold(r)
 	default:
 		e.foldAgent(at, r)
 	}

@@ -50,7 +50,9 @@ func (e *Engine) Image(now time.Time) *Image {
 		m.others = append(m.others, e.controls.Records()...)
 	}
 	e.imageQuotas(m) // counted by the quotas as they are with the controls
-	e.imageLanes(m)
+	for _, r := range e.lanes.Records() {
+		m.others = append(m.others, r)
+	}
 	e.imageLeases(m)
 	for _, f := range e.owed.fails {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})

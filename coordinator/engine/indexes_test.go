@@ -93,11 +93,11 @@ func CheckIndexes(t failer, e *Engine) {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateWaiting && o.line != nil || o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
-		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.line != nil) != (pending && e.mayMove(o)) {
-			t.Fatalf("%s in state %d stands in line: %v", o.task.ID, o.state, o.line != nil)
+		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {
+			t.Fatalf("%s in state %d stands in line: %v", o.task.ID, o.state, o.lane.InLine())
 		}
 		switch o.state {
 		case stateWaiting:

@@ -39,7 +39,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 			t.quota = nil // to be estimated anew
 		}
 	}
-	e.lanesUnder()
+	e.lanes.PolicyChanged()
 	e.marketUnder(p)
 	e.batches.under(p)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil

@@ -1,201 +1,285 @@
 package engine
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/lanes"
 )
 
-// Lanes: a task that waits holds a place in the window, and what stands behind it in
-// task.assign is not seen. So tasks that crowd the window are moved to a queue of their own, a
-// lane, and taken back in turn; and one that is held for long goes to the lane of those that
-// are held and comes back at once, as a new message. They lose nothing by it: the message goes
-// there as it came, with when it was accepted, and is acknowledged only when the broker and
-// the journal have that.
+// How a task gets into its lane and out of it. Which one does, and where to, is for package lanes to say. A task
+// that moves is published there, confirmed, written down in the journal, acknowledged, in this order. So the
+// lane has what the journal says is in it, and a task whose move was cut short is in two queues, and known as a
+// copy in one of them. It loses nothing by it: the message goes there as it came, with when it was accepted.
 //
-//	waiting ──► moving ──► in a lane ──► waiting
-//	   ▲           │ refused
-//	   └───────────┘
-//
-// A queue hands out what is first in it. So that nobody stands there behind others that are to
-// go later, or never can, a lane has tasks of one kind: of a group and priority that the same
-// agents could take. The first kind that a group's lane gets has it for itself until it is
-// empty; others go to lanes beside it, that come and go.
-//
-// This file is the lanes; lanekinds.go is which of them a task is moved to, lanerows.go who waits
-// and makes room, lanemove.go how a task gets there, laneread.go how it comes back, laneturn.go
-// which lane is read first, lanelook.go what is known of their queues.
-//
-// Only what has never been given to anybody is moved: a message of its producer's, without
+// Only what has never been given to an agent is moved: a message of its producer's, without
 // a history. What comes back from agents is bounded by its own prefetch.
 
-// How tasks are moved and read back.
-const (
-	// heldLong is how long a task of task.assign waits in the window before it is moved: longer
-	// than most wait for a slot, and soon enough that the broker need not keep the log of
-	// task.assign from there on.
-	heldLong = time.Minute
-	// heldMost is how long a task that came out of a lane is held although nothing stands
-	// behind it: well below the 30 minutes after which a broker closes the channel of a
-	// consumer that holds a message.
-	heldMost = 10 * time.Minute
-	// heldAtOnce bounds the tasks that are held out of LaneHeld: some brokers give a consumer
-	// of a quorum queue no more.
-	heldAtOnce = 2000
-	// maxMoving bounds the moves on their way: they share the publisher's window with
-	// dispatches, which should not wait for them.
-	maxMoving = 256
-	// moveAgain is when the next look is at a task for which there was no room among them.
-	moveAgain = 100 * time.Millisecond
-	// movesPerEvent bounds the work of one Apply. One event adds a task or two to those
-	// that wait, so that this many is enough to catch up.
-	movesPerEvent = 16
-	// laneRest is how long nothing is moved to a lane that did not take a task, or read
-	// from one that could not be read.
-	laneRest = 5 * time.Second
-	// laneWindow is how many tasks of one lane are held at once while it is read: enough
-	// for some thousand dispatches a second, few enough for many lanes at a time.
-	laneWindow = 64
-	// maxLanesRead bounds the lanes that are read at once: each is a consumer.
-	maxLanesRead = 64
-	// laneTurn is how long a lane is read that gives nothing while others wait for their turn,
-	// and how long one waits for it before it goes first.
-	laneTurn = 10 * time.Second
-	// laneQuiet is how long nothing may have gone in or out of a lane that counts as empty:
-	// longer than a look at a queue may be under way, and an acknowledgement.
-	laneQuiet = 15 * time.Second
-	// maxLanes bounds the lanes that may hold something, while one is sought for another kind:
-	// each is a queue.
-	maxLanes = 1000
-	// fewOfKind: a kind of which no more crowd the window at a time is not worth a lane.
-	fewOfKind = 8
-)
+// laneView is what the planner of lanes reads of the engine.
+type laneView Engine
 
-// lanes are those that have anything to do with the tasks at hand.
-type lanes struct {
-	byKey map[string]*lane
-	order []*lane // all of them, by their keys
-	// told are the lanes of groups of which the journal says whether they may hold something.
-	told map[string]struct{}
-	// kinds are the lanes to which tasks of a kind are moved, while they may hold something.
-	kinds map[kind]*lane
-	// backlog has the lanes that hold something, so that their groups count as waiting when
-	// turns are counted, although nothing of theirs may be here.
-	backlog *fairshare.Backlog[*lane]
-	lines   lines
-	moving  int
-	known   int // of them
-	// reads are those that are read, but for LaneHeld, turns those that should be as soon as
-	// one of these has had its turn.
-	reads, turns []*lane
-	// intake is how many tasks of task.assign the shell holds at most; 0: it has not said.
-	intake int
-	// again is when to go on with what was too much for one event (paused), or when a lane
-	// has rested.
-	again  timer
-	paused bool
-	next   int // where the next look at the lanes begins
+func (v *laneView) Policy() *coordinator.Policy { return v.policy }
+func (v *laneView) TakesTurns() bool            { return v.quotas.ledger.Installed() }
+func (v *laneView) Connected() bool             { return v.connected }
+func (v *laneView) Waiting() int                { return (*Engine)(v).backlog() }
+
+func (v *laneView) First(t *lanes.Ticket, level int) (lanes.Place, bool) {
+	of := v.held[t.Handle]
+	first, ok := of.needs.class.waiting.At(of.leaf, level, 0)
+	if !ok {
+		return lanes.Place{}, false
+	}
+	return lanes.Place{Level: first.level, Due: first.due, Arrival: first.arrival}, true
 }
 
-// lane is one of them: a queue, and the tasks that came out of it and wait here.
-type lane struct {
-	key string
-	// known: the journal says that it may hold something. asked: nothing is known of it,
-	// and it is looked at once.
-	known, asked bool
-	// kind that it has; sorted: that is known. A leader that takes over sees it when the first
-	// task comes out.
-	kind   kind
-	sorted bool
-	// mixed: it has others as well.
-	mixed bool
-	// out are those that came out of the lane. They do not make room: there are no more
-	// than it is read with, and what came in since is later than they are.
-	out       *row
-	moving    int
-	head      *placing  // where the first in its queue stands; nil: that is not known
-	ready     int       // in its queue, as far as is known: see setReady
-	leaf      int       // of the shares, as which it is in the backlog
-	index     int       // there; -1: it is not
-	usedAt    time.Time // when anything went in or out
-	lookedAt  time.Time // when the shell was last asked to look
-	rest      time.Time // no moves before
-	dropping  bool      // its queue is to be deleted, and nothing is moved there before the answer
-	window    int       // it is read with this prefetch; 0: it is not
-	taken     int       // came out in this turn
-	since     time.Time // it has been read, or waits for its turn
-	waitsTurn bool
-	noReading time.Time // before then
+// Holds looks at all tasks that are held.
+func (v *laneView) Holds(lane string) bool {
+	for _, t := range v.held { // order does not matter: it is a question
+		if t.from == lane {
+			return true
+		}
+	}
+	return false
 }
 
-func newLanes(s *fairshare.Shares) lanes {
-	return lanes{
-		byKey:   make(map[string]*lane),
-		told:    make(map[string]struct{}),
-		kinds:   make(map[kind]*lane),
-		lines:   newLines(),
-		backlog: fairshare.NewBacklog(s, func(a, b *lane) bool { return a.key < b.key }, func(l *lane, i int) { l.index = i }),
-		again:   newTimer(dutyLanes, nil, nil),
+// carryOut does what the planner says, in its order.
+func (e *Engine) carryOut(actions []lanes.Action) {
+	for i := range actions {
+		switch a := &actions[i]; a.Verb {
+		case lanes.Read:
+			e.emit(coordinator.ReadLane{Lane: a.Lane, Window: a.Window})
+		case lanes.Stop:
+			e.emit(coordinator.ReadLane{Lane: a.Lane})
+		case lanes.Drop:
+			e.emit(coordinator.DropLane{Lane: a.Lane})
+		case lanes.Record:
+			e.record(&coordinator.LaneKnown{Lane: a.Lane, Known: a.Known})
+		case lanes.Wake:
+			e.timers.schedule(&e.relieveAgain, a.At)
+		}
 	}
 }
 
-// lane finds or makes the one of that key.
-func (s *lanes) lane(key string) *lane {
-	if l := s.byKey[key]; l != nil {
-		return l
+// laneKind is what the task has in common with all of its lane.
+func (e *Engine) laneKind(t *openTask) lanes.Kind {
+	group := t.task.Group
+	if e.quotas.ledger.Installed() {
+		group = e.quotas.shares.Name(t.leaf)
 	}
-	l := &lane{key: key, out: newRow(nil, rowKey{}), index: -1}
-	l.out.lane = l
-	s.byKey[key] = l
-	at, _ := slices.BinarySearchFunc(s.order, key, func(l *lane, key string) int { return cmp.Compare(l.key, key) })
-	s.order = slices.Insert(s.order, at, l)
-	return l
+	return lanes.Kind{Base: e.policy.LaneOf(t.task.Group), Group: group, Class: t.needs.class.key, Level: t.level}
 }
 
-// forget lets go of a lane of which nothing is to be known.
-func (s *lanes) forget(l *lane) {
-	if l.known || l.asked || l.moving > 0 || l.window > 0 || l.waitsTurn || l.out.tasks.Len() > 0 {
+// mayMove reports whether the task may be moved to a lane, should it have to wait.
+func (e *Engine) mayMove(t *openTask) bool {
+	return e.policy.Lanes != nil && t.ownMessage && t.attempt == 1 && len(t.tried) == 0 && !t.withdrawn && !t.stays
+}
+
+// joinLine counts a task that begins to wait among those that may be moved.
+func (e *Engine) joinLine(now time.Time, t *openTask) {
+	if !e.mayMove(t) {
 		return
 	}
-	delete(s.byKey, l.key)
-	s.order = slices.DeleteFunc(s.order, func(o *lane) bool { return o == l })
+	e.lanes.Join(&t.lane, lanes.Entry{
+		Handle: t.handle, Kind: e.laneKind(t), Due: t.due, Arrival: t.arrival, From: t.from,
+	})
+	e.watchHeld(now, t)
 }
 
-// held tells whether the lane is that of tasks which keep their place in the window.
-func (l *lane) held() bool { return l.key == coordinator.LaneHeld }
+// leaveLine is for one that waits no more.
+func (e *Engine) leaveLine(t *openTask) {
+	if t.lane.InLine() {
+		e.carryOut(e.lanes.Leave(e.now, &t.lane))
+	}
+}
 
-// know notes whether a lane may hold something.
-func (s *lanes) know(l *lane, known bool) {
+// watchHeld has a waiting task looked at when it has been held for too long.
+func (e *Engine) watchHeld(now time.Time, t *openTask) {
+	if t.lane.InLine() {
+		e.timers.schedule(&t.retry, later(t.came.Add(e.lanes.HeldLimit(t.from)), now.Add(1)))
+	}
+}
+
+// heldTooLong moves a task that has waited for so long that others should be seen, or that its
+// message should be a new one.
+func (e *Engine) heldTooLong(now time.Time, t *openTask) {
+	if again, moved := e.moveOn(now, t); !moved {
+		e.timers.schedule(&t.retry, again)
+	}
+}
+
+// moveOn moves a task that has been held for long, if it should be and can be now.
+func (e *Engine) moveOn(now time.Time, t *openTask) (again time.Time, moved bool) {
+	m, again, actions := e.lanes.Overdue(now, &t.lane, lanes.Held{
+		Kind: e.laneKind(t), Came: t.came, Unready: t.state == stateUnscored, Advances: e.advances(now, t),
+	})
+	if m.Ticket == nil {
+		return again, false
+	}
+	e.moveToLane(now, t, m, actions)
+	return again, true
+}
+
+// advances reports whether tasks of the waiting task's class have been dispatched of late, and
+// its group has quota.
+func (e *Engine) advances(now time.Time, t *openTask) bool {
+	c := t.needs.class
+	return c != nil && now.Sub(c.served) < lanes.HeldLong && e.waitAt(c, t.leaf) == nil
+}
+
+// relieve moves tasks out of the window while more wait than should.
+func (e *Engine) relieve(now time.Time) {
+	for n := 0; ; n++ {
+		m, actions := e.lanes.Relieve(now, n)
+		if m.Ticket == nil {
+			e.carryOut(actions)
+			return
+		}
+		e.moveToLane(now, e.held[m.Ticket.Handle], m, actions)
+	}
+}
+
+// moveToLane begins a move after the actions that go before it.
+func (e *Engine) moveToLane(now time.Time, t *openTask, m lanes.Move, before []lanes.Action) {
+	e.carryOut(before)
+	e.leavePending(t)
+	e.carryOut(e.lanes.Begin(now, m))
+	t.state = stateMoving
+	e.emit(coordinator.MoveToLane{Handle: t.handle, Task: t.task, Lane: m.Lane, MaybeDuplicate: t.maybeDuplicate})
+}
+
+// laneMoved takes over what became of a move.
+func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
+	t := e.held[ev.Handle]
+	if t == nil || t.state != stateMoving {
+		return // of a session that has ended
+	}
+	lane, early := e.endMove(now, t, ev.Outcome), t.early
+	t.early = nil
+	switch ev.Outcome {
+	case coordinator.PublishConfirmed:
+		e.inLane(now, t)
+		if early != nil && e.connected { // else it goes back with everything that is held
+			e.received(now, *early)
+		}
+		e.carryOut(e.lanes.Consider(now, lane))
+		return
+	case coordinator.PublishUnknown, coordinator.PublishAbandoned: // the session ends
+		e.forgetMoving(t)
+		return
+	case coordinator.PublishNotSent: // it never can be
+		t.stays = true
+	}
+	if early != nil && e.connected { // a copy from before: the lane did not take this one
+		e.emit(coordinator.Ack{Handle: early.Handle, Copy: true})
+	}
 	switch {
-	case known && !l.known:
-		s.known++
-	case !known && l.known:
-		s.known--
-		s.unsort(l)
-	}
-	l.known = known
-}
-
-// unsort makes an empty lane no kind's any more.
-func (s *lanes) unsort(l *lane) {
-	if s.kinds[l.kind] == l {
-		delete(s.kinds, l.kind)
-	}
-	l.kind, l.sorted, l.mixed = kind{}, false, false
-}
-
-// rests reports whether nothing may be moved to the lane now.
-func (l *lane) rests(now time.Time) bool { return l.dropping || l.rest.After(now) }
-
-// knowLane writes down that a lane may hold something from now on.
-func (e *Engine) knowLane(l *lane) {
-	l.asked = false
-	if !l.known {
-		e.lanes.know(l, true)
-		e.lanes.note(l.key)
-		e.record(&coordinator.LaneKnown{Lane: l.key, Known: true})
+	case t.withdrawn:
+		e.failCancelled(now, t)
+	case !e.connected:
+		e.forget(t)
+	default:
+		e.admit(now, t) // under the policy of now, and an agent may be free by now
 	}
 }
+
+// endMove ends a move, to the lane that it names.
+func (e *Engine) endMove(now time.Time, t *openTask, outcome coordinator.PublishOutcome) (lane string) {
+	t.state = stateDeciding
+	return e.lanes.Moved(now, &t.lane, outcome)
+}
+
+// cameEarly keeps what its lane has handed out before the confirm of its move was heard: until
+// then the message that was moved is not acknowledged, and afterwards this one is the task. A
+// second one is a copy.
+func (e *Engine) cameEarly(t *openTask, ev coordinator.TaskReceived) {
+	if t.early != nil {
+		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		return
+	}
+	t.early = &ev
+}
+
+// inLane ends the task here: its lane has it.
+func (e *Engine) inLane(now time.Time, t *openTask) {
+	delete(e.held, t.handle)
+	if r := e.recordOf(t); r != nil && t.withdrawn { // it ends when it comes back
+		e.dedupe.Withdraw(r, t.cancelReason)
+	}
+	e.note(t, coordinator.FateLaned, 0, t.attempt-1)
+	e.record(&coordinator.Settled{Key: t.key, At: now, Nowhere: true}) // its message of before
+	e.emit(coordinator.Ack{Handle: t.handle})
+	e.inDoubt.acked(now, t.key)
+	e.tasks.drop(t)
+}
+
+// forgetMoving gives up a task whose move was cut short: its lane may have it, and the
+// queue that it comes from has it again.
+func (e *Engine) forgetMoving(t *openTask) {
+	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
+		e.inDoubt.unanswered[t.key]++
+	}
+	e.forget(t)
+	if t.withdrawn { // neither copy may be assigned
+		if e.recordOf(t) != nil {
+			e.dedupe.KeepReason(t.key, t.cancelReason)
+		}
+		e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
+	}
+}
+
+// withdrawMoving notes a cancel of a task that is on its way into its lane: it fails when
+// it comes out, or is not taken. Should this leader end before either, the one that
+// follows knows it as one that must not be assigned.
+func (e *Engine) withdrawMoving(t *openTask, reason string) {
+	t.withdrawn, t.cancelReason = true, reason
+	if r := e.recordOf(t); r != nil && e.recorder.on {
+		e.record(&coordinator.Remembered{
+			Key: t.key, ID: t.task.ID, Content: r.Content, Fate: coordinator.FateWithdrawn,
+			Seen: e.dedupe.Seen(r), Attempt: t.attempt - 1, Reason: reason,
+		})
+	}
+}
+
+// withdrawLaned notes a cancel of a task that is in its lane.
+func (e *Engine) withdrawLaned(r *dedupe.Record, reason string) {
+	if r.Flags&dedupe.Withdrawn == 0 {
+		e.dedupe.Withdraw(r, reason)
+		e.noted(r, "")
+	}
+}
+
+// isLaneCopy reports whether a message out of a lane is a copy of a task that is taken care of
+// otherwise. What a lane has and the journal does not say is in it is one: it was moved by
+// a leader that ended before it could write that down, and its queue of before has it, too.
+func isLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+	if ev.Lane == "" || r.Content != ev.Task.ContentHash {
+		return false
+	}
+	switch r.Fate {
+	case coordinator.FateLaned, coordinator.FateForgotten, coordinator.FateWithdrawn, coordinator.FateUnsettled:
+		return false // it goes on, or ends, with this message
+	case coordinator.FateFailed: // it is not known whether that was told, if it was held then
+		return !ev.Redelivered
+	case coordinator.FateCancelled:
+		return !r.Unconfirmed(ev.Redelivered)
+	}
+	return true
+}
+
+// mayBeLaneCopy reports whether a task that comes out of a lane may have run, as far as is known:
+// its id is forgotten, and a session has ended since it was accepted, so that another of its
+// messages may have been in another queue.
+func (e *Engine) mayBeLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+	switch {
+	case ev.Lane == "":
+		return false
+	case r == nil:
+		return ev.Task.AcceptedAt.Before(e.openedAt)
+	}
+	return r.Fate == coordinator.FateForgotten && r.Attempt > 0
+}
+
+// LanesWatched names the lanes at which the shell should look now, at most so many: those
+// that may hold something, each about once a second.
+func (e *Engine) LanesWatched(now time.Time, most int) []string { return e.lanes.Watched(now, most) }

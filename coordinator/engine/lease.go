@@ -24,9 +24,9 @@ type lease struct {
 	covered    bool      // the agent's reports speak for it: it is among their active tasks
 	begun      bool      // a report has listed it
 	listed     bool      // the latest report lists it
-	unlisted   time.Time // when the latest report was made that should have listed it and did not; zero: none
 	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
+	unlisted             time.Time // when the latest report was made that should have listed it and did not; zero: none
 	// said are its words with that, retryAfter how long it asks not to be given the task again.
 	said       string
 	retryAfter time.Duration

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -77,10 +78,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 	p = Place{Quotas: e.quotas.ledger.Installed(), Priority: task.Priority, Strict: e.policy.Settings.Priorities.Strict}
 	key := ""
 	if e.policy.Lanes != nil {
-		key = e.lanes.laneHas(e.kindOf(t))
-	}
-	if l := e.lanes.byKey[key]; l != nil {
-		p.InLane = l.ready
+		key, p.InLane = e.lanes.LaneOf(e.laneKind(t))
 	}
 	if laned {
 		p.Lane = key
@@ -114,13 +112,13 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 		})
 		waiting[t.level] += c.waiting.Preceding(t.leaf, t.level, t, mostPreceding)
 	}
-	for _, l := range e.lanes.order {
-		c := e.pending.classes[l.kind.class]
-		if l.ready == 0 || c == nil || l.kind.level == others || c.feasible.common(its) == 0 {
+	for l := range e.lanes.All() {
+		c := e.pending.classes[l.Kind.Class]
+		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.feasible.common(its) == 0 {
 			continue
 		}
-		if p.Waiting += l.ready; l.kind.level != t.level {
-			waiting[l.kind.level] += l.ready
+		if p.Waiting += l.Ready; l.Kind.Level != t.level {
+			waiting[l.Kind.Level] += l.Ready
 		}
 	}
 	if p.Lane != "" {

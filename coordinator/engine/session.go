@@ -42,7 +42,7 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.releaseLost(now)
 	e.reviewQuotas(now)
 	e.forgetClaims()
-	e.lanesOpened()
+	e.lanes.SessionOpened()
 	clear(e.retold)
 }
 
@@ -76,7 +76,7 @@ func (e *Engine) sessionLost(now time.Time) {
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
 		if t.state == stateMoving {
-			e.endMove(t)
+			e.endMove(now, t, coordinator.PublishUnknown)
 			e.forgetMoving(t)
 		}
 		if t.state != stateDispatching {
@@ -132,7 +132,8 @@ func (e *Engine) giveUp() {
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
 	clear(e.batches.gathering)
-	e.lanesClosed()
+	e.lanes.SessionClosed()
+	e.timers.cancel(&e.relieveAgain)
 	e.endClaims()
 	e.timers.cancel(&e.retries.affordable)
 	e.retries.tasks = nil

@@ -85,7 +85,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.OldestPending = max(s.OldestPending, t.task.Age(now))
 	}
 	s.Dispatching = e.Dispatching() - s.Moving
-	s.Lanes = e.lanesSnapshot()
+	s.Lanes = e.lanes.Snapshot()
 	s.Claims = e.claims.waiting.Len()
 	s.BidWindow = e.market.Length()
 	return s
@@ -156,7 +156,8 @@ func (w *Waiters) Why(task *coordinator.Task) (text string, ok bool) {
 		}
 		return w.explain(t) // its strategy may look at what this task alone has
 	case laned:
-		return "in lane " + w.e.lanes.laneHas(w.e.kindOf(t)), true
+		lane, _ := w.e.lanes.LaneOf(w.e.laneKind(t))
+		return "in lane " + lane, true
 	}
 	c := t.needs.class
 	if text, ok = w.known[c]; !ok {

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/lanes"
 )
 
 // taskState is where an open task stands (see the diagram in package coordinator).
@@ -32,6 +33,7 @@ type openTask struct {
 	record uint64 // number of its record in the dedupe window
 	number uint32 // its place among the open tasks
 	state  taskState
+	alone  bool // it must have an agent to itself (see isolate.go)
 
 	attempt        int                   // of the dispatch being sought or made, from 1
 	tried          []coordinator.AgentID // that had it before, in order
@@ -39,7 +41,6 @@ type openTask struct {
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
-	alone          bool                  // it must have an agent to itself (see isolate.go)
 	among          *aloneGroup           // of those that must, in which it waits; nil: none
 	amongAt        int                   // its place there
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
@@ -61,6 +62,8 @@ type openTask struct {
 	// said yet that it has stopped: it counts against the agent's slots, no more.
 	over         bool
 	supposed     bool // only asked about: it leaves no traces
+	stays        bool // it can be moved to no lane
+	widened      bool // any may have it, before the time of widen
 	cancelToken  uint64
 	cancelReason string
 
@@ -75,13 +78,10 @@ type openTask struct {
 
 	lot *lot // its latest auction; nil: it was not offered, or the auction was abandoned
 
-	early     *coordinator.TaskReceived // its message out of the lane to which it is moving
-	came      time.Time                 // when its delivery did
-	from      string                    // the lane that it came out of; empty: none
-	line      *row                      // in which it waits and from which it may be moved; nil: none
-	linePlace int
-	to        *lane // that it is being moved to
-	stays     bool  // it can be moved to none
+	early *coordinator.TaskReceived // its message out of the lane to which it is moving
+	came  time.Time                 // when its delivery did
+	from  string                    // the lane that it came out of; empty: none
+	lane  lanes.Ticket              // in line for one, or on its way there
 
 	lease
 	assignedAt time.Time // when that was decided
@@ -90,7 +90,6 @@ type openTask struct {
 	until         time.Time
 	expire, retry timer  // expire: also the deadline of a lease; retry: also the end of gathering
 	widen         *timer // see watchWish; nil: it has waited for none of that
-	widened       bool   // any may have it, before that time
 }
 
 // Waits of the engine that no configuration sets.
@@ -146,7 +145,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	key := coordinator.KeyOf(ev.Task.ID)
 	r := e.lookup(now, key)
 	if ev.Lane != "" {
-		e.cameOutOf(now, ev.Lane)
+		e.carryOut(e.lanes.CameOut(now, ev.Lane))
 		if t := e.tasks.of(r); t != nil && t.state == stateMoving && t.task.ContentHash == ev.Task.ContentHash {
 			e.cameEarly(t, ev)
 			return

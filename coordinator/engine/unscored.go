@@ -3,6 +3,8 @@ package engine
 import (
 	"strings"
 	"time"
+
+	"taskbus/coordinator/engine/internal/lanes"
 )
 
 // A strategy may make nothing of any agent that could have a task: a formula that
@@ -68,8 +70,10 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		e.watchHeld(now, t)
 		return
 	}
-	if t.line != nil && !now.Before(t.came.Add(heldLong)) && e.moveOn(now, t) {
-		return
+	if t.lane.InLine() && !now.Before(t.came.Add(lanes.HeldLong)) {
+		if _, moved := e.moveOn(now, t); moved {
+			return
+		}
 	}
 	t.scoreIn = min(2*t.scoreIn, scoreMax)
 	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
