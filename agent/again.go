@@ -79,7 +79,7 @@ func (d *dispatch) join(newer *dispatch) {
 	d.joined = append(d.joined, newer)
 }
 
-// liesWith tells whether a message of the dispatch came by this session and is not
+// liesWith reports whether a message of the dispatch came by this session and is not
 // settled. worker.mu is held.
 func (d *dispatch) liesWith(l *link) bool {
 	return d.message.link == l

@@ -36,7 +36,7 @@ type Member struct {
 	dispatch *dispatch
 	ctx      context.Context
 	free     func()      // ends ctx
-	unwatch  func() bool // nobody waits for its end any more
+	unwatch  func() bool // its end is not awaited any more
 	once     sync.Once
 }
 

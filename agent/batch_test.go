@@ -243,7 +243,7 @@ func TestFinishFreesTheSlot(t *testing.T) {
 }
 
 // To withdraw one task of a batch ends its Context alone; the ctx of the batch ends
-// when nobody is left.
+// when none is left.
 func TestWithdrawOneOfABatch(t *testing.T) {
 	inRig(t, func(r *rig) {
 		ended := make(chan string, 4)
@@ -324,7 +324,7 @@ func TestSessionLostWhileABatchIsCollected(t *testing.T) {
 }
 
 // One of the batch is delivered again when it has run: its result goes out again, and
-// nobody waits for others.
+// the others are not waited for.
 func TestCopyOfOneOfABatch(t *testing.T) {
 	inRig(t, func(r *rig) {
 		var s seen

@@ -8,7 +8,7 @@ import (
 	"taskbus/messages"
 )
 
-// How bids end: they are awarded, turned down, or nobody hears them.
+// How bids end: they are awarded, turned down, or not answered.
 
 // requestSettled hears what became of a bid or a claim. None is sent again: a later one
 // takes its place.

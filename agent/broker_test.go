@@ -353,7 +353,7 @@ func TestBrokerQueueComesAndGoes(t *testing.T) {
 		s.expect(coordinator.TaskID(task), messages.Succeeded)
 		s.broker.DeleteQueue(t, "agent.a1")
 	}
-	// RabbitMQ may close the connection of whoever consumes a queue at the very moment in which it goes or
+	// RabbitMQ may close the connection of the consumer of a queue at the very moment in which it goes or
 	// comes; the agent's own doing ends no session.
 	lost := strings.Count(s.log.String(), "was lost: broker answered 541 INTERNAL_ERROR")
 	if n := strings.Count(s.log.String(), "connected to the broker"); n != 1+lost {

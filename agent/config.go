@@ -19,7 +19,7 @@ import (
 	"taskbus/messages"
 )
 
-// Config says who an agent is and how much it takes on.
+// Config says which agent this is and how much it takes on.
 type Config struct {
 	// ID is the agent's key in agents.yaml, or, with discovery, the id it announces:
 	// 1 to 128 letters, digits and . _ : -, beginning with a letter or digit, and
@@ -59,7 +59,7 @@ type Config struct {
 
 	// Bidder is asked for each task that the coordinator offers (strategy market):
 	// DefaultBidder, or one of your own. nil: the agent does not bid, and gets such a
-	// task only when nobody does.
+	// task only when no other does.
 	Bidder Bidder
 	// Pull has the agent claim its tasks by itself, as many and as often as package
 	// balance says: for an agent that agents.yaml says pulls. Its heartbeat-interval-ms,
@@ -213,14 +213,14 @@ func (c Config) checkAnnounced() (faults []error) {
 	return faults
 }
 
-// text tells whether s is UTF-8 of at most limit characters without control
+// text reports whether s is UTF-8 of at most limit characters without control
 // characters.
 func text(s string, limit int) bool {
 	return utf8.ValidString(s) && utf8.RuneCountInString(s) <= limit &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == unicode.MaxASCII })
 }
 
-// printable tells whether s is printable ASCII throughout.
+// printable reports whether s is printable ASCII throughout.
 func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }

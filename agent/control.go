@@ -20,8 +20,7 @@ const controlPrefetch = 100
 const rebindWithin = 30 * time.Second
 
 // keepHeard binds the control queue again and again: when its exchange is deleted and
-// declared anew, the binding is gone, without a word from the broker, and nobody else can
-// make it. It ends with the session.
+// declared anew, the binding is gone, silently, and nothing else can make it. It ends with the session.
 func (w *worker) keepHeard(ctx context.Context, l *link) {
 	if l.control == "" {
 		return
@@ -29,7 +28,7 @@ func (w *worker) keepHeard(ctx context.Context, l *link) {
 	half := w.cfg.rebindWithin / 2
 	told := "" // the latest fault, unless it is over
 	for {
-		var tried chan struct{} // somebody waits for it to be closed
+		var tried chan struct{} // to be closed after the first try
 		select {
 		case <-time.After(half + rand.N(half)): // not all agents at once
 		case tried = <-l.unheard:
@@ -157,7 +156,7 @@ func (w *worker) withdraw(m *messages.TaskCancel) {
 			waiting = append(waiting, d) // perhaps twice: the first verdict counts
 		}
 	}
-	if !known { // it has not come yet, or is over: then nobody will ask
+	if !known { // it has not come yet, or is over: then it is not asked about
 		w.recalled.add(recallKey(m.TaskID, m.DispatchID), withdrawal{m.Reason, time.Now()})
 	}
 	w.waiting = slices.DeleteFunc(w.waiting, func(d *dispatch) bool { return slices.Contains(waiting, d) })
@@ -178,7 +177,7 @@ func recallKey(task messages.TaskID, dispatch string) string {
 	return "task " + string(task)
 }
 
-// wasRecalled tells whether a dispatch was withdrawn before it came, and why. A
+// wasRecalled reports whether a dispatch was withdrawn before it came, and why. A
 // withdrawal that names no dispatch is good for one: the task may be submitted
 // again. mu is held.
 func (w *worker) wasRecalled(m *messages.TaskResult, now time.Time) (reason string, is bool) {

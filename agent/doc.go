@@ -1,5 +1,5 @@
-// Package agent is for people who write agents: it answers "how does my function
-// get work, and how does the fleet hear what became of it?"
+// Package agent is the SDK for programs that do tasks: it gets work for a handler function, and reports
+// what became of it to the fleet.
 //
 // An agent is a function and a [Config]:
 //
@@ -45,7 +45,7 @@
 //	    └─ its task runs or waits under another dispatch: it joins that run
 //
 // A message is acknowledged only after the broker has confirmed its result, so an
-// agent that dies loses no task: the broker gives it to somebody else. For the same
+// agent that dies loses no task: the broker gives it to another. For the same
 // reason a task may, across a fault, be begun twice ([Task].MaybeDuplicate): what a
 // handler does should be harmless when it is done again.
 //

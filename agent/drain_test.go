@@ -12,7 +12,7 @@ import (
 	"taskbus/messages"
 )
 
-// ended tells whether Run has returned by now.
+// ended reports whether Run has returned by now.
 func (a *running) ended() bool {
 	synctest.Wait()
 	return len(a.done) > 0
@@ -186,7 +186,7 @@ func TestWaitingDispatchIsGivenBackAtTheDrain(t *testing.T) {
 		r.expect("hung failed, t rejected")
 		r.settled(0, 0, "t")
 		if !a.ended() {
-			t.Error("Run waits for a handler that nobody waits for")
+			t.Error("Run waits for a handler that is given up")
 		}
 		r.pass(time.Minute)
 	})

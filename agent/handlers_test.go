@@ -32,7 +32,7 @@ func (c *calls) end() {
 	c.now--
 }
 
-// enter counts who is in a task at once; most is over all tasks.
+// enter counts the handlers in a task at once; most is over all tasks.
 func (c *calls) enter(task string) (leave func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

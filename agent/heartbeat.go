@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// reportGap is the least time between two heartbeats that somebody asked for.
+	// reportGap is the least time between two heartbeats that were asked for.
 	reportGap = 250 * time.Millisecond
 	// listAfter is how long a task runs before a heartbeat of its own lists it.
 	// Shorter ones are told of by their results alone.

@@ -14,8 +14,7 @@ import (
 	"taskbus/messages"
 )
 
-// A user who may neither declare nor bind the control queue is an agent all the
-// same.
+// An agent whose user may neither declare nor bind the control queue works all the same.
 func TestBrokerWithoutPermissionForControl(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -195,7 +194,7 @@ func (s *site) outsideMatches(queue string) bool {
 	return s.outside.Matches(queue)
 }
 
-// A user who may not report is told which permission is missing; with it, all is well.
+// An agent whose user may not report logs which permission is missing; with it, all is well.
 func TestBrokerWithoutPermissionToReport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

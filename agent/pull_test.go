@@ -183,8 +183,8 @@ func TestUnansweredClaim(t *testing.T) {
 	})
 }
 
-// A coordinator that has begun anew knows of no claim: whoever waits asks it at once, for
-// the same, and what it is then granted counts.
+// A coordinator that has begun anew knows of no claim: an agent that waits asks it at once, for the same,
+// and what it is then granted counts.
 func TestClaimIsForgotten(t *testing.T) {
 	inRig(t, func(r *rig) {
 		r.pulling(8, pullConfig(balance.ModeEqual, true), work(time.Hour))
@@ -197,7 +197,7 @@ func TestClaimIsForgotten(t *testing.T) {
 		}
 		r.give("t")
 		r.grant(second.said.ClaimID, 1, 8)
-		r.grant(messages.AnyClaim, 0, 0) // nobody waits
+		r.grant(messages.AnyClaim, 0, 0) // no claim waits
 		r.pass(100 * time.Millisecond)
 		r.lastClaim(2)
 		r.expectLog("a claim was not answered in time", 0)
@@ -300,7 +300,7 @@ func TestNeverTwoClaims(t *testing.T) {
 				}
 				answered = time.Time{}
 				if dice.IntN(4) == 0 {
-					continue // nobody answers
+					continue // no answer
 				}
 				r.pass(time.Duration(dice.IntN(4000)) * time.Millisecond)
 				r.lastClaim(n)

@@ -83,7 +83,7 @@ func TestUnansweredClaimBindsAgain(t *testing.T) {
 		r.broker.DeleteExchange(bus.ExchangeControl)
 		r.prepare(standard())
 		first := r.awaitClaim(1, 1100*time.Millisecond)
-		r.grant(first.said.ClaimID, 1, 1) // on the way to nobody
+		r.grant(first.said.ClaimID, 1, 1) // no claim is left for it
 		r.pass(5*time.Second + time.Millisecond)
 		r.expectLog("a claim was not answered in time", 1)
 		second := r.awaitClaim(2, time.Millisecond) // at once

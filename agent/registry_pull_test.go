@@ -66,7 +66,7 @@ func (r *rig) withRegistry(pull *balance.Config, serve http.HandlerFunc) (c agen
 	}
 }
 
-// One other agent, hardly of any capacity, and 30 items that nobody holds.
+// One other agent, hardly of any capacity, and 30 items that no agent holds.
 const plentyToDo = `{"agents": [{"agent_id": "a2", "state": "online", "capacity_items_per_second": 0.001, "pending_items": 0}], "global_queue_depth": 30}`
 
 // Without answers the agent goes by what the registry says, while that is younger than

@@ -18,7 +18,7 @@ import (
 )
 
 // fleetStatistics are three agents online, one of them a1, and one that is gone: 21 items
-// are held by the others, 7 by a1, and 21 by nobody.
+// are held by the others, 7 by a1, and 21 by none.
 const fleetStatistics = `{
 	"agents": [
 		{"agent_id": "a1", "state": "online", "capacity_items_per_second": 16, "pending_items": 7, "load": 0.5},
@@ -73,7 +73,7 @@ func TestRegistryReading(t *testing.T) {
 	}{
 		// The one that is gone does not count, nor a1 itself: 14+7 and 49−7−14−7.
 		{"a fleet", say(200, fleetStatistics), 0, registryRead, balance.Others{Agents: 2, Pending: 21, Unclaimed: 21, Capacity: 12}, ""},
-		{"a fleet of nobody", say(200, `{"agents": [], "global_queue_depth": 5}`), 0, registryRead, balance.Others{Unclaimed: 5}, ""},
+		{"an empty fleet", say(200, `{"agents": [], "global_queue_depth": 5}`), 0, registryRead, balance.Others{Unclaimed: 5}, ""},
 		// BALANCING's registry has no states.
 		{"BALANCING's", say(200, `{"agents":[{"agent_id":"b","capacity_items_per_second":28.5,"pending_items":40}],"total_capacity":28.5,"global_queue_depth":100}`),
 			0, registryRead, balance.Others{Agents: 1, Pending: 40, Unclaimed: 60, Capacity: 28.5}, ""},
@@ -136,7 +136,7 @@ func testRegistry(t *testing.T, url string, timeout time.Duration) *registry {
 	return g
 }
 
-// A redirect is not followed: whoever answers does not choose what else is asked.
+// A redirect is not followed: the answer does not choose what else is asked.
 func TestRegistryRedirects(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer elsewhere.Close()
@@ -148,7 +148,7 @@ func TestRegistryRedirects(t *testing.T) {
 	}
 }
 
-// Nobody listens; a certificate that nobody has signed.
+// No listener; a certificate without a known authority.
 func TestRegistryUnreachable(t *testing.T) {
 	closed := httptest.NewServer(http.NotFoundHandler())
 	closed.Close()

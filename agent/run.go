@@ -111,7 +111,7 @@ func (w *worker) tellFault(err error, pause time.Duration) {
 	w.log.Warn(text, slog.Any("error", err), slog.Duration("pause", pause))
 }
 
-// lacks tells whether a session was not opened for want of this exchange.
+// lacks reports whether a session was not opened for want of this exchange.
 func lacks(err error, exchange string) bool {
 	var missing *bus.TopologyError
 	return errors.As(err, &missing) && missing.Object == exchange

@@ -28,7 +28,7 @@ func (w *worker) serve(life context.Context, l *link) {
 	select {
 	case <-l.session.Done():
 	case <-life.Done():
-		w.close(l.session) // first: it also ends the wait of those who publish
+		w.close(l.session) // first: it also ends the wait of publications
 	}
 	cancel()
 	group.Wait()

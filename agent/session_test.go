@@ -243,11 +243,11 @@ func TestSaysAtOnceWhatIsTried(t *testing.T) {
 		t.Errorf("the first line is %s", first)
 	}
 	if strings.Contains(log.String(), "canary") {
-		t.Errorf("the log has parts of the URL that are nobody's business:\n%s", log.String())
+		t.Errorf("the log has parts of the URL that must stay secret:\n%s", log.String())
 	}
 }
 
-// door is a broker that counts who knocks.
+// door is a broker that counts connections.
 type door struct {
 	bus.Bus
 	knocks *atomic.Int64

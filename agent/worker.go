@@ -155,7 +155,7 @@ func newWorker(ctx context.Context, cfg Config, handle Handler, handleBatch Batc
 	return w, nil
 }
 
-// signal wakes the one who waits on a channel of capacity 1.
+// signal wakes the goroutine that waits on a channel of capacity 1.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -175,8 +175,8 @@ func (w *worker) attach(l *link) {
 	}
 }
 
-// detach ends what belongs to the session alone: what has not begun will be
-// delivered again, or go to somebody else.
+// detach ends what belongs to the session alone: what has not begun will be delivered again, or go to
+// another agent.
 func (w *worker) detach(l *link) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -77,7 +77,7 @@ func TestSampleIsTheDefaultSwitchedOn(t *testing.T) {
 		t.Errorf("read %+v, want %+v", got.WithDefaults(), want)
 	}
 	if Default().LoadBalancing.Enabled {
-		t.Error("it must be switched on by somebody")
+		t.Error("it must be switched on explicitly")
 	}
 	if some := read(t, "agent: {load-balancing: {base-discovery-interval-ms: 500}}").
 		WithDefaults(); some.LoadBalancing.BaseDiscoveryIntervalMS != 500 || some.LoadBalancing.MaxClaimItems != 100 {

@@ -1,7 +1,7 @@
-// Package balance is the agent's side of pulling. It answers two questions: for how
-// many items should this agent ask now, and when should it ask again?
+// Package balance is the agent's side of pulling. It computes for how many items an agent asks now, and
+// when it asks again.
 //
-// Two controllers answer them. Both have the same methods; ask, tell the answer, wait:
+// Two controllers compute that. Both have the same methods; ask, pass the answer, wait:
 //
 //	for {
 //		if n := c.Claim(now, local); n > 0 {
@@ -11,20 +11,20 @@
 //	}
 //
 // [Equal] is the one to use. It aims at equal drain times: it asks for what it lacks
-// of its fair part, which the leader tells with every answer, and asks more often
+// of its fair part, which the leader sends with every answer, and asks more often
 // while it gets something. [Literal] is the pseudocode of BALANCING, for comparison
-// and for those who want exactly that: it asks for as many as it may, and varies the
-// interval alone. It slows down who has little to do and speeds up who has too much,
+// and for agents that want exactly that: it asks for as many as it may, and varies the interval alone. It
+// slows down agents that have little to do and speeds up those that have too much,
 // and so is worse than no balancing (a test shows by how much).
 //
 // Where no answers come, the fleet may be known otherwise: [Others] makes a picture of
-// what a registry tells, and Seen takes it. It is used while it is younger than
+// what a registry says, and Seen takes it. It is used while it is younger than
 // heartbeat-ttl-ms, as the one of the last answer is; then the controllers are blind.
 //
 // With load-balancing.enabled false, the default, both poll at the base interval for as
 // many items as they may.
 //
-// [Estimator] measures the capacity, [HealthOf] and [PresenceOf] give BALANCING's words
+// [Estimator] measures the capacity, [HealthOf] and [PresenceOf] give BALANCING's terms
 // for a backlog and for a silence.
 //
 // # What it must never do

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Others is the fleet without this agent, as somebody tells it who has not been asked
-// for items: the registry over HTTP (see Registry). Numbers that cannot be count as 0.
+// Others is the fleet without this agent, from a source other than the answer to a claim: the registry over
+// HTTP (see Registry). Numbers that cannot be count as 0.
 type Others struct {
 	// Agents that are there.
 	Agents int
-	// Pending is how many items they hold, Unclaimed how many nobody does.
+	// Pending is how many items they hold, Unclaimed how many no agent does.
 	Pending, Unclaimed int
 	// Capacity of all of them in items per second.
 	Capacity float64

@@ -21,7 +21,7 @@ func TestViewOfOthers(t *testing.T) {
 			View{3, 41, 8, 28, 28}},
 		{"rounded down: 50·4/28 = 7.14", Others{2, 30, 20, 24}, Local{Capacity: 4},
 			View{3, 30, 20, 28, 7}},
-		{"nobody else: all of it", Others{Unclaimed: 9}, Local{Pending: 1, Capacity: 2},
+		{"no others: all of it", Others{Unclaimed: 9}, Local{Pending: 1, Capacity: 2},
 			View{1, 1, 9, 2, 10}},
 		{"30 s of work at most: 2·30", Others{Unclaimed: 1000}, Local{Capacity: 2},
 			View{1, 0, 1000, 2, 60}},

@@ -19,8 +19,8 @@ import (
 // maxAnswer bounds what is read of a coordinator's answer.
 const maxAnswer = 64 << 10
 
-// The pauses between rounds of attempts, with full jitter, and for how long nobody is asked for
-// calls once nobody has answered.
+// The pauses between rounds of attempts, with full jitter, and for how long no coordinator is asked for
+// calls once none has answered.
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
@@ -37,7 +37,7 @@ type asker struct {
 	leader  atomic.Int32 // index of the one that answered last
 
 	mu   sync.Mutex
-	lost time.Time // until when it makes no sense to ask; zero: somebody answers
+	lost time.Time // until when it makes no sense to ask; zero: a coordinator answers
 }
 
 func newAsker(o *Options, urls []string) *asker {
@@ -46,7 +46,7 @@ func newAsker(o *Options, urls []string) *asker {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		// A transport writes into its configuration, and the caller may have others with the same.
 		t.TLSClientConfig, t.MaxIdleConnsPerHost = o.TLS.Clone(), 64
-		// A coordinator does not send elsewhere; the token goes to nobody else.
+		// A coordinator does not send elsewhere; the token goes to no other address.
 		a.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return a
@@ -78,7 +78,7 @@ func (a *asker) ask(ctx context.Context, op string, body []byte, patience time.D
 		}
 		wait := jitter(pause)
 		if !time.Now().Add(wait).Before(until) {
-			if op == opReserve { // who cannot tell an end now may be granted calls all the same (on_loss)
+			if op == opReserve { // a coordinator that cannot take an end now may grant calls all the same (on_loss)
 				a.answers(false)
 			}
 			return nil, last
@@ -89,7 +89,7 @@ func (a *asker) ask(ctx context.Context, op string, body []byte, patience time.D
 	}
 }
 
-// answers notes whether somebody does.
+// answers notes whether a coordinator answers.
 func (a *asker) answers(yes bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,8 +98,8 @@ func (a *asker) answers(yes bool) {
 	}
 }
 
-// silent tells whether nobody has answered last time; wait is for how long it makes no sense to ask
-// again.
+// silent reports whether no coordinator has answered last time; wait is for how long it makes no sense to
+// ask again.
 func (a *asker) silent() (yes bool, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *asker) silent() (yes bool, wait time.Duration) {
 	return true, max(0, time.Until(a.lost))
 }
 
-// jitter is a time up to d: those who lost the same coordinator do not come back at one instant.
+// jitter is a time up to d: the clients of one coordinator do not come back at one instant.
 func jitter(d time.Duration) time.Duration { return time.Duration(1 + rand.Int64N(int64(d))) }
 
 func sleep(ctx context.Context, d time.Duration) error {

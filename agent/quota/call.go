@@ -40,7 +40,7 @@ type Call struct {
 	TTL time.Duration `json:"-"`
 	// NoBorrowing: budgets may not be exceeded by what others leave.
 	NoBorrowing bool `json:"-"`
-	// ChargeUntold: if nobody tells how it ended, it is charged as reserved, and not given back.
+	// ChargeUntold: if its end is not reported, it is charged as reserved, and not given back.
 	ChargeUntold bool `json:"-"`
 }
 
@@ -108,7 +108,7 @@ type Answer struct {
 	// ExpiresAt is when the reservation ends by itself, by the coordinator's clock. Zero: nothing
 	// is set aside, because no quota concerns the call; there is nothing to settle then.
 	ExpiresAt time.Time `json:"expires_at"`
-	// Borrowed: some of it belongs to others, who leave it.
+	// Borrowed: some of it comes from shares that others leave unused.
 	Borrowed bool `json:"borrowed"`
 
 	from string // URL of the coordinator that has answered
@@ -149,12 +149,12 @@ func Heard(status int, latency time.Duration, h http.Header) *Response {
 	return r
 }
 
-// speaksOfLimits tells whether a header is one of those that package coordinator/heard reads.
+// speaksOfLimits reports whether a header is one of those that package coordinator/heard reads.
 func speaksOfLimits(name string) bool {
 	name = strings.ToLower(name)
 	return name == "retry-after" || name == "retry-after-ms" ||
 		(strings.HasPrefix(name, "x-ratelimit-") || strings.HasPrefix(name, "anthropic-ratelimit-")) && !strings.Contains(name, "-limit-") && !strings.HasSuffix(name, "-limit")
 }
 
-// throttled tells whether the provider has refused a call because of a limit of its own.
+// throttled reports whether the provider has refused a call because of a limit of its own.
 func (r *Response) throttled() bool { return r != nil && (r.Status == 429 || r.Status == 529) }

@@ -50,7 +50,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// newID is an id that nobody has given a reservation.
+// newID is an id that no reservation has had.
 func (c *Client) newID() string { return c.prefix + strconv.FormatUint(c.numbers.Add(1), 10) }
 
 // Reserve sets quota aside. Errors: *Refused, *Unavailable (after Patience), *Problem, ErrTaken if the
@@ -62,7 +62,7 @@ func (c *Client) Reserve(ctx context.Context, call Call) (*Answer, error) {
 	}
 	answer, err := c.do(ctx, opReserve, &call)
 	if made && mayBeDone(err) {
-		// Nobody else knows that it may stand.
+		// No other coordinator knows that it may stand.
 		c.teller.disown(call.ID, max(call.TTL, c.o.TTL))
 	}
 	if err == nil {
@@ -71,13 +71,14 @@ func (c *Client) Reserve(ctx context.Context, call Call) (*Answer, error) {
 	return answer, err
 }
 
-// mayBeDone tells whether, for all that is known, it has been done.
+// mayBeDone reports whether, for all that is known, it has been done.
 func mayBeDone(err error) bool {
 	var none *Unavailable
 	return errors.As(err, &none) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// Consume is Reserve and Settle in one. It is not made again when the same ID is asked for within an hour (tombstone_ttl_seconds).
+// Consume is Reserve and Settle in one. It is not made again when the same ID is asked for within an hour
+// (tombstone_ttl_seconds).
 func (c *Client) Consume(ctx context.Context, call Call) (*Answer, error) {
 	if call.ID == "" {
 		call.ID = c.newID() // so that attempts count once
@@ -93,7 +94,7 @@ func (c *Client) Charge(ctx context.Context, call Call) (*Answer, error) {
 	return c.do(ctx, opCharge, &call)
 }
 
-// Check tells whether there would be quota now. Nothing changes.
+// Check reports whether there would be quota now. Nothing changes.
 func (c *Client) Check(ctx context.Context, call Call) (*Answer, error) {
 	return c.do(ctx, opCheck, &call)
 }
@@ -138,7 +139,7 @@ func (c *Client) Release(ctx context.Context, id string, heard *Response) (*Answ
 }
 
 // Admit admits a call, out of a lease if it can. Exactly one of the methods of the Pass must be
-// called when the call has ended. Errors: *Refused, *Unavailable (nobody can be asked, and OnLoss
+// called when the call has ended. Errors: *Refused, *Unavailable (no coordinator can be asked, and OnLoss
 // denies it), *Problem, ErrClosed, and that of ctx. The call's ID, TTL, Requests, CostUSD and
 // Concurrency are not used.
 func (c *Client) Admit(ctx context.Context, call Call) (*Pass, error) {
@@ -150,7 +151,7 @@ func (c *Client) Admit(ctx context.Context, call Call) (*Pass, error) {
 
 // Stats are what a client has done so far.
 type Stats struct {
-	// Admitted calls, Refused by a limit, Denied because nobody could be asked, and Owed: let pass
+	// Admitted calls, Refused by a limit, Denied because no coordinator could be asked, and Owed: let pass
 	// all the same.
 	Admitted, Refused, Denied, Owed uint64
 	// Leases that were reserved.
@@ -190,10 +191,10 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
-// Close gives leases back and tells what was used, until ctx ends; an error says how much could not
-// be told. Calls that still run are told of when they end, by who ends them. Who closes it once more
-// waits for the first to be done, who has the error, or for the end of ctx: a program that ends when it
-// has closed everything must not end in the middle of that.
+// Close gives leases back and reports what was used, until ctx ends; an error says how much could not be
+// reported. Calls that still run are reported at their end, by the goroutine that ends them. A second Close
+// waits for the first to be done, which returns the error, or for the end of ctx: a program that ends when
+// it has closed everything must not end in the middle of that.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	again := c.closed
@@ -212,7 +213,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.running.Wait()
 	c.pools.close()
 	if n := c.teller.close(ctx); n > 0 {
-		return fmt.Errorf("quota client: of %d calls or leases the end could not be told in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and what nobody was asked about is not charged", n)
+		return fmt.Errorf("quota client: the ends of %d calls or leases could not be reported in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and calls without a reservation are not charged", n)
 	}
 	return nil
 }

@@ -84,7 +84,7 @@ func TestChargeIsNeverRefused(t *testing.T) {
 	})
 }
 
-// Who asks for another, or with a wrong token, hears so at once: to ask again would not help.
+// A request for another agent, or with a wrong token, fails at once: to ask again would not help.
 func TestProblemsAreTold(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		c := r.client("x", func(o *quota.Options) { o.Token = "not-the-token" })
@@ -125,7 +125,7 @@ func TestIDIsTaken(t *testing.T) {
 	})
 }
 
-// What was asked is done once, although the first answer was lost; who stands by is passed over.
+// What was asked is done once, although the first answer was lost; a standby is passed over.
 func TestAttemptsCountOnce(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		r.start("two") // stands by
@@ -147,7 +147,7 @@ func TestAttemptsCountOnce(t *testing.T) {
 	})
 }
 
-// Nobody answers: patience bounds the wait, the context too; an answer that was lost leaves nothing
+// No coordinator answers: patience bounds the wait, the context too; an answer that was lost leaves nothing
 // set aside.
 func TestNobodyAnswers(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
@@ -184,7 +184,7 @@ func TestOptions(t *testing.T) {
 		want string
 	}{
 		"no coordinator": {quota.Options{Token: "t"}, "URLs is empty"},
-		"nobody":         {quota.Options{URLs: []string{"http://one"}}, "Token"},
+		"no token":       {quota.Options{URLs: []string{"http://one"}}, "Token"},
 		"a line end":     {quota.Options{URLs: []string{"http://one"}, Token: "t\n"}, "line end"},
 		"a password":     {quota.Options{URLs: []string{"http://a:secret@one"}, Token: "t"}, "URL 1 of 1"},
 		"no URL":         {quota.Options{URLs: []string{"http://one", "one:8551"}, Token: "t"}, "URL 2 of 2"},

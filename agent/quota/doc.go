@@ -1,5 +1,5 @@
-// Package quota is for programs that call LLM providers: it answers "is there quota for this
-// call?", and tells the coordinators what it has used.
+// Package quota is for programs that call LLM providers: it asks the coordinators whether there is quota
+// for a call, and reports what the call has used.
 //
 // A [Client] asks the coordinators (docs/howto/calls.md). A [Transport] is an
 // http.RoundTripper around the one that reaches the provider; with it the program stays as it is:
@@ -9,7 +9,7 @@
 //	defer client.Close(ctx)
 //	llm := &http.Client{Transport: &quota.Transport{Client: client}}
 //
-// Other programs call [Client.Admit], and tell the [Pass] how the call has ended.
+// Other programs call [Client.Admit], and report to the [Pass] how the call has ended.
 //
 // # Leases
 //
@@ -23,8 +23,8 @@
 //
 // What is reserved counts as used, so nothing is overshot while coordinators are there. If none is
 // for longer than a lease's time, the next one gives the lease's quota to others when its
-// reservation has expired, and its calls are charged all the same when they are told. What is
-// used beyond a limit then is at most the sum of the leases that had expired, untold: for each
+// reservation has expired, and its calls are charged all the same when they are reported. What is
+// used beyond a limit then is at most the sum of the leases that had expired, unreported: for each
 // client, and each sort of calls, one that is in use, the next one, which is reserved when less
 // than half of the first is left, and those for calls that waited or run. Beyond that calls may
 // use more than was expected of them, as without leases.
@@ -32,10 +32,10 @@
 // # What is unconfirmed
 //
 // While no leader can be asked a coordinator may grant by itself (on_loss of quotas.yaml). It alone
-// knows such a reservation until it has told a leader, which it does at its end, or after two
-// minutes. So the client tells the end to this coordinator and, for a bit longer than these two
-// minutes, to no other, and takes "unknown" for no answer. What nobody knows after that is counted as
-// lost (Stats): it is charged as it was asked for, or, if the coordinator has ended, not at all.
+// knows such a reservation until it has reported it to a leader, which it does at its end, or after two
+// minutes. So the client reports the end to this coordinator and, for a bit longer than these two minutes,
+// to no other, and does not take "unknown" for an answer. What no coordinator knows after that is counted
+// as lost (Stats): it is charged as it was asked for, or, if the coordinator has ended, not at all.
 //
 // # What it must never do
 //

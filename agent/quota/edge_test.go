@@ -82,8 +82,8 @@ func TestBodyThatCannotBeCompared(t *testing.T) {
 	})
 }
 
-// A base that gives neither an answer nor an error is at fault: the call is given back, and whoever
-// made it hears of it from net/http, as without the transport.
+// A base that gives neither an answer nor an error is at fault: the call is given back, and its caller gets
+// an error from net/http, as without the transport.
 func TestBaseThatGivesNothing(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		client := r.client("x")
@@ -98,8 +98,8 @@ func TestBaseThatGivesNothing(t *testing.T) {
 	})
 }
 
-// Who closes a client that is being closed waits for that: a program that ends when its second Close has
-// returned would else take what the first one was about to tell with it.
+// Closing a client that is being closed waits for that: a program that ends when its second Close has
+// returned would else lose what the first one was about to report.
 func TestCloseTwice(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		client := r.client("x", func(o *quota.Options) { o.Lease.Calls = 1 })

@@ -27,7 +27,7 @@ var (
 // Refused says that a limit has no room for a call.
 type Refused struct {
 	// RetryAfter is how long to wait at least before asking again: by the chance of the call a little
-	// longer than until RetryAt, so that not all who are refused come together. 0: it was not said.
+	// longer than until RetryAt, so that refused clients do not come together. 0: it was not said.
 	RetryAfter time.Duration
 	// RetryAt is when there may be room, by the coordinator's clock; zero: when something ends.
 	RetryAt time.Time

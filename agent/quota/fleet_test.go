@@ -18,9 +18,9 @@ import (
 	"taskbus/agent/quota"
 )
 
-// fleet is two coordinators with on_loss allow, "one" and "two", and the leader whom both can ask
-// while there is one. They answer as package coordinator/service does (calls_lost.go,
-// calls_owed.go): who admits a call without a leader alone knows it until it has told the leader,
+// fleet is two coordinators with on_loss allow, "one" and "two", and the leader that both can ask while
+// there is one. They answer as package coordinator/service does (calls_lost.go, calls_owed.go): a
+// coordinator that admits a call without a leader alone knows it until it has reported it,
 // a second after its end, or two minutes after it was admitted.
 type fleet struct {
 	t        *testing.T
@@ -113,7 +113,7 @@ func (f *fleet) insist(c *quota.Client, tokens int64, reservations int, lost uin
 	}
 }
 
-// RoundTrip is the network, and who is behind it.
+// RoundTrip is the network, and what is behind it.
 func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -173,7 +173,7 @@ func (f *fleet) answer(m *member, op, id string, tokens int64) (status int, text
 	case f.leads:
 		return http.StatusNotFound, `{"title": "Unknown reservation"}`
 	default:
-		return http.StatusServiceUnavailable, `{"title": "Not leading", "detail": "nobody leads"}`
+		return http.StatusServiceUnavailable, `{"title": "Not leading", "detail": "there is no leader"}`
 	}
 	return http.StatusOK, granted
 }

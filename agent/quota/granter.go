@@ -15,7 +15,7 @@ const unconfirmedFor = 2 * time.Minute
 // confirming is what it takes it besides to tell a leader that it can reach.
 const confirming = 10 * time.Second
 
-// maxGranted bounds the unconfirmed reservations that are remembered for who settles by their ids.
+// maxGranted bounds the unconfirmed reservations that are remembered to be settled by their ids.
 const maxGranted = 1 << 16
 
 // granter is the coordinator that has granted a reservation without a leader, and alone knows it
@@ -27,7 +27,7 @@ type granter struct {
 	until time.Time
 }
 
-// granterOf is who must be told of what was granted at about now; nil: anybody may.
+// granterOf is the coordinator that must get the end of what was granted at about now; nil: any may.
 func granterOf(a *Answer, now time.Time) *granter {
 	if !a.Unconfirmed || a.from == "" {
 		return nil
@@ -35,10 +35,10 @@ func granterOf(a *Answer, now time.Time) *granter {
 	return &granter{url: a.from, until: now.Add(unconfirmedFor + confirming)}
 }
 
-// insistAt tells one thing to who has granted it. That this one does not know it is no end before
-// the leader must have been told: behind one address there may be several coordinators, and one that
-// has heard of the end, but whose answer was lost, has yet to tell the leader. If it cannot be
-// reached for so long the others are told.
+// insistAt sends one report to the coordinator that has granted it. That this one does not know it is no
+// end before its report to the leader is due: behind one address there may be several coordinators, and one
+// that has the end, but whose answer was lost, has yet to report it to the leader. If it cannot be reached
+// for so long the others get the report.
 func (t *teller) insistAt(ctx context.Context, n notice) error {
 	doubt := false
 	for pause := firstPause; ; pause = min(2*pause, tellPause) {
@@ -51,7 +51,7 @@ func (t *teller) insistAt(ctx context.Context, n notice) error {
 		case err == nil || errors.Is(err, ErrEnded):
 			return nil
 		case unknown && n.op == opRelease && (doubt || over):
-			return nil // it was heard, or who would charge it has forgotten it
+			return nil // it was received, or its grantor has forgotten it
 		case silent && over && ctx.Err() == nil:
 			return t.insist(ctx, n)
 		case !silent && !unknown || over || ctx.Err() != nil || now.Add(pause).After(n.until):
@@ -64,8 +64,8 @@ func (t *teller) insistAt(ctx context.Context, n notice) error {
 	}
 }
 
-// deliverApart tells of something unconfirmed without keeping those waiting who wait for another
-// coordinator, unless too many wait already.
+// deliverApart sends a report of something unconfirmed without delaying those for other coordinators,
+// unless too many wait already.
 func (t *teller) deliverApart(n notice) {
 	select {
 	case t.apart <- struct{}{}:
@@ -78,13 +78,14 @@ func (t *teller) deliverApart(n notice) {
 	}
 }
 
-// granters are who has granted the unconfirmed reservations of those who settle them by their ids.
+// granters are the coordinators that have granted the unconfirmed reservations that are settled by their
+// ids.
 type granters struct {
 	mu sync.Mutex
 	by map[string]*granter
 }
 
-// note remembers who has granted a reservation, if it is unconfirmed.
+// note remembers which coordinator has granted a reservation, if it is unconfirmed.
 func (gs *granters) note(id string, a *Answer, now time.Time) {
 	g := granterOf(a, now)
 	if g == nil {
@@ -107,7 +108,7 @@ func (gs *granters) note(id string, a *Answer, now time.Time) {
 	}
 }
 
-// of is who must be told of a reservation; nil: anybody may.
+// of is the coordinator that must get the end of a reservation; nil: any may.
 func (gs *granters) of(id string, now time.Time) *granter {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
@@ -125,7 +126,7 @@ func (gs *granters) forget(id string) {
 	delete(gs.by, id)
 }
 
-// tellOf tells, by its id, how a reservation has ended: who has granted it, if that is unconfirmed.
+// tellOf reports, by its id, how a reservation has ended: to its grantor, if that is unconfirmed.
 func (c *Client) tellOf(ctx context.Context, op, id string, body []byte) (*Answer, error) {
 	g := c.granters.of(id, time.Now())
 	if g == nil {

@@ -24,7 +24,7 @@ func (f *fleet) moveOn(c *quota.Client) {
 
 // What one has granted without a leader is settled there, although two has answered last, and
 // charged at what was used: 30 + 40 tokens, not the 100 that were asked for. A confirmed
-// reservation is settled by whoever answered last.
+// reservation is settled by the coordinator that answered last.
 func TestUnconfirmedIsToldToWhoHasGrantedIt(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c := f.client()
@@ -49,8 +49,8 @@ func TestUnconfirmedIsToldToWhoHasGrantedIt(t *testing.T) {
 	})
 }
 
-// While nobody leads the end of a confirmed call is not answered, again and again. That is no reason
-// not to ask for other calls, which on_loss grants.
+// Without a leader the end of a confirmed call is not answered, again and again. That is no reason not to
+// ask for other calls, which on_loss grants.
 func TestUnansweredEndKeepsNobodyFromAsking(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		f.set(func() { f.leads = true })
@@ -69,7 +69,7 @@ func TestUnansweredEndKeepsNobodyFromAsking(t *testing.T) {
 	})
 }
 
-// The same with real coordinators. Nobody leads, one admits a call, then two leads and has answered
+// The same with real coordinators. Without a leader one admits a call, then two leads and has answered
 // last, and knows nothing of it. One, which cannot reach two, charges it when it leads itself.
 func TestUnconfirmedIsToldToARealCoordinator(t *testing.T) {
 	inRig(t, "pool: {on_loss: allow, limits: {total_tokens: {amount: 1000, per: day}}}", func(r *rig) {
@@ -98,7 +98,7 @@ func TestUnconfirmedIsToldToARealCoordinator(t *testing.T) {
 	})
 }
 
-// While nobody leads the end is told to who has granted it, too, and charged as soon as somebody does.
+// Without a leader the end goes to its grantor, too, and is charged as soon as there is one.
 func TestUnconfirmedEndsWithoutALeader(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c := f.client()
@@ -117,7 +117,7 @@ func TestUnconfirmedEndsWithoutALeader(t *testing.T) {
 }
 
 // Behind one address there may be several coordinators: that the reservation is not known there is no
-// end before who has granted it must have told the leader. It is told again every 5 s at most.
+// end before its grantor's report to the leader is due. It is sent again every 5 s at most.
 func TestUnknownIsNoEndOfWhatIsUnconfirmed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c := f.client(func(o *quota.Options) { o.URLs = []string{"http://vip"} })
@@ -126,7 +126,7 @@ func TestUnknownIsNoEndOfWhatIsUnconfirmed(t *testing.T) {
 		p.Settle(used(30, 40), nil)
 		failed.Release(nil)
 		if _, err := c.Release(context.Background(), id, nil); !errors.Is(err, quota.ErrUnknown) {
-			t.Errorf("of who does not know it: %v", err)
+			t.Errorf("of a coordinator that does not know it: %v", err)
 		}
 		time.Sleep(time.Minute)
 		f.insist(c, 0, 0, 0, 2)
@@ -163,8 +163,8 @@ func TestUnconfirmedEndWithoutAnswer(t *testing.T) {
 	})
 }
 
-// Who has granted it cannot be reached. Nobody else is told for two minutes and ten seconds; by then
-// it has told the leader, at two minutes, of the 100 tokens that were asked for, and two knows.
+// The grantor cannot be reached. No other gets the report for two minutes and ten seconds; by then it has
+// reported to the leader, at two minutes, the 100 tokens that were asked for, and two knows.
 func TestOthersAreToldOfWhatIsUnconfirmed(t *testing.T) {
 	inFleet(t, func(f *fleet) {
 		c := f.client()
@@ -188,8 +188,8 @@ func TestOthersAreToldOfWhatIsUnconfirmed(t *testing.T) {
 	})
 }
 
-// Who has granted it has been restarted, or is gone: nobody knows the call, and nobody charges it.
-// That is counted as lost, and said as it is. What was confirmed does not wait meanwhile.
+// The grantor has been restarted, or is gone: no coordinator knows the call, and none charges it. That is
+// counted as lost, and said as it is. What was confirmed does not wait meanwhile.
 func TestUnconfirmedIsLostWithWhoHasGrantedIt(t *testing.T) {
 	for name, change := range map[string]func(m *member){
 		"restarted": func(m *member) { clear(m.owed) },
@@ -215,7 +215,7 @@ func TestUnconfirmedIsLostWithWhoHasGrantedIt(t *testing.T) {
 				f.insist(c, 10, 1, 0, 20)
 				time.Sleep(2*time.Minute - 5*time.Second)
 				f.insist(c, 10, 1, 0, 20)
-				if name == "gone" { // that nobody has answered others for a while is no sign that one has heard it
+				if name == "gone" { // that it has answered no others for a while is no sign that it has received one
 					f.set(func() { f.leads = false })
 					time.Sleep(20 * time.Second)
 					f.set(func() { f.leads = true })

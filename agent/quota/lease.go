@@ -32,8 +32,8 @@ type lease struct {
 	free bool
 	// gone: the coordinator has ended the reservation by itself.
 	gone bool
-	// granter is who has granted it without a leader, and is told of its end; nil: anybody is. It is
-	// not extended: it admits no longer than its end is waited for.
+	// granter has granted it without a leader, and gets its end; nil: any coordinator does. It is not
+	// extended: it admits no longer than its end is waited for.
 	granter *granter
 
 	takes, looked int64 // calls admitted; as of the last look
@@ -58,12 +58,12 @@ func (p *pool) newLease(a *Answer, n int64, each estimate, ttl time.Duration, be
 	return l
 }
 
-// admits tells whether it has room for a call.
+// admits reports whether it has room for a call.
 func (l *lease) admits(now time.Time, e estimate) bool {
 	return l.open(now) && e.fits(l.left)
 }
 
-// open tells whether it admits calls.
+// open reports whether it admits calls.
 func (l *lease) open(now time.Time) bool { return !l.closed && l.calls > 0 && now.Before(l.until) }
 
 // take admits a call.
@@ -100,8 +100,8 @@ func (l *lease) unused(e estimate, heard *Response) {
 	l.over()
 }
 
-// hear keeps what the provider has said, for the settlement. If it wants to be left alone no lease
-// admits more: whoever calls next asks the coordinator, who is told so as soon as possible.
+// hear keeps what the provider has said, for the settlement. If it wants to be left alone no lease admits
+// more: the next call asks the coordinator, which gets the report as soon as possible.
 func (l *lease) hear(r *Response) {
 	if r == nil || l.heard.throttled() && !r.throttled() {
 		return
@@ -156,12 +156,12 @@ func (l *lease) look() {
 		l.p.unlock()
 		return
 	case l.running > 0 && now.Sub(l.last) > c.o.MaxCall:
-		l.closed, l.gone = true, true // nobody tells its end: it is left to expire
+		l.closed, l.gone = true, true // its end is not reported: it is left to expire
 		l.p.drop(l)
 		l.p.unlock()
 		return
 	case l.free || l.granter != nil || !busy && l.running == 0:
-		// Nobody uses it, or nobody can extend it: it ends in time.
+		// It is not in use, or cannot be extended: it ends in time.
 		if !now.Before(l.until) {
 			l.closed = true
 			if l.settle(); !l.ended {

@@ -31,7 +31,7 @@ func leases(calls int) func(*quota.Options) {
 }
 
 // Of a lease of 8 calls the next is reserved when 3 are left; each is settled when its last call
-// has ended; what nobody uses is given back when its time is over.
+// has ended; what is not used is given back when its time is over.
 func TestLeaseAdmitsWithoutAsking(t *testing.T) {
 	inRig(t, pool(100_000, ""), func(r *rig) {
 		c := r.client("x")
@@ -127,7 +127,7 @@ func TestUnknownOutputIsEstimatedByTheCoordinator(t *testing.T) {
 }
 
 // A call that runs for longer than any reservation stands keeps its own, and what it has used is
-// charged at its end. One of which nobody tells the end is let go.
+// charged at its end. One without a reported end is let go.
 func TestLongCallsKeepTheirReservation(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		c := r.client("x", leases(1), func(o *quota.Options) { o.MaxCall = 20 * time.Minute })

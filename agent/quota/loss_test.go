@@ -12,7 +12,7 @@ import (
 	"taskbus/tests/support/brokertest"
 )
 
-// Deny, Allow and Safe, of three providers, when nobody can be asked.
+// Deny, Allow and Safe, of three providers, when no coordinator can be asked.
 func TestLoss(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		var log brokertest.LogBook

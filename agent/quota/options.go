@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Options are what a Client is made of. URLs are required, and who asks: by Token, or TLS.
+// Options are what a Client is made of. URLs are required, and a credential: Token, or TLS.
 type Options struct {
 	// URLs of the coordinators, such as http://127.0.0.1:8551, tried in turn: one that does not lead
 	// says so. The one that answered last is asked first.
 	URLs []string
-	// Agent that calls. With a gateway's token or certificate it may be empty: nobody in particular.
+	// Agent that calls. With a gateway's token or certificate it may be empty: no agent in particular.
 	Agent string
 	// Token of the agent (`taskbus agents token ID`), or of a gateway.
 	Token string
-	// TLS holds the client's certificate, whose common name is the agent, and whom to trust. Not
+	// TLS holds the client's certificate, whose common name is the agent, and the trusted authorities. Not
 	// together with HTTP.
 	TLS *tls.Config
 	// HTTP asks the coordinators; nil: a client of its own. Its Transport must not be a [Transport].
@@ -33,14 +33,14 @@ type Options struct {
 	// TTL of the reservation of a call that has one of its own, and of a lease whose last calls run
 	// (60 s). It is extended while the call runs.
 	TTL time.Duration
-	// MaxCall is for how long a call is taken to run if nobody tells its end (1 h): then its
+	// MaxCall is for how long a call is taken to run if its end is not reported (1 h): then its
 	// reservation is left to expire.
 	MaxCall time.Duration
 	// SettleFor is for how long it tries to tell what was used (1 h, as tombstone_ttl_seconds of
 	// quotas.yaml: after that the coordinator does not know the call any more).
 	SettleFor time.Duration
-	// Queue is how many ends of calls may wait to be told (4096), and as many of what is unconfirmed
-	// besides. When it is full, who ends a call tells it, and waits.
+	// Queue is how many ends of calls may wait to be reported (4096), and as many of what is unconfirmed
+	// besides. When it is full, the goroutine that ends a call reports it, and waits.
 	Queue int
 	// Lease is what is reserved at once, see there.
 	Lease Lease
@@ -48,7 +48,7 @@ type Options struct {
 	// OnLossOf the same for a provider ("openai") or a model ("openai/gpt-4o") of its own.
 	OnLoss   Loss
 	OnLossOf map[string]Loss
-	// Logger is told what was lost, a few lines at most for each loss; nil: nobody. It never gets a
+	// Logger gets what was lost, a few lines at most for each loss; nil: it is not logged. It never gets a
 	// token, a prompt or an answer.
 	Logger *slog.Logger
 }
@@ -71,7 +71,7 @@ const (
 	lossSafe
 )
 
-// Loss is what becomes of a call when nobody can be asked. The zero value denies it.
+// Loss is what becomes of a call when no coordinator can be asked. The zero value denies it.
 type Loss struct {
 	mode      lossMode
 	perMinute int64
@@ -111,7 +111,7 @@ func (o Options) withDefaults() (Options, []string, error) {
 	case len(o.URLs) == 0:
 		return o, nil, errors.New("quota client: Options.URLs is empty; name the coordinators, such as http://127.0.0.1:8551")
 	case o.Token == "" && o.TLS == nil && o.HTTP == nil:
-		return o, nil, errors.New("quota client: nobody knows who asks; set Options.Token (`taskbus agents token ID`), or TLS with a certificate")
+		return o, nil, errors.New("quota client: no credential; set Options.Token (`taskbus agents token ID`), or TLS with a certificate")
 	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return o, nil, errors.New("quota client: Options.Token has a character that no token has (a line end of its file?)")
 	case o.TLS != nil && o.HTTP != nil:
@@ -135,7 +135,7 @@ func (o Options) withDefaults() (Options, []string, error) {
 	return o, urls, nil
 }
 
-// lossOf is what becomes of a call when nobody can be asked.
+// lossOf is what becomes of a call when no coordinator can be asked.
 func (o *Options) lossOf(provider, model string) Loss {
 	if l, ok := o.OnLossOf[provider+"/"+model]; ok {
 		return l

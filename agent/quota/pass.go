@@ -26,7 +26,7 @@ type source interface {
 	unused(e estimate, heard *Response)
 }
 
-// Settle tells what the call has used; nil: nobody knows, as much as was expected. heard, how the
+// Settle reports what the call has used; nil: it is not known, as much as was expected. heard, how the
 // provider has answered, may be nil.
 func (p *Pass) Settle(used *Usage, heard *Response) {
 	if !p.ended.Swap(true) {
@@ -102,7 +102,7 @@ func (s sort) charge(id string, u *Usage) *Call {
 	return c
 }
 
-// debt is where calls are counted that nobody was asked about.
+// debt is where calls are counted that were admitted without asking.
 type debt struct {
 	teller *teller
 	sort   sort

@@ -24,7 +24,7 @@ type pools struct {
 
 func newPools(c *Client) *pools { return &pools{c: c, by: make(map[sort]*pool)} }
 
-// of is the pool of a call. Who names alternatives, and what is of too many sorts, has one for itself.
+// of is the pool of a call. A call that names alternatives, or is of too many sorts, has one for itself.
 func (ps *pools) of(c *Call) *pool {
 	s := sortOf(c)
 	ps.mu.Lock()
@@ -124,7 +124,7 @@ const (
 	small   = 256
 )
 
-// byItself tells whether a call is to have a reservation of its own.
+// byItself reports whether a call is to have a reservation of its own.
 func (p *pool) byItself(now time.Time, e expected) bool {
 	large := p.knowsS && e.in+e.out > max(several*(p.size.in+p.size.out), small)
 	return p.alone || !e.known() || large || now.Before(p.singly)

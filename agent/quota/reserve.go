@@ -55,7 +55,7 @@ func (p *pool) grant(ctx context.Context, asked *Call, n int64, each estimate, t
 	answer, err := c.asker.ask(ctx, opReserve, body, patience)
 	if err != nil {
 		if mayBeDone(err) {
-			c.teller.disown(asked.ID, ttl) // nobody will use it
+			c.teller.disown(asked.ID, ttl) // it will not be used
 		}
 		return nil, err
 	}
@@ -90,7 +90,8 @@ func (p *pool) verdict(e estimate, pass *Pass, err error) (*Pass, error) {
 	return pass, err
 }
 
-// atLoss tells whether a call passes although nobody can be asked; if not, after which wait it might.
+// atLoss reports whether a call passes although no coordinator can be asked; if not, after which wait it
+// might.
 func (p *pool) atLoss() (wait time.Duration, ok bool) {
 	switch loss := p.c.o.lossOf(p.sort.provider, p.sort.model); loss.mode {
 	case lossAllow:

@@ -145,7 +145,7 @@ func (r *rig) start(name string) {
 	synctest.Wait()
 }
 
-// kill ends a coordinator: from now on nobody answers there.
+// kill ends a coordinator: from now on it does not answer.
 func (r *rig) kill(name string) {
 	r.t.Helper()
 	r.mu.Lock()

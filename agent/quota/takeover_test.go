@@ -12,7 +12,7 @@ import (
 	"taskbus/agent/quota"
 )
 
-// A take-over of 4 s is not felt by those who make a call every second or two: no call is refused,
+// A take-over of 4 s is not felt by clients that make a call every second or two: no call is refused,
 // none waits, and every one is charged once.
 func TestTakeoverIsNotFelt(t *testing.T) {
 	inRig(t, pool(1_000_000, ""), func(r *rig) {
@@ -54,7 +54,7 @@ func TestTakeoverIsNotFelt(t *testing.T) {
 }
 
 // Three clients hold a lease of 4 calls of 100 tokens each: 3 · 400 = 1,200 of the 10,000. While
-// nobody can be asked they make these calls, which run long, and no others. A fourth one then uses
+// no coordinator can be asked they make these calls, which run long, and no others. A fourth one then uses
 // all that the next coordinator gives away.
 //
 //	lost for 3 s, less than the lease's 10: the leases stand, so it gives 10,000 − 1,200;

@@ -23,8 +23,8 @@ type notice struct {
 	body  []byte
 	least []byte    // what to tell if that is not believed; nil: nothing
 	until time.Time // it makes no sense after that
-	quiet bool      // it does no harm if nobody hears it
-	// granter is who has granted it without a leader, and is told; nil: anybody is.
+	quiet bool      // it does no harm if it is not received
+	// granter has granted it without a leader, and gets it; nil: any coordinator does.
 	granter *granter
 }
 
@@ -67,7 +67,7 @@ func newTeller(a *asker, o *Options, newID func() string) *teller {
 	return t
 }
 
-// settle and release tell how a reservation has ended; by is who has granted it without a leader.
+// settle and release report how a reservation has ended; by has granted it without a leader.
 func (t *teller) settle(id string, by *granter, used *Usage, heard *Response) {
 	t.tell(id, used, heard, notice{op: opSettle, granter: by, until: time.Now().Add(t.o.SettleFor)})
 }
@@ -76,7 +76,7 @@ func (t *teller) release(id string, by *granter, heard *Response) {
 	t.tell(id, nil, heard, notice{op: opRelease, granter: by, until: time.Now().Add(t.o.SettleFor)})
 }
 
-// disown gives back what nobody will use, if it stands; after ttl it does not.
+// disown gives back what will not be used, if it stands; after ttl it does not.
 func (t *teller) disown(id string, ttl time.Duration) {
 	t.tell(id, nil, nil, notice{op: opRelease, until: time.Now().Add(ttl), quiet: true})
 }
@@ -108,12 +108,12 @@ func (t *teller) tell(id string, used *Usage, heard *Response, n notice) {
 		t.untold.Add(-1)
 		return
 	}
-	// The queue is full, or nobody reads it any more: who ends the call tells it.
+	// The queue is full, or not read any more: the goroutine that ends the call sends it.
 	n.until = time.Now().Add(max(t.o.Patience, t.o.Timeout))
 	t.deliver(context.Background(), n)
 }
 
-// deliver tells one thing until somebody has heard it, ctx ends, or it makes no sense any more.
+// deliver sends one report until it was received, ctx ends, or it makes no sense any more.
 func (t *teller) deliver(ctx context.Context, n notice) {
 	defer t.untold.Add(-1)
 	insist := t.insist
@@ -133,8 +133,8 @@ func (t *teller) deliver(ctx context.Context, n notice) {
 	}
 }
 
-// insist tells one thing to whoever answers. Of what is unconfirmed the leader would know that it
-// has ended, if anybody had heard of it.
+// insist sends one report to any coordinator that answers. Of what is unconfirmed the leader would know
+// that it has ended, if any coordinator had received it.
 func (t *teller) insist(ctx context.Context, n notice) error {
 	doubt := false
 	for pause := firstPause; ; pause = min(2*pause, tellPause) {
@@ -170,7 +170,7 @@ func (t *teller) lose(n notice, err error) {
 		text = "the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
 		more = append(more, "coordinator", n.granter.url)
 	case n.op == opCharge:
-		text = "what calls have used could not be told that nobody was asked about; it is not charged"
+		text = "what calls without a reservation have used could not be reported; it is not charged"
 	}
 	t.o.Logger.Warn(text, more...)
 }
@@ -181,7 +181,7 @@ func (t *teller) stats() (lost uint64, untold int) {
 	return t.lost.Load(), int(t.untold.Load()) + len(t.debts)
 }
 
-// owe keeps what a call has used that nobody was asked about, until it can be charged.
+// owe keeps what a call without a reservation has used, until it can be charged.
 func (t *teller) owe(s sort, used Usage) {
 	t.mu.Lock()
 	sum := t.debts[s]

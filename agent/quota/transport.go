@@ -30,7 +30,7 @@ type Transport struct {
 	// Base makes the calls; nil: http.DefaultTransport.
 	Base http.RoundTripper
 	// Describe may correct what a request is taken for, before quota is asked for it: its group,
-	// operation, provider, expected tokens. ok tells whether it was recognised, with c empty if not.
+	// operation, provider, expected tokens. ok reports whether it was recognised, with c empty if not.
 	// false: it passes without quota. The request's body is not to be read. nil: nothing is corrected.
 	Describe func(r *http.Request, c *Call, ok bool) bool
 	// Errors has what is refused returned as an error (*Refused, *Unavailable), and not as an
@@ -109,7 +109,7 @@ func (t *Transport) meter(ctx context.Context, resp *http.Response, pass *Pass, 
 	resp.Body = m
 }
 
-// listenTo is who finds the usage in an answer; nil: nobody can.
+// listenTo is the part that finds the usage in an answer; nil: none can.
 func listenTo(resp *http.Response) listener {
 	if e := resp.Header.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return nil

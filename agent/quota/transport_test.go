@@ -36,7 +36,7 @@ func answers(status int, kind, body string, headers ...string) provider {
 	}
 }
 
-// watched tells whether it was closed.
+// watched reports whether it was closed.
 type watched struct {
 	io.Reader
 	closed bool

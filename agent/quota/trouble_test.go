@@ -92,7 +92,7 @@ func TestSettlementWithoutAnswer(t *testing.T) {
 	}
 }
 
-// What is tried for longer than anybody would know the call is lost, counted, and not tried again.
+// What is tried for longer than any coordinator would know the call is lost, counted, and not tried again.
 func TestSettlementIsGivenUp(t *testing.T) {
 	inRig(t, pool(100_000, ""), func(r *rig) {
 		c := r.client("x", leases(1), func(o *quota.Options) { o.SettleFor = time.Minute })
