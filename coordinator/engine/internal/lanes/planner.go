@@ -82,7 +82,7 @@ const (
 	Stop               // ends that
 	Drop               // deletes the queue of Lane if it is empty
 	Record             // writes down whether Lane may hold something, as Known says
-	Wake               // calls Relieve at At, and not before for this
+	Wake               // calls Relieve at At at the latest; a later Wake replaces it
 )
 
 // Action is one of these.

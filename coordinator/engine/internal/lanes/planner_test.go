@@ -376,6 +376,7 @@ func TestLooksAtQueues(t *testing.T) {
 	want(t, k.seen("a", 0))
 	k.now = k.now.Add(LaneQuiet)
 	want(t, k.seen("a", 0), "stop a", "drop a")
+	want(t, k.seen("a", 0)) // once
 	want(t, k.does(k.p.Seen(k.now, coordinator.LaneSeen{Lane: "a", Dropped: true, Missing: true})),
 		"record that nothing is in a")
 	for l := range k.p.All() {
@@ -384,6 +385,32 @@ func TestLooksAtQueues(t *testing.T) {
 		}
 	}
 	k.check()
+}
+
+func TestCheckFindsFaults(t *testing.T) {
+	for name, plant := range map[string]func(p *Planner, waits *Ticket){
+		"a move too many":          func(p *Planner, _ *Ticket) { p.moving++ },
+		"a lane too many":          func(p *Planner, _ *Ticket) { p.known++ },
+		"a lane without its key":   func(p *Planner, _ *Ticket) { delete(p.byKey, "a") },
+		"a kind without its lane":  func(p *Planner, _ *Ticket) { p.kinds[Kind{Base: "b"}] = p.byKey["a"] },
+		"a party miscounted":       func(p *Planner, _ *Ticket) { p.lines.parties.Items[0].waiting++ },
+		"a row under no key":       func(p *Planner, _ *Ticket) { clear(p.lines.rows) },
+		"a level miscounted":       func(_ *Planner, waits *Ticket) { waits.row.levels[0]++ },
+		"a ticket out of place":    func(_ *Planner, waits *Ticket) { waits.index++ },
+		"a ticket in no line":      func(_ *Planner, waits *Ticket) { waits.row = nil },
+		"a ticket out of order":    func(_ *Planner, waits *Ticket) { waits.due += 100 },
+		"a ticket counted as held": func(p *Planner, _ *Ticket) { p.lines.held++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKernel(t, 3, "a")
+			k.join(4, "a")
+			want(t, k.relieve(), "record a", "move 4 to a")
+			k.check()
+			if plant(k.p, &k.tasks[1].Ticket); len(k.p.Check(1, 3)) == 0 {
+				t.Error("not found")
+			}
+		})
+	}
 }
 
 // TestAnything: whatever happens, the counts balance, the journal says what may hold something, the heir knows it.
