@@ -55,7 +55,7 @@ func judgeIdle(r *coordinator.IdleRule, n idle) verdict {
 	return v
 }
 
-// below tells whether part is less than so many percent of whole, exactly.
+// below reports whether part is less than so many percent of whole, exactly.
 func below(part, whole, percent int64) bool {
 	h1, l1 := bits.Mul64(uint64(part), 100)
 	h2, l2 := bits.Mul64(uint64(whole), uint64(percent))

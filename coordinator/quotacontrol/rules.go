@@ -12,7 +12,7 @@ import (
 )
 
 // What a rule changes becomes controls, like those of people: in the list, in the journal, and taken
-// back by hand if somebody does not agree.
+// back by hand where an operator does not agree.
 
 // NextDay is when EndDay must be called: at the end of the day or, to begin the count, or to take back
 // what a rule has changed that is off now, at once; zero: never.
@@ -221,7 +221,7 @@ func (x *judgement) own(i int, u *coordinator.QuotaUse) (used, due int64) {
 	return fairshare.Weigh(&u.Used), share(x.used[n.Parent], n.Weight, x.weights[n.Parent])
 }
 
-// hasOwn tells whether a node has any limit that is no part by weight.
+// hasOwn reports whether a node has any limit that is no part by weight.
 func hasOwn(n *coordinator.QuotaNode) bool {
 	own := func(l *coordinator.QuotaLimit) bool { return l != nil && l.Nominal != coordinator.ByWeight }
 	return own(n.Seats) || slices.ContainsFunc(n.Budgets[:], own) || slices.ContainsFunc(n.Rates[:], own)

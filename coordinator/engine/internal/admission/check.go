@@ -14,9 +14,12 @@ type Violation struct {
 // Check returns what is not filed where it would be found: waits, and what is left of removed ones.
 func (q *Waits) Check() (found []Violation) {
 	owning, queued, refused := 0, 0, 0
-	for _, w := range q.of {
+	for id, w := range q.of {
 		if w.mayHaveOwn() {
 			owning++
+		}
+		if id != (key{w.Class.Admission(), w.Leaf}) {
+			found = append(found, Violation{w, fmt.Sprintf("it is filed at leaf %d, or under another class", id.leaf)})
 		}
 		if k := q.queues[lackOf(&w.Lacks)]; k == nil || k != w.queue {
 			found = append(found, Violation{w, "it is not in the queue for what it lacks"})
