@@ -50,7 +50,8 @@ func CheckHolds(t failer, e *Engine) {
 
 // CheckParked: a task that waits for quota has none, with any agent that could have it now and any model
 // that it may go to. Where all wait for one and the same that is so of the first, behind which the others
-// wait; another model has none for these, either.
+// wait; another model has none for these, either. It is asked for what the task would take with that agent:
+// one without a group is charged to the group of the agent, at the price of its model.
 func CheckParked(t failer, e *Engine) {
 	t.Helper()
 	q := e.quotas.waits
@@ -79,7 +80,8 @@ func CheckParked(t failer, e *Engine) {
 				continue
 			}
 			for _, c := range charges {
-				c.Agent = a.spec.ID
+				usual := o.quota.usual
+				e.quotas.ledger.GiveTo(a.spec.ID, &c, &usual, o.task.Type, o.task.EstimatedUsage)
 				p := e.quotas.ledger.PathOf(&c)
 				if w.Behind() != nil && slices.Contains(e.quotas.ledger.Chain(&p), w.Lacks.Behind) {
 					continue

@@ -3,8 +3,10 @@ package engine_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // ownRig has 20 groups g with 1,000 tokens of a day each, divided among so many agents in all, and
@@ -78,6 +80,34 @@ func TestQuotaOfAgentsWithoutTheirOwn(t *testing.T) {
 	if r.latest().Agent != "c" {
 		t.Errorf("c is free, and the last goes to %s", r.latest().Agent)
 	}
+}
+
+// A task without a group is charged to the group of the agent that gets it, at the price of that group's
+// model. Of 2 requests a day team has one, which it does not lend. With x second takes 1,000·$100 and
+// 500·$200 for a million tokens, $0.20, and team has $0.10: x never gets it. With y, which is not listed,
+// it takes a request of the pool, and none of team's money. First has taken that of today: second waits
+// until midnight, although x has a request left.
+func TestQuotaOfATaskWithoutGroupIsThatOfItsAgent(t *testing.T) {
+	r := ready(t, patient(policyOf(worker("x").slots(2), worker("y").slots(2)).under(t, `
+pool: {limits: {requests: {amount: 2, per: day}}}
+groups:
+  - id: team
+    provider: openai
+    model: big
+    limits: {requests: {amount: 1, per: day}, cost_usd: {amount: 0.10, per: day}}
+    lending: {limit: 0}
+agents: [{id: x, group_id: team}]
+prices: [{provider: openai, model: big, input_per_million_tokens: 100, output_per_million_tokens: 200}]
+`)))
+	// Both ask y first, so that what second is to be charged, when it is refused, is the charge for y.
+	want(t, keepDispatches(r.assign(job("first").tokens(1000, 500).prefers("y"))), "dispatch first.1 y")
+	want(t, keepDispatches(r.assign(job("second").tokens(1000, 500).prefers("y"))))
+	engine.CheckParked(t, r.Engine)
+	midnight := epoch.Add(12 * time.Hour)
+	want(t, keepDispatches(r.pass(midnight.Sub(r.now)-time.Nanosecond)))
+	r.holds("pool/team", coordinator.DimRequests, 0, 0)
+	engine.CheckParked(t, r.Engine)
+	want(t, keepDispatches(r.pass(time.Nanosecond)), "dispatch second.1 y")
 }
 
 // taskOf is the first task that the agent has been given.
