@@ -15,7 +15,7 @@ import (
 func (a *app) agentsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "agents",
-		Short: "Show the fleet: who is online, how busy, who could take a task now",
+		Short: "Show the fleet: which agents are online, how busy, and which could take a task now",
 		Long: `Shows every agent as the coordinator sees it.
 
   STATE      never_seen, online, offline (it said so), stale (silent too long) or

@@ -12,10 +12,10 @@ func TestServeRefusesAWebhook(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"unsigned":   {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden"}, "TASKBUS_WEBHOOK_SECRET: is missing"},
-		"no URL":     {map[string]string{"TASKBUS_WEBHOOK_URL": "hidden", "TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_URL: must be an http:// or https:// URL"},
-		"no secret":  {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden", "TASKBUS_WEBHOOK_SECRET": "hidden"}, "does not begin with whsec_"},
-		"for nobody": {map[string]string{"TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_FORMAT: is set, but nothing is sent"},
+		"unsigned":           {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden"}, "TASKBUS_WEBHOOK_SECRET: is missing"},
+		"no URL":             {map[string]string{"TASKBUS_WEBHOOK_URL": "hidden", "TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_URL: must be an http:// or https:// URL"},
+		"no secret":          {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden", "TASKBUS_WEBHOOK_SECRET": "hidden"}, "does not begin with whsec_"},
+		"without an address": {map[string]string{"TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_FORMAT: is set, but nothing is sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig()
@@ -30,7 +30,7 @@ func TestServeRefusesAWebhook(t *testing.T) {
 	}
 }
 
-// With one that is in order it starts, and says to whom it tells.
+// With one that is in order it starts, and logs where it sends.
 func TestServeWithAWebhook(t *testing.T) {
 	r := newRig()
 	r.env["TASKBUS_WEBHOOK_URL"], r.env["TASKBUS_WEBHOOK_FORMAT"] = "https://hooks.example/hidden", "slack"

@@ -196,13 +196,13 @@ func (s fixedSource) ExplainQuota(context.Context, httpapi.QuotaQuestion) (httpa
 }
 
 func (s fixedSource) AskCalls(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
-	return nil, errors.New("nobody is asked here")
+	return nil, errors.New("nothing is asked here")
 }
 
 func (s fixedSource) AcknowledgeLoss(context.Context) error { return nil }
 
 func (s fixedSource) AskLeader(context.Context, []coordinator.Call) ([]coordinator.CallAnswer, error) {
-	return nil, errors.New("nobody is asked here")
+	return nil, errors.New("nothing is asked here")
 }
 
 func (s fixedSource) QuotaControls(context.Context) (httpapi.QuotaControls, error) {

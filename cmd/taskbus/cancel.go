@@ -76,7 +76,7 @@ func (a *app) printCancellation(answer httpapi.Cancellation) error {
 	return err
 }
 
-// withdrawn tells whether nobody is known who will still do the task or has done it.
+// withdrawn reports whether no agent is known that will still do the task or has done it.
 func withdrawn(answer httpapi.Cancellation) bool {
 	switch answer.State {
 	case httpapi.Cancelled, httpapi.CancelNoted:

@@ -37,13 +37,13 @@ func printCapabilities(w io.Writer, all []httpapi.Capability) error {
 		return err
 	}
 	t := newTable("CAPABILITY", "AGENTS", "ONLINE", "BUS FACTOR", "SLOTS", "FREE", "WAITING", "DEMAND/MIN", "NOTE")
-	nobody, one := 0, 0
+	none, one := 0, 0
 	for _, c := range all {
 		note := ""
 		switch c.BusFactor {
 		case 0:
-			nobody++
-			note = "nobody does it"
+			none++
+			note = "no agent does it"
 		case 1:
 			one++
 			note = "one agent alone"
@@ -57,6 +57,6 @@ func printCapabilities(w io.Writer, all []httpapi.Capability) error {
 	if len(all) == 1 {
 		kinds = "capability"
 	}
-	_, err := fmt.Fprintf(w, "%d %s, %d that nobody does now, %d that one agent alone does\n", len(all), kinds, nobody, one)
+	_, err := fmt.Fprintf(w, "%d %s, %d that no agent does now, %d that one agent alone does\n", len(all), kinds, none, one)
 	return err
 }

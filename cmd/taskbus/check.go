@@ -80,7 +80,7 @@ type checkedFile struct {
 	Warnings []string       `json:"warnings,omitempty"`
 }
 
-// checkedDiscovery is who may join the fleet without being listed.
+// checkedDiscovery is which agents may join the fleet without being listed.
 type checkedDiscovery struct {
 	Agents       []string `json:"agents"`
 	Capabilities []string `json:"capabilities"`
@@ -255,7 +255,7 @@ func (f *checkedFile) printWarnings(w io.Writer) error {
 	return err
 }
 
-// checkRoutes is every route with who can serve it, sorted by task type.
+// checkRoutes is every route with the agents that can serve it, sorted by task type.
 func checkRoutes(p *coordinator.Policy) []checkedRoute {
 	routes := make([]checkedRoute, 0, len(p.Routes))
 	for _, name := range sortedKeys(p.Routes) {

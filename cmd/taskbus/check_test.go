@@ -25,7 +25,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
-			// The environment of whoever runs the check does not matter.
+			// The environment of the check does not matter.
 			r.env["ASSIGNMENT_STRATEGY"], r.env["RABBITMQ_URL"] = "nonsense", "nonsense"
 			if code := r.run(t, append([]string{"check"}, tc.args...)...); code != tc.code {
 				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())

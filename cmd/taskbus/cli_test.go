@@ -90,7 +90,7 @@ func TestExitCodes(t *testing.T) {
 		{"a question without a task", "whatif", nil, exitUsage, "accepts 1 arg"},
 		{"statistics of one agent", "agents stats a", nil, exitUsage, "unknown command"},
 		{"an agents' secret that is too short", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_AGENT_SECRET": "secret"}, exitConfig, "TASKBUS_AGENT_SECRET"},
-		{"an order nobody knows", "agents destroy a", nil, exitUsage, "unknown command"},
+		{"an unknown order", "agents destroy a", nil, exitUsage, "unknown command"},
 		{"tasks of an unknown state", "tasks --state lost", nil, exitUsage, "pending"},
 		{"tasks of what is no agent", "tasks --agent a/b", nil, exitUsage, "not an agent id"},
 		{"tasks without limit", "tasks --limit 0", nil, exitUsage, "1 to 1000"},
@@ -98,12 +98,12 @@ func TestExitCodes(t *testing.T) {
 		{"a URL that is none", "agents --url localhost:8551", nil, exitUsage, "--url is not the URL"},
 		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, exitUsage, "TASKBUS_HTTP_URL"},
 		{"serve --http without a port", "serve --config testdata/agents.yaml --http localhost", nil, exitUsage, "host:port"},
-		{"profiles for everybody", "serve --config testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, exitUsage, "loopback"},
+		{"profiles for all", "serve --config testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, exitUsage, "loopback"},
 
 		{"check of a faulty file", "check testdata/faulty.yaml", nil, exitFailed, ""},
 		{"check of a missing file", "check testdata/nowhere.yaml", nil, exitFailed, "nowhere.yaml"},
 		{"submit of a missing file", "submit testdata/nowhere.jsonl", nil, exitFailed, "nowhere.jsonl"},
-		{"nobody answers", "health --url http://127.0.0.1:1", nil, exitFailed, "is it running"},
+		{"no answer", "health --url http://127.0.0.1:1", nil, exitFailed, "is it running"},
 		{"the HTTP port cannot be had", "serve --config testdata/agents.yaml --http 192.0.2.1:1", nil, exitFailed, "--http or COORDINATOR_PORT"},
 
 		{"serve with a faulty file", "serve --config testdata/faulty.yaml", nil, exitConfig, "faulty.yaml:"},

@@ -201,7 +201,7 @@ func (c *client) do(request *http.Request, v any, further ...int) error {
 	return nil
 }
 
-// saysNothing tells whether an answer is null, or an object without a field: no coordinator's is.
+// saysNothing reports whether an answer is null, or an object without a field: no coordinator's is.
 func saysNothing(body []byte) bool {
 	var members map[string]json.RawMessage
 	return json.Unmarshal(body, &members) == nil && len(members) == 0

@@ -43,7 +43,7 @@ func TestTheOneThatLeadsIsAsked(t *testing.T) {
 		{"the leader first", []string{leader, standby}, "active"},
 		{"the leader last", []string{standby, none, leader}, "active"},
 		{"the leader is held up by an alarm", []string{standby, blocked}, "blocked"},
-		{"the leader ends, nobody has taken over yet", []string{standby, draining}, "draining"},
+		{"the leader ends, no takeover yet", []string{standby, draining}, "draining"},
 		{"the leader is dead", []string{none, connecting, standby}, "standby"},
 		{"twice the same", []string{standby, standby + "/"}, "standby"},
 		{"all are dead", []string{none, dead(t)}, ""},

@@ -73,7 +73,7 @@ type doctor struct {
 	env     config.Environment
 	cfg     *config.Config // nil when it cannot be read
 	session bus.Session    // nil when there is none
-	led     bool           // somebody holds the lock
+	led     bool           // a coordinator holds the lock
 	blocked bool           // an alarm: the broker takes nothing from publishers
 	missing map[string]bool
 	report  report

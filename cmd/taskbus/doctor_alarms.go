@@ -32,7 +32,7 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 		case reason := <-blocked:
 			d.blocked = true
 			d.report.add(check, checkProblem, fmt.Sprintf("the broker is short of memory or disk, and takes nothing from publishers: %s", orUnsaid(reason)),
-				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is assigned, and whoever publishes waits")
+				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is assigned, and publishers wait")
 			return
 		case <-answer.outcome:
 			if answers++; answers == 1 && answer.again() == nil {

@@ -86,10 +86,10 @@ func (d *doctor) judgeConsumerTimeout(r release) {
 		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s; their queues let them hold a message for 24 h", most), "")
 	case d.cfg.BrokerConsumerTimeout > defaultConsumerTimeout:
 		d.report.add(check, checkWarning, fmt.Sprintf(
-			"agents may work for %s, which counts on the broker's consumer_timeout being %s (broker_consumer_timeout_seconds); it is 30 min unless somebody has set it, and cannot be seen from here", most, d.cfg.BrokerConsumerTimeout),
+			"agents may work for %s, which counts on the broker's consumer_timeout being %s (broker_consumer_timeout_seconds); it is 30 min unless it is configured otherwise, and cannot be seen from here", most, d.cfg.BrokerConsumerTimeout),
 			"compare: rabbitmqctl eval 'application:get_env(rabbit, consumer_timeout).' (milliseconds)")
 	default:
-		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s, less than the broker's consumer_timeout unless somebody has lowered that", most), "")
+		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s, less than the broker's consumer_timeout unless that was lowered", most), "")
 	}
 }
 
@@ -108,7 +108,7 @@ func (d *doctor) checkTopology(ctx context.Context) {
 			absent = append(absent, x.Name)
 		case text != "":
 			odd++
-			d.report.add(check, checkWarning, x.Name+" "+text, "delete it when nobody uses it; the coordinator declares it anew")
+			d.report.add(check, checkWarning, x.Name+" "+text, "delete it when it is not in use; the coordinator declares it anew")
 		default:
 			there++
 		}
@@ -141,11 +141,11 @@ func (d *doctor) checkTopology(ctx context.Context) {
 			state = checkProblem
 		}
 		d.report.add(check, state, f.Object+" "+f.Text,
-			"to have it right: stop who uses it, empty it, delete it (rabbitmqctl delete_queue), and let `taskbus topology apply` declare it")
+			"to have it right: stop what uses it, empty it, delete it (rabbitmqctl delete_queue), and let `taskbus topology apply` declare it")
 	}
 	if len(unseen) > 0 {
 		d.report.add(check, checkWarning, fmt.Sprintf("whether they are what they should be cannot be seen without the configure permission: %s; tasks get no expiration in queues of which that is not known", list(unseen, 6)),
-			"grant it on them, or trust who has declared them")
+			"grant it on them, or trust their declarations")
 	}
 	if there > 0 || odd == 0 && len(absent) == 0 {
 		d.report.add(check, checkOK, fmt.Sprintf("%s (queues, streams, exchanges) there as they should be", count(there, "object")), "")
@@ -197,7 +197,7 @@ func (d *doctor) lookAtExchange(ctx context.Context, x bus.Exchange) (wrong stri
 	return "", nil
 }
 
-// checkLock tells whether anybody leads.
+// checkLock reports whether a coordinator leads.
 func (d *doctor) checkLock(ctx context.Context) {
 	const check = "leader"
 	_, err := d.session.Depth(ctx, bus.QueueLeader)
@@ -206,9 +206,9 @@ func (d *doctor) checkLock(ctx context.Context) {
 		d.led = true
 		d.report.add(check, checkOK, "a coordinator holds the lock "+bus.QueueLeader, "")
 	case errors.Is(err, bus.ErrNoQueue):
-		d.report.add(check, checkWarning, "no coordinator leads: nobody holds the lock "+bus.QueueLeader, "start one: taskbus serve")
+		d.report.add(check, checkWarning, "no coordinator leads: the lock "+bus.QueueLeader+" is free", "start one: taskbus serve")
 	case err == nil:
-		d.report.add(check, checkProblem, bus.QueueLeader+" exists as an ordinary queue: it is the lock, which nobody can take like this",
+		d.report.add(check, checkProblem, bus.QueueLeader+" exists as an ordinary queue: it is the lock, which cannot be taken like this",
 			"delete it: rabbitmqctl delete_queue -p "+virtualHost(d.env.RabbitMQURL)+" "+bus.QueueLeader)
 	default:
 		d.report.add(check, checkSkipped, err.Error(), "")
@@ -241,11 +241,11 @@ func (d *doctor) checkQueues(ctx context.Context) {
 			"`taskbus dead ls` says which and why; mend the cause, then `taskbus dead resend` or `taskbus dead drop`")
 	}
 	if n := depth(bus.QueueFailed).Ready; n > failedMany {
-		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed), "consume it, or purge what nobody needs")
+		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed), "consume it, or purge what is not needed")
 	}
 	for _, name := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign} {
 		if q := depth(name); q.Ready > 0 && q.Consumers == 0 {
-			warn(checkWarning, fmt.Sprintf("%s in %s, and nobody takes them", count(q.Ready, "message"), name), "start a coordinator: taskbus serve")
+			warn(checkWarning, fmt.Sprintf("%s in %s, without a consumer", count(q.Ready, "message"), name), "start a coordinator: taskbus serve")
 		}
 	}
 	if quiet {

@@ -154,7 +154,7 @@ func (d *doctor) judgeFleet(s *httpapi.Status) (check, state, text, advice strin
 	return check, state, text, advice
 }
 
-// judgeAgents sums up who is there to do the work.
+// judgeAgents sums up which agents are there to do the work.
 func (d *doctor) judgeAgents(s *httpapi.Status) (check, state, text, advice string) {
 	online, missing := 0, []string{}
 	for _, g := range s.Agents {

@@ -111,8 +111,8 @@ func (d *doctor) pattern(declare bool) string {
 	return `^coordinator\.leader$`
 }
 
-// checkIdentity finds out whether the broker takes our user_id, by which agents know
-// who sent a dispatch: with a message to a queue that does not exist, which comes back.
+// checkIdentity finds out whether the broker takes our user_id, by which agents know the sender of
+// a dispatch: with a message to a queue that does not exist, which comes back.
 func (d *doctor) checkIdentity(ctx context.Context) {
 	const check = "user_id"
 	user := d.session.User()

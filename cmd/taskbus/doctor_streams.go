@@ -73,7 +73,7 @@ func (d *doctor) collect(ctx context.Context, stream string, from bus.Position, 
 	}
 }
 
-// isStream tells whether a queue is known to be a stream: reading any other would take
+// isStream reports whether a queue is known to be a stream: reading any other would take
 // its messages away.
 func (d *doctor) isStream(name string) bool {
 	t := d.topology()

@@ -162,8 +162,8 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 		{"a URL that is none", func(c *clinic) { c.env["RABBITMQ_URL"] = "rabbit" }, exitFailed, "environment", checkProblem, "amqp://"},
 		{"a release without streams", func(c *clinic) { c.broker.says.Version = "3.8.9" }, exitFailed, "version", checkProblem, "has no streams"},
 		{"another product", func(c *clinic) { c.broker.says = bus.Broker{Product: "LavinMQ", Version: "2.0.0"} }, exitOK, "version", checkWarning, "LavinMQ 2.0.0"},
-		{"what nobody could read", func(c *clinic) { c.put(bus.QueueDead) }, exitOK, "queues", checkWarning, "1 message in task.dead"},
-		{"tasks that nobody takes", func(c *clinic) { c.put(bus.QueueAssign) }, exitOK, "queues", checkWarning, "1 message in task.assign, and nobody"},
+		{"what could not be read", func(c *clinic) { c.put(bus.QueueDead) }, exitOK, "queues", checkWarning, "1 message in task.dead"},
+		{"tasks without a consumer", func(c *clinic) { c.put(bus.QueueAssign) }, exitOK, "queues", checkWarning, "1 message in task.assign, without a consumer"},
 		{"an agent's queue was deleted", func(c *clinic) { c.broker.DeleteQueue("agent.gpu-1") }, exitOK, "topology", checkWarning, "missing: agent.gpu-1"},
 		{"a permission is missing", func(c *clinic) {
 			c.broker.grants = func(a amqpbus.Access) amqpbus.Grant {
@@ -216,7 +216,6 @@ func (c *clinic) heartbeat(agent string, ahead time.Duration) {
 		agent, noon.Add(ahead).Format(time.RFC3339)))
 }
 
-// Somebody else's queue of another kind came first.
 // In an alarm the broker leaves publishers without an answer. That is what is wrong, not what cannot be
 // asked meanwhile.
 func TestDoctorInAnAlarm(t *testing.T) { inTime(t, testDoctorInAnAlarm) }
@@ -300,8 +299,7 @@ func TestDoctorComparesTheBrokersClock(t *testing.T) {
 	}
 }
 
-// In the classic profile what agents report lies in plain queues: whoever reads them
-// takes it away.
+// In the classic profile what agents report lies in plain queues: reading them takes it away.
 func TestDoctorLeavesPlainQueuesAlone(t *testing.T) { inTime(t, testDoctorLeavesPlainQueuesAlone) }
 
 func testDoctorLeavesPlainQueuesAlone(t *testing.T) {
@@ -406,7 +404,7 @@ func TestDoctorJudgesClocks(t *testing.T) {
 		seen        map[string]sighting
 		state, says string
 	}{
-		{"nobody", nil, checkSkipped, "no agent"},
+		{"no agents", nil, checkSkipped, "no agent"},
 		{"all in order: the median of 1, 3 and 8 ms is 3, they spread by 7", map[string]sighting{"a": heard(3 * ms), "b": heard(9*ms, 8*ms), "c": heard(1 * ms)}, checkOK, "3 agents, median 3ms behind this machine's clock, spread 7ms"},
 		{"old heartbeats say nothing of a clock that is behind", map[string]sighting{"a": read(60 * s)}, checkOK, "no heartbeat of 1 agent comes from the future"},
 		{"but much of one that is ahead", map[string]sighting{"a": read(60*s, -30*s), "b": heard(2 * ms), "c": heard(2 * ms)}, checkWarning, "ahead of it: a by 30s"},
@@ -415,7 +413,7 @@ func TestDoctorJudgesClocks(t *testing.T) {
 		{"behind", map[string]sighting{"a": heard(40 * s), "b": heard(1 * ms), "c": heard(1 * ms)}, checkWarning, "behind it: a by 40s"},
 		{"most of them ahead by the same: it is ours", map[string]sighting{"a": heard(-40 * s), "b": heard(-41 * s), "c": heard(1 * ms)}, checkProblem, "this machine's clock that is wrong"},
 		{"most of them behind", map[string]sighting{"a": heard(40 * s), "b": heard(40 * s), "c": heard(40 * s)}, checkProblem, "this machine's clock that is wrong"},
-		{"of two nobody can tell", map[string]sighting{"a": heard(-40 * s), "b": heard(-40 * s)}, checkWarning, "ahead of it: a by 40s, b by 40s"},
+		{"of two it is unknown", map[string]sighting{"a": heard(-40 * s), "b": heard(-40 * s)}, checkWarning, "ahead of it: a by 40s, b by 40s"},
 	} {
 		found := judgeClocks(tc.seen)
 		if len(found) != 1 || found[0].State != tc.state || !strings.Contains(found[0].Text, tc.says) {
@@ -435,7 +433,7 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		check, state, says string
 	}{
 		{"leads", func(*httpapi.Status) {}, "coordinator", checkOK, "taskbus@host#1 (1.0) leads"},
-		{"everybody is there", func(*httpapi.Status) {}, "agents", checkOK, "1 of 1 agent online"},
+		{"all are there", func(*httpapi.Status) {}, "agents", checkOK, "1 of 1 agent online"},
 		{"stands by", func(s *httpapi.Status) {
 			s.Readiness = httpapi.Readiness{State: "standby", Detail: "another leads"}
 		}, "coordinator", checkOK, "stands by: another leads"},
@@ -461,7 +459,7 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		{"a field is misspelt", func(s *httpapi.Status) {
 			s.UnknownFields = []httpapi.UnknownField{{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}}
 		}, "messages", checkWarning, "prioritiy in task.assign of shop (did you mean priority?)"},
-		{"nobody is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
+		{"no agent is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
 	} {
 		s := active
 		s.Agents = slices.Clone(active.Agents)

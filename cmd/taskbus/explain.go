@@ -98,7 +98,7 @@ func printTaskExplanation(w io.Writer, e httpapi.TaskExplanation, now time.Time)
 	if e.NowUnknown != "" {
 		p.blank()
 		why, remedy, more := strings.Cut(e.NowUnknown, "; ")
-		p.line("decided now: nobody can tell: %s", why)
+		p.line("decided now: not known: %s", why)
 		if more {
 			p.line("%s", remedy)
 		}

@@ -20,8 +20,8 @@ const (
 	maxRefusedNames  = 4
 )
 
-// counts says in words what the tables do not: who was not eligible. chosen: an
-// agent was found; the text of a refusal has these counts already.
+// counts says in words what the tables do not: which agents were not eligible. chosen: an agent was found;
+// the text of a refusal has these counts already.
 func (p *page) counts(x *httpapi.Explanation, chosen bool) {
 	if x.WithoutQuota > 0 {
 		p.line("without quota of their own: %d", x.WithoutQuota)
@@ -81,8 +81,8 @@ func figure(n httpapi.Number) string {
 	return strconv.FormatFloat(float64(n), 'g', 4, 64)
 }
 
-// refused prints who was refused, by cause. The order of the causes is that of the
-// nearest agent of each; those of which no agent is named come last, the most frequent first.
+// refused prints the refused agents, by cause. The order of the causes is that of the nearest agent of
+// each; those of which no agent is named come last, the most frequent first.
 func (p *page) refused(x *httpapi.Explanation) {
 	if len(x.Refusals) == 0 {
 		return
@@ -106,7 +106,7 @@ func (p *page) refused(x *httpapi.Explanation) {
 			free = "about " + coordinator.Roughly(at) // as the text has it
 		}
 		n := max(x.Refused[why], len(by[why]))
-		t.row(cause(why), n, who(by[why], n), free)
+		t.row(cause(why), n, firstNames(by[why], n), free)
 	}
 	unnamed := maps.Clone(x.Refused)
 	for _, why := range causes {
@@ -121,8 +121,8 @@ func (p *page) refused(x *httpapi.Explanation) {
 	}
 }
 
-// who names the first few of n agents.
-func who(names []string, n int) string {
+// firstNames names the first few of n agents.
+func firstNames(names []string, n int) string {
 	shown := names[:min(len(names), maxRefusedNames)]
 	text := strings.Join(shown, " ")
 	if more := n - len(shown); more > 0 {

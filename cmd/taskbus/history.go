@@ -55,7 +55,7 @@ func (r *reloader) zone() (*time.Location, bool) {
 // unsafe are the characters that have no place in the name of a directory.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
-// historyFile is where the history is kept if nobody says; "" if there is no place.
+// historyFile is the default place of the history; "" if there is no place.
 func historyFile(getenv func(string) string, env config.Environment) string {
 	// systemd names several directories with colons between them: the first is ours.
 	if dir, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {

@@ -46,7 +46,7 @@ type instance struct {
 	handler http.Handler
 	reload  *reloader
 	history *history.History // nil: none is kept
-	alerts  *webhook.Sender  // nil: nobody is told
+	alerts  *webhook.Sender  // nil: alerts are not sent
 }
 
 func (a *app) newInstance(p parts) (*instance, error) {
@@ -128,7 +128,7 @@ func (p *parts) advertised() string {
 }
 
 // peerToken is what coordinators know each other by: all of them have the same secret, or token, of
-// agents or gateways. Without either nobody may ask, and there is nothing to forward.
+// agents or gateways. Without either no coordinator may ask, and there is nothing to forward.
 func (p *parts) peerToken() []byte {
 	for _, secret := range []config.Secret{p.agentSecret, p.gateways.token} {
 		if text := secret.Reveal(); text != "" {

@@ -102,8 +102,8 @@ func (c *client) only(base string) *client {
 	return &one
 }
 
-// withInstances adds what is wrong with others to the health of the one that was asked. What this says too, such as that
-// the journal was lost, stands there once.
+// withInstances adds what is wrong with others to the health of the one that was asked. What this says too,
+// such as that the journal was lost, stands there once.
 func withInstances(h httpapi.Health, checks map[string]httpapi.Check) httpapi.Health {
 	if len(checks) == 0 {
 		return h

@@ -146,7 +146,7 @@ func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine,
 	return lines[max(0, len(lines)-f.limit):], err
 }
 
-// passes tells whether a line is asked for. The broker begins to read somewhat
+// passes reports whether a line is asked for. The broker begins to read somewhat
 // before the time that was asked for.
 func (f *journalFilter) passes(l *journalLine, since time.Time) bool {
 	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task))) || f.call.is(l)) &&

@@ -25,7 +25,7 @@ func callKeysOf(id string, agent coordinator.AgentID) *callKeys {
 	return &callKeys{id: id, keys: map[string]bool{keyText(coordinator.CallKey(agent, id)): true}}
 }
 
-// is tells whether a line is about such a reservation. Lines must come in their order.
+// is reports whether a line is about such a reservation. Lines must come in their order.
 func (c *callKeys) is(l *journalLine) bool {
 	if c == nil || l.TaskKey == "" {
 		return false

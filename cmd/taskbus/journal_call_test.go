@@ -10,7 +10,7 @@ import (
 )
 
 // callBook is a journal in which a1 and a2 have both reserved quota under the id r-1, and a gateway under
-// g-1 for nobody in particular. The call of a3 began so long ago that its end alone is there.
+// g-1 for no agent in particular. The call of a3 began so long ago that its end alone is there.
 func callBook(t *testing.T) [][]byte {
 	t.Helper()
 	ago := func(d time.Duration) time.Time { return noon.Add(-d) }
@@ -58,7 +58,7 @@ func TestJournalShowsACall(t *testing.T) {
 		{"journal show r-1 --agent a3", "nothing about r-1 was journalled", "tokens"},
 		{"journal show g-1", "openai@main/gpt-4o: 5 tokens|used: 4 tokens", "300"},
 		{"journal show g-1 --agent=", "openai@main/gpt-4o: 5 tokens|used: 4 tokens", "300"},
-		{"journal show old", "nothing about old was journalled|--agent", "66"}, // nobody says whose end it is
+		{"journal show old", "nothing about old was journalled|--agent", "66"}, // its owner is not known
 		{"journal show old --agent a3", "used: 66 tokens", "300"},
 		{"journal show r-1 --agent a1 -o json", `"provider": "openai@main"|"task_id": "r-1"`, "spare"},
 		{"journal ls --agent a1", "#" + keyText(coordinator.CallKey("a1", "r-1"))[:8] + "|quota is set aside for a call of alpha at openai@main|used: 250 tokens", "a2"},

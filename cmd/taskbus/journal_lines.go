@@ -78,7 +78,7 @@ func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
 	case journal.KindBatch:
 		return t.batch(m, line), nil
 	case journal.KindEpoch:
-		line.Text = fmt.Sprintf("%s leads in epoch %d", cmp.Or(m.Epoch.Instance, "somebody"), m.Header.Epoch)
+		line.Text = fmt.Sprintf("%s leads in epoch %d", cmp.Or(m.Epoch.Instance, "a coordinator"), m.Header.Epoch)
 		if m.Epoch.Address != "" {
 			line.Text += ", " + m.Epoch.Address
 		}

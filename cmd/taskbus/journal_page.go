@@ -52,7 +52,7 @@ func newJournalPage(e journal.Exported, m *journal.Message, limit int) journalPa
 	return p
 }
 
-// journalLeader is who leads, since then.
+// journalLeader is the leader, since then.
 type journalLeader struct {
 	Instance string    `json:"instance"`
 	Address  string    `json:"address"`

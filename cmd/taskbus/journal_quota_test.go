@@ -17,7 +17,7 @@ func TestQuotaRecordsInWords(t *testing.T) {
 		"used: 1712 tokens, $0.0081":                                                    &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Used: amounts},
 		"used: 0 requests, told after its time was over":                                &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Late: &coordinator.QuotaOwner{}},
 		"quota is given back: nothing was used":                                         &coordinator.QuotaEnded{How: coordinator.QuotaReleased},
-		"quota is given back: nobody has told how it ended":                             &coordinator.QuotaEnded{How: coordinator.QuotaExpired},
+		"quota is given back: its end was not reported in time":                         &coordinator.QuotaEnded{How: coordinator.QuotaExpired},
 	} {
 		var line journalLine
 		newJournalTeller().record(&line, r)

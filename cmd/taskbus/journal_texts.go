@@ -75,7 +75,7 @@ func fateText(r *coordinator.Remembered) string {
 	return because(fateTexts[r.Fate], cmp.Or(r.Reason, r.Why.String()))
 }
 
-// agentText is about records that speak of an agent: whom, and what.
+// agentText is about records of an agent: its id, and what happened.
 func agentText(r coordinator.Record) (agent, text string) {
 	switch r := r.(type) {
 	case *coordinator.Learnt:
@@ -130,7 +130,7 @@ func breakerText(r *coordinator.BreakerChanged) string {
 	}
 }
 
-// reservedText says for whom quota is set aside.
+// reservedText says for which task or call quota is set aside.
 func reservedText(r *coordinator.QuotaReserved) string {
 	text := "quota is set aside for a task"
 	if r.Call {
@@ -151,7 +151,7 @@ func endedText(r *coordinator.QuotaEnded) string {
 	case coordinator.QuotaReleased:
 		return "quota is given back: nothing was used"
 	case coordinator.QuotaExpired:
-		return "quota is given back: nobody has told how it ended"
+		return "quota is given back: its end was not reported in time"
 	default:
 		text := "used: " + usedText(&r.Used)
 		if r.Told != (coordinator.Amounts{}) {

@@ -17,7 +17,7 @@ import (
 	"taskbus/coordinator/rls"
 )
 
-// listenFlags are where and how gateways, and everybody else over TLS, reach the coordinator.
+// listenFlags are where and how gateways, and all other clients over TLS, reach the coordinator.
 type listenFlags struct{ rls, cert, key, clientCA string }
 
 func (f *listenFlags) add(flags *pflag.FlagSet) {
@@ -64,7 +64,7 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	case len(g.names) > mostNames:
 		return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names), mostNames))
 	case g.rls != "" && g.token.Reveal() == "" && len(g.names) == 0:
-		return nil, configError(errors.New("nobody could ask the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
+		return nil, configError(errors.New("no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
 	}
 	for _, name := range g.names {
 		if name == "" || len(name) > mostNames {

@@ -48,7 +48,7 @@ func (b *logBuffer) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	}
 	if b.timer == nil {
 		b.timer = time.AfterFunc(logFlushTime, func() {
-			// Nobody is there to be told; Close tells of the first failure.
+			// The error has no reader here; Close returns the first failure.
 			_ = b.Flush()
 		})
 	}

@@ -65,7 +65,7 @@ func terms(pairs ...any) (list []httpapi.Term) {
 	return list
 }
 
-// nowExplained is a decision that is asked for: everybody is in it.
+// nowExplained is a decision that is asked for: all agents are in it.
 var nowExplained = httpapi.Explanation{
 	Text: "gpu-2 by reward_rate, best of 2 eligible among 9 agents", Strategy: "reward_rate", Fleet: 9, Eligible: 2, Explored: true,
 	Candidates: []httpapi.Candidate{
@@ -395,10 +395,10 @@ func TestWhatIf(t *testing.T) {
 			"t-1 (x): a1 would get it once its quota allows\nquota_exhausted: the budget of pool/x in requests is used up; back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
 		{"agents would be asked when there is quota", fixedSource{prospect: lacking(3)}, "whatif -", task, exitFailed,
 			"t-1 (x): bids would be asked for (of 3) once its quota allows\nquota_exhausted: the budget of pool/x in requests is used up; back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
-		{"nobody would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,
-			"t-1 (x): nobody would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
+		{"no agent would", fixedSource{prospect: nobody}, "whatif -", task, exitFailed,
+			"t-1 (x): no agent would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
 		{"what is no task", fixedSource{prospectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}", exitFailed, "", "Not a task: The body must be a task.assign"},
-		{"nobody can say", fixedSource{prospectErr: errors.New("the coordinator has stopped")}, "whatif -", task, exitFailed, "", "the coordinator has stopped"},
+		{"not known", fixedSource{prospectErr: errors.New("the coordinator has stopped")}, "whatif -", task, exitFailed, "", "the coordinator has stopped"},
 		{"one that stands by", fixedSource{prospectErr: errors.New("this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200")},
 			"whatif -", task, exitFailed, "", "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200"},
 		{"no such file", fixedSource{}, "whatif testdata/nowhere.json", "", exitFailed, "", "nowhere.json"},

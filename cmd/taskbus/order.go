@@ -202,7 +202,7 @@ func (d *drainWatch) wait(ctx context.Context, agent httpapi.Agent) (httpapi.Age
 		case err != nil:
 			continue // it may be away for a moment
 		case !next.Draining && !next.Drained:
-			return next, fmt.Errorf("%s is not being drained any more: somebody uncordoned it, or the coordinator started anew; give the order again", agent.ID)
+			return next, fmt.Errorf("%s is not being drained any more: it was uncordoned, or the coordinator was restarted; give the order again", agent.ID)
 		}
 		agent, answered = next, time.Now()
 	}

@@ -30,7 +30,7 @@ func TestOrders(t *testing.T) {
 		out  string // on standard output
 		err  string // part of standard error
 	}{
-		// 0: nobody is known who will still do it.
+		// 0: no agent is known that will still do it.
 		{"tasks cancel t-waits", exitOK, "t-waits: cancelled: it had not reached an agent\n", ""},
 		{"tasks cancel t-new --reason x", exitOK, "t-new: noted: nothing is known of it\n", ""},
 		{"tasks cancel t-before", exitOK, "t-before: too_late, cancelled: it has ended\n", ""},
@@ -170,7 +170,7 @@ func TestDrainWatch(t *testing.T) {
 		{"after three looks", left(2), []look{{left(2), nil}, {left(1), nil}, {drained, nil}}, 0, 3 * time.Second, 3, ""},
 		{"drained counts although no longer called draining", left(1), []look{{httpapi.Agent{ID: "a", Drained: true}, nil}}, 0, time.Second, 1, ""},
 		{"the time is up", left(2), []look{{left(1), nil}}, 2500 * time.Millisecond, 2500 * time.Millisecond, 3, context.DeadlineExceeded.Error()}, // at 0, 1 and 2 s
-		{"somebody uncordons it", left(2), []look{{left(1), nil}, {httpapi.Agent{ID: "a", Leased: 1}, nil}}, 0, 2 * time.Second, 2, "not being drained any more"},
+		{"it is uncordoned", left(2), []look{{left(1), nil}, {httpapi.Agent{ID: "a", Leased: 1}, nil}}, 0, 2 * time.Second, 2, "not being drained any more"},
 		{"it leaves the fleet", left(2), []look{{httpapi.Agent{}, errNotInFleet}}, 0, time.Second, 1, "not in the fleet"},
 		{"the coordinator is away for a while", left(2), append(repeated(30, look{err: away}), look{drained, nil}), 0, 31 * time.Second, 31, ""},
 		{"the coordinator stays away", left(2), []look{{err: away}}, 0, 31 * time.Second, 31, "connection refused"}, // 31 s is the first look after 30 s

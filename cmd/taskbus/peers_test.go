@@ -11,8 +11,8 @@ import (
 )
 
 // One that stands by asks its leader over TLS whose certificate is of an authority that no system
-// knows, if TASKBUS_CA names it. Without, the agent hears no more than that nobody could be asked, and
-// the log has what is wrong.
+// knows, if TASKBUS_CA names it. Without, the agent's answer is only that no leader could be asked, and the
+// log has what is wrong.
 func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 	a := newAuthority(t)
 	a.issue("server")

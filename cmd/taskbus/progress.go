@@ -40,7 +40,7 @@ func (p *progress) report(now time.Time, text func() string) {
 	p.shown = true
 }
 
-// blocked is bus.SessionSpec.OnBlocked: whoever waits should know for what.
+// blocked is bus.SessionSpec.OnBlocked: it shows what the program waits for.
 func (p *progress) blocked(blocked bool, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 func (a *app) quotaCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "quota",
-		Short: "Show and change the LLM quotas: what is used, borrowed and lent, who waits, what binds",
+		Short: "Show and change the LLM quotas: what is used, borrowed and lent, what waits, what binds",
 		Long: `Shows the quotas of quotas.yaml as the coordinator counts them: what every provider,
 model, group and agent may use, has used and has set aside for what runs.
 

@@ -61,7 +61,7 @@ func usedBy(t *testing.T, a *authority, url, agent string) float64 {
 }
 
 // The Go client with a certificate, at a real coordinator: it spends the quota of the agent that the
-// certificate names, and of nobody else, whatever it calls itself.
+// certificate names, and of no other, whatever it calls itself.
 func TestClientWithACertificate(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	s, _ := startTLS(t, a)
@@ -78,7 +78,7 @@ func TestClientWithACertificate(t *testing.T) {
 		}
 	}
 
-	for _, name := range []string{"agent-1", ""} { // whether or not it says who it is
+	for _, name := range []string{"agent-1", ""} { // with and without its own id
 		c := a.certified(s.url, name, mine)
 		if answer, err := c.Consume(t.Context(), takes(30)); err != nil || answer.AgentID != "agent-1" {
 			t.Errorf("as %q: %+v, %v", name, answer, err)
@@ -111,7 +111,7 @@ func TestClientWithACertificate(t *testing.T) {
 		"a certificate whose time is over":   a.certified(s.url, "agent-1", a.outdated("agent-1")),
 	} {
 		if _, err := c.Consume(t.Context(), takes(5)); !errors.As(err, &none) || !strings.Contains(err.Error(), "certificate") && !strings.Contains(err.Error(), "authority") {
-			t.Errorf("%s: %v, want that nobody answers because of it", what, err)
+			t.Errorf("%s: %v, want no answer because of it", what, err)
 		}
 	}
 	spent("at the end", 100, 0)
@@ -130,7 +130,7 @@ func forging(t *testing.T, a *authority, url string, shown tls.Certificate) *quo
 	return c
 }
 
-// A server that lets nobody in without a certificate, as a proxy before the coordinators may: the
+// A server that lets no client in without a certificate, as a proxy before the coordinators may: the
 // client shows its own in every connection. One configuration of TLS serves many clients at a time.
 func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 	a := newAuthority(t)
@@ -180,6 +180,6 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 	var none *quota.Unavailable
 	began := time.Now()
 	if _, err := a.certified(server.URL, "agent-1").Consume(t.Context(), quota.Call{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("without a certificate: %v after %v, want that nobody answers because of it", err, time.Since(began))
+		t.Errorf("without a certificate: %v after %v, want no answer because of it", err, time.Since(began))
 	}
 }

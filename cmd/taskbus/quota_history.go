@@ -171,7 +171,7 @@ func (a *app) rebuildHistory(ctx context.Context, base string) error {
 	}
 }
 
-// owner names whom a row is of: nobody in particular, or nobody who is known any more.
+// owner names the owner of a row: none in particular, or one that is not known any more.
 func owner(r *httpapi.HistoryRow) string {
 	if r.Group == "" && r.Source == "" {
 		return "(lost)"

@@ -202,7 +202,7 @@ func TestCostOfAnUnknownGroup(t *testing.T) {
 	}
 }
 
-// Where the history is kept if nobody says: a place of its own for each broker.
+// The default place of the history: one of its own for each broker.
 func TestHistoryFile(t *testing.T) {
 	for _, c := range []struct {
 		name string

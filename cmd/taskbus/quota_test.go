@@ -132,7 +132,7 @@ func TestQuotaOddities(t *testing.T) {
 		{"no quotas to show", "quota show alpha", fixedSource{quotasErr: httpapi.ErrNoQuotas}, exitFailed, "", "No quotas: This coordinator has no quotas.yaml"},
 		{"no quotas to ask about", "quota explain", fixedSource{quotasErr: httpapi.ErrNoQuotas}, exitFailed, "", "No quotas"},
 		{"an unknown group", "quota ls --group zeta", limitedFleet(), exitFailed, "", "There is no quota of a group zeta"},
-		{"a name nobody has", "quota show zeta", limitedFleet(), exitFailed, "", "no group, agent, provider or node of quotas.yaml is called zeta"},
+		{"an unknown name", "quota show zeta", limitedFleet(), exitFailed, "", "no group, agent, provider or node of quotas.yaml is called zeta"},
 		{"an unknown key", "quota show openai@z", limitedFleet(), exitFailed, "", "There is no quota of a provider openai@z"},
 		{"an unknown node", "quota show pool/zeta", limitedFleet(), exitFailed, "", "There is no quota of a node pool/zeta"},
 		{"what is no name", "quota show ../x", limitedFleet(), exitUsage, "", "is not the id of a node"},

@@ -31,7 +31,7 @@ func TestCheckQuotas(t *testing.T) {
 	} {
 		t.Run(tc.golden, func(t *testing.T) {
 			r := newRig()
-			r.env["TASKBUS_QUOTAS"] = "nonsense" // the environment of whoever runs the check does not matter
+			r.env["TASKBUS_QUOTAS"] = "nonsense" // the environment of the check does not matter
 			if code := r.run(t, append([]string{"check"}, tc.args...)...); code != tc.code {
 				t.Errorf("exit code %d, want %d; stderr: %s", code, tc.code, r.err.String())
 			}
@@ -98,7 +98,7 @@ func TestServeReloadsQuotas(t *testing.T) {
 	write("groups: [{id: a, wieght: 2}]")
 	s.until(t, "the broken quotas", func() bool { return !configured().LastReloadOK })
 	if c := configured(); c.Version != first || !strings.Contains(c.LastReloadError, "groups[0].wieght: unknown key") {
-		t.Errorf("broken quotas became active, or nobody says why not: %+v", c)
+		t.Errorf("broken quotas became active, or it is not said why not: %+v", c)
 	}
 	write("groups: [{id: a, weight: 2}]")
 	s.until(t, "the next quotas", func() bool { return configured().LastReloadOK })
@@ -182,7 +182,7 @@ func TestOneVersionOfTheFiles(t *testing.T) {
 	r := newRig()
 	r.env["TASKBUS_ADMIN_TOKEN"] = "a-token-of-an-administrator-0123456789"
 	dir := t.TempDir()
-	r.env["TASKBUS_QUOTAS"] = filepath.Join(dir, "limits.yaml") // where nobody would look for it
+	r.env["TASKBUS_QUOTAS"] = filepath.Join(dir, "limits.yaml") // not the default place
 	text, err := os.ReadFile("testdata/limited/quotas.yaml")
 	if err != nil {
 		t.Fatal(err)

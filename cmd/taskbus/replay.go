@@ -16,12 +16,12 @@ import (
 
 type replayFlags struct {
 	strategy, config, output string
-	// call is the id of a reservation, agent whose (nil: anybody's).
+	// call is the id of a reservation, agent its agent (nil: any).
 	call  string
 	agent *string
 }
 
-// whatIf tells whether another policy is asked for.
+// whatIf reports whether another policy is asked for.
 func (f *replayFlags) whatIf() bool { return f.strategy != "" || f.config != "" }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -241,7 +241,7 @@ func (r *recordedPolicies) find(recorded *coordinator.Policy) (*coordinator.Poli
 	}
 	c, err := config.ParseSource(recorded.Source, "recorded")
 	if err != nil {
-		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err) // no *config.Faults: nobody can correct them
+		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err) // no *config.Faults: they cannot be corrected
 	}
 	p := c.Policy()
 	if p.Version != recorded.Version && len(r.notes) == 0 {

@@ -40,7 +40,7 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	if i.alerts != nil {
 		told.Go(func() { i.alerts.Run(answering) })
 	}
-	atOnce := false // nobody waits for what is still to be told
+	atOnce := false // what is still to be sent is not awaited
 	defer func() {
 		stopAnswering()
 		kept.Wait()
@@ -71,7 +71,7 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 			}
 			return errors.Join(failure, err)
 		case failure = <-answered:
-			// Without HTTP nobody could see what goes on: end in order, and say so.
+			// Without HTTP its state could not be seen: end in order, and say so.
 			answered = nil
 			drain()
 		case <-stop:

@@ -135,7 +135,7 @@ func TestServeReloads(t *testing.T) {
 	s.write(t, "agents: {x: {}}") // noticed without a signal
 	s.until(t, "the broken file", func() bool { return !configured().LastReloadOK })
 	if c := configured(); c.Version != first.Version || !strings.Contains(c.LastReloadError, "max_concurrent_tasks") {
-		t.Errorf("a broken file became active, or nobody says why not: %+v", c)
+		t.Errorf("a broken file became active, or it is not said why not: %+v", c)
 	}
 	s.write(t, "agents: {x: {max_concurrent_tasks: 1}}")
 	s.signals <- syscall.SIGHUP
@@ -255,7 +255,7 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 	}{
 		{one, false, 0, 0},
 		{"# a comment changes nothing\n" + one, false, 0, 0},
-		{one, true, 1, 0}, // a person who asks gets an answer
+		{one, true, 1, 0}, // an interactive question is answered
 		{broken, false, 2, 1},
 		{broken, false, 2, 1},
 		{broken, true, 3, 2},

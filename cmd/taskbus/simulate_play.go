@@ -103,8 +103,8 @@ func compileFormula(text string) (strategy.Score, error) {
 // barSteps is how finely the bar moves.
 const barSteps = 1000
 
-// progressBar is a bar on a terminal, which appears when it takes more than a
-// moment; nil where nobody would see it.
+// progressBar is a bar on a terminal, which appears when it takes more than a moment; nil where it would
+// not be seen.
 func (a *app) progressBar(what string) *progressbar.ProgressBar {
 	if !terminal(a.err) {
 		return nil

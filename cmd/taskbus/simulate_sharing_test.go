@@ -69,7 +69,7 @@ func TestSimulateSharingRefusals(t *testing.T) {
 		{"no weight", []string{"sharing", "--tenants", "chat,code:1"}, exitUsage, `the weight of chat must be a whole number from 1 to 1000000, not ""`},
 		{"nothing", []string{"sharing", "--tenants", ""}, exitUsage, "--tenants must give weights"},
 		{"no slots", []string{"sharing", "--slots", "0"}, exitUsage, "--slots must be from 1 to 100000, not 0"},
-		{"nobody shares", []string{"herding", "--slots", "3"}, exitUsage, "are for scenarios with tenants that share a provider"},
+		{"no tenants share", []string{"herding", "--slots", "3"}, exitUsage, "are for scenarios with tenants that share a provider"},
 		{"a chart", []string{"sharing", "--plot", "x.svg"}, exitUsage, "there is no chart"},
 		{"timing", []string{"sharing", "--timing"}, exitUsage, "--timing is for scenarios with strategies"},
 		{"absent traces", []string{"sharing-azure", "--traces", t.TempDir()}, exitFailed, "AzureLLMInferenceTrace_code.csv does not exist; --traces names the folder"},

@@ -245,8 +245,7 @@ func TestSimulateReplacesTheChartAtTheEnd(t *testing.T) {
 	}
 }
 
-// A trace is a file of limited size; a pipe that nobody writes to would be waited for
-// for ever.
+// A trace is a file of limited size; a pipe without a writer would be waited for for ever.
 func TestReadTraceRefusals(t *testing.T) {
 	dir := t.TempDir()
 	pipe, large := filepath.Join(dir, "pipe.csv"), filepath.Join(dir, "large.csv")

@@ -18,7 +18,7 @@ import (
 func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Show the state in ten lines: who leads, what waits and why, how fast it goes, what is wrong",
+		Short: "Show the state in ten lines: the leader, what waits and why, how fast it goes, what is wrong",
 		Long: `Shows the state of the whole system in about ten lines, as the leader sees it.
 
   leader      which instance leads; standbys: what the others of --url are

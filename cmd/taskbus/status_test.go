@@ -63,8 +63,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Of several coordinators each is told of; the fleet is that of the one that leads. One that stands by
-// knows who leads, and not what the leader knows of the fleet.
+// Of several coordinators each is shown; the fleet is that of the leader. A standby knows the leader, and
+// not what the leader knows of the fleet.
 func TestStatusOfSeveral(t *testing.T) {
 	serve := func(source fixedSource) string {
 		server := httptest.NewServer(httpapi.New(source, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true}))

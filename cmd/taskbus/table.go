@@ -96,7 +96,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// oneLine makes a text fit for one line of a terminal, whoever wrote it.
+// oneLine makes a text from any source fit for one line of a terminal.
 func oneLine(s string) string { return messages.Clean(s, messages.MaxText) }
 
 // list joins words in a cell: the first few, then how many more.

@@ -65,9 +65,9 @@ func using(c *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: 10 * time.Second}
 }
 
-// An agent that shows its certificate spends its own quota and nobody else's; a gateway's spends for
-// all. A certificate of another authority gets no further than its handshake, and who has none is
-// asked for a token; health checks need neither.
+// An agent that shows its certificate spends its own quota and no other's; a gateway's spends for all. A
+// certificate of another authority gets no further than its handshake, and without one a client is asked
+// for a token; health checks need neither.
 func TestCertificatesSayWhoAsks(t *testing.T) {
 	a, stranger := newAuthority(t), newAuthority(t)
 	s, rls := startTLS(t, a)
@@ -83,8 +83,8 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 		{"an agent, naming itself", []tls.Certificate{agent}, "agent-1", 200, "agent-1"},
 		{"an agent, for another", []tls.Certificate{agent}, "agent-2", 403, ""},
 		{"a gateway", []tls.Certificate{edge}, "agent-2", 200, "agent-2"},
-		{"nobody in particular", nil, "agent-1", 401, ""},
-		{"one who calls himself an agent", []tls.Certificate{false1}, "agent-1", 0, ""},
+		{"no certificate", nil, "agent-1", 401, ""},
+		{"an agent by a self-made certificate", []tls.Certificate{false1}, "agent-1", 0, ""},
 	} {
 		body := `{"input_tokens": 10, "output_tokens": 5}`
 		if tc.agent != "" {
@@ -128,7 +128,7 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 	}{
 		{"a gateway", []tls.Certificate{edge}, codes.OK},
 		{"an agent", []tls.Certificate{agent}, codes.Unauthenticated},
-		{"nobody", nil, codes.Unauthenticated},
+		{"no certificate", nil, codes.Unauthenticated},
 	} {
 		conn, err := grpc.NewClient("passthrough:///"+rls, grpc.WithTransportCredentials(credentials.NewTLS(a.trusting(tc.shows...))))
 		if err != nil {
@@ -148,7 +148,7 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 
 	s.env["TASKBUS_HTTP_URL"] = s.url
 	if code := s.run(t, "health", "--live"); code == exitOK {
-		t.Error("taskbus health trusts a certificate of nobody it knows")
+		t.Error("taskbus health trusts a certificate of an unknown authority")
 	}
 	s.env["TASKBUS_CA"] = a.file("ca.pem")
 	if code := s.run(t, "health", "--live"); code != exitOK {
@@ -163,7 +163,7 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 	}
 }
 
-// A certificate that is renewed is shown to whoever connects next; one that is broken, or half there,
+// A certificate that is renewed is shown in the next connections; one that is broken, or half there,
 // changes nothing.
 func TestCertificatesAreReadAgain(t *testing.T) {
 	a := newAuthority(t)
@@ -268,7 +268,7 @@ func TestListenFaults(t *testing.T) {
 		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, exitConfig, "no certificate counts"},
 		{"an empty name", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", ca}, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, exitConfig, "common names"},
 		{"an authority of coordinators that is none", nil, map[string]string{"TASKBUS_CA": key}, exitConfig, "TASKBUS_CA"},
-		{"a rate-limit service for nobody", []string{"--rls", "127.0.0.1:0"}, nil, exitConfig, "nobody could ask"},
+		{"a rate-limit service without clients", []string{"--rls", "127.0.0.1:0"}, nil, exitConfig, "no client could use"},
 		{"no port", []string{"--rls", "localhost"}, map[string]string{"TASKBUS_GATEWAY_TOKEN": token}, exitUsage, "--rls"},
 		{"a port that cannot be", nil, map[string]string{"TASKBUS_RLS": "127.0.0.1:99999", "TASKBUS_GATEWAY_TOKEN": token}, exitFailed, "rate-limit service"},
 	} {

@@ -97,7 +97,8 @@ func TestBrokerAddress(t *testing.T) {
 	}
 }
 
-// What Taskbus has put on a broker is taken away with all that is in it, when somebody says so and no coordinator leads.
+// What Taskbus has put on a broker is taken away with all that is in it, on request and while no
+// coordinator leads.
 func TestTopologyDelete(t *testing.T) {
 	for _, tc := range []struct {
 		name, args, in string
@@ -106,7 +107,7 @@ func TestTopologyDelete(t *testing.T) {
 		out, err       string // parts of them
 		left           bool
 	}{
-		{"nobody says yes", "", "", false, exitUsage, "", "delete everything of Taskbus at amqp://rabbit:5672/, with 2 messages in its queues? [y/N]", true},
+		{"no yes", "", "", false, exitUsage, "", "delete everything of Taskbus at amqp://rabbit:5672/, with 2 messages in its queues? [y/N]", true},
 		{"no", "", "n\n", false, exitFailed, "", "nothing was done", true},
 		{"yes", "", "yes\n", false, exitOK, "queues deleted", "", false},
 		{"not asked", "--yes", "", false, exitOK, "amqp://rabbit:5672/: ", "", false},

@@ -16,7 +16,7 @@ import (
 func (a *app) whatIfCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "whatif FILE|-",
-		Short: "Ask who would get a task now, without submitting it",
+		Short: "Ask which agent would get a task now, without submitting it",
 		Long: `Reads one task.assign message from FILE (or from standard input, "-") and asks the
 coordinator how it would decide it at this moment, with the agents as they are.
 Nothing is assigned, published or kept. message_type, task_id and payload may be left
@@ -103,7 +103,7 @@ func printProspect(w io.Writer, q httpapi.Prospect) error {
 	case q.ReasonCode == coordinator.ReasonNotClaimed.String():
 		p.line("%s (%s): it would wait until an agent claims it", q.ID, q.Type)
 	default:
-		p.line("%s (%s): nobody would get it", q.ID, q.Type)
+		p.line("%s (%s): no agent would get it", q.ID, q.Type)
 	}
 	p.line("%s", foresight(q))
 	if q.SuggestedAction != "" {

@@ -52,8 +52,8 @@ func (c *choices) add(id coordinator.TaskID, t httpapi.Task) {
 	}
 }
 
-// print shows who won by which bids, best first, and who claimed what. FITNESS is what
-// the coordinator made of a bid, and what decided; CLAIMED the bidder's own word.
+// print shows which agents won by which bids, best first, and which claimed what. FITNESS is what the
+// coordinator made of a bid, and what decided; CLAIMED what the bidder reported.
 func (c *choices) print(out io.Writer) {
 	if len(c.auctions) > 0 {
 		fmt.Fprintln(out, "\nAUCTION\tWON BY\tBIDDER\tFITNESS\tCLAIMED\tIN HAND\tSECONDS")

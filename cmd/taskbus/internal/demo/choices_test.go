@@ -17,8 +17,8 @@ func bid(agent string, fitness, claimed, active, seconds float64) httpapi.Candid
 	}}
 }
 
-// What agents had a say in is told apart from the rest: who won by which bids, for
-// what no bid decided, and what was claimed.
+// What agents influenced is separate from the rest: which won by which bids, for what no bid decided, and
+// what was claimed.
 func TestSummaryTellsOfBidsAndClaims(t *testing.T) {
 	market := func(agent string, candidates ...httpapi.Candidate) httpapi.Task {
 		return httpapi.Task{Agent: agent, Strategy: "market", Explanation: &httpapi.Explanation{Candidates: candidates}}

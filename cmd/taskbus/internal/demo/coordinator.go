@@ -107,8 +107,8 @@ func (p *process) await(ctx context.Context, what string, condition func() bool)
 	return nil
 }
 
-// awaitReady waits until the coordinator takes tasks. One that stands by never
-// will: somebody else leads on this broker.
+// awaitReady waits until the coordinator takes tasks. One that stands by never will: another coordinator
+// leads on this broker.
 func (p *process) awaitReady(ctx context.Context) error {
 	standby := false
 	err := p.await(ctx, "it took tasks", func() bool {

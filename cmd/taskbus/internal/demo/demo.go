@@ -228,7 +228,7 @@ func watch(ctx context.Context, b bus.Bus, decoder *messages.Decoder, accounts *
 func startAgents(ctx context.Context, agents *fleet, o Options, accounts *ledger, s *story) {
 	for _, spec := range o.Config.Policy().Agents {
 		if slices.Contains(o.Absent, string(spec.ID)) {
-			s.say("agent %s stays away, so that its work has nobody", spec.ID)
+			s.say("agent %s stays away, so that its work has no agent", spec.ID)
 			continue
 		}
 		agents.start(ctx, o.Bus, spec, listener{

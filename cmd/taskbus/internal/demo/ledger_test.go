@@ -12,8 +12,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// The ledger's promise: every line ends in exactly one outcome, or somebody
-// hears of it.
+// The ledger's promise: every line ends in exactly one outcome, or a fault is reported.
 func TestLedgerAccountsForEveryLine(t *testing.T) {
 	tests := []struct {
 		name         string
@@ -49,7 +48,7 @@ func TestLedgerAccountsForEveryLine(t *testing.T) {
 			excess:   1,
 		},
 		{
-			name:     "tasks of somebody else do not count",
+			name:     "other programs' tasks do not count",
 			lines:    []string{"a"},
 			outcomes: []outcome{{task: "stranger", agent: "gpu-1"}, {task: "a", reason: "no_agents_online"}},
 		},
