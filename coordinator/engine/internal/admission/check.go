@@ -49,6 +49,7 @@ func (q *Waits) Check() (found []Violation) {
 
 // CheckServed returns what must not be left when a round is over: waits that are due, or may try, and do not.
 func (q *Waits) CheckServed(now time.Time, v View) (found []Violation) {
+	q.step++
 	if levels := q.trying(v); levels != 0 && !q.Paused() {
 		found = append(found, Violation{nil, fmt.Sprintf("some may try at the levels %b, and do not", levels)})
 	}

@@ -94,7 +94,7 @@ func (q *Waits) trying(v View) (levels uint8) {
 	for i := 0; i < len(q.open); {
 		k := q.open[i]
 		q.resumeFirst(v, k)
-		its, over := k.levels(v)
+		its, over := q.levels(v, k)
 		if over && q.resumeOne(k) {
 			continue
 		}
@@ -131,13 +131,13 @@ func (q *Waits) ranksBefore(a, b candidate) bool {
 
 // levels are those at which a wait of the queue is first: of those that go first among borrowers, and have
 // an agent. over: all have tried.
-func (k *queue) levels(v View) (levels uint8, over bool) {
+func (q *Waits) levels(v View, k *queue) (levels uint8, over bool) {
 	over = true
 	for _, p := range k.parts {
 		its := p.serving()
 		over = over && p.over()
 		switch {
-		case its == 0 || levels != 0 && p.priority < k.priority || !v.Servable(p.class):
+		case its == 0 || levels != 0 && p.priority < k.priority || !q.servable(v, p.class, p.state):
 		case levels == 0 || p.priority > k.priority:
 			levels, k.priority = its, p.priority
 		default:
@@ -150,7 +150,7 @@ func (k *queue) levels(v View) (levels uint8, over bool) {
 // firstOf is the first of a queue at a level: the one whose turn it is.
 func (q *Waits) firstOf(v View, k *queue, level int) (c candidate) {
 	for _, p := range k.parts {
-		if p.priority != k.priority || !v.Servable(p.class) {
+		if p.priority != k.priority || !q.servable(v, p.class, p.state) {
 			continue
 		}
 		x := p.first(q.shares, level)

@@ -45,7 +45,7 @@ func (q *Waits) wakeForSeats(w *Wait) {
 // keepSeats has seats kept for those, and those only, that could be served.
 func (q *Waits) keepSeats(v View) {
 	for _, s := range q.seated {
-		servable := v.Servable(s.class)
+		servable := q.servable(v, s.class, s)
 		if servable == s.keeps {
 			continue
 		}
@@ -104,12 +104,13 @@ func (q *Waits) resumeFirst(v View, k *queue) {
 		return
 	}
 	for level := range fairshare.Levels {
-		if w := k.resumed[level]; w != nil && q.filed(w) && !w.tried && w.deferredPlace == 0 && v.Servable(w.Class) {
+		w := k.resumed[level]
+		if w != nil && q.filed(w) && !w.tried && w.deferredPlace == 0 && q.servable(v, w.part.class, w.part.state) {
 			continue // it waits for its turn still
 		}
 		var first *Wait
 		for _, p := range k.parts {
-			if p.deferred == nil || !v.Servable(p.class) {
+			if p.deferred == nil || !q.servable(v, p.class, p.state) {
 				continue
 			}
 			h, ok := p.deferred.FirstAt(level)

@@ -94,6 +94,7 @@ func (q *Waits) Due() (at time.Time, ok bool) {
 // step. false: the round is over.
 func (q *Waits) Next(v View) (Step, bool) {
 	r := &q.round
+	q.step++
 	for {
 		switch r.stage {
 		case stageWake:
@@ -133,6 +134,14 @@ func (q *Waits) Next(v View) (Step, bool) {
 			q.endTurn()
 		}
 	}
+}
+
+// servable is View.Servable, asked once in a step: nothing changes meanwhile.
+func (q *Waits) servable(v View, c Class, s *ClassState) bool {
+	if s.servableIn != q.step {
+		s.servable, s.servableIn = v.Servable(c), q.step
+	}
+	return s.servable
 }
 
 // Done says how a step went: served, whether a task was given to an agent, or refused quota; reserved, whether

@@ -32,6 +32,9 @@ type ClassState struct {
 	seated []*Wait
 	keeps  bool
 	class  Class // whose it is, while seated are any
+	// servable is what View.Servable said in the step servableIn.
+	servable   bool
+	servableIn uint64
 }
 
 // Wait is a tenant queue of a class, or the class, that waits for quota.
@@ -83,6 +86,7 @@ type Waits struct {
 	divided  map[division]bool
 
 	round round
+	step  uint64 // counts those of all rounds
 }
 
 // key is what a wait is found by.
