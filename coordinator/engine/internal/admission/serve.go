@@ -172,7 +172,18 @@ func (q *Waits) end(v View) (Step, bool) {
 	if len(q.agents.woken) > 0 || q.trying(v) != 0 {
 		q.round.soon = q.round.now.Add(roundPause)
 	}
+	q.forgetUnparked()
 	return Step{}, false
+}
+
+// forgetUnparked lets go of the waits that were removed, and of their tasks: else as many as were ever removed at
+// once would stay in memory.
+func (q *Waits) forgetUnparked() {
+	if r := &q.round; cap(r.unpark) > MaxRefused {
+		r.unpark = nil
+	} else {
+		clear(r.unpark[:cap(r.unpark)])
+	}
 }
 
 // pick finds the first of the waits for which there may be quota, and of the tasks that wait for an agent

@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
@@ -333,4 +336,48 @@ func serves(h *harness, x *testTask) bool {
 		}
 	}
 	return false
+}
+
+// What waited, and has been served, is not kept in memory by the room that its Step took.
+func TestServedWaitsAreLetGo(t *testing.T) {
+	for _, groups := range []int{2, 2 * MaxRefused} {
+		names := make([]string, groups)
+		for i := range names {
+			names[i] = fmt.Sprint("g", i)
+		}
+		h := newHarness(t, func(n *coordinator.QuotaNode) {
+			if n.Kind == coordinator.QuotaGroup { // one a minute
+				n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1, Per: time.Minute, Burst: 1}
+			}
+		}, names...)
+		c := h.class(10 * groups)
+		for _, name := range names {
+			h.add(c, name, coordinator.PriorityNormal, requests(1))
+			h.add(c, name, coordinator.PriorityNormal, requests(1))
+		}
+		for i := 0; i < 10; i++ {
+			h.run()
+			h.now = h.now.Add(time.Millisecond)
+		}
+		var waits []weak.Pointer[Wait]
+		for _, w := range h.All() {
+			waits = append(waits, weak.Make(w))
+		}
+		if len(waits) != groups {
+			t.Fatalf("%d wait, want one of each of %d groups", len(waits), groups)
+		}
+		for h.now = h.now.Add(time.Minute); len(h.served) < 2*groups; h.now = h.now.Add(time.Millisecond) {
+			h.run()
+		}
+		runtime.GC()
+		kept := 0
+		for _, w := range waits {
+			if w.Value() != nil {
+				kept++
+			}
+		}
+		if runtime.KeepAlive(h); kept > 0 {
+			t.Errorf("of %d waits that were served %d are still in memory", groups, kept)
+		}
+	}
 }
