@@ -79,7 +79,7 @@ var table = map[string]rule{
 	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
 	"coordinator/llmcalls":             {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
 	"coordinator/quotacontrol":         {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/admission", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
+	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
 	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
 	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
 	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
@@ -113,6 +113,7 @@ var table = map[string]rule{
 
 	// The parts of the engine: none knows the engine or another part.
 	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare", "coordinator/heap"}},
+	"coordinator/engine/internal/claims":    {std: stdPure, may: []string{"coordinator", "coordinator/pull"}},
 	"coordinator/engine/internal/dedupe":    {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine/internal/lanes":     {std: stdPure, may: []string{"coordinator", "coordinator/fairshare", "coordinator/heap"}},
 	"coordinator/engine/internal/market":    {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
@@ -127,7 +128,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/admission", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 

@@ -1,75 +1,65 @@
 package engine
 
 import (
-	"container/list"
+	"encoding/binary"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/pull"
 )
 
-// Agents that claim their tasks themselves. Nothing is pushed to them: their tasks wait
-// until one of them asks. Package pull knows how many it may have; here is what there is
-// to give, and to whom it goes. A claim that finds nothing may wait for work.
-//
-// A claim is no record, as an auction is none: what it was granted are dispatches as any
-// others, and an agent that hears nothing asks again.
+// Agents that claim their tasks themselves. Package claims keeps what waits to be granted something, and
+// the plans. Here is what there is to give, the order in which it is given, and what is answered.
 
-// pulledBy is the strategy that a decision names when an agent has claimed the task.
-const pulledBy = "pull"
+// The line's objects, by the kernel's agents and classes.
+type (
+	seat      = claims.Seat[*class]
+	claimPlan = claims.Plan[*class]
+	reach     = claims.Reach[*class]
+)
 
-// pulling is what is known of an agent that claims.
-type pulling struct {
-	claim    coordinator.ClaimReceived // the latest
-	claiming bool                      // it has not been answered
-	inLine   *list.Element             // its place in claims.waiting, while it claims
-	enough   *claimPlan                // by which its latest claim was granted nothing; nil: by none
-	claimed  time.Time                 // when it came; zero: never
-	// others is how many items it said that it has beyond those that are known to be
-	// with it.
-	others   int
+const (
+	// pulledBy is the strategy that a decision names when an agent has claimed the task.
+	pulledBy = "pull"
+	// claimsAgain is how often claims that wait are looked at while there is work: parts of agents that
+	// have ceased to ask lapse.
+	claimsAgain = time.Second
+)
+
+// claiming is an agent's claim.
+type claiming struct {
+	seat     seat
 	claimEnd timer
-	// retried is the moment at which those were last looked at again for its claim who could have
-	// quota with it, though not with others.
-	retried turn
 }
 
-// turn is a moment within an Apply: so many events have come, and so much was given out.
-type turn struct{ applied, given uint64 }
-
-// claims are those that wait for work.
-type claims struct {
-	waiting list.List // of *agent, in the order in which they came
-	pullers bitset    // which agents claim at all
-	// stale: something has changed by which a claim may be given something: a task waits
-	// that its agent could have, a slot has become free, or a part has lapsed.
-	stale bool
-	again timer // when to look again although nothing has happened
-	plans claimPlans
+// claimLine is the claims that wait for work.
+type claimLine struct {
+	claims.Line[*agent, *class]
+	pullers bitset   // the agents that claim at all
+	again   timer    // when to look again although nothing has happened
+	spare   []*class // room for a reach
+	key     []byte   // room for its key
 }
-
-// claimsAgain is how often claims are looked at that wait while there is work: parts of
-// agents that have ceased to ask lapse.
-const claimsAgain = time.Second
 
 // claimReceived answers a claim, or lets it wait for work.
 func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 	a := e.fleet.byID[ev.Agent]
 	if a == nil || a.spec.Pull == coordinator.PullOff {
-		e.emit(coordinator.ClaimAnswered{Agent: ev.Agent, ClaimID: ev.ClaimID, Limit: pull.LimitUnknownAgent.String(), Token: ev.Token})
+		e.emit(coordinator.ClaimAnswered{
+			Agent: ev.Agent, ClaimID: ev.ClaimID, Limit: pull.LimitUnknownAgent.String(), Token: ev.Token,
+		})
 		return
 	}
-	if a.claiming { // it has given that one up
+	if a.seat.Waits() { // the agent has given that one up
 		e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitSuperseded})
 	}
-	a.claim, a.claiming, a.claimed, a.enough = ev, true, now, nil
-	a.others = max(0, ev.Pending-a.inFlight())
-	a.inLine, e.claims.stale = e.claims.waiting.PushBack(a), true
-	e.serveQuotas(now) // there may be quota for which somebody waits whom only it could serve
+	e.claims.Add(now, a, a.number, &a.seat, ev, a.inFlight())
+	e.serveQuotas(now) // there may be quota for a task that only this agent could serve
 	e.serveClaims(now)
 	switch {
-	case !a.claiming:
+	case !a.seat.Waits():
 	case ev.Wait > 0:
 		e.timers.schedule(&a.claimEnd, now.Add(ev.Wait))
 	default:
@@ -79,26 +69,26 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 
 // claimOver answers a claim that nothing can be given to in its time.
 func (e *Engine) claimOver(now time.Time, a *agent) {
-	e.claims.stale = true
-	if e.serveClaims(now); !a.claiming {
-		return // what came in the same moment
+	e.claims.Changed()
+	if e.serveClaims(now); !a.seat.Waits() {
+		return // something came at the same moment
 	}
 	p := e.toldPlan(now, a)
-	grant := pull.Grant{Limit: e.limit(a), FairShare: p.FairShare(a.spec.ID)}
+	grant := pull.Grant{Limit: e.limit(a, e.reach(a.number)), FairShare: p.FairShare(a.spec.ID)}
 	if grant.Limit == pull.LimitNone {
 		grant.Limit = pull.LimitFairShare
 	}
 	e.answerClaim(a, p, grant)
 }
 
-// limit is what keeps an agent from being granted anything, but for its fair part.
-func (e *Engine) limit(a *agent) pull.Limit {
+// limit is what keeps an agent from being granted anything of what it reaches, but for its fair part.
+func (e *Engine) limit(a *agent, r reach) pull.Limit {
 	switch {
 	case !e.connected || e.fleet.presence(a) != coordinator.Eligible || a.queueMissing || a.queueFull:
 		return pull.LimitUnavailable
 	case a.free() == 0:
 		return pull.LimitSlots
-	case e.claimable(a) > 0:
+	case r.Tasks > 0:
 		return pull.LimitNone
 	case e.ejectedFromAll(a):
 		return pull.LimitUnavailable
@@ -106,141 +96,259 @@ func (e *Engine) limit(a *agent) pull.Limit {
 	return pull.LimitUnclaimed
 }
 
-// ejectedFromAll tells whether something waits that the agent could do, but that it is not
-// trusted with.
+// ejectedFromAll reports whether something waits that the agent could do, but that it is not trusted with.
 func (e *Engine) ejectedFromAll(a *agent) bool {
-	return slices.ContainsFunc(e.pending.active, func(c *class) bool { return c.feasible.has(a.number) && !c.usable.has(a.number) })
+	return slices.ContainsFunc(e.pending.active, func(c *class) bool {
+		return c.feasible.has(a.number) && !c.usable.has(a.number)
+	})
 }
 
-// claimable counts the waiting tasks that the agent could have.
-func (e *Engine) claimable(a *agent) (n int) {
-	if a.number < 0 { // it has left the fleet
-		return 0
+// reach is what waits that the agent of that number could have. It is good until the next call.
+func (e *Engine) reach(number int) reach {
+	if number < 0 { // it has left the fleet
+		return reach{}
 	}
+	of, tasks := e.claims.spare[:0], 0
 	for _, c := range e.pending.active {
-		if c.usable.has(a.number) {
-			n += c.servable()
+		if c.usable.has(number) {
+			of = append(of, c)
+			tasks += c.servable()
 		}
 	}
-	return n
+	if cap(of) > cap(e.claims.spare) {
+		e.claims.spare = of
+	}
+	return reach{Classes: of, Tasks: tasks}
 }
 
-// serveClaims gives what waits to those who have asked for it, first come, first served.
+// reachKey names what is reached: agents that reach the same classes share one plan. It is good until the next call.
+func (e *Engine) reachKey(r reach) []byte {
+	key := e.claims.key[:0]
+	for _, c := range r.Classes {
+		key = append(binary.AppendUvarint(key, uint64(len(c.key))), c.key...)
+	}
+	e.claims.key = key
+	return key
+}
+
+// serveClaims gives what waits to the agents that have asked for it, first come, first served.
 func (e *Engine) serveClaims(now time.Time) {
-	c := &e.claims
-	if !c.stale || c.waiting.Len() == 0 {
+	if !e.claims.Due() {
 		return
 	}
-	c.stale = false
+	e.claims.Begin()
 	if e.nothingToClaim() {
 		return
 	}
-	c.plans.round++
 	left, former := e.serveLine(now, true)
 	if former { // there may be more for them by now
 		left, _ = e.serveLine(now, false)
 	}
 	if left {
-		e.timers.schedule(&c.again, now.Add(claimsAgain))
+		e.timers.schedule(&e.claims.again, now.Add(claimsAgain))
 	}
 }
 
-// serveLine asks through those that claim, by plans of earlier rounds, too, or by new ones alone. It
-// tells whether any of them is left that could have some of what is left, and whether that was said
-// by a former plan.
-func (e *Engine) serveLine(now time.Time, mayUseFormer bool) (left, former bool) {
-	c := &e.claims
-	for at := c.waiting.Front(); at != nil; {
-		a := at.Value.(*agent)
-		at = at.Next()          // a claim that is answered leaves the line
+// serveLine asks through the claims that wait, by plans of earlier rounds, too, or by new ones alone. It
+// reports whether any of them is left that could have some of what is left, and whether a former plan said
+// that.
+func (e *Engine) serveLine(now time.Time, formers bool) (left, former bool) {
+	places := e.claims.Places()
+	for i := range places {
+		at := &places[i] // the agent of a claim that is passed over is not looked at
+		if at.Gone() {
+			continue
+		}
 		if e.nothingToClaim() { // all has been given out: for the others nothing is left to find
 			return left, false
 		}
-		// Once as long as nothing is given out: if the claim gets nothing, they wait again as they
+		// Once as long as nothing is given out: if the claim gets nothing, these tasks wait again as they
 		// did, and would be looked at for it for ever.
-		if at := (turn{e.applied, e.quotas.given}); a.retried != at {
-			a.retried = at
-			e.retryOwn(a)
+		if moment := e.applied + e.quotas.given; at.Tried != moment { // neither ever falls
+			at.Tried = moment
+			e.retryOwn(int(at.Number))
 		}
+		a := at.Agent
+		s := &a.seat
 		if t := e.claimAlone(a); t != nil {
 			p := e.toldPlan(now, a)
 			e.leavePending(t)
 			if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
 				grant := pull.Grant{Items: 1}
-				if a.claim.MaxItems > 1 {
+				if s.Claim.MaxItems > 1 {
 					grant.Limit = pull.LimitUnavailable // it is to have nothing beside it
 				}
 				e.answerClaim(a, p, grant)
 				continue
 			}
 		}
+		r := e.reach(int(at.Number))
 		switch {
-		case e.claimable(a) == 0: // most often, where agents differ in what they can do
+		case r.Tasks == 0: // most often, where agents differ in what they can do
 			continue
-		case mayUseFormer && a.enough.good(e, now, a):
+		case formers && at.HasEnough(now, r):
 			left, former = true, true
 			continue
-		case e.limit(a) != pull.LimitNone:
+		case e.limit(a, r) != pull.LimitNone:
 			continue
 		}
-		p := e.sharedPlan(now, a, mayUseFormer)
-		grant := e.grant(p.Plan, a)
+		p := e.planFor(now, a, r, formers)
+		grant := s.Grant(p, a.spec.Pull == coordinator.PullLiteral, r.Tasks, a.free())
 		if got := e.yield(now, a, grant.Items); got > 0 {
-			if grant.Items = got; got < a.claim.MaxItems && grant.Limit == pull.LimitNone {
+			if grant.Items = got; got < s.Claim.MaxItems && grant.Limit == pull.LimitNone {
 				grant.Limit = pull.LimitUnavailable // it is on trial, and has had its one task
 			}
-			e.answerClaim(a, p.Plan, grant)
-			c.given(p, a.spec.Pull == coordinator.PullShared)
+			e.answerClaim(a, p, grant)
+			e.claims.Granted(p, a.spec.Pull == coordinator.PullShared)
 			continue
 		}
 		left = true
 		if grant.Items == 0 {
-			a.enough, former = p, former || p.round != c.plans.round
+			at.SetEnough(p)
+			former = former || e.claims.Former(p)
 		}
 	}
 	return left, former
 }
 
-// nothingToClaim tells whether no task waits for an agent.
+// nothingToClaim reports whether no task waits for an agent.
 func (e *Engine) nothingToClaim() bool {
 	return len(e.pending.active) == 0 && len(e.isolated.groups) == 0
 }
 
-// wanted notes that a task waits which somebody may claim.
+// wanted notes that a task waits that some agent may claim.
 func (e *Engine) wanted(c *class) {
-	if e.claims.waiting.Len() > 0 && !e.claims.stale {
-		e.claims.stale = c.usable.first(e.claims.pullers) >= 0
+	if e.claims.Len() > 0 && !e.claims.Due() && c.usable.first(e.claims.pullers) >= 0 {
+		e.claims.Changed()
 	}
 }
 
-// all are those that wait, in order.
-func (c *claims) all() []*agent {
-	list := make([]*agent, 0, c.waiting.Len())
-	for at := c.waiting.Front(); at != nil; at = at.Next() {
-		list = append(list, at.Value.(*agent))
+// yield dispatches so many of the waiting tasks to the agent, those that go first before the others, and
+// returns how many they were: an agent on trial gets one.
+func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
+	next := e.line(a)
+	defer next.end()
+	for given < n {
+		c, t := next.take()
+		if t == nil {
+			return given
+		}
+		if !c.usable.has(a.number) {
+			continue
+		}
+		e.leavePending(t)
+		if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
+			given++
+		}
+		next.back(c)
 	}
-	return list
+	return given
+}
+
+// planFor is the plan for the agent's claim: of this round, or a former one that is good yet.
+func (e *Engine) planFor(now time.Time, a *agent, r reach, formers bool) *claimPlan {
+	key := e.reachKey(r)
+	p, renew := e.claims.Plan(now, key, formers)
+	switch {
+	case p == nil:
+		return e.newPlan(now, a, r, key)
+	case renew:
+		p.Renew(e.member(now, a), r.Tasks)
+	}
+	return p
+}
+
+// toldPlan is the plan that an answer tells of that grants nothing by it.
+func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
+	r := e.reach(a.number)
+	key := e.reachKey(r)
+	p := e.claims.Told(now, key)
+	if p == nil {
+		return e.newPlan(now, a, r, key)
+	}
+	p.Renew(e.member(now, a), r.Tasks)
+	return p
+}
+
+// newPlan divides the work that the agent could have among the agents that claim and could have some of it,
+// too, by their capabilities and their own quotas. While nothing waits for it, all share.
+func (e *Engine) newPlan(now time.Time, of *agent, r reach, key []byte) *claimPlan {
+	f, sharing := pull.Fleet{Unclaimed: r.Tasks}, newBitset(len(e.fleet.agents))
+	for _, c := range r.Classes {
+		sharing.add(c.usable)
+	}
+	f.Agents = make([]pull.Agent, 0, max(e.claims.Len(), 16))
+	for i, a := range e.fleet.agents {
+		if f.Unclaimed > 0 && !sharing.has(i) { // said first: most often that is all that is read of an agent
+			continue
+		}
+		if !a.seat.Claimed() || a.spec.Pull == coordinator.PullOff || e.fleet.presence(a) != coordinator.Eligible {
+			continue
+		}
+		if a != of && f.Unclaimed > 0 && !e.affordsSome(now, a, r) { // a part that it could not take would be kept for it
+			continue
+		}
+		f.Agents = append(f.Agents, e.member(now, a))
+	}
+	return e.claims.NewPlan(now, key, r.Classes, f)
+}
+
+// member is the agent as plans see it.
+func (e *Engine) member(now time.Time, a *agent) pull.Agent {
+	m := a.seat.Member(now, a.inFlight(), a.free())
+	if m.Capacity == 0 && !a.capacity.WarmUp() {
+		m.Capacity = a.capacity.Estimate(now)
+	}
+	return m
+}
+
+// affordsSome reports whether there is quota for giving the agent the first task of some class that another
+// reaches, too. Only where agents have quota of their own does that depend on the agent.
+func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
+	if len(e.quotas.byAgent[""]) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(other.Classes, func(c *class) bool {
+		t := c.first()
+		return t != nil && c.usable.has(a.number) && e.affordable(now, t, a.spec.ID)
+	})
+}
+
+// answerClaim ends a claim.
+func (e *Engine) answerClaim(a *agent, p *claimPlan, g pull.Grant) {
+	ev := &a.seat.Claim
+	e.emit(coordinator.ClaimAnswered{
+		Agent: a.spec.ID, ClaimID: ev.ClaimID, Granted: g.Items, Limit: g.Limit.String(), Token: ev.Token,
+		Fleet: coordinator.PullFleet{
+			Agents: p.Agents, Pending: p.Pending(), Unclaimed: p.Unclaimed(), Capacity: p.Capacity, Target: p.Target,
+			FairShare: g.FairShare,
+		},
+	})
+	e.endClaim(a)
+}
+
+// drainClaims answers all claims that wait: nothing more is given out in this session.
+func (e *Engine) drainClaims(now time.Time) {
+	for a := range e.claims.All() {
+		e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitUnavailable})
+	}
 }
 
 // endClaim forgets a claim, answered or not.
 func (e *Engine) endClaim(a *agent) {
-	a.claiming = false
 	e.timers.cancel(&a.claimEnd)
-	if a.inLine != nil {
-		e.claims.waiting.Remove(a.inLine)
-		a.inLine, a.enough = nil, nil
-	}
+	e.claims.Remove(&a.seat)
 }
 
 // endClaims forgets all that wait: their session ends.
 func (e *Engine) endClaims() {
-	for _, a := range e.claims.all() {
+	for a := range e.claims.All() {
 		e.endClaim(a)
 	}
 }
 
-// forgetClaims has those who pull told that whoever waits should ask again: with the
-// leader before, or in the session before, and nobody knows.
+// forgetClaims tells the agents that claim to ask again if they wait: with the leader before, or in the
+// session before, which is not known.
 func (e *Engine) forgetClaims() {
 	for _, a := range e.fleet.agents {
 		if a.spec.Pull != coordinator.PullOff {
@@ -249,9 +357,16 @@ func (e *Engine) forgetClaims() {
 	}
 }
 
-// under takes over who claims in another fleet.
-func (c *claims) under(f *fleet) {
-	c.pullers, c.stale, c.plans.of = newBitset(len(f.agents)), true, nil
+// under takes over the agents of another fleet that claim.
+func (c *claimLine) under(f *fleet) {
+	c.Reset()
+	places := c.Places()
+	for i := range places {
+		if at := &places[i]; !at.Gone() {
+			at.Number = int32(at.Agent.number)
+		}
+	}
+	c.pullers = newBitset(len(f.agents))
 	for _, a := range f.agents {
 		if a.spec.Pull != coordinator.PullOff {
 			c.pullers.set(a.number)
@@ -259,9 +374,9 @@ func (c *claims) under(f *fleet) {
 	}
 }
 
-// claimsUnder answers those who may not claim any more.
+// claimsUnder answers the claims of agents that may not claim any more.
 func (e *Engine) claimsUnder(now time.Time) {
-	for _, a := range e.claims.all() {
+	for a := range e.claims.All() {
 		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
 			e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
 		}

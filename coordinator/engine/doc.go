@@ -41,7 +41,7 @@
 //	presence.go  whether an agent is there for its work; operators' orders; presencelook.go: what is
 //	             seen of its queue
 //	auctions.go  tasks are offered, bids come in; award.go: how auctions end (internal/market keeps them)
-//	claim.go     work that agents claim; claimgrant.go: what they are given
+//	claim.go     work that agents claim (internal/claims keeps what waits, and the plans)
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents
 //	standing.go  how well the agents do with one kind of task

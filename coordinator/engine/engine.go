@@ -53,7 +53,7 @@ type Engine struct {
 	ends        recentEnds
 	batches     batches
 	market      market.Market[*openTask, *agent]
-	claims      claims
+	claims      claimLine
 	quotas      quotas
 	calls       llmcalls.Leases
 	controls    quotacontrol.Controls
@@ -109,7 +109,7 @@ func New() *Engine {
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
 		batches:   newBatches(),
-		claims:    claims{again: newTimer(dutyClaim, nil, nil)},
+		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
@@ -193,7 +193,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	}
 	e.trustAgain(now)
 	if e.fleet.claimants {
-		e.fleet.claimants, e.claims.stale = false, true
+		e.fleet.claimants = false
+		e.claims.Changed()
 	}
 	// Where the first has left there may be another. It ends: what is refused is parked, and not tried again
 	// before something is given back or given out (see nextAlone, retryOwn for claims).
@@ -252,7 +253,7 @@ func (e *Engine) runDue(now time.Time) {
 			e.becameSteady(now, t.agent)
 		case dutyClaim:
 			if t.agent == nil {
-				e.claims.stale = true // served at the end of this Apply
+				e.claims.Changed() // served at the end of this Apply
 			} else {
 				e.claimOver(now, t.agent)
 			}
@@ -291,7 +292,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.has(a.number) {
 		return
 	}
-	if e.retryOwn(a); e.quotas.ledger.Installed() {
+	if e.retryOwn(a.number); e.quotas.ledger.Installed() {
 		e.serveQuotas(now)
 		return
 	}

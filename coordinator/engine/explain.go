@@ -21,7 +21,7 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 			return
 		}
 		d.Refused[why]++
-		if why == coordinator.Pulling && a.claiming {
+		if why == coordinator.Pulling && a.seat.Waits() {
 			d.Claiming++
 		}
 		if why == coordinator.Unscored && d.UnscoredWhy == "" {

@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
@@ -80,7 +81,7 @@ const (
 
 	// Of the market, and claims.
 	MaxOffers = market.MaxOffers
-	PlansAge  = plansAge
+	PlansAge  = claims.MaxAge
 	PulledBy  = pulledBy
 
 	// Of quotas.
@@ -443,17 +444,14 @@ func (e *Engine) Backlog() int                 { return e.backlog() }
 
 // ClaimPlans are the plans by which claims are granted.
 func (e *Engine) ClaimPlans() (all []*ClaimPlan) {
-	for _, p := range e.claims.plans.of {
-		all = append(all, (*ClaimPlan)(p))
+	for p := range e.claims.Plans {
+		all = append(all, p)
 	}
 	return all
 }
 
 // ClaimPlan is one of them.
-type ClaimPlan claimPlan
-
-func (p *ClaimPlan) Made() time.Time { return p.made }
-func (p *ClaimPlan) Left() int       { return p.left }
+type ClaimPlan = claimPlan
 
 // AnswerClaims answers all that wait.
 func (e *Engine) AnswerClaims(now time.Time) { e.drainClaims(now) }
@@ -461,8 +459,8 @@ func (e *Engine) AnswerClaims(now time.Time) { e.drainClaims(now) }
 // IdleClaimant is an agent whose claim waits, that holds nothing, and that could have some of what waits;
 // empty: there is none.
 func (e *Engine) IdleClaimant() coordinator.AgentID {
-	for _, a := range e.claims.all() {
-		if e.limit(a) == pull.LimitNone && a.inFlight()+a.others == 0 {
+	for a := range e.claims.All() {
+		if e.limit(a, e.reach(a.number)) == pull.LimitNone && a.seat.Member(e.now, a.inFlight(), 0).Pending == 0 {
 			return a.spec.ID
 		}
 	}

@@ -40,7 +40,7 @@ type agent struct {
 	presence
 	instances instances
 	bidding   bidder
-	pulling
+	claiming
 	stale, recheck, cool, steady, forget, ramping timer
 }
 
@@ -243,7 +243,7 @@ func (f *fleet) refresh(a *agent) {
 	v.Cost = cmp.Or(a.spec.Cost, a.meanCost)
 	f.maxCost = max(f.maxCost, v.Cost)
 	v.Labels = a.spec.Labels
-	if a.claiming {
+	if a.seat.Waits() {
 		f.claimants = true
 	}
 	why := f.eligibility(a)

@@ -13,7 +13,7 @@ type quotaView struct{ e *Engine }
 // Servable reports whether an agent could take tasks of the class now: one that is ready, or whose claim waits.
 func (v quotaView) Servable(of admission.Class) bool {
 	c, e := of.(*class), v.e
-	return c.usable.first(e.fleet.ready) >= 0 || e.claims.waiting.Len() > 0 && c.usable.first(e.claims.pullers) >= 0
+	return c.usable.first(e.fleet.ready) >= 0 || e.claims.Len() > 0 && c.usable.first(e.claims.pullers) >= 0
 }
 
 // Levels are those of the tasks that wait for an agent alone, and have one that is ready.
@@ -91,7 +91,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 			q.flow.refused[w.Lacks.Limit][w.Lacks.Dimension]++
 		}
 		if s.Levels != 0 {
-			q.claimed = q.claimed || len(s.Unpark) > 0 && e.claims.stale && e.claims.waiting.Len() > 0
+			q.claimed = q.claimed || len(s.Unpark) > 0 && e.claims.Due()
 			served = e.serveFirst(now, s.Levels, s.Others)
 		}
 		q.waits.Done(served, q.given != given)
@@ -118,9 +118,9 @@ func (e *Engine) unparked(w *admission.Wait) {
 
 // retryOwn removes the waits for which it differs which agent has the task, and that did not lack anything
 // for this one.
-func (e *Engine) retryOwn(a *agent) {
+func (e *Engine) retryOwn(number int) {
 	q := &e.quotas
-	for _, w := range q.waits.RetryWith(a.number) {
+	for _, w := range q.waits.RetryWith(number) {
 		c := w.Class.(*class)
 		if w.Leaf >= 0 {
 			c.waiting.Unpark(w.Leaf)

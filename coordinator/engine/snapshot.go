@@ -86,7 +86,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	}
 	s.Dispatching = e.Dispatching() - s.Moving
 	s.Lanes = e.lanes.Snapshot()
-	s.Claims = e.claims.waiting.Len()
+	s.Claims = e.claims.Len()
 	s.BidWindow = e.market.Length()
 	return s
 }

@@ -219,7 +219,9 @@ func (e *Engine) trustAgain(now time.Time) {
 		a := e.trust.trusted[0]
 		e.trust.trusted = e.trust.trusted[1:]
 		e.wake(now, a)
-		e.claims.stale = e.claims.stale || a.claiming
+		if a.seat.Waits() {
+			e.claims.Changed()
+		}
 	}
 	e.trust.trusted = nil
 }
