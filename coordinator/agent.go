@@ -83,7 +83,7 @@ type AgentReport struct {
 	Capacity                float64
 	Pending                 int
 	HasCapacity, HasPending bool
-	// Relayed: a coordinator published it for the agent, which told it over HTTP. It
+	// Relayed: a coordinator published it for the agent, which reported it over HTTP. It
 	// speaks for capacity and pending items, and shows that the agent is alive; the
 	// rest is taken from the agent's own reports where there are any.
 	Relayed bool

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// CallOp is what is asked, or told, about one LLM call that is no task's.
+// CallOp is the operation of a request about one LLM call outside of tasks.
 type CallOp uint8
 
 // The operations. The numbers are part of recordings and never change.
 const (
-	// CallReserve sets quota aside until the call's end is told, or its time is over.
+	// CallReserve sets quota aside until the call's end is reported, or its time is over.
 	CallReserve CallOp = 0
 	// CallExtend sets more aside, or for longer.
 	CallExtend CallOp = 1
-	// CallSettle tells what was used, CallRelease that nothing was.
+	// CallSettle reports what was used, CallRelease that nothing was.
 	CallSettle  CallOp = 2
 	CallRelease CallOp = 3
 	// CallCheck asks whether a call would be admitted now. Nothing changes.
 	CallCheck CallOp = 4
 	// CallConsume is CallReserve and CallSettle in one.
 	CallConsume CallOp = 5
-	// CallCharge tells of a call that has been made already: it is charged whatever the limits.
+	// CallCharge reports a call that has been made already: it is charged whatever the limits.
 	CallCharge CallOp = 6
 
 	NumCallOps = 7
@@ -38,7 +38,7 @@ type Call struct {
 	Op CallOp
 	// Key of the reservation, made of its agent's name and of the id that it was given.
 	Key TaskKey
-	// Keep: its end is remembered for a while, because the caller may tell it again.
+	// Keep: its end is remembered for a while, because the caller may report it again.
 	Keep bool
 	// Agent that makes it; empty: no particular agent. Group that is charged; empty: the agent's.
 	Agent AgentID
@@ -66,7 +66,7 @@ type Call struct {
 	// Routes are the models that it may go to, in the order of preference, instead of the one that
 	// Usage names; empty: only that one.
 	Routes []Service
-	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not told.
+	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not reported.
 	Heard *ProviderWord
 	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
 	// stand for another call as well; 0: not known.
@@ -93,8 +93,8 @@ const (
 	UsageInput
 )
 
-// Told is the usage that a settlement tells, of a call for which so many tokens of input and output
-// were reserved; false: it tells none, and all is charged as reserved.
+// Told is the usage that a settlement reports, of a call for which so many tokens of input and output were
+// reserved; false: it reports none, and all is charged as reserved.
 func (c *Call) Told(input, output float64) (Usage, bool) {
 	u := c.Usage
 	switch c.Meant {

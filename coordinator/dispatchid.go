@@ -20,7 +20,7 @@ func DispatchID(t *Task, attempt int) string {
 // lifeBase is the base in which a dispatch id has the life: eight digits until 2059.
 const lifeBase = 36
 
-// Life tells the lives of a task id apart: when the task was accepted, in milliseconds since
+// Life distinguishes the lives of a task id: when the task was accepted, in milliseconds since
 // 1970; 0: not known.
 func (t *Task) Life() int64 {
 	if t.AcceptedAt.IsZero() {

@@ -66,7 +66,7 @@ type Ack struct {
 	Copy   bool
 }
 
-// Duplicate tells the world that a second copy of a known task was dropped.
+// Duplicate reports that a second copy of a known task was dropped.
 // The Ack is an effect of its own.
 type Duplicate struct{ Task *Task }
 
@@ -87,7 +87,7 @@ type AgentChanged struct {
 
 // AgentTrusted says that an agent gets no work that needs a capability, because it
 // has failed too often with it, or that it does again. A trial of a task or two in
-// between is not told of.
+// between is not reported.
 type AgentTrusted struct {
 	Agent AgentID
 	// Capability is empty for tasks that require none.
@@ -222,7 +222,7 @@ type QuotaReached struct {
 	MayBorrow bool      // beyond Cap, of what others leave
 }
 
-// UsageExcessive reports that a task, or a call, is said to have taken more than can be believed (see
+// UsageExcessive reports that a task, or a call, is reported to have taken more than is plausible (see
 // fairshare.Doubt), or far more than was set aside for it, beyond what an estimate may be wrong by (see
 // fairshare.Excess).
 type UsageExcessive struct {
@@ -231,7 +231,7 @@ type UsageExcessive struct {
 	Group     string
 	Dimension Dimension
 	// Estimated is what was set aside, Reported what it is said to have taken, and Charged what of that its
-	// group is charged with: less, where it is not believed, and nothing, where that was refused.
+	// group is charged with: less, where it is not accepted, and nothing, where that was refused.
 	Estimated, Reported, Charged int64
 }
 

@@ -25,7 +25,7 @@ type SessionOpened struct {
 }
 
 // PublishingHeld says that the broker holds up publishers (an alarm of memory or disk), or
-// does so no longer: until then no agent can tell anything, neither that it is alive nor how
+// does so no longer: until then no agent can report anything, neither that it is alive nor how
 // a task ended.
 type PublishingHeld struct{ Held bool }
 
@@ -291,7 +291,7 @@ type Failure struct {
 	Text     string
 	Attempts int
 	FailedAt time.Time
-	// Agent that has the task and did not tell its end (ReasonTaskTimeout, or a cancel that was
+	// Agent that has the task and did not report its end (ReasonTaskTimeout, or a cancel that was
 	// not answered); empty: no agent has it.
 	Agent AgentID
 	// Said are the words of the agent that gave it back last; empty: none. They may quote the payload,

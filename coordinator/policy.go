@@ -181,7 +181,7 @@ type Settings struct {
 	Seed uint64
 }
 
-// Learning says how quickly outcomes are believed and forgotten. Zero values stand
+// Learning says how quickly outcomes count and are forgotten. Zero values stand
 // for the defaults of package learning.
 type Learning struct {
 	// Prior is the success rate, 0 to 1, that is assumed of an agent of which nothing

@@ -26,7 +26,7 @@ const (
 	numReasons
 )
 
-// reasonInfo is what a producer is told about a reason.
+// reasonInfo is what a producer sees of a reason.
 type reasonInfo struct {
 	code   string
 	retry  bool

@@ -167,7 +167,7 @@ var fates = [NumFates]string{
 // String is the word shown to people.
 func (f Fate) String() string { return fates[f] }
 
-// IsOpen tells that the task is being decided, or with an agent.
+// IsOpen reports whether the task is being decided, or with an agent.
 func (f Fate) IsOpen() bool { return f == FateOpen || f == FateUnsettled || f == FateDispatched }
 
 // MayComeAgain: a message from task.assign under this id is taken as a new task.
@@ -218,7 +218,7 @@ type Remembered struct {
 // was accepted with. Only snapshots have it.
 type EndedBefore struct{ Task *Task }
 
-// TaskBefore is what people are told of one recent task, for `taskbus tasks` and `taskbus explain`. No
+// TaskBefore is what is shown of one recent task, for `taskbus tasks` and `taskbus explain`. No
 // decision depends on it. Snapshots alone have it.
 type TaskBefore struct {
 	Task *Task

@@ -84,7 +84,7 @@ type QuotaEnded struct {
 	Late *QuotaOwner
 	// Word says whose report ended it.
 	Word QuotaWord
-	// Told is what it was said to have used, if that was more than is believed: Used is less then. Else it
+	// Told is what it was said to have used, if that was more than is accepted: Used is less then. Else it
 	// is zero.
 	Told Amounts
 }

@@ -40,7 +40,7 @@ type Snapshot struct {
 	InGrace bool
 }
 
-// MaxWaits is how many kinds of waiting tasks a snapshot tells of.
+// MaxWaits is how many kinds of waiting tasks a snapshot lists.
 const MaxWaits = 8
 
 // WaitSnapshot is what keeps tasks waiting that the same agents could take.

@@ -121,7 +121,7 @@ type Task struct {
 	// AcceptedAt is when the coordinator first received the task. It survives
 	// reassignment, so that a task that comes back keeps its age.
 	AcceptedAt time.Time
-	// ContentHash tells two tasks of the same id apart: a hash over the bytes of
+	// ContentHash distinguishes two tasks of the same id: a hash over the bytes of
 	// the message body as the producer sent it.
 	ContentHash uint64
 }
