@@ -41,7 +41,8 @@ func (w *worker) recognise(d *dispatch, now time.Time) (act func()) {
 	case run != nil && run.verdict == nil:
 		run.join(d)
 		return func() {
-			w.log.Info("the task is in hand under another dispatch; this one joins it", d.about(), slog.String("joined", run.names.DispatchID))
+			w.log.Info("the task is in hand under another dispatch; this one joins it", d.about(),
+				slog.String("joined", run.names.DispatchID))
 			if recalled {
 				w.withdraw(&messages.TaskCancel{
 					TaskID: d.names.TaskID, DispatchID: d.names.DispatchID, CorrelationID: d.names.CorrelationID, Reason: reason,
@@ -108,7 +109,8 @@ const keptText = 512
 
 // newEnding keeps nothing of the handler's own memory.
 func newEnding(d *dispatch) ending {
-	e := ending{verdict: *d.verdict, at: d.endedAt, assigned: d.task.AssignedAt, trace: strings.Clone(d.names.CorrelationID)}
+	e := ending{verdict: *d.verdict, at: d.endedAt, assigned: d.task.AssignedAt,
+		trace: strings.Clone(d.names.CorrelationID)}
 	e.verdict.text = strings.Clone(messages.Clean(e.verdict.text, keptText))
 	if e.verdict.usage != nil {
 		u := *e.verdict.usage

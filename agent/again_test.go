@@ -217,10 +217,12 @@ func TestIDUsedAgain(t *testing.T) {
 		runs    int
 	}{
 		{"sent again, marked", time.Minute, nil, marked, 1},
-		{"the very message, two days later", 48 * time.Hour, func(d, first *coordinator.Dispatch) { d.At = first.At }, marked, 1},
+		{"the very message, two days later", 48 * time.Hour, func(d, first *coordinator.Dispatch) { d.At = first.At }, marked,
+			1},
 		{"marked, two days later", 48 * time.Hour, nil, marked, 2},
 		{"another life, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.DispatchID = "t.mwq85dhr.1" }, marked, 2},
-		{"for another purpose, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.Task.TraceID = "another" }, marked, 2},
+		{"for another purpose, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.Task.TraceID = "another" }, marked,
+			2},
 		{"not marked", time.Minute, nil, nil, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

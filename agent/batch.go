@@ -206,7 +206,8 @@ func (w *worker) callBatch(ctx context.Context, batch []*Member) (words heard) {
 	defer func() {
 		if p := recover(); p != nil {
 			first := batch[0].dispatch
-			words = w.panicked(slog.GroupAttrs("", first.about(), slog.String("batch_id", first.task.BatchID), slog.Int("tasks", len(batch))), err, p)
+			words = w.panicked(slog.GroupAttrs("", first.about(), slog.String("batch_id", first.task.BatchID),
+				slog.Int("tasks", len(batch))), err, p)
 		}
 	}()
 	err = w.handleBatch(ctx, slices.Clone(batch))

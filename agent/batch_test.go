@@ -94,7 +94,8 @@ func TestBatchArrivesAsOneSlice(t *testing.T) {
 		r.expect(strings.Join(tasks, " succeeded, ") + " succeeded")
 		r.settled(0, 0)
 		for _, m := range r.results() {
-			if m.DurationMS != 1000 || m.DispatchID != string(m.TaskID)+".1" || m.TaskResult.CorrelationID != "trace-"+string(m.TaskID) {
+			if m.DurationMS != 1000 || m.DispatchID != string(m.TaskID)+".1" || m.TaskResult.CorrelationID != "trace-"+
+				string(m.TaskID) {
 				t.Errorf("%+v", m.TaskResult)
 			}
 		}
@@ -184,8 +185,10 @@ func TestOutcomesOfABatch(t *testing.T) {
 		want string
 		back []string
 	}{
-		{"nil: the others have succeeded", func([]*agent.Member) error { return nil }, own + "t4 succeeded, t5 succeeded", []string{"t3"}},
-		{"an error fails the others", func([]*agent.Member) error { return errors.New("no luck") }, own + "t4 failed, t5 failed", []string{"t3"}},
+		{"nil: the others have succeeded", func([]*agent.Member) error { return nil }, own + "t4 succeeded, t5 succeeded",
+			[]string{"t3"}},
+		{"an error fails the others", func([]*agent.Member) error { return errors.New("no luck") },
+			own + "t4 failed, t5 failed", []string{"t3"}},
 		{"to give up gives the others back", func([]*agent.Member) error { return agent.Retry(errors.New("out of memory")) },
 			own + "t4 rejected+attempted, t5 rejected+attempted", []string{"t3", "t4", "t5"}},
 		{"so does a panic", func([]*agent.Member) error { panic("no luck") },
@@ -375,7 +378,8 @@ func TestDeadlineWhileABatchIsCollected(t *testing.T) {
 
 func TestRunBatchesNeedsAHandler(t *testing.T) {
 	err := agent.RunBatches(t.Context(), agent.Config{ID: "a1", URL: "amqp://u:p@h/"}, nil)
-	if err == nil || !strings.Contains(err.Error(), "agent.RunBatches: the configuration cannot be used: there is no Handler") {
+	if err == nil || !strings.Contains(err.Error(),
+		"agent.RunBatches: the configuration cannot be used: there is no Handler") {
 		t.Errorf("got %v", err)
 	}
 }

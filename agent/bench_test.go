@@ -21,9 +21,10 @@ func BenchmarkEmptyHandler(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	done := make(chan error)
 	go func() {
-		done <- agent.Run(ctx, agent.Config{ID: "a1", Bus: wire, Slots: slots}, func(context.Context, *agent.Task) (agent.Result, error) {
-			return agent.Result{}, nil
-		})
+		done <- agent.Run(ctx, agent.Config{ID: "a1", Bus: wire, Slots: slots},
+			func(context.Context, *agent.Task) (agent.Result, error) {
+				return agent.Result{}, nil
+			})
 	}()
 	deliver := <-wire.ready
 	bodies := make([][]byte, b.N)
@@ -52,9 +53,13 @@ func BenchmarkEmptyHandler(b *testing.B) {
 func benchDispatch(i int) []byte {
 	id := fmt.Sprintf("0198c1f2-7b1e-7cc3-9f11-%012d", i)
 	return messages.AppendDispatch(nil, &coordinator.Dispatch{
-		Task:  &coordinator.Task{ID: coordinator.TaskID(id), Type: "optimize_memory", TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"},
-		Agent: "a1", Queue: "agent.a1", DispatchID: id + ".1", Attempt: 1, Timeout: 5 * time.Minute, At: time.Unix(1_700_000_000, 0),
-	}, []byte(`{"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}`))
+		Task: &coordinator.Task{ID: coordinator.TaskID(id), Type: "optimize_memory",
+			TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"},
+		Agent: "a1", Queue: "agent.a1", DispatchID: id + ".1", Attempt: 1, Timeout: 5 * time.Minute,
+		At: time.Unix(1_700_000_000, 0),
+	},
+		[]byte(
+			`{"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}`))
 }
 
 func cpuTime(b *testing.B) time.Duration {

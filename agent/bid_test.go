@@ -28,7 +28,8 @@ func TestDefaultBidder(t *testing.T) {
 		{"nothing required: 1", nil, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
 		{"all of them: 2/2", []string{"gpu", "go"}, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
 		{"what it can besides adds nothing: 1/1", []string{"go"}, 0, 0, agent.Bid{Fitness: 1, Duration: time.Minute}, true},
-		{"2/4, at the threshold", []string{"gpu", "go", "c", "d"}, 0, 0, agent.Bid{Fitness: 0.5, Duration: time.Minute}, true},
+		{"2/4, at the threshold", []string{"gpu", "go", "c", "d"}, 0, 0, agent.Bid{Fitness: 0.5, Duration: time.Minute},
+			true},
 		{"1/3, below it", []string{"gpu", "c", "d"}, 0, 0, agent.Bid{}, false},
 		{"0/1", []string{"c"}, 0, 0, agent.Bid{}, false},
 		{"a measured duration", []string{"gpu"}, 3 * time.Second, 0, agent.Bid{Fitness: 1, Duration: 3 * time.Second}, true},
@@ -37,7 +38,8 @@ func TestDefaultBidder(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bid, wants := agent.DefaultBidder(0.5, time.Minute)(agent.Offer{
-				Required: tt.required, Typical: tt.typical, Agent: agent.State{Slots: 2, Active: tt.active, Bids: 1, Free: max(0, 1-tt.active), Capabilities: mine},
+				Required: tt.required, Typical: tt.typical, Agent: agent.State{Slots: 2, Active: tt.active, Bids: 1,
+					Free: max(0, 1-tt.active), Capabilities: mine},
 			})
 			if wants != tt.wants || wants && bid != tt.want {
 				t.Errorf("%+v, %v, want %+v, %v", bid, wants, tt.want, tt.wants)
@@ -57,7 +59,8 @@ func TestBid(t *testing.T) {
 		c.Slots, c.Capabilities = 4, []string{"gpu"}
 		c.Bidder = func(o agent.Offer) (agent.Bid, bool) {
 			told = append(told, o)
-			return agent.Bid{Fitness: 0.75, Duration: 1500 * time.Millisecond, Relevance: 0.5, HasRelevance: true}, o.TaskID == "t"
+			return agent.Bid{Fitness: 0.75, Duration: 1500 * time.Millisecond, Relevance: 0.5, HasRelevance: true},
+				o.TaskID == "t"
 		}
 		r.runWith(c, work(4*time.Second))
 		r.give("one") // takes 4 s
@@ -65,7 +68,8 @@ func TestBid(t *testing.T) {
 		r.give("two")
 		deadline := time.Now().Add(time.Hour)
 		body, _ := messages.AppendTaskAvailable(nil, "a1", []messages.TaskOffer{
-			{TaskID: "t", AuctionID: "t.3", TaskType: "sum", RequiredCapabilities: []string{"gpu", "go"}, BidWindowMS: 400, Attempt: 3,
+			{TaskID: "t", AuctionID: "t.3", TaskType: "sum", RequiredCapabilities: []string{"gpu", "go"}, BidWindowMS: 400,
+				Attempt:     3,
 				Description: "add them up", Priority: 2, Deadline: deadline, CorrelationID: "trace-t"},
 			{TaskID: "u", AuctionID: "u.1", TaskType: "other", BidWindowMS: 400, Attempt: 1, Priority: 1},
 		})
@@ -73,8 +77,9 @@ func TestBid(t *testing.T) {
 		r.tell(body)
 		mine := agent.State{Slots: 4, Active: 1, Free: 3, Capabilities: []string{"gpu"}}
 		first := agent.Offer{
-			TaskID: "t", Type: "sum", Required: []string{"gpu", "go"}, Description: "add them up", Priority: 2, Deadline: deadline.UTC(),
-			Attempt: 3, CorrelationID: "trace-t", Until: at.Add(400 * time.Millisecond), Typical: 4 * time.Second, Agent: mine,
+			TaskID: "t", Type: "sum", Required: []string{"gpu", "go"}, Description: "add them up", Priority: 2,
+			Deadline: deadline.UTC(),
+			Attempt:  3, CorrelationID: "trace-t", Until: at.Add(400 * time.Millisecond), Typical: 4 * time.Second, Agent: mine,
 		}
 		mine.Bids, mine.Free = 1, 2 // the bid for t
 		second := agent.Offer{TaskID: "u", Type: "other", Priority: 1, Attempt: 1, Until: first.Until, Agent: mine}
@@ -94,7 +99,8 @@ func TestBid(t *testing.T) {
 		if !reflect.DeepEqual(*sent[0].said, want) {
 			t.Errorf("bid %+v\nwant %+v", *sent[0].said, want)
 		}
-		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" || p.CorrelationID != "trace-t" || p.Expiration != 0 {
+		if p := sent[0].Properties; p.Type != "task.bid" || p.UserID != "a1" || p.MessageID != "t.3" ||
+			p.CorrelationID != "trace-t" || p.Expiration != 0 {
 			t.Errorf("properties %+v", p)
 		}
 	})
@@ -121,7 +127,8 @@ func TestBidsGoTogether(t *testing.T) {
 				var sent []int
 				for _, m := range requests[messages.Request](r) {
 					if several, ok := m.said.(*messages.TaskBids); ok {
-						if p := m.Properties; p.Type != "task.bids" || p.UserID != "a1" || p.MessageID != several.Bids[0].AuctionID || p.Expiration != 0 {
+						if p := m.Properties; p.Type != "task.bids" || p.UserID != "a1" || p.MessageID != several.Bids[0].AuctionID ||
+							p.Expiration != 0 {
 							t.Errorf("properties %+v", p)
 						}
 						sent = append(sent, len(several.Bids))
@@ -162,7 +169,8 @@ func asLongAsItIsCalled(_ context.Context, task *agent.Task) (agent.Result, erro
 func TestTypicalDuration(t *testing.T) {
 	inRig(t, func(r *rig) {
 		var typical time.Duration
-		r.bidding(1, func(o agent.Offer) (agent.Bid, bool) { typical = o.Typical; return agent.Bid{}, false }, asLongAsItIsCalled)
+		r.bidding(1, func(o agent.Offer) (agent.Bid, bool) { typical = o.Typical; return agent.Bid{}, false },
+			asLongAsItIsCalled)
 		for _, task := range []string{"1s", "2s", "6s", "fail"} {
 			r.give(task)
 			r.pass(9 * time.Second)
@@ -350,7 +358,8 @@ func TestWhoDoesNotBid(t *testing.T) {
 	t.Run("one that is not meant", func(t *testing.T) {
 		inRig(t, func(r *rig) {
 			r.bidding(1, wantsAll, nothing)
-			body, _ := messages.AppendTaskAvailable(nil, "a2", []messages.TaskOffer{{TaskID: "t", AuctionID: "t.1", TaskType: "sum", BidWindowMS: 500, Attempt: 1}})
+			body, _ := messages.AppendTaskAvailable(nil, "a2",
+				[]messages.TaskOffer{{TaskID: "t", AuctionID: "t.1", TaskType: "sum", BidWindowMS: 500, Attempt: 1}})
 			r.tell(body)
 			r.expectBids("")
 			r.expectLog("a control message for another agent came to this one", 1)

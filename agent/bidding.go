@@ -41,7 +41,8 @@ func (w *worker) offer(l *link, m *messages.TaskAvailable) {
 	}
 	if dropped := w.offers.push(all); dropped > 0 {
 		w.metrics.answered(offerDropped, dropped)
-		w.log.Warn("the Bidder is too slow: offers are not answered", slog.Int("offers", dropped), slog.Int("waiting", maxOffers))
+		w.log.Warn("the Bidder is too slow: offers are not answered", slog.Int("offers", dropped),
+			slog.Int("waiting", maxOffers))
 	}
 }
 
@@ -157,7 +158,8 @@ func (b *bidding) send() {
 		return
 	}
 	w.metrics.answered(offerUnsent, len(bids))
-	w.log.Debug("bids were not sent", slog.Int("bids", len(bids)), slog.String("task_id", string(bids[0].TaskID)), slog.Any("error", err))
+	w.log.Debug("bids were not sent", slog.Int("bids", len(bids)), slog.String("task_id", string(bids[0].TaskID)),
+		slog.Any("error", err))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range bids {
@@ -254,7 +256,8 @@ func (w *worker) ask(o Offer) (bid Bid, wants, fine bool) {
 
 // bidderPanicked tells the log, in words that quote nothing of the offer.
 func (w *worker) bidderPanicked(o Offer, p any) {
-	w.log.Error("the Bidder panicked; there is no bid", slog.String("task_id", o.TaskID), slog.String("trace_id", o.CorrelationID),
+	w.log.Error("the Bidder panicked; there is no bid", slog.String("task_id", o.TaskID),
+		slog.String("trace_id", o.CorrelationID),
 		slog.String("panic_type", fmt.Sprintf("%T", p)), slog.String("stack", panicStack()))
 }
 

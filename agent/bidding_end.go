@@ -21,7 +21,8 @@ func (w *worker) requestSettled(l *link, outcome bus.Outcome) {
 	first := l.requestRefusals == 1
 	w.mu.Unlock()
 	if first {
-		w.log.Warn("the broker does not take this agent's bids and claims: is the queue "+bus.QueueRequest+" bound to the exchange "+bus.ExchangeAgents+
+		w.log.Warn("the broker does not take this agent's bids and claims: is the queue "+bus.QueueRequest+
+			" bound to the exchange "+bus.ExchangeAgents+
 			"? A coordinator sees to that, or taskbus topology apply", slog.String("outcome", outcome.String()))
 	}
 }
@@ -54,7 +55,8 @@ func (w *worker) bidRejected(m *messages.BidRejected) {
 		w.mu.Unlock()
 	}
 	w.metrics.bidOutcome(string(m.Reason))
-	w.log.Debug("a bid has not won", slog.String("task_id", string(m.TaskID)), slog.String("trace_id", m.CorrelationID), slog.String("reason", string(m.Reason)))
+	w.log.Debug("a bid has not won", slog.String("task_id", string(m.TaskID)), slog.String("trace_id", m.CorrelationID),
+		slog.String("reason", string(m.Reason)))
 }
 
 // aboutOffer is how an offer is named in the log.

@@ -74,7 +74,10 @@ func TestBrokerSecondDispatchJoins(t *testing.T) {
 	<-begun
 	s.giveMarked("t", "t.2", 2, false)
 	s.awaitLog("this one joins it", 1)
-	s.awaitStatus("that t runs, once", func(m messages.AgentStatus) bool { return m.ActiveTasks == 1 && len(m.ActiveTaskIDs) == 1 })
+	s.awaitStatus("that t runs, once", func(m messages.AgentStatus) bool {
+		return m.ActiveTasks == 1 &&
+			len(m.ActiveTaskIDs) == 1
+	})
 	close(end)
 	for _, want := range []string{"t.2", "t.1"} {
 		if m := s.expect("t", messages.Succeeded); m.DispatchID != want {

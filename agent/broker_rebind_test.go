@@ -14,7 +14,8 @@ import (
 // withdraw publishes a task.cancel to the agent.
 func (s *site) withdraw(task string) {
 	s.t.Helper()
-	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: "a1", Body: []byte(`{"message_type":"task.cancel","task_id":"` + task + `","reason":"over"}`)})
+	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: "a1",
+		Body: []byte(`{"message_type":"task.cancel","task_id":"` + task + `","reason":"over"}`)})
 }
 
 // giveLong gives the agent a task that it may work on for minutes.
@@ -22,7 +23,8 @@ func (s *site) giveLong(task string) {
 	s.t.Helper()
 	d := dispatch(task)
 	d.Timeout = 10 * time.Minute
-	s.publish(bus.Publication{Key: d.Queue, Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID}, Body: messages.AppendDispatch(nil, d, nil)})
+	s.publish(bus.Publication{Key: d.Queue, Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID},
+		Body: messages.AppendDispatch(nil, d, nil)})
 }
 
 // The exchange by which the coordinator speaks is deleted and declared anew: the agent
@@ -47,7 +49,8 @@ func TestBrokerControlExchangeComesAndGoes(t *testing.T) {
 	time.Sleep(3 * time.Second) // three more are refused
 	s.broker.DeclareExchange(t, bus.ExchangeControl, "direct")
 	s.awaitLog(saysBound, 1)
-	body, _ := messages.AppendTaskAvailable(nil, "a1", []messages.TaskOffer{{TaskID: "u", AuctionID: "u.1", TaskType: "sum", BidWindowMS: 500, Attempt: 1}})
+	body, _ := messages.AppendTaskAvailable(nil, "a1",
+		[]messages.TaskOffer{{TaskID: "u", AuctionID: "u.1", TaskType: "sum", BidWindowMS: 500, Attempt: 1}})
 	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: "a1", Body: body})
 	select {
 	case <-bids:

@@ -36,7 +36,8 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{t: t, broker: brokertest.Vhost(t), results: make(chan messages.TaskResult, 1000), status: make(chan messages.AgentStatus, 1000), log: &lockedBuffer{}}
+	s := &site{t: t, broker: brokertest.Vhost(t), results: make(chan messages.TaskResult, 1000),
+		status: make(chan messages.AgentStatus, 1000), log: &lockedBuffer{}}
 	s.open()
 	return s
 }
@@ -340,7 +341,8 @@ func TestBrokerQueueComesAndGoes(t *testing.T) {
 	s := newSite(t)
 	s.broker.DeleteQueue(t, "agent.a1")
 	s.run(s.config(), work(100*time.Millisecond))
-	s.awaitStatus("ready although it has no queue", func(m messages.AgentStatus) bool { return m.Status == messages.Ready })
+	s.awaitStatus("ready although it has no queue",
+		func(m messages.AgentStatus) bool { return m.Status == messages.Ready })
 	for round, task := range []string{"a", "b"} {
 		// A queue that is declared again within milliseconds of its deletion leaves its
 		// old consumers unaware of either (RabbitMQ 3.10).

@@ -149,7 +149,8 @@ func (c Config) check() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if !messages.ValidAgentID(c.ID) {
-		fault(`ID %.40q: give 1 to 128 letters, digits and . _ : -, beginning with a letter or digit, and neither "status" nor ending in ".control"; it is the agent's key in agents.yaml`, c.ID)
+		fault(
+			`ID %.40q: give 1 to 128 letters, digits and . _ : -, beginning with a letter or digit, and neither "status" nor ending in ".control"; it is the agent's key in agents.yaml`, c.ID)
 	}
 	if len(c.Queue) > maxQueueName || !printable(c.Queue) {
 		fault("Queue %.40q: give at most %d characters of printable ASCII, or nothing for agent.<ID>", c.Queue, maxQueueName)
@@ -193,7 +194,8 @@ func (c Config) checkAnnounced() (faults []error) {
 	}
 	for _, word := range c.Capabilities {
 		if word == "" || !text(word, maxCapability) {
-			faults = append(faults, fmt.Errorf("capability %.40q: give 1 to %d characters, none of them a control character", word, maxCapability))
+			faults = append(faults, fmt.Errorf("capability %.40q: give 1 to %d characters, none of them a control character",
+				word, maxCapability))
 		}
 	}
 	if len(c.Labels) > maxLabels {
@@ -207,7 +209,8 @@ func (c Config) checkAnnounced() (faults []error) {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		faults = append(faults, fmt.Errorf("label %.40q: give a key of 1 to %d and a value of at most %d characters, none of them a control character",
+		faults = append(faults, fmt.Errorf(
+			"label %.40q: give a key of 1 to %d and a value of at most %d characters, none of them a control character",
 			key, maxLabelKey, maxLabelValue))
 	}
 	return faults

@@ -53,11 +53,13 @@ func TestConfigThatCannotBeUsed(t *testing.T) {
 		{"an empty capability", func(c *agent.Config) { c.Capabilities = []string{"go", ""} }, "capability"},
 		{"a capability with a line break", func(c *agent.Config) { c.Capabilities = []string{"a\nb"} }, "control character"},
 		{"too many capabilities", func(c *agent.Config) { c.Capabilities = many(257) }, "257"},
-		{"the longest capability, in characters", func(c *agent.Config) { c.Capabilities = []string{strings.Repeat("é", 128)} }, ""},
+		{"the longest capability, in characters",
+			func(c *agent.Config) { c.Capabilities = []string{strings.Repeat("é", 128)} }, ""},
 		{"one beyond it", func(c *agent.Config) { c.Capabilities = []string{strings.Repeat("é", 129)} }, "128"},
 		{"too many labels", func(c *agent.Config) { c.Labels = labels }, "33"},
 		{"a label without a key", func(c *agent.Config) { c.Labels = map[string]string{"": "x"} }, "label"},
-		{"a label that is too long", func(c *agent.Config) { c.Labels = map[string]string{"k": strings.Repeat("x", 257)} }, "256"},
+		{"a label that is too long", func(c *agent.Config) { c.Labels = map[string]string{"k": strings.Repeat("x", 257)} },
+			"256"},
 		{"several faults", func(c *agent.Config) { c.ID, c.Slots = "", -1 }, "Slots"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -78,7 +80,8 @@ func TestConfigThatCannotBeUsed(t *testing.T) {
 			})
 		})
 	}
-	if err := agent.Run(t.Context(), agent.Config{ID: "a1", Bus: broker}, nil); err == nil || !strings.Contains(err.Error(), "Handler") {
+	if err := agent.Run(t.Context(), agent.Config{ID: "a1", Bus: broker}, nil); err == nil ||
+		!strings.Contains(err.Error(), "Handler") {
 		t.Errorf("without a handler Run gives %v", err)
 	}
 }

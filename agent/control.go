@@ -49,7 +49,8 @@ func (w *worker) keepHeard(ctx context.Context, l *link) {
 			told = err.Error()
 			text := "the control queue cannot be bound; another try follows"
 			if lacks(err, bus.ExchangeControl) {
-				text = "the exchange " + bus.ExchangeControl + " does not exist: no offer, grant or withdrawal reaches this agent before a coordinator declares it (or taskbus topology apply)"
+				text = "the exchange " + bus.ExchangeControl +
+					" does not exist: no offer, grant or withdrawal reaches this agent before a coordinator declares it (or taskbus topology apply)"
 			}
 			w.log.Warn(text, slog.Any("error", err))
 		}
@@ -95,15 +96,17 @@ func (w *worker) bindControl(ctx context.Context, l *link) error {
 
 // listen consumes the control queue.
 func (w *worker) listen(ctx context.Context, l *link) error {
-	err := l.session.Subscribe(ctx, bus.Subscription{Queue: l.control, Prefetch: controlPrefetch, Handle: func(msg bus.Delivery) {
-		defer l.session.Ack(msg.Tag)
-		m, refusal := w.decoder.DecodeControl(msg.Body)
-		if refusal != nil {
-			w.log.Warn("a control message cannot be read", slog.String("type", messages.Clean(msg.Type, messages.MaxText)), slog.String("reason", refusal.Text))
-			return
-		}
-		w.obey(l, m)
-	}})
+	err := l.session.Subscribe(ctx, bus.Subscription{Queue: l.control, Prefetch: controlPrefetch,
+		Handle: func(msg bus.Delivery) {
+			defer l.session.Ack(msg.Tag)
+			m, refusal := w.decoder.DecodeControl(msg.Body)
+			if refusal != nil {
+				w.log.Warn("a control message cannot be read", slog.String("type", messages.Clean(msg.Type, messages.MaxText)),
+					slog.String("reason", refusal.Text))
+				return
+			}
+			w.obey(l, m)
+		}})
 	if err != nil {
 		return fmt.Errorf("consume the control queue %s: %w", l.control, err)
 	}

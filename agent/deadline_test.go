@@ -27,7 +27,8 @@ func TestDeadline(t *testing.T) {
 			"t failed", "ran out of time after 4s"},
 		{"the time-out, if earlier", work(time.Hour), 40 * time.Second, 10 * time.Second,
 			"t failed", "ran out of time after 10s"},
-		{"one that comes late, but in time for the grace, has done it", stubborn(10*time.Second + 499*time.Millisecond), 0, 10*time.Second + 499*time.Millisecond,
+		{"one that comes late, but in time for the grace, has done it", stubborn(10*time.Second + 499*time.Millisecond), 0,
+			10*time.Second + 499*time.Millisecond,
 			"t succeeded", ""},
 		{"one that does not return is not waited for", stubborn(time.Minute), 0, 10*time.Second + 500*time.Millisecond,
 			"t failed", "ran out of time after 10.5s: the handler has not returned"},
@@ -149,7 +150,8 @@ func TestDeadlinePassesWhileWaiting(t *testing.T) {
 }
 
 func TestWithdraw(t *testing.T) {
-	cancelT := messages.TaskCancel{TaskID: "t", DispatchID: "t.1", Reason: "the incident is over", CorrelationID: "trace-t"}
+	cancelT := messages.TaskCancel{TaskID: "t", DispatchID: "t.1", Reason: "the incident is over",
+		CorrelationID: "trace-t"}
 	byTask := messages.TaskCancel{TaskID: "t"}
 	for _, tt := range []struct {
 		name   string
@@ -258,9 +260,12 @@ func TestResultSaysThatTheHandlerHasNotReturned(t *testing.T) {
 	}{
 		{"it returns", work(time.Minute), "why", 0, "the task was withdrawn: why"},
 		{"it returns within the grace", stubborn(4 * time.Second), "why", 4 * time.Second, ""}, // with success
-		{"it does not", stubborn(time.Minute), "why", 5 * time.Second, "the handler has not returned: the task was withdrawn: why"},
-		{"it does not, for no reason given", stubborn(time.Minute), "", 5 * time.Second, "the handler has not returned: the task was withdrawn"},
-		{"it does not, for the longest reason", stubborn(time.Minute), longest, 5 * time.Second, "the handler has not returned: the task was withdrawn: rrrr"},
+		{"it does not", stubborn(time.Minute), "why", 5 * time.Second,
+			"the handler has not returned: the task was withdrawn: why"},
+		{"it does not, for no reason given", stubborn(time.Minute), "", 5 * time.Second,
+			"the handler has not returned: the task was withdrawn"},
+		{"it does not, for the longest reason", stubborn(time.Minute), longest, 5 * time.Second,
+			"the handler has not returned: the task was withdrawn: rrrr"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inRig(t, func(r *rig) {
@@ -269,7 +274,8 @@ func TestResultSaysThatTheHandlerHasNotReturned(t *testing.T) {
 				r.withdraw(messages.TaskCancel{TaskID: "t", Reason: tt.reason})
 				r.pass(tt.after)
 				m := r.results()
-				if len(m) != 1 || !strings.HasPrefix(m[0].Error, tt.want) || (tt.want == "") != (m[0].Outcome == messages.Succeeded) {
+				if len(m) != 1 || !strings.HasPrefix(m[0].Error, tt.want) ||
+					(tt.want == "") != (m[0].Outcome == messages.Succeeded) {
 					t.Errorf("results %+v, want one that says %q", m, tt.want)
 				}
 			})
@@ -302,7 +308,8 @@ func TestControlMessagesThatCannotBeRead(t *testing.T) {
 	inRig(t, func(r *rig) {
 		r.run(1, work(time.Second))
 		r.give("t")
-		for _, body := range []string{``, `{}`, `{"message_type":"task.available","task_id":"t"}`, `{"message_type":"task.cancel","task_id":7}`} {
+		for _, body := range []string{``, `{}`, `{"message_type":"task.available","task_id":"t"}`,
+			`{"message_type":"task.cancel","task_id":7}`} {
 			r.publish(busPublication("taskbus.control", "a1", body))
 		}
 		r.pass(time.Second)

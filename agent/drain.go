@@ -17,7 +17,8 @@ func (w *worker) drain() {
 	left := len(w.open)
 	w.mu.Unlock()
 	close(w.leaving) // offline at once; see heartbeats
-	w.log.Info("the agent is stopping", slog.Int("unfinished_tasks", left), slog.Duration("drain_timeout", w.cfg.DrainTimeout))
+	w.log.Info("the agent is stopping", slog.Int("unfinished_tasks", left),
+		slog.Duration("drain_timeout", w.cfg.DrainTimeout))
 	for _, d := range waiting {
 		w.conclude(d, rejection(ErrStopping.Error()))
 	}

@@ -29,7 +29,8 @@ func TestDrain(t *testing.T) {
 		back     []string
 	}{
 		{"what runs is finished", work(20 * time.Second), 20 * time.Second, "t succeeded", nil},
-		{"what takes longer goes to another agent, and is no failure", work(time.Hour), 30 * time.Second, "t rejected", []string{"t"}},
+		{"what takes longer goes to another agent, and is no failure", work(time.Hour), 30 * time.Second, "t rejected",
+			[]string{"t"}},
 		{"even a handler that does not return", stubborn(time.Hour), 31 * time.Second, "t rejected", []string{"t"}},
 		{"what fails by itself meanwhile has failed", func(context.Context, *agent.Task) (agent.Result, error) {
 			time.Sleep(10 * time.Second)
@@ -84,8 +85,9 @@ func TestStopsWithoutABroker(t *testing.T) {
 		took   time.Duration
 	}{
 		{"nothing in hand", false, work(0), 0},
-		{"a result that cannot be delivered", true, work(2 * time.Second), (30 + 1 + 5) * time.Second}, // for the broker's return
-		{"a handler at work", true, work(10 * time.Second), (30 + 1 + 5) * time.Second},                // its deadline: 10 s
+		// for the broker's return
+		{"a result that cannot be delivered", true, work(2 * time.Second), (30 + 1 + 5) * time.Second},
+		{"a handler at work", true, work(10 * time.Second), (30 + 1 + 5) * time.Second}, // its deadline: 10 s
 		{"a handler that does not return", true, stubborn(time.Hour), (30 + 1 + 5) * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -140,7 +142,8 @@ func TestDeliveryThatCrossesTheDrain(t *testing.T) {
 		c := r.config()
 		c.Slots = 2
 		c.Bus = crossing{r.broker, bus.Publication{
-			Key: "agent.a1", Properties: bus.Properties{MessageID: late.DispatchID}, Body: messages.AppendDispatch(nil, late, nil),
+			Key: "agent.a1", Properties: bus.Properties{MessageID: late.DispatchID},
+			Body: messages.AppendDispatch(nil, late, nil),
 		}}
 		a := r.runWith(c, work(5*time.Second))
 		r.give("t")

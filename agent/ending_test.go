@@ -15,7 +15,8 @@ import (
 func longestEnding(number int) *dispatch {
 	id := strings.Repeat("d", 154) + strconv.Itoa(100_000+number) // 160 bytes, the most
 	return &dispatch{
-		key: id, task: &Task{}, endedAt: time.Now(), names: messages.TaskResult{DispatchID: id, CorrelationID: strings.Repeat("c", 255)},
+		key: id, task: &Task{}, endedAt: time.Now(),
+		names: messages.TaskResult{DispatchID: id, CorrelationID: strings.Repeat("c", 255)},
 		verdict: &verdict{
 			outcome: messages.Failed, text: strings.Repeat("x", messages.MaxText),
 			usage: &Usage{Requests: 1, Provider: strings.Repeat("p", maxUsageName), Model: strings.Repeat("m", maxUsageName)},
@@ -37,7 +38,8 @@ func TestEndingsAreBounded(t *testing.T) {
 		t.Errorf("%d of the longest endings are remembered, want %d", got, want)
 	}
 	for n := range 20_000 {
-		w.over(&dispatch{task: &Task{}, verdict: &verdict{outcome: messages.Succeeded}, names: messages.TaskResult{DispatchID: strconv.Itoa(n)}})
+		w.over(&dispatch{task: &Task{}, verdict: &verdict{outcome: messages.Succeeded},
+			names: messages.TaskResult{DispatchID: strconv.Itoa(n)}})
 	}
 	if got, want := len(w.ended.values), maxEnded; got != want {
 		t.Errorf("%d short endings are remembered, want %d", got, want)
@@ -74,7 +76,8 @@ func TestNothingIsKeptOfAHungHandler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &dispatch{key: "t.1", names: messages.TaskResult{TaskID: "t", DispatchID: "t.1"}, task: &Task{}, running: true, verdict: &verdict{}}
+	d := &dispatch{key: "t.1", names: messages.TaskResult{TaskID: "t", DispatchID: "t.1"}, task: &Task{}, running: true,
+		verdict: &verdict{}}
 	w.enter(d)
 	w.runs["t"], w.running[d] = d, struct{}{}
 	w.finish(d, false)

@@ -66,21 +66,22 @@ func ExampleHandler() {
 func ExampleRunBatches() {
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // at once, for the sake of the example
-	err := agent.RunBatches(ctx, agent.Config{ID: "gpu-1", Bus: membus.New(), Slots: 20}, func(ctx context.Context, batch []*agent.Member) error {
-		vectors, err := embedAll(ctx, batch)
-		if err != nil {
-			return err // the outcome of every task that has none of its own
-		}
-		for i, m := range batch {
-			switch {
-			case m.Context().Err() != nil: // withdrawn meanwhile, or out of time
-				m.Finish(agent.Result{}, context.Cause(m.Context()))
-			case vectors[i] == nil:
-				m.Finish(agent.Result{}, errors.New("the text is empty"))
+	err := agent.RunBatches(ctx, agent.Config{ID: "gpu-1", Bus: membus.New(), Slots: 20},
+		func(ctx context.Context, batch []*agent.Member) error {
+			vectors, err := embedAll(ctx, batch)
+			if err != nil {
+				return err // the outcome of every task that has none of its own
 			}
-		}
-		return nil // the others have succeeded
-	})
+			for i, m := range batch {
+				switch {
+				case m.Context().Err() != nil: // withdrawn meanwhile, or out of time
+					m.Finish(agent.Result{}, context.Cause(m.Context()))
+				case vectors[i] == nil:
+					m.Finish(agent.Result{}, errors.New("the text is empty"))
+				}
+			}
+			return nil // the others have succeeded
+		})
 	fmt.Println(err)
 	// Output: <nil>
 }
@@ -89,9 +90,10 @@ func ExampleRunBatches() {
 func ExampleConfig() {
 	ctx, stop := context.WithCancel(context.Background())
 	stop() // at once, for the sake of the example
-	err := agent.Run(ctx, agent.Config{ID: "gpu-1", Bus: membus.New()}, func(context.Context, *agent.Task) (agent.Result, error) {
-		return agent.Result{}, nil
-	})
+	err := agent.Run(ctx, agent.Config{ID: "gpu-1", Bus: membus.New()},
+		func(context.Context, *agent.Task) (agent.Result, error) {
+			return agent.Result{}, nil
+		})
 	fmt.Println(err)
 	// Output: <nil>
 }

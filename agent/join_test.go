@@ -43,10 +43,11 @@ func TestSecondDispatchJoinsTheRun(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return agent.Result{}, errors.New("no luck")
 		}, func(r *rig) { r.giveAttempt("t", 2) }, "t.2 failed, t.1 failed", nil},
-		{"it is given back: every message is, a coordinator knows them apart", func(context.Context, *agent.Task) (agent.Result, error) {
-			time.Sleep(5 * time.Second)
-			return agent.Result{}, agent.Retry(errors.New("out of memory"))
-		}, func(r *rig) { r.giveAttempt("t", 2) }, "t.2 rejected, t.1 rejected", []string{"t.2", "t"}},
+		{"it is given back: every message is, a coordinator knows them apart",
+			func(context.Context, *agent.Task) (agent.Result, error) {
+				time.Sleep(5 * time.Second)
+				return agent.Result{}, agent.Retry(errors.New("out of memory"))
+			}, func(r *rig) { r.giveAttempt("t", 2) }, "t.2 rejected, t.1 rejected", []string{"t.2", "t"}},
 		{"withdrawn under the first dispatch", work(5 * time.Second), func(r *rig) {
 			r.giveAttempt("t", 2)
 			r.withdraw(messages.TaskCancel{TaskID: "t", DispatchID: "t.1"})
@@ -133,7 +134,8 @@ func (r *rig) lose(messages int) {
 	synctest.Wait()
 	r.broker.SetOpenError(nil)
 	var err error
-	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
+	r.outside, err = r.broker.Open(context.Background(),
+		bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -179,7 +181,8 @@ func TestSecondDispatchJoinsWhatWaits(t *testing.T) {
 		want string // of t
 	}{
 		{"one run in the end", func(*rig) {}, "t succeeded, t succeeded"},
-		{"withdrawn before it begins", func(r *rig) { r.withdraw(messages.TaskCancel{TaskID: "t", DispatchID: "t.2"}) }, "t cancelled, t cancelled"},
+		{"withdrawn before it begins", func(r *rig) { r.withdraw(messages.TaskCancel{TaskID: "t", DispatchID: "t.2"}) },
+			"t cancelled, t cancelled"},
 		{"its session ends", func(r *rig) { r.cut() }, "t succeeded, t succeeded"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -224,13 +227,15 @@ func TestSecondDispatchOfWhatHasEnded(t *testing.T) {
 			"t failed, t rejected", 1, []string{"t.2"}},
 		{"a new life of it", stubborn(time.Minute), false, func(r *rig) { r.give("t") },
 			"t failed, t rejected", 1, []string{"t"}},
-		{"its handler has returned: it is done again", stubborn(11 * time.Second), false, func(r *rig) { r.giveAttempt("t", 2) },
+		{"its handler has returned: it is done again", stubborn(11 * time.Second), false,
+			func(r *rig) { r.giveAttempt("t", 2) },
 			"t failed, t failed", 2, nil},
 		{"it is done, and the broker is yet to confirm it", work(0), true, func(r *rig) { r.giveAttempt("t", 2) },
 			"t succeeded, t succeeded", 1, nil},
-		{"it is given back, and the broker is yet to confirm it: it is tried again", func(context.Context, *agent.Task) (agent.Result, error) {
-			return agent.Result{}, agent.Retry(nil)
-		}, true, func(r *rig) { r.giveAttempt("t", 2) },
+		{"it is given back, and the broker is yet to confirm it: it is tried again",
+			func(context.Context, *agent.Task) (agent.Result, error) {
+				return agent.Result{}, agent.Retry(nil)
+			}, true, func(r *rig) { r.giveAttempt("t", 2) },
 			"t rejected+attempted, t rejected+attempted", 2, []string{"t", "t.2"}},
 		{"withdrawn before it came", work(0), true, func(r *rig) {
 			r.withdraw(messages.TaskCancel{TaskID: "t", DispatchID: "t.2"})

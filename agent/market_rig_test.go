@@ -22,7 +22,8 @@ func (r *rig) offer(tasks ...string) {
 	var offers []messages.TaskOffer
 	for _, task := range tasks {
 		offers = append(offers, messages.TaskOffer{
-			TaskID: messages.TaskID(task), AuctionID: task + ".1", TaskType: "sum", BidWindowMS: 500, Attempt: 1, CorrelationID: "trace-" + task,
+			TaskID: messages.TaskID(task), AuctionID: task + ".1", TaskType: "sum", BidWindowMS: 500, Attempt: 1,
+			CorrelationID: "trace-" + task,
 		})
 	}
 	for len(offers) > 0 {
@@ -34,12 +35,14 @@ func (r *rig) offer(tasks ...string) {
 
 func (r *rig) award(task string) {
 	r.t.Helper()
-	r.tell(messages.AppendTaskAwarded(nil, &messages.TaskAwarded{TaskID: messages.TaskID(task), AuctionID: task + ".1", AgentID: "a1", DispatchID: task + ".1"}))
+	r.tell(messages.AppendTaskAwarded(nil, &messages.TaskAwarded{TaskID: messages.TaskID(task), AuctionID: task + ".1",
+		AgentID: "a1", DispatchID: task + ".1"}))
 }
 
 func (r *rig) rejectBid(task string, why messages.BidReason) {
 	r.t.Helper()
-	r.tell(messages.AppendBidRejected(nil, &messages.BidRejected{TaskID: messages.TaskID(task), AuctionID: task + ".1", AgentID: "a1", Reason: why}))
+	r.tell(messages.AppendBidRejected(nil, &messages.BidRejected{TaskID: messages.TaskID(task), AuctionID: task + ".1",
+		AgentID: "a1", Reason: why}))
 }
 
 // request is what the agent has sent to task.request.

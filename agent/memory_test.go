@@ -24,7 +24,8 @@ func TestMemoryHoldsTheLatest(t *testing.T) {
 			}
 			return n
 		}
-		for serial, key := range rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"})).Draw(t, "keys") {
+		for serial, key := range rapid.SliceOf(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "g"})).
+			Draw(t, "keys") {
 			keys = slices.DeleteFunc(keys, func(k string) bool { return k == key })
 			delete(values, key)
 			if rapid.Bool().Draw(t, "remove") {

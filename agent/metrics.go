@@ -50,7 +50,8 @@ func newMetrics(c Config) (*metrics, error) {
 		if err := c.Metrics.Register(each); err != nil {
 			m.unregister()
 			if again := (prometheus.AlreadyRegisteredError{}); errors.As(err, &again) {
-				err = fmt.Errorf("%w: two agents need a Registerer each, such as prometheus.WrapRegistererWith(prometheus.Labels{\"agent_id\": …}, registry)", err)
+				err = fmt.Errorf(
+					"%w: two agents need a Registerer each, such as prometheus.WrapRegistererWith(prometheus.Labels{\"agent_id\": …}, registry)", err)
 			}
 			return nil, fmt.Errorf("the configuration cannot be used: Metrics: %w", err)
 		}
@@ -71,10 +72,12 @@ func (m *metrics) unregister() {
 }
 
 func (m *metrics) ofBidding() []prometheus.Collector {
-	m.offers = counters("offers_total", "Offers, by answer: bid, declined, late, broken (a panic, or a bid that cannot be), dropped (1,024 waited), "+
-		"unsent, repeated.", "answer")
+	m.offers = counters("offers_total",
+		"Offers, by answer: bid, declined, late, broken (a panic, or a bid that cannot be), dropped (1,024 waited), "+
+			"unsent, repeated.", "answer")
 	m.bids = counters("bid_outcomes_total", "Bids, by outcome: won, or the reason of task.bid_rejected.", "outcome")
-	for _, answer := range []string{offerBid, offerDeclined, offerLate, offerBroken, offerDropped, offerUnsent, offerRepeated} {
+	for _, answer := range []string{offerBid, offerDeclined, offerLate, offerBroken, offerDropped, offerUnsent,
+		offerRepeated} {
 		m.offers.WithLabelValues(answer)
 	}
 	m.bids.WithLabelValues("won")
@@ -96,16 +99,23 @@ func (m *metrics) ofPulling() []prometheus.Collector {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "taskbus_agent_" + name, Help: help, Buckets: buckets})
 	}
 	m.cycles = counter(of+"discovery_total", "Discovery cycles: times at which it judged how many to claim.")
-	m.underloads = counter(of+"underload_adjustments_total", "Discovery intervals that were more than a tenth above the base interval.")
-	m.overloads = counter(of+"overload_adjustments_total", "Discovery intervals that were more than a tenth below the base interval.")
-	m.intervals = histogram(of+"discovery_interval_seconds", "Discovery intervals.", .2, .25, .5, .75, 1, 1.5, 2, 3, 5, 7.5, 10)
-	m.depths = histogram(of+"queue_depth", "Tasks in hand at each discovery cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
-	m.loads = histogram(of+"load_factor", "The agent's part of all tasks at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4, .5, .75, 1)
+	m.underloads = counter(of+"underload_adjustments_total",
+		"Discovery intervals that were more than a tenth above the base interval.")
+	m.overloads = counter(of+"overload_adjustments_total",
+		"Discovery intervals that were more than a tenth below the base interval.")
+	m.intervals = histogram(of+"discovery_interval_seconds", "Discovery intervals.", .2, .25, .5, .75, 1, 1.5, 2, 3, 5,
+		7.5, 10)
+	m.depths = histogram(of+"queue_depth", "Tasks in hand at each discovery cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500,
+		1000, 2000)
+	m.loads = histogram(of+"load_factor",
+		"The agent's part of all tasks at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4,
+		.5, .75, 1)
 	m.interval = gauge(of+"current_interval_seconds", "Discovery interval now.")
 	m.depth = gauge(of+"current_queue_depth", "Tasks in hand at the latest discovery cycle.")
 	m.load = gauge(of+"current_load_factor", "The agent's part of all tasks at the latest discovery cycle.")
 	m.target = gauge(of+"target_load_factor", "The agent's part of the fleet's capacity: its fair part of the tasks.")
-	m.targetDrain = gauge(of+"target_drain_seconds", "In how many seconds all agents should be through, as the coordinator said last.")
+	m.targetDrain = gauge(of+"target_drain_seconds",
+		"In how many seconds all agents should be through, as the coordinator said last.")
 	m.claims = counters("claims_total", "Claims, by outcome: granted, empty, unanswered.", "outcome")
 	m.items = counter("claimed_items_total", "Tasks that were granted in answer to claims.")
 	for _, outcome := range []string{claimGranted, claimEmpty, claimUnanswered} {

@@ -27,7 +27,8 @@ type step struct {
 // end the queue is empty.
 func TestNever(t *testing.T) {
 	what := rapid.SampledFrom([]string{
-		"quick", "works", "hangs", "rejects", "panics", "copy", "anew", "next", "withdraw", "cut", "away", "withhold", "heal", "wait",
+		"quick", "works", "hangs", "rejects", "panics", "copy", "anew", "next", "withdraw", "cut", "away", "withhold", "heal",
+		"wait",
 	})
 	steps := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) step {
 		return step{what.Draw(t, "what"), rapid.IntRange(0, 9).Draw(t, "which")}
@@ -92,7 +93,8 @@ func play(t *testing.T, slots int, steps []step) (faults []string) {
 			}
 		case "withdraw":
 			if len(given) > 0 {
-				p := busPublication(bus.ExchangeControl, "a1", fmt.Sprintf(`{"message_type":"task.cancel","task_id":%q}`, given[s.which%len(given)]))
+				p := busPublication(bus.ExchangeControl, "a1", fmt.Sprintf(`{"message_type":"task.cancel","task_id":%q}`,
+					given[s.which%len(given)]))
 				p.Optional = true // there may be no session to hear it
 				r.publish(p)
 			}
@@ -126,7 +128,8 @@ func play(t *testing.T, slots int, steps []step) (faults []string) {
 	for _, m := range r.results() {
 		id := m.TaskResult.DispatchID
 		first, known := verdicts[id]
-		if known && !anew[string(m.TaskID)] && (first.Outcome != m.Outcome || !first.Timestamp.Equal(m.TaskResult.Timestamp)) {
+		if known && !anew[string(m.TaskID)] &&
+			(first.Outcome != m.Outcome || !first.Timestamp.Equal(m.TaskResult.Timestamp)) {
 			fault("%s: two verdicts, %s and %s", id, first.Outcome, m.Outcome)
 		}
 		verdicts[id], ended[m.TaskID] = m.TaskResult, true

@@ -37,7 +37,8 @@ func TestOutcomes(t *testing.T) {
 			"t rejected", "no such model here", true},
 		{"Retry: another agent should, it was begun", func() error { return agent.Retry(errors.New("out of memory")) },
 			"t rejected+attempted", "out of memory", true},
-		{"what wraps them counts as they do", func() error { return fmt.Errorf("load weights: %w", agent.Retry(errors.New("disk full"))) },
+		{"what wraps them counts as they do",
+			func() error { return fmt.Errorf("load weights: %w", agent.Retry(errors.New("disk full"))) },
 			"t rejected+attempted", "load weights: disk full", true},
 		{"Reject and Retry without words have some", func() error { return errors.Join(agent.Reject(""), agent.Retry(nil)) },
 			"t rejected", "the agent refuses this task", true},
@@ -74,7 +75,8 @@ func TestOutcomes(t *testing.T) {
 				r.run(1, func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, tt.handle() })
 				r.give("t")
 				r.expect(tt.outcome)
-				if got := r.results()[0].Error; !strings.Contains(got, tt.text) || tt.text == "" && got != "" || len(got) > messages.MaxText {
+				if got := r.results()[0].Error; !strings.Contains(got, tt.text) || tt.text == "" && got != "" ||
+					len(got) > messages.MaxText {
 					t.Errorf("error %q, want one with %q", got, tt.text)
 				}
 				if tt.back {
@@ -157,10 +159,11 @@ func TestPanicIsLoggedByItsTypeAndPlace(t *testing.T) {
 		{"an error that panics when it is read", func(context.Context, *agent.Task) (agent.Result, error) {
 			return agent.Result{}, quoting{canary}
 		}, []string{"a agent_test.quoting, that cannot be read"}},
-		{"after the deadline of 10 s, within the 0.5 s that it is waited for", func(context.Context, *agent.Task) (agent.Result, error) {
-			time.Sleep(10*time.Second + 100*time.Millisecond)
-			panic(canary)
-		}, []string{"panic_type=string"}},
+		{"after the deadline of 10 s, within the 0.5 s that it is waited for",
+			func(context.Context, *agent.Task) (agent.Result, error) {
+				time.Sleep(10*time.Second + 100*time.Millisecond)
+				panic(canary)
+			}, []string{"panic_type=string"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inRig(t, func(r *rig) {
@@ -221,7 +224,8 @@ func TestUsageIsMadeToFit(t *testing.T) {
 		})
 		r.give("t")
 		u := r.results()[0].Usage
-		if want := (agent.Usage{OutputTokens: 1e15, Provider: "ac me", Model: u.Model}); *u != want || !strings.HasSuffix(u.Model, "…") {
+		if want := (agent.Usage{OutputTokens: 1e15, Provider: "ac me", Model: u.Model}); *u != want ||
+			!strings.HasSuffix(u.Model, "…") {
 			t.Errorf("got %+v", *u)
 		}
 	})
@@ -249,7 +253,8 @@ func TestTask(t *testing.T) {
 		d := dispatch("t")
 		d.Task.Deadline = d.At.Add(8 * time.Second)
 		d.Decision = &coordinator.Decision{Strategy: "round_robin", Agent: "a1", Fleet: 3, Eligible: 2}
-		r.send(d, map[string]any{"traceparent": "00-abc-def-01", "tracestate": "k=v", "x-taskbus-maybe-duplicate": true, "baggage": int64(1)})
+		r.send(d, map[string]any{"traceparent": "00-abc-def-01", "tracestate": "k=v", "x-taskbus-maybe-duplicate": true,
+			"baggage": int64(1)})
 		want := &agent.Task{
 			ID: "t", Type: "sum", Payload: []byte(`{"n": 1}`), Priority: 2, CorrelationID: "trace-t",
 			TraceParent: "00-abc-def-01", TraceState: "k=v", DispatchID: "t.1", Attempt: 1,
@@ -280,7 +285,8 @@ func TestMessagesThatAreNoWork(t *testing.T) {
 		want           string
 	}{
 		{"another agent's", forOther, "t.1", "t rejected"},
-		{"against the schema, its task legible", `{"message_type":"task.dispatch","task_id":"t","correlation_id":"c"}`, "t.1", "t rejected"},
+		{"against the schema, its task legible", `{"message_type":"task.dispatch","task_id":"t","correlation_id":"c"}`, "t.1",
+			"t rejected"},
 		{"without a trace id", `{"task_id":"t"}`, "t.1", "t rejected"},
 		{"no task to be named", `{"message_type":"task.dispatch"}`, "t.1", ""},
 		{"no JSON", `hello`, "t.1", ""},

@@ -102,7 +102,8 @@ func TestBrokerLeastPermissions(t *testing.T) {
 	s.await(bus.QueueReassign, 1, 0)
 	s.giveTo(id, "long")
 	s.awaitStatus("that it runs", func(m messages.AgentStatus) bool { return m.ActiveTasks == 1 })
-	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: id, Body: []byte(`{"message_type":"task.cancel","task_id":"long"}`)})
+	s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: id,
+		Body: []byte(`{"message_type":"task.cancel","task_id":"long"}`)})
 	s.expect("long", messages.Cancelled)
 	s.await("agent."+id, 0, 1)
 	if strings.Contains(s.log.String(), "no control queue") || strings.Contains(s.log.String(), "level=WARN") {
@@ -139,7 +140,8 @@ func TestBrokerBidsAndClaims(t *testing.T) {
 	s.run(c, work(0))
 	s.awaitStatus("ready", func(m messages.AgentStatus) bool { return m.AgentID == id && m.Status == messages.Ready })
 	control := func(body []byte) { s.publish(bus.Publication{Exchange: bus.ExchangeControl, Key: id, Body: body}) }
-	offer, _ := messages.AppendTaskAvailable(nil, id, []messages.TaskOffer{{TaskID: "t", AuctionID: "t.1", TaskType: "sum", BidWindowMS: 60_000, Attempt: 1}})
+	offer, _ := messages.AppendTaskAvailable(nil, id,
+		[]messages.TaskOffer{{TaskID: "t", AuctionID: "t.1", TaskType: "sum", BidWindowMS: 60_000, Attempt: 1}})
 	control(offer)
 	bids, claims := 0, 0
 	for late := time.After(patience); bids < 1 || claims < 2; {

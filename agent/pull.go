@@ -57,7 +57,8 @@ func newPulling(cfg Config) (*pulling, error) {
 	}
 	standard := balance.Default()
 	p := &pulling{
-		base:    milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS, standard.LoadBalancing.BaseDiscoveryIntervalMS)),
+		base: milliseconds(cmp.Or(c.LoadBalancing.BaseDiscoveryIntervalMS,
+			standard.LoadBalancing.BaseDiscoveryIntervalMS)),
 		timeout: milliseconds(cmp.Or(c.Registry.ConnectionTimeoutMS, standard.Registry.ConnectionTimeoutMS)),
 		ids:     rand.Text(),
 	}
@@ -202,7 +203,8 @@ func (p *puller) unanswered(ctx context.Context) {
 	p.balance.Unanswered(time.Now())
 	p.metrics.claim(claimUnanswered, 0)
 	if !p.silent {
-		p.log.Warn("a claim was not answered in time; is there a coordinator? Claims go on", slog.Duration("timeout", p.pulling.timeout))
+		p.log.Warn("a claim was not answered in time; is there a coordinator? Claims go on",
+			slog.Duration("timeout", p.pulling.timeout))
 	}
 	p.silent = true
 	p.lookout.begin(ctx)
@@ -230,8 +232,11 @@ func (p *puller) look() {
 	p.pulling.reading = r.outcome
 	registry := slog.String("registry", p.pulling.registry.host)
 	if r.err != nil {
-		p.log.Warn("the registry does not tell of the fleet either: see registry.url, and whether a coordinator listens there", registry, slog.Any("error", r.err))
+		p.log.Warn(
+			"the registry does not tell of the fleet either: see registry.url, and whether a coordinator listens there",
+			registry, slog.Any("error", r.err))
 		return
 	}
-	p.log.Info("the registry tells of the fleet, as long as claims are not answered", registry, slog.Int("other_agents", r.others.Agents))
+	p.log.Info("the registry tells of the fleet, as long as claims are not answered", registry,
+		slog.Int("other_agents", r.others.Agents))
 }

@@ -16,7 +16,8 @@ import (
 
 // claim makes one claim and waits for its answer, nil when there is none in time. It is
 // not asked when the agent leaves, or the session has ended.
-func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Local) (granted *messages.TaskGranted, asked bool) {
+func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Local) (granted *messages.TaskGranted,
+	asked bool) {
 	p := w.pulling
 	p.claims++
 	c := &claim{id: fmt.Sprintf("%s-%d", p.ids, p.claims), answer: make(chan *messages.TaskGranted, 1)}
@@ -44,7 +45,8 @@ func (w *worker) claim(ctx context.Context, l *link, items int, local balance.Lo
 		p.open = nil
 	}()
 	// Without an expiration: what expires on task.request is parked in task.dead.
-	err := w.request(l, bus.Properties{Type: "task.claim", MessageID: c.id, Timestamp: time.Now()}, messages.AppendTaskClaim(nil, &m))
+	err := w.request(l, bus.Properties{Type: "task.claim", MessageID: c.id, Timestamp: time.Now()},
+		messages.AppendTaskClaim(nil, &m))
 	if err != nil {
 		w.log.Debug("a claim was not sent", slog.Any("error", err))
 		return nil, !errors.Is(err, bus.ErrClosed)
@@ -76,14 +78,16 @@ func (w *worker) granted(m *messages.TaskGranted) {
 	}
 	w.mu.Unlock()
 	if !waited {
-		w.log.Debug("an answer to a claim that is not open", slog.String("claim_id", messages.Clean(m.ClaimID, messages.MaxText)))
+		w.log.Debug("an answer to a claim that is not open",
+			slog.String("claim_id", messages.Clean(m.ClaimID, messages.MaxText)))
 		return
 	}
 	c.answer <- m // has room: one answer is let through
 }
 
 func viewOf(f messages.GrantFleet) balance.View {
-	return balance.View{Agents: f.Agents, Pending: f.PendingItems, Unclaimed: f.UnclaimedItems, Capacity: f.CapacityItemsPerSecond, FairShare: f.FairShareItems}
+	return balance.View{Agents: f.Agents, Pending: f.PendingItems, Unclaimed: f.UnclaimedItems,
+		Capacity: f.CapacityItemsPerSecond, FairShare: f.FairShareItems}
 }
 
 // local is the agent's own state, for the balancer.

@@ -50,7 +50,8 @@ func (r *rig) grant(claim string, items, fair int) {
 	r.t.Helper()
 	r.tell(messages.AppendTaskGranted(nil, &messages.TaskGranted{
 		AgentID: "a1", ClaimID: claim, Granted: items,
-		Fleet: messages.GrantFleet{Agents: 3, PendingItems: 30, UnclaimedItems: 10, CapacityItemsPerSecond: 2, TargetDrainSeconds: 20, FairShareItems: fair},
+		Fleet: messages.GrantFleet{Agents: 3, PendingItems: 30, UnclaimedItems: 10, CapacityItemsPerSecond: 2,
+			TargetDrainSeconds: 20, FairShareItems: fair},
 	}))
 }
 
@@ -93,7 +94,8 @@ func TestClaimsFollowTheBalancer(t *testing.T) {
 			r.pass(time.Nanosecond)
 			got := r.lastClaim(i + 1)
 			if want := twin.Claim(at, local); got.said.MaxItems != want || got.said.PendingItems != local.Pending {
-				t.Errorf("claim %d asks for %d with %d pending, want %d and %d", i+1, got.said.MaxItems, got.said.PendingItems, want, local.Pending)
+				t.Errorf("claim %d asks for %d with %d pending, want %d and %d", i+1, got.said.MaxItems, got.said.PendingItems,
+					want, local.Pending)
 			}
 			from = at
 			if granted > 0 { // the next interval is counted from the answer
@@ -138,7 +140,9 @@ func TestClaim(t *testing.T) {
 		if !reflect.DeepEqual(*first.said, want) || !messages.ValidID(first.said.ClaimID) {
 			t.Errorf("claim %+v\nwant %+v", *first.said, want)
 		}
-		if p := first.Properties; p.Type != "task.claim" || p.UserID != "a1" || p.MessageID != first.said.ClaimID || p.Expiration != 0 { // what expires on task.request is parked in task.dead
+		// what expires on task.request is parked in task.dead
+		if p := first.Properties; p.Type != "task.claim" || p.UserID != "a1" || p.MessageID != first.said.ClaimID ||
+			p.Expiration != 0 {
 			t.Errorf("properties %+v", p)
 		}
 		r.give("4s")
@@ -192,7 +196,8 @@ func TestClaimIsForgotten(t *testing.T) {
 		r.pass(3 * time.Second)
 		r.grant(messages.AnyClaim, 0, 0)
 		second := r.awaitClaim(2, 0)
-		if second.said.ClaimID == first.said.ClaimID || second.said.MaxItems != first.said.MaxItems || second.said.WaitSeconds != 10 {
+		if second.said.ClaimID == first.said.ClaimID || second.said.MaxItems != first.said.MaxItems ||
+			second.said.WaitSeconds != 10 {
 			t.Errorf("claim %+v after %+v", second.said, first.said)
 		}
 		r.give("t")
@@ -212,7 +217,8 @@ func TestIntervalsGrowWithoutAnswers(t *testing.T) {
 		r.pulling(8, pullConfig(balance.ModeEqual, true), stubborn(time.Hour))
 		r.give("t")
 		var at time.Time
-		for i, want := range []time.Duration{time.Second, 5 * time.Second, 5 * time.Second, 8 * time.Second, 10 * time.Second, 10 * time.Second} {
+		for i, want := range []time.Duration{time.Second, 5 * time.Second, 5 * time.Second, 8 * time.Second, 10 * time.Second,
+			10 * time.Second} {
 			claim := r.awaitClaim(i+1, 12*time.Second)
 			if got := claim.at.Sub(at); i > 0 && (got < want-want/10 || got > want+want/10) {
 				t.Errorf("claim %d comes %v after the one before, want %v ± 10 %%", i+1, got, want)

@@ -41,7 +41,8 @@ func TestDeclaresItsQueueIfAskedTo(t *testing.T) {
 		c.ID, c.Declare = "new", true
 		r.runWith(c, work(0))
 		if !r.outside.Matches("agent.new") {
-			if ok, err := r.outside.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.new")); !ok || err != nil {
+			if ok, err := r.outside.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.new")); !ok ||
+				err != nil {
 				t.Fatal(ok, err)
 			}
 		}
@@ -97,7 +98,8 @@ func TestWaitingDispatchIsForgottenWithItsQueue(t *testing.T) {
 // have other readers.
 func TestControlQueueThatIsNoneOfItsOwn(t *testing.T) {
 	inRig(t, func(r *rig) {
-		if _, err := r.outside.EnsureQueue(context.Background(), bus.Queue{Name: "agent.a1.control", Kind: bus.Classic}); err != nil {
+		if _, err := r.outside.EnsureQueue(context.Background(),
+			bus.Queue{Name: "agent.a1.control", Kind: bus.Classic}); err != nil {
 			t.Fatal(err)
 		}
 		r.run(1, work(0))

@@ -104,7 +104,8 @@ func TestControlExchangeComesLate(t *testing.T) {
 		r := newBareRig(t)
 		defer r.close()
 		without := standard()
-		without.Exchanges = slices.DeleteFunc(without.Exchanges, func(x bus.Exchange) bool { return x.Name == bus.ExchangeControl })
+		without.Exchanges = slices.DeleteFunc(without.Exchanges,
+			func(x bus.Exchange) bool { return x.Name == bus.ExchangeControl })
 		r.prepare(without)
 		r.readRequests()
 		c := r.config()

@@ -147,8 +147,9 @@ func newTask(m *messages.TaskDispatch, msg bus.Delivery) *Task {
 	t := &Task{
 		ID: string(m.TaskID), Type: m.TaskType, Payload: m.Payload, Priority: int(m.Priority),
 		CorrelationID: m.CorrelationID, DispatchID: m.DispatchID, Attempt: m.Attempt,
-		AssignedAt: m.AssignmentTime, Deadline: m.Deadline, BatchID: m.BatchID, BatchSize: m.BatchSize, Explanation: m.Explanation,
-		Provider: m.Provider, Model: m.Model,
+		AssignedAt: m.AssignmentTime, Deadline: m.Deadline, BatchID: m.BatchID, BatchSize: m.BatchSize,
+		Explanation: m.Explanation,
+		Provider:    m.Provider, Model: m.Model,
 		Timeout:        time.Duration(math.Min(m.TimeoutSeconds, longest.Seconds()) * float64(time.Second)),
 		MaybeDuplicate: msg.Redelivered || msg.Headers[headerMaybeDuplicate] == true,
 	}

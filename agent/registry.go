@@ -174,7 +174,8 @@ func othersIn(body []byte, self string) (balance.Others, error) {
 		return balance.Others{}, errors.New("its answer is not a coordinator's /agents/stats: no JSON, or of other types")
 	}
 	if s.Agents == nil || s.All == nil {
-		return balance.Others{}, errors.New("its answer is not a coordinator's /agents/stats: it lacks agents or global_queue_depth")
+		return balance.Others{}, errors.New(
+			"its answer is not a coordinator's /agents/stats: it lacks agents or global_queue_depth")
 	}
 	held := 0
 	var others balance.Others

@@ -189,7 +189,8 @@ func TestRegistryIsNotAskedInVain(t *testing.T) {
 		name             string
 		mode             string
 		enabled, answers bool
-	}{{"answers", balance.ModeEqual, true, true}, {"answers to literal", balance.ModeLiteral, true, true}, {"switched off", balance.ModeEqual, false, false}} {
+	}{{"answers", balance.ModeEqual, true, true}, {"answers to literal", balance.ModeLiteral, true, true},
+		{"switched off", balance.ModeEqual, false, false}} {
 		t.Run(tt.name, func(t *testing.T) {
 			inRig(t, func(r *rig) {
 				c, stop := r.withRegistry(pullConfig(tt.mode, tt.enabled), func(_ http.ResponseWriter, q *http.Request) {
@@ -211,11 +212,13 @@ func TestRegistryIsNotAskedInVain(t *testing.T) {
 // Whatever a registry says, literal or not, claims go on, each within what is allowed.
 func TestClaimsWithAnyRegistry(t *testing.T) {
 	for _, mode := range []string{balance.ModeEqual, balance.ModeLiteral, balance.ModeLiteralShare} {
-		for i, body := range []string{plentyToDo, `{"agents": [], "global_queue_depth": 0}`, `[]`, ``, `{"agents": [{"pending_items": 1e99}], "global_queue_depth": 1}`,
+		for i, body := range []string{plentyToDo, `{"agents": [], "global_queue_depth": 0}`, `[]`, ``,
+			`{"agents": [{"pending_items": 1e99}], "global_queue_depth": 1}`,
 			`{"agents": [{"capacity_items_per_second": 1e308}, {"capacity_items_per_second": 1e308}], "global_queue_depth": 9223372036854775807}`} {
 			t.Run(fmt.Sprint(mode, i), func(t *testing.T) {
 				inRig(t, func(r *rig) {
-					c, stop := r.withRegistry(pullConfig(mode, true), func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+					c, stop := r.withRegistry(pullConfig(mode, true),
+						func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 					defer stop()
 					r.runWith(c, nothing)
 					for n := 1; n <= 5; n++ {

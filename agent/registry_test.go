@@ -72,19 +72,30 @@ func TestRegistryReading(t *testing.T) {
 		err     string
 	}{
 		// The one that is gone does not count, nor a1 itself: 14+7 and 49−7−14−7.
-		{"a fleet", say(200, fleetStatistics), 0, registryRead, balance.Others{Agents: 2, Pending: 21, Unclaimed: 21, Capacity: 12}, ""},
-		{"an empty fleet", say(200, `{"agents": [], "global_queue_depth": 5}`), 0, registryRead, balance.Others{Unclaimed: 5}, ""},
+		{"a fleet", say(200, fleetStatistics), 0, registryRead, balance.Others{Agents: 2, Pending: 21, Unclaimed: 21,
+			Capacity: 12}, ""},
+		{"an empty fleet", say(200, `{"agents": [], "global_queue_depth": 5}`), 0, registryRead, balance.Others{Unclaimed: 5},
+			""},
 		// BALANCING's registry has no states.
-		{"BALANCING's", say(200, `{"agents":[{"agent_id":"b","capacity_items_per_second":28.5,"pending_items":40}],"total_capacity":28.5,"global_queue_depth":100}`),
+		{"BALANCING's",
+			say(200,
+				`{"agents":[{"agent_id":"b","capacity_items_per_second":28.5,"pending_items":40}],"total_capacity":28.5,"global_queue_depth":100}`),
 			0, registryRead, balance.Others{Agents: 1, Pending: 40, Unclaimed: 60, Capacity: 28.5}, ""},
-		{"numbers that cannot be", say(200, `{"agents":[{"agent_id":"b","capacity_items_per_second":-1,"pending_items":-40}],"global_queue_depth":-1}`),
+		{"numbers that cannot be", say(200,
+			`{"agents":[{"agent_id":"b","capacity_items_per_second":-1,"pending_items":-40}],"global_queue_depth":-1}`),
 			0, registryRead, balance.Others{Agents: 1}, ""},
-		{"broken", say(500, secret), 0, registryRefused, balance.Others{}, "it answers 500 Internal Server Error: is that a coordinator?"},
-		{"a standby", say(503, secret), 0, registryRefused, balance.Others{}, "it answers 503: it does not know the fleet, as while it does not lead"},
-		{"something else", say(404, secret), 0, registryRefused, balance.Others{}, "it answers 404 Not Found: is that a coordinator?"},
-		{"garbage", say(200, "<html>"+secret), 0, registryInvalid, balance.Others{}, "its answer is not a coordinator's /agents/stats: no JSON, or of other types"},
-		{"other types", say(200, `{"agents": "`+secret+`", "global_queue_depth": 5}`), 0, registryInvalid, balance.Others{}, "its answer is not a coordinator's /agents/stats: no JSON, or of other types"},
-		{"other JSON", say(200, `{"status": "`+secret+`"}`), 0, registryInvalid, balance.Others{}, "its answer is not a coordinator's /agents/stats: it lacks agents or global_queue_depth"},
+		{"broken", say(500, secret), 0, registryRefused, balance.Others{},
+			"it answers 500 Internal Server Error: is that a coordinator?"},
+		{"a standby", say(503, secret), 0, registryRefused, balance.Others{},
+			"it answers 503: it does not know the fleet, as while it does not lead"},
+		{"something else", say(404, secret), 0, registryRefused, balance.Others{},
+			"it answers 404 Not Found: is that a coordinator?"},
+		{"garbage", say(200, "<html>"+secret), 0, registryInvalid, balance.Others{},
+			"its answer is not a coordinator's /agents/stats: no JSON, or of other types"},
+		{"other types", say(200, `{"agents": "`+secret+`", "global_queue_depth": 5}`), 0, registryInvalid, balance.Others{},
+			"its answer is not a coordinator's /agents/stats: no JSON, or of other types"},
+		{"other JSON", say(200, `{"status": "`+secret+`"}`), 0, registryInvalid, balance.Others{},
+			"its answer is not a coordinator's /agents/stats: it lacks agents or global_queue_depth"},
 		{"huge", func(w http.ResponseWriter, _ *http.Request) {
 			for chunk := []byte(strings.Repeat(" ", 1<<20)); ; {
 				if _, err := w.Write(chunk); err != nil {
@@ -98,7 +109,8 @@ func TestRegistryReading(t *testing.T) {
 			w.(http.Flusher).Flush()
 			hang(w, r)
 		}, 50 * time.Millisecond, registryTimeout, balance.Others{}, "context deadline exceeded"},
-		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, registryUnreachable, balance.Others{}, "EOF"},
+		{"hangs up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, registryUnreachable,
+			balance.Others{}, "EOF"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -138,12 +150,14 @@ func testRegistry(t *testing.T, url string, timeout time.Duration) *registry {
 
 // A redirect is not followed: the answer does not choose what else is asked.
 func TestRegistryRedirects(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	elsewhere := httptest.NewServer(
+		http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
 	defer elsewhere.Close()
 	server := httptest.NewServer(http.RedirectHandler(elsewhere.URL+"/?token=s3cr3t", http.StatusTemporaryRedirect))
 	defer server.Close()
 	got := testRegistry(t, server.URL, 0).read(context.Background())
-	if want := "it redirects (307): give the address to which it does"; got.outcome != registryRefused || fmt.Sprint(got.err) != want {
+	if want := "it redirects (307): give the address to which it does"; got.outcome != registryRefused ||
+		fmt.Sprint(got.err) != want {
 		t.Errorf("%s %v, want %s %s", got.outcome, got.err, registryRefused, want)
 	}
 }
@@ -158,7 +172,8 @@ func TestRegistryUnreachable(t *testing.T) {
 	defer unsigned.Close()
 	for url, want := range map[string]string{closed.URL: "connection refused", unsigned.URL: "certificate"} {
 		got := testRegistry(t, url+"/?token=s3cr3t", 0).read(context.Background())
-		if text := fmt.Sprint(got.err); got.outcome != registryUnreachable || !strings.Contains(text, want) || strings.Contains(text, "s3cr3t") {
+		if text := fmt.Sprint(got.err); got.outcome != registryUnreachable || !strings.Contains(text, want) ||
+			strings.Contains(text, "s3cr3t") {
 			t.Errorf("%s %q, want %s with %q", got.outcome, text, registryUnreachable, want)
 		}
 	}

@@ -62,7 +62,8 @@ func (w *worker) publish(d *dispatch) {
 	m = d.result()
 	w.mu.Unlock()
 	if err = w.send(l, d.number, m); err != nil {
-		w.log.Error("nor can it be said that the task has failed; it is given back without a result", d.about(), slog.Any("error", err))
+		w.log.Error("nor can it be said that the task has failed; it is given back without a result", d.about(),
+			slog.Any("error", err))
 		w.finish(d, true)
 	}
 }
@@ -137,8 +138,10 @@ func (w *worker) settled(l *link, token uint64, outcome bus.Outcome) {
 		}
 		w.mu.Unlock()
 		if first {
-			w.log.Warn("the broker does not take what this agent reports: are the streams "+bus.StreamStatus+" and "+bus.StreamResult+
-				" bound to the exchange "+bus.ExchangeAgents+"? A coordinator sees to that, or taskbus topology apply. Trying again",
+			w.log.Warn("the broker does not take what this agent reports: are the streams "+bus.StreamStatus+" and "+
+				bus.StreamResult+
+				" bound to the exchange "+bus.ExchangeAgents+
+				"? A coordinator sees to that, or taskbus topology apply. Trying again",
 				slog.String("outcome", outcome.String()))
 		}
 		return

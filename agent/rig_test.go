@@ -82,16 +82,17 @@ func newRig(t *testing.T, queues ...string) *rig {
 func (r *rig) readRequests() {
 	r.t.Helper()
 	session := r.outside
-	err := session.Subscribe(context.Background(), bus.Subscription{Queue: bus.QueueRequest, Prefetch: 100, Handle: func(d bus.Delivery) {
-		r.mu.Lock()
-		r.asked, r.askedNow = append(r.asked, d), append(r.askedNow, time.Now())
-		r.mu.Unlock()
-		session.Ack(d.Tag)
-		select {
-		case r.came <- struct{}{}:
-		default:
-		}
-	}})
+	err := session.Subscribe(context.Background(), bus.Subscription{Queue: bus.QueueRequest, Prefetch: 100,
+		Handle: func(d bus.Delivery) {
+			r.mu.Lock()
+			r.asked, r.askedNow = append(r.asked, d), append(r.askedNow, time.Now())
+			r.mu.Unlock()
+			session.Ack(d.Tag)
+			select {
+			case r.came <- struct{}{}:
+			default:
+			}
+		}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -145,7 +146,8 @@ func (r *rig) pass(d time.Duration) {
 // dispatch is the first attempt to give a task to a1, with 10 s for the work.
 func dispatch(task string) *coordinator.Dispatch {
 	return &coordinator.Dispatch{
-		Task:  &coordinator.Task{ID: coordinator.TaskID(task), Type: "sum", TraceID: "trace-" + task, Priority: coordinator.PriorityHigh},
+		Task: &coordinator.Task{ID: coordinator.TaskID(task), Type: "sum", TraceID: "trace-" + task,
+			Priority: coordinator.PriorityHigh},
 		Agent: "a1", Queue: "agent.a1", DispatchID: task + ".1", Attempt: 1, Timeout: 10 * time.Second, At: time.Now(),
 	}
 }
@@ -178,9 +180,10 @@ func (r *rig) giveAttempt(task string, attempt int) {
 func (r *rig) send(d *coordinator.Dispatch, headers map[string]any) {
 	r.t.Helper()
 	r.publish(bus.Publication{
-		Key:        d.Queue,
-		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID, Headers: headers},
-		Body:       messages.AppendExplainedDispatch(nil, d, []byte(`{"n": 1}`)),
+		Key: d.Queue,
+		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID,
+			Headers: headers},
+		Body: messages.AppendExplainedDispatch(nil, d, []byte(`{"n": 1}`)),
 	})
 }
 
@@ -228,7 +231,8 @@ func (r *rig) results() (all []result) {
 func (r *rig) checkWay(d bus.Delivery, stream string, id messages.AgentID) {
 	r.t.Helper()
 	if want := stream + "." + string(id); d.Exchange != bus.ExchangeAgents || d.RoutingKey != want {
-		r.t.Errorf("published to the exchange %q with the key %q, want %q and %q", d.Exchange, d.RoutingKey, bus.ExchangeAgents, want)
+		r.t.Errorf("published to the exchange %q with the key %q, want %q and %q", d.Exchange, d.RoutingKey,
+			bus.ExchangeAgents, want)
 	}
 }
 

@@ -68,7 +68,8 @@ func (w *worker) consume(ctx context.Context, l *link) {
 		}
 		if text := err.Error(); text != told && ctx.Err() == nil {
 			told = text
-			w.log.Warn("cannot consume its queue; another try follows", slog.String("queue", w.cfg.Queue), slog.Any("error", err))
+			w.log.Warn("cannot consume its queue; another try follows", slog.String("queue", w.cfg.Queue),
+				slog.Any("error", err))
 		}
 		select {
 		case <-time.After(pause):

@@ -26,7 +26,8 @@ func (r *rig) cut() {
 	r.broker.Cut()
 	synctest.Wait()
 	var err error
-	r.outside, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
+	r.outside, err = r.broker.Open(context.Background(),
+		bus.SessionSpec{Name: "coordinator", Topology: bus.Standard(bus.Off, bus.ProfileQuorum, nil)})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -194,7 +195,8 @@ func TestRedeliveredTaskMayBeADuplicate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = died.Subscribe(context.Background(), bus.Subscription{Queue: "agent.a1", Prefetch: 1, Handle: func(bus.Delivery) { taken <- struct{}{} }})
+		err = died.Subscribe(context.Background(),
+			bus.Subscription{Queue: "agent.a1", Prefetch: 1, Handle: func(bus.Delivery) { taken <- struct{}{} }})
 		if err != nil {
 			t.Fatal(err)
 		}

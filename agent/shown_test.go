@@ -10,7 +10,8 @@ import (
 
 // What people copy ends by a second signal.
 func TestAgentsAreShownWithASecondSignal(t *testing.T) {
-	for _, page := range []string{"../docs/howto/write-an-agent.md", "../examples/go/sdk-agent/main.go", "example_test.go"} {
+	for _, page := range []string{"../docs/howto/write-an-agent.md", "../examples/go/sdk-agent/main.go",
+		"example_test.go"} {
 		text := readFile(t, page)
 		const pattern = "ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)\n" +
 			"\tcontext.AfterFunc(ctx, stop) // a second signal ends the process at once\n"

@@ -86,7 +86,8 @@ func workForADay(t *testing.T) {
 	r := newRig(t, "agent.a1")
 	d := dispatch("t")
 	if err := r.outside.Publish(bus.Publication{
-		Key: d.Queue, Properties: bus.Properties{MessageID: d.DispatchID}, Body: messages.AppendDispatch(nil, d, []byte(`{}`)),
+		Key: d.Queue, Properties: bus.Properties{MessageID: d.DispatchID},
+		Body: messages.AppendDispatch(nil, d, []byte(`{}`)),
 	}); err != nil {
 		t.Fatal(err)
 	}

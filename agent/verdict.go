@@ -42,7 +42,8 @@ func Retry(err error) error {
 // with its Retry-After: another agent may have the task at once, this one not before that
 // (as far as the coordinator can hold the task: 10 minutes). 0 is not to say; a day is the most.
 func RetryAfter(err error, after time.Duration) error {
-	g := &giveBack{reason: "the agent could not go on", attempted: true, cause: err, after: min(max(after, 0), 24*time.Hour)}
+	g := &giveBack{reason: "the agent could not go on", attempted: true, cause: err,
+		after: min(max(after, 0), 24*time.Hour)}
 	if err != nil {
 		g.reason = err.Error()
 	}
@@ -111,7 +112,8 @@ func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
 	case errors.Is(cause, ErrCancelled):
 		v.outcome, v.text = messages.Cancelled, causeOf(words, cause)
 	case errors.Is(cause, ErrDeadline):
-		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond), words.text)
+		v.outcome, v.text = messages.Failed, fmt.Sprintf("ran out of time after %s: %s", took.Round(time.Millisecond),
+			words.text)
 		v.panicked = words.panicked
 	case errors.Is(cause, ErrStopping):
 		v.outcome, v.text = messages.Rejected, causeOf(words, cause)

@@ -149,7 +149,8 @@ func (w *worker) expect(ctx context.Context, d *dispatch) {
 	}
 	time.AfterFunc(grace, func() {
 		if w.conclude(d, judge(nil, silent, cause, time.Since(d.beganAt))) {
-			w.log.Error("a handler does not return although its time is over; its slot stays taken", d.about(), slog.Any("cause", cause))
+			w.log.Error("a handler does not return although its time is over; its slot stays taken", d.about(),
+				slog.Any("cause", cause))
 		}
 	})
 }

@@ -119,7 +119,8 @@ func (c *Call) HashAsked() uint64 {
 	text(c.Operation)
 	text(c.Usage.Provider)
 	text(c.Usage.Model)
-	for _, x := range [...]float64{c.Usage.Requests, c.Usage.InputTokens, c.Usage.OutputTokens, c.Usage.CostUSD, float64(c.Meant), float64(c.Seats)} {
+	for _, x := range [...]float64{c.Usage.Requests, c.Usage.InputTokens, c.Usage.OutputTokens, c.Usage.CostUSD,
+		float64(c.Meant), float64(c.Seats)} {
 		number(x)
 	}
 	b = strconv.AppendBool(strconv.AppendBool(b, c.NoBorrowing), c.ChargeUntold)
@@ -169,7 +170,8 @@ const (
 
 // String is the word used in metrics.
 func (s CallState) String() string {
-	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by", "taken", "doubted", "unlisted"}[s]
+	return [NumCallStates]string{"granted", "refused", "never", "unknown", "ended", "foreign", "put_by", "taken",
+		"doubted", "unlisted"}[s]
 }
 
 // CallAnswer is the answer about one call.

@@ -30,17 +30,22 @@ func TestDecisionText(t *testing.T) {
 			"a1 by market, best of 2 bidders among 12 agents"},
 		{"no agent bid", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoBids},
 			"a1 by market, best of 3 eligible among 12 agents; no agent bid"},
-		{"no agent bid: the first", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoBids, First: true},
+		{"no agent bid: the first", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoBids,
+			First: true},
 			"a1 by market, first of 3 eligible among 12 agents; no agent bid"},
 		{"no time for bids", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Auction: AuctionNoTime},
 			"a1 by market, best of 3 eligible among 12 agents; there was no time for bids"},
-		{"would be offered", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2, Window: 500 * time.Millisecond},
+		{"would be offered", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2,
+			Window: 500 * time.Millisecond},
 			"offered first (to 2), for at most 500ms; if no agent bids: a1 by market, best of 3 eligible among 12 agents"},
-		{"would wait for quota", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12, Lacks: &QuotaLack{Text: "it is used up; back at noon"}},
+		{"would wait for quota", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12,
+			Lacks: &QuotaLack{Text: "it is used up; back at noon"}},
 			"would go to a1 once its quota allows: it is used up; back at noon (a1 by least_loaded, best of 3 eligible among 12 agents)"},
-		{"would be offered when there is quota", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2, Window: 500 * time.Millisecond, Lacks: &QuotaLack{Text: "it is used up"}},
+		{"would be offered when there is quota", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2,
+			Window: 500 * time.Millisecond, Lacks: &QuotaLack{Text: "it is used up"}},
 			"would be offered once its quota allows: it is used up (offered first (to 2), for at most 500ms; if no agent bids: a1 by market, best of 3 eligible among 12 agents)"},
-		{"waits for quota, and no agent is free", Decision{Fleet: 1, Refused: refused(map[Ineligibility]int{Full: 1}), Lacks: &QuotaLack{Text: "it is used up"}},
+		{"waits for quota, and no agent is free", Decision{Fleet: 1, Refused: refused(map[Ineligibility]int{Full: 1}),
+			Lacks: &QuotaLack{Text: "it is used up"}},
 			"0 of 1 agents eligible: 1 full; it waits for quota, too: it is used up"},
 		{"no fleet", Decision{}, "no agents are configured"},
 		{"counts in the order of the criteria", // 7 + 5 = 12
@@ -50,10 +55,12 @@ func TestDecisionText(t *testing.T) {
 			},
 			"0 of 12 agents eligible: 7 lack `gpu`, 5 full; nearest: agent-7 (full)"},
 		{"at most three capabilities are named",
-			Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2}), Missing: []MissingCapability{{"a", 2}, {"b", 2}, {"c", 1}, {"d", 1}}},
+			Decision{Fleet: 2, Refused: refused(map[Ineligibility]int{LacksCapability: 2}),
+				Missing: []MissingCapability{{"a", 2}, {"b", 2}, {"c", 1}, {"d", 1}}},
 			"0 of 2 agents eligible: 2 lack `a` or `b` or `c` or …"},
 		{"one code for both orders of an operator", // 3 of 3
-			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}), Nearest: &Refusal{Agent: "agent-7", Why: Cordoned}},
+			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Cordoned: 3}),
+				Nearest: &Refusal{Agent: "agent-7", Why: Cordoned}},
 			"0 of 3 agents eligible: 3 cordoned or draining; nearest: agent-7 (cordoned or draining)"},
 		{"agents that claim", // 1 + 2 = 3, one of these asks for work right now
 			Decision{Fleet: 3, Refused: refused(map[Ineligibility]int{Full: 1, Pulling: 2}), Claiming: 1},
@@ -96,18 +103,20 @@ func TestReasonTable(t *testing.T) {
 // TestWords: every member of a closed set has a word of its own.
 func TestWords(t *testing.T) {
 	tests := map[string][]string{
-		"ineligibility":    nil,
-		"agent status":     {StatusUnknown.String(), StatusReady.String(), StatusBusy.String(), StatusOffline.String()},
-		"agent state":      {AgentNeverSeen.String(), AgentOnline.String(), AgentOffline.String(), AgentStale.String()},
-		"priority":         {PriorityLow.String(), PriorityNormal.String(), PriorityHigh.String(), PriorityCritical.String()},
-		"return cause":     {ReturnRejected.String(), ReturnExpired.String(), ReturnDeliveryLimit.String()},
-		"publish outcome":  {PublishConfirmed.String(), PublishUnroutable.String(), PublishRejected.String(), PublishUnknown.String(), PublishNotSent.String()},
+		"ineligibility": nil,
+		"agent status":  {StatusUnknown.String(), StatusReady.String(), StatusBusy.String(), StatusOffline.String()},
+		"agent state":   {AgentNeverSeen.String(), AgentOnline.String(), AgentOffline.String(), AgentStale.String()},
+		"priority":      {PriorityLow.String(), PriorityNormal.String(), PriorityHigh.String(), PriorityCritical.String()},
+		"return cause":  {ReturnRejected.String(), ReturnExpired.String(), ReturnDeliveryLimit.String()},
+		"publish outcome": {PublishConfirmed.String(), PublishUnroutable.String(), PublishRejected.String(),
+			PublishUnknown.String(), PublishNotSent.String()},
 		"status refusal":   {StatusUnknownAgent.String(), StatusOutOfOrder.String()},
 		"reasons, refused": nil,
 	}
 	for why := range NumIneligibilities {
 		tests["ineligibility"] = append(tests["ineligibility"], Ineligibility(why).String())
-		if i := Ineligibility(why); i != Eligible && (i.Phrase() == "" || i.Meaning() == "" || i.Until() == "" || i.Reason() == ReasonNone) {
+		if i := Ineligibility(why); i != Eligible && (i.Phrase() == "" || i.Meaning() == "" || i.Until() == "" ||
+			i.Reason() == ReasonNone) {
 			t.Errorf("%s: phrase %q, meaning %q, until %q, reason %q", i, i.Phrase(), i.Meaning(), i.Until(), i.Reason())
 		}
 	}
@@ -139,7 +148,8 @@ func TestDispatchID(t *testing.T) {
 func TestDispatchIDIsOne(t *testing.T) {
 	genTask := rapid.Custom(func(t *rapid.T) *Task {
 		id := rapid.StringMatching(`[a-z0-9]([a-z0-9.]|\.mwq85dhr\.1){0,3}`).Draw(t, "id")
-		return &Task{ID: TaskID(id), AcceptedAt: time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_700_000_000_003).Draw(t, "accepted"))}
+		return &Task{ID: TaskID(id), AcceptedAt: time.UnixMilli(rapid.Int64Range(1_700_000_000_000, 1_700_000_000_003).
+			Draw(t, "accepted"))}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := genTask.Draw(t, "a"), genTask.Draw(t, "b")
@@ -207,8 +217,9 @@ func TestSpread(t *testing.T) {
 
 func TestRoughly(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "1 s", 42 * time.Second: "42 s", 5*time.Minute + 4*time.Second: "300 s", 17 * time.Minute: "17 min", 179 * time.Minute: "179 min",
-		3 * time.Hour: "3 h", 71 * time.Hour: "71 h", 140832 * time.Minute: "98 days", // 140832 / 1440 = 97.8
+		0: "1 s", 42 * time.Second: "42 s", 5*time.Minute + 4*time.Second: "300 s", 17 * time.Minute: "17 min",
+		179 * time.Minute: "179 min",
+		3 * time.Hour:     "3 h", 71 * time.Hour: "71 h", 140832 * time.Minute: "98 days", // 140832 / 1440 = 97.8
 	} {
 		if got := Roughly(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

@@ -120,7 +120,8 @@ func (d *Decision) choice() string {
 	var b strings.Builder
 	if d.Agent != "" {
 		if d.Offers > 0 {
-			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if no agent bids: ", d.Offers, d.Window.Round(time.Millisecond))
+			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if no agent bids: ", d.Offers,
+				d.Window.Round(time.Millisecond))
 		}
 		return string(d.appendChoice([]byte(b.String())))
 	}

@@ -52,7 +52,8 @@ func TestAdmitsQueue(t *testing.T) {
 func TestNoQueueOfAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.StringMatching(`[a-c][a-c.:-]{0,3}`)
-		d := &Discovery{Queues: rapid.SliceOf(rapid.SampledFrom([]string{"*", "a*", "agent.*", "task.*", "work.{id}", "agent.{id}", "*.{id}"})).Draw(t, "queues")}
+		d := &Discovery{Queues: rapid.SliceOf(rapid.SampledFrom([]string{"*", "a*", "agent.*", "task.*", "work.{id}",
+			"agent.{id}", "*.{id}"})).Draw(t, "queues")}
 		mine, other := AgentID(id.Draw(t, "mine")), AgentID(id.Draw(t, "other"))
 		if d.AdmitsQueue(mine, "agent."+string(other)) && mine != other {
 			t.Fatalf("%s may have the queue of %s with %q", mine, other, d.Queues)

@@ -62,8 +62,9 @@ func (o AuctionOutcome) String() string {
 // withoutBid says for people why no bid decided; empty where one did, or none was sought.
 func (o AuctionOutcome) withoutBid() string {
 	return [NumAuctionOutcomes]string{
-		AuctionNoBids: "no agent bid", AuctionAllFull: "no bidder had a slot", AuctionUnheard: "no agent could be asked for bids",
-		AuctionNoTime: "there was no time for bids",
+		AuctionNoBids: "no agent bid", AuctionAllFull: "no bidder had a slot",
+		AuctionUnheard: "no agent could be asked for bids",
+		AuctionNoTime:  "there was no time for bids",
 	}[o]
 }
 

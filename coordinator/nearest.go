@@ -12,12 +12,15 @@ const mostNearest = 3
 // synonyms are words that people use for a setting or field of another name. What is spelt like one of them is not
 // meant where the name itself is not known: a model is no misspelt mode.
 var synonyms = map[string][]string{
-	"slots": {"max_concurrent_tasks"}, "workers": {"max_concurrent_tasks"}, "parallelism": {"max_concurrent_tasks"}, "max_tasks": {"max_concurrent_tasks"},
-	"skills": {"capabilities", "required_capabilities"}, "caps": {"capabilities", "required_capabilities"},
+	"slots": {"max_concurrent_tasks"}, "workers": {"max_concurrent_tasks"}, "parallelism": {"max_concurrent_tasks"},
+	"max_tasks": {"max_concurrent_tasks"},
+	"skills":    {"capabilities", "required_capabilities"}, "caps": {"capabilities", "required_capabilities"},
 	"tags": {"labels"}, "metadata": {"labels"}, "tenant": {"group", "group_id"}, "team": {"group", "group_id"},
-	"model": {"estimated_usage"}, "provider": {"estimated_usage"}, "llm": {"estimated_usage"}, "tokens": {"estimated_usage"},
-	"data": {"payload"}, "body": {"payload"}, "input": {"payload"}, "args": {"payload"}, "params": {"payload"}, "arguments": {"payload"},
-	"trace_id": {"correlation_id"}, "due": {"deadline"}, "expires": {"deadline"}, "ttl": {"deadline", "timeout_seconds"},
+	"model": {"estimated_usage"}, "provider": {"estimated_usage"}, "llm": {"estimated_usage"},
+	"tokens": {"estimated_usage"},
+	"data":   {"payload"}, "body": {"payload"}, "input": {"payload"}, "args": {"payload"}, "params": {"payload"},
+	"arguments": {"payload"},
+	"trace_id":  {"correlation_id"}, "due": {"deadline"}, "expires": {"deadline"}, "ttl": {"deadline", "timeout_seconds"},
 }
 
 // Nearest lists the known names that may have been meant by one that is not known: the one that is spelt most alike

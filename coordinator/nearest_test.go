@@ -8,8 +8,10 @@ import (
 )
 
 func TestDidYouMean(t *testing.T) {
-	task := []string{"message_type", "task_id", "task_type", "payload", "priority", "correlation_id", "timeout_seconds", "required_capabilities", "preferred_agents", "excluded_agents", "group", "deadline", "labels"}
-	agent := []string{"capabilities", "max_concurrent_tasks", "priority", "queue", "mode", "labels", "health_check_interval"}
+	task := []string{"message_type", "task_id", "task_type", "payload", "priority", "correlation_id", "timeout_seconds",
+		"required_capabilities", "preferred_agents", "excluded_agents", "group", "deadline", "labels"}
+	agent := []string{"capabilities", "max_concurrent_tasks", "priority", "queue", "mode", "labels",
+		"health_check_interval"}
 	for _, tc := range []struct {
 		got   string
 		known []string

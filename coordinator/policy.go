@@ -209,7 +209,8 @@ type Breaker struct {
 
 // Find gives the enabled strategy of that name.
 func (p *Policy) Find(name string) (*Strategy, bool) {
-	i, ok := slices.BinarySearchFunc(p.Strategies, name, func(s Strategy, name string) int { return strings.Compare(s.Name, name) })
+	i, ok := slices.BinarySearchFunc(p.Strategies, name,
+		func(s Strategy, name string) int { return strings.Compare(s.Name, name) })
 	if !ok {
 		return nil, false
 	}

@@ -19,7 +19,8 @@ const (
 	NumDimensions             = 6
 )
 
-var dimensions = [NumDimensions]string{"requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd", "concurrency"}
+var dimensions = [NumDimensions]string{"requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd",
+	"concurrency"}
 
 // String is the word used in quotas.yaml, metrics and answers.
 func (d Dimension) String() string { return dimensions[d] }

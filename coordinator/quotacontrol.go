@@ -91,7 +91,10 @@ func (c *QuotaControl) Correction() (d Dimension, by int64, err error) {
 		x = math.Round(x * 1e6)
 	}
 	if err != nil || x == 0 || x != math.Trunc(x) || math.Abs(x) > 1e15 {
-		return 0, 0, fmt.Errorf("%q is not by how much %s is to be corrected: a whole number with its sign, of cost_usd of dollars, such as -1900", c.Value, c.Key)
+		return 0, 0,
+			fmt.Errorf(
+				"%q is not by how much %s is to be corrected: a whole number with its sign, of cost_usd of dollars, such as -1900",
+				c.Value, c.Key)
 	}
 	return d, int64(x), nil
 }
@@ -109,7 +112,8 @@ func (c *QuotaControl) Expired(now time.Time) bool { return !c.Until.IsZero() &&
 
 // Same reports whether two controls change the same to the same, whatever their authors and reasons.
 func (c *QuotaControl) Same(o *QuotaControl) bool {
-	return c.ID == o.ID && c.Kind == o.Kind && c.Target == o.Target && c.Key == o.Key && c.Value == o.Value && c.Until.Equal(o.Until)
+	return c.ID == o.ID && c.Kind == o.Kind && c.Target == o.Target && c.Key == o.Key && c.Value == o.Value &&
+		c.Until.Equal(o.Until)
 }
 
 // QuotaControlsRequested changes the standing controls: those of Set stand from now on, in the

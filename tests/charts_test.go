@@ -40,7 +40,8 @@ func pullingRows(r *pulling.Report) (rows []string) {
 // program does now; so does the table of the agents that pull. `go test ./tests -run Charts -update` draws them anew.
 func TestChartsAreWhatTheirCommandsDraw(t *testing.T) {
 	const page = "docs/simulator.md"
-	commands := regexp.MustCompile(`(?m)^taskbus simulate (\S+) --plot (\S+\.svg)$`).FindAllStringSubmatch(projectFile(t, page), -1)
+	commands := regexp.MustCompile(`(?m)^taskbus simulate (\S+) --plot (\S+\.svg)$`).
+		FindAllStringSubmatch(projectFile(t, page), -1)
 	if len(commands) < 2 {
 		t.Fatalf("%s gives %d commands that draw, want two at least", page, len(commands))
 	}

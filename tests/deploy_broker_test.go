@@ -35,7 +35,8 @@ func TestDefinitionsOnABroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	load := strings.Replace(projectFile(t, "deploy/rabbitmq/definitions.conf"), "/etc/rabbitmq/taskbus-definitions.json", path, 1)
+	load := strings.Replace(projectFile(t, "deploy/rabbitmq/definitions.conf"), "/etc/rabbitmq/taskbus-definitions.json",
+		path, 1)
 	node := brokertest.Private(t, brokertest.Options{Conf: projectFile(t, "deploy/rabbitmq/rabbitmq.conf") + load})
 	vhost := node.In(t, "taskbus")
 	as := func(user string) brokertest.Broker { return vhost.As(t, user, user+"-change-me") }
@@ -141,7 +142,8 @@ func TestDefinitionsOnABroker(t *testing.T) {
 			{http.MethodGet, "/api/overview", "", http.StatusOK},
 			{http.MethodPut, "/api/queues/taskbus/mine", `{"durable":true}`, http.StatusUnauthorized},
 			{http.MethodDelete, "/api/queues/taskbus/task.assign", "", http.StatusUnauthorized},
-			{http.MethodPost, "/api/queues/taskbus/task.assign/get", `{"count":1,"ackmode":"ack_requeue_true","encoding":"auto"}`, http.StatusUnauthorized},
+			{http.MethodPost, "/api/queues/taskbus/task.assign/get",
+				`{"count":1,"ackmode":"ack_requeue_true","encoding":"auto"}`, http.StatusUnauthorized},
 		} {
 			req, err := http.NewRequest(c.method, node.Mgmt+c.path, strings.NewReader(c.body))
 			if err != nil {

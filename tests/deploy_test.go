@@ -213,7 +213,8 @@ func TestComposeFile(t *testing.T) {
 		t.Errorf("stop_grace_period %q is shorter than the coordinator's drain", c.StopGracePeriod)
 	}
 	// A variable in the URL must be the one RabbitMQ makes its user from.
-	for _, variable := range []string{rabbit.Environment["RABBITMQ_DEFAULT_USER"], rabbit.Environment["RABBITMQ_DEFAULT_PASS"]} {
+	for _, variable := range []string{rabbit.Environment["RABBITMQ_DEFAULT_USER"],
+		rabbit.Environment["RABBITMQ_DEFAULT_PASS"]} {
 		if variable == "" || !strings.Contains(c.Environment["RABBITMQ_URL"], variable) {
 			t.Errorf("RABBITMQ_URL %q does not use RabbitMQ's own %q", c.Environment["RABBITMQ_URL"], variable)
 		}
@@ -222,7 +223,8 @@ func TestComposeFile(t *testing.T) {
 
 func TestRabbitConfKeepsLongTasks(t *testing.T) {
 	// 24 h × 3600 s × 1000
-	if conf := projectFile(t, "deploy/rabbitmq/rabbitmq.conf"); !strings.Contains(conf, "\nconsumer_timeout = 86400000\n") {
+	if conf := projectFile(t, "deploy/rabbitmq/rabbitmq.conf"); !strings.Contains(conf,
+		"\nconsumer_timeout = 86400000\n") {
 		t.Error("deploy/rabbitmq/rabbitmq.conf does not set consumer_timeout to 24 h")
 	}
 }

@@ -81,7 +81,8 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	const schema = "config/agents.schema.json"
-	sameNames(t, schema+" (assignment_strategies)", root.Properties.byName()["assignment_strategies"].Properties.byName(), strategy.Names())
+	sameNames(t, schema+" (assignment_strategies)", root.Properties.byName()["assignment_strategies"].Properties.byName(),
+		strategy.Names())
 	inRoutes := make(map[string]bool)
 	for _, name := range root.Definitions["route"].Properties.byName()["strategy"].Enum {
 		inRoutes[fmt.Sprint(name)] = true
@@ -151,7 +152,8 @@ func metricDescs(t *testing.T) (all []*prometheus.Desc) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	if _, err := service.New(service.Options{Config: cfg, Bus: membus.New(), Logger: zerolog.Nop(), Registry: registry}); err != nil {
+	if _, err := service.New(service.Options{Config: cfg, Bus: membus.New(), Logger: zerolog.Nop(),
+		Registry: registry}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := webhook.New(webhook.Options{URL: "http://localhost", Registry: registry}); err != nil {
@@ -243,7 +245,8 @@ func TestMessageExamplesAreValid(t *testing.T) {
 func TestDependenciesHaveReasons(t *testing.T) {
 	const page = "docs/ARCHITECTURE.md"
 	var direct []string
-	for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+\.\S+/\S+|\S+\.\S+) v\S+(.*)$`).FindAllStringSubmatch(projectFile(t, "go.mod"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^(?:require )?\s*(\S+\.\S+/\S+|\S+\.\S+) v\S+(.*)$`).
+		FindAllStringSubmatch(projectFile(t, "go.mod"), -1) {
 		if !strings.Contains(m[2], "// indirect") {
 			direct = append(direct, m[1])
 		}
@@ -301,7 +304,8 @@ func TestAddingAStrategy(t *testing.T) {
 	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", "test", "-overlay", overlayFile, "-count=1", "-v", "-run", "^(TestQuickest|TestKeys)$", "./"+folder)
+	cmd := exec.Command("go", "test", "-overlay", overlayFile, "-count=1", "-v", "-run", "^(TestQuickest|TestKeys)$",
+		"./"+folder)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestQuickest") {

@@ -68,7 +68,8 @@ func unmakeable(t *testing.T, command string) string {
 func benchParts(t *testing.T) map[string]bool {
 	t.Helper()
 	parts := map[string]bool{"engine": true} // of benchmarks beside their packages alone
-	for _, m := range regexp.MustCompile(`(?m)(?:name: |Of\()"([a-z]+)/`).FindAllStringSubmatch(projectFile(t, "tests/bench/scenarios_test.go"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)(?:name: |Of\()"([a-z]+)/`).
+		FindAllStringSubmatch(projectFile(t, "tests/bench/scenarios_test.go"), -1) {
 		parts[m[1]] = true
 	}
 	if len(parts) < 3 {

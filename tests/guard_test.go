@@ -67,58 +67,78 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":                      {std: stdPure},
-	"coordinator/strategy":             {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/capacity":             {std: stdPure},
-	"coordinator/learning":             {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/breaker":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":              {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/criteria":             {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/pull":                 {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/heap":                 {std: stdPure},
-	"coordinator/fairshare":            {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/llmcalls":             {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/quotacontrol":         {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/engine":               {std: stdPure, may: []string{"coordinator", "coordinator/criteria", "coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
-	"coordinator/replay":               {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine", "coordinator/journal"}},
-	"coordinator/simulator":            {may: []string{modYaml, "coordinator", "coordinator/strategy", "coordinator/engine"}},
-	"coordinator/simulator/pulling":    {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator", "agent/balance"}},
-	"coordinator/simulator/sharing":    {may: []string{"coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/priorities": {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare", "coordinator/simulator"}},
-	"coordinator/simulator/chart":      {may: []string{modGonumPlot + "/...", "coordinator/simulator", "coordinator/simulator/pulling"}},
-	"messages":                         {may: []string{"schemas", "coordinator"}},
-	"schemas":                          {may: []string{modJsonschema}},
-	"config":                           {may: []string{modYaml, modFsnotify, "config/formula", "coordinator", "coordinator/criteria", "coordinator/strategy", "coordinator/fairshare"}},
-	"config/formula":                   {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
-	"coordinator/bus":                  {},
-	"coordinator/bus/amqpbus":          {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
-	"coordinator/journal":              {may: []string{"coordinator", "coordinator/bus"}},
-	"coordinator/failpoint":            {},
-	"coordinator/heard":                {may: []string{"coordinator"}},
-	"coordinator/usage":                {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
-	"coordinator/usage/store":          {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
-	"coordinator/usage/history":        {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", modZerolog}},
-	"coordinator/credential":           {},
-	"coordinator/gateway":              {may: []string{"coordinator", "coordinator/credential"}},
-	"coordinator/httpapi":              {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway", "coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
-	"coordinator/callcache":            {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi", "agent/quota"}},
-	"coordinator/webhook":              {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
-	"coordinator/rls":                  {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...", modEnvoy + "/...", modProtobuf + "/..."}},
+	"coordinator":              {std: stdPure},
+	"coordinator/strategy":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity":     {std: stdPure},
+	"coordinator/learning":     {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":      {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/auction":      {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/criteria":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/pull":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/heap":         {std: stdPure},
+	"coordinator/fairshare":    {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/llmcalls":     {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
+	"coordinator/quotacontrol": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
+	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/criteria",
+		"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
+		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy",
+		"coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull",
+		"coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
+	"coordinator/replay": {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine",
+		"coordinator/journal"}},
+	"coordinator/simulator": {may: []string{modYaml, "coordinator", "coordinator/strategy",
+		"coordinator/engine"}},
+	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator",
+		"agent/balance"}},
+	"coordinator/simulator/sharing": {may: []string{"coordinator/heap", "coordinator/fairshare",
+		"coordinator/simulator"}},
+	"coordinator/simulator/priorities": {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare",
+		"coordinator/simulator"}},
+	"coordinator/simulator/chart": {may: []string{modGonumPlot + "/...", "coordinator/simulator",
+		"coordinator/simulator/pulling"}},
+	"messages": {may: []string{"schemas", "coordinator"}},
+	"schemas":  {may: []string{modJsonschema}},
+	"config": {may: []string{modYaml, modFsnotify, "config/formula", "coordinator",
+		"coordinator/criteria", "coordinator/strategy", "coordinator/fairshare"}},
+	"config/formula":          {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"coordinator/bus":         {},
+	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
+	"coordinator/journal":     {may: []string{"coordinator", "coordinator/bus"}},
+	"coordinator/failpoint":   {},
+	"coordinator/heard":       {may: []string{"coordinator"}},
+	"coordinator/usage":       {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
+	"coordinator/usage/store": {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
+	"coordinator/usage/history": {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage",
+		"coordinator/usage/store", modZerolog}},
+	"coordinator/credential": {},
+	"coordinator/gateway":    {may: []string{"coordinator", "coordinator/credential"}},
+	"coordinator/httpapi": {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway",
+		"coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+	"coordinator/callcache": {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi",
+		"agent/quota"}},
+	"coordinator/webhook": {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
+	"coordinator/rls": {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...",
+		modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
-		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/engine",
-		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/gateway", "coordinator/httpapi", "coordinator/usage",
+		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/llmcalls",
+		"coordinator/engine",
+		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/gateway", "coordinator/httpapi",
+		"coordinator/usage",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 
 	// The parts of the engine: none knows the engine or another part.
-	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare", "coordinator/heap"}},
-	"coordinator/engine/internal/claims":    {std: stdPure, may: []string{"coordinator", "coordinator/pull"}},
-	"coordinator/engine/internal/dedupe":    {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/engine/internal/lanes":     {std: stdPure, may: []string{"coordinator", "coordinator/fairshare", "coordinator/heap"}},
-	"coordinator/engine/internal/market":    {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
+	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/heap"}},
+	"coordinator/engine/internal/claims": {std: stdPure, may: []string{"coordinator", "coordinator/pull"}},
+	"coordinator/engine/internal/dedupe": {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine/internal/lanes": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/heap"}},
+	"coordinator/engine/internal/market": {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
 
-	"agent":         {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus", modPrometheus}},
+	"agent": {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus",
+		modPrometheus}},
 	"agent/balance": {may: []string{"coordinator", "coordinator/capacity", modYaml}},
 	"agent/quota":   {},
 	"cmd/...":       {all: true},
@@ -128,7 +148,13 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine", "coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe", "coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/simulator", "coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities", "coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning",
+	"coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare",
+	"coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
+	"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
+	"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/simulator",
+	"coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities",
+	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
@@ -169,7 +195,8 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"pure package, chance", "taskbus/coordinator/strategy", "math/rand/v2", "no I/O, clock, chance"},
 		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
 		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
-		{"a part of the engine knows no engine", "taskbus/coordinator/engine/internal/dedupe", "taskbus/coordinator/engine", rowSays},
+		{"a part of the engine knows no engine", "taskbus/coordinator/engine/internal/dedupe", "taskbus/coordinator/engine",
+			rowSays},
 		{"calls know no engine", "taskbus/coordinator/llmcalls", "taskbus/coordinator/engine", rowSays},
 		{"nor what else changes quotas", "taskbus/coordinator/llmcalls", "taskbus/coordinator/quotacontrol", rowSays},
 		{"strategy, engine: backwards", "taskbus/coordinator/strategy", "taskbus/coordinator/engine", rowSays},
@@ -194,7 +221,8 @@ func TestImportGuardFindsViolations(t *testing.T) {
 	}
 	for _, c := range []struct{ name, path, source, want string }{
 		{"types of time", "taskbus/coordinator/engine", `import "time"; var d time.Duration = time.Second`, ""},
-		{"a call of the clock", "taskbus/coordinator/engine", `import "time"; func f() time.Time { return time.Now() }`, "time.Now"},
+		{"a call of the clock", "taskbus/coordinator/engine", `import "time"; func f() time.Time { return time.Now() }`,
+			"time.Now"},
 		{"the clock as a value, renamed", "taskbus/coordinator", `import clock "time"; var f = clock.Since`, "time.Since"},
 		{"the clock elsewhere", "taskbus/coordinator/service", `import "time"; var f = time.Now`, ""},
 		{"init", "taskbus/messages", `func init() {}`, "init()"},
@@ -236,13 +264,16 @@ func importViolations(path string, imports []string) []string {
 		case imp == modZerolog+"/log":
 			add("imports the global logger %s. Rule: no global loggers. Take a zerolog.Logger as an argument.", imp)
 		case strings.HasPrefix(imp, modAmqp091) && !seesClient(name):
-			add("imports %s. Rule: only coordinator/bus/amqpbus (and tests/ and examples/) sees the client. Use the types of coordinator/bus.", imp)
+			add(
+				"imports %s. Rule: only coordinator/bus/amqpbus (and tests/ and examples/) sees the client. Use the types of coordinator/bus.", imp)
 		case inTests(imp) && !inTests(path):
-			add("imports %s. Rule: the product imports nothing of tests/. Move what the product needs out of tests/, or the import into a _test.go file.", imp)
+			add(
+				"imports %s. Rule: the product imports nothing of tests/. Move what the product needs out of tests/, or the import into a _test.go file.", imp)
 		case r.all:
 		case isStd(imp):
 			if r.std == stdPure && below(imp, impureStd) {
-				add("imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as an event or an argument.", imp)
+				add(
+					"imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as an event or an argument.", imp)
 			}
 		case !allowed(imp, r.may):
 			add("imports %s. Rule: the row %q of the table of tests/guard_test.go allows only the standard library and %v. "+
@@ -315,12 +346,15 @@ func sourceViolations(path, file string, source []byte) ([]string, error) {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			if n.Recv == nil && n.Name.Name == "init" {
-				found = append(found, fmt.Sprintf("%s: init() function. Rule: nothing happens because a package is imported. Build the value in a constructor or a package variable.", fset.Position(n.Pos())))
+				found = append(found, fmt.Sprintf(
+					"%s: init() function. Rule: nothing happens because a package is imported. Build the value in a constructor or a package variable.", fset.Position(n.Pos())))
 			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)
-			if ok && timeName != "" && x.Name == timeName && slices.Contains(clockless, name) && slices.Contains(clockFuncs, n.Sel.Name) {
-				found = append(found, fmt.Sprintf("%s: time.%s. Rule: no clock in %s. Take `now time.Time` as an argument.", fset.Position(n.Pos()), n.Sel.Name, name))
+			if ok && timeName != "" && x.Name == timeName && slices.Contains(clockless, name) &&
+				slices.Contains(clockFuncs, n.Sel.Name) {
+				found = append(found, fmt.Sprintf("%s: time.%s. Rule: no clock in %s. Take `now time.Time` as an argument.",
+					fset.Position(n.Pos()), n.Sel.Name, name))
 			}
 		}
 		return true
@@ -333,7 +367,8 @@ func sourceViolations(path, file string, source []byte) ([]string, error) {
 func listPackages(t *testing.T) []pkg {
 	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,Imports,GoFiles,CgoFiles,IgnoredGoFiles", module+"...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,Doc,Imports,GoFiles,CgoFiles,IgnoredGoFiles",
+		module+"...")
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -28,7 +28,8 @@ func packageList(t *testing.T) string {
 			says, _, _ = strings.Cut(quoted, `"`)
 		}
 		if says == "" || len(says) > synopsisMost {
-			t.Errorf("%s: the first sentence of its documentation has %d characters beyond the name, want 1 to %d", name, len(says), synopsisMost)
+			t.Errorf("%s: the first sentence of its documentation has %d characters beyond the name, want 1 to %d", name,
+				len(says), synopsisMost)
 		}
 		rows = append(rows, []string{"`" + name + "`", says})
 	}

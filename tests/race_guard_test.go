@@ -57,10 +57,12 @@ func TestRaceGuard(t *testing.T) {
 			}
 			if again := "-run " + anotherGoroutine + " ./" + strings.TrimPrefix(dep.path, module); direct[dep.path] &&
 				testsAnotherGoroutine.Match(source) && !strings.Contains(projectFile(t, "scripts/test.sh"), again) {
-				t.Errorf("%s has a test that starts a goroutine, and scripts/test.sh does not run it with the race detector (%s)", file, again)
+				t.Errorf("%s has a test that starts a goroutine, and scripts/test.sh does not run it with the race detector (%s)",
+					file, again)
 			}
 			for _, where := range found {
-				t.Errorf("%s starts a goroutine, and scripts/test.sh tests %s without the race detector: take what needs it off the list there", where, dep.path)
+				t.Errorf(
+					"%s starts a goroutine, and scripts/test.sh tests %s without the race detector: take what needs it off the list there", where, dep.path)
 			}
 		}
 	}
@@ -94,7 +96,8 @@ func goroutines(file string, source []byte) (found []string, err error) {
 		starts := false
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if strings.HasSuffix(file, "_test.go") && strings.HasPrefix(n.Name.Name, "Test") && strings.Contains(n.Name.Name, anotherGoroutine) {
+			if strings.HasSuffix(file, "_test.go") && strings.HasPrefix(n.Name.Name, "Test") &&
+				strings.Contains(n.Name.Name, anotherGoroutine) {
 				return false
 			}
 		case *ast.GoStmt:

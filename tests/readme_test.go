@@ -191,6 +191,7 @@ func TestScriptsAreDescribed(t *testing.T) {
 func TestReadmeIsShort(t *testing.T) {
 	const most = 1200
 	if words := len(strings.Fields(projectFile(t, "README.md"))); words > most {
-		t.Errorf("README.md has %d words, want %d at most: what is not for the first success has its page in docs/", words, most)
+		t.Errorf("README.md has %d words, want %d at most: what is not for the first success has its page in docs/", words,
+			most)
 	}
 }

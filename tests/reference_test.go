@@ -39,7 +39,8 @@ func regions(t *testing.T) []region {
 		{"call-fields", callsPage, callFields},
 		{"call-headers", callsPage, authHeaders},
 	}
-	return slices.Concat(all, keyRegions(t, "docs/reference/configuration.md"), quotaRegions(t, "docs/reference/quotas.md"),
+	return slices.Concat(all, keyRegions(t, "docs/reference/configuration.md"),
+		quotaRegions(t, "docs/reference/quotas.md"),
 		fieldRegions(t))
 }
 

@@ -26,7 +26,8 @@ func TestOnlyMakeCheckDoesWithoutServers(t *testing.T) {
 			}
 		}
 	}
-	if len(where) != 1 || where[0] != "../Makefile" || strings.Count(projectFile(t, "Makefile"), brokertest.EnvServers) != 1 {
+	if len(where) != 1 || where[0] != "../Makefile" ||
+		strings.Count(projectFile(t, "Makefile"), brokertest.EnvServers) != 1 {
 		t.Errorf("%s is set in %q, want once in the Makefile, by check", brokertest.EnvServers, where)
 	}
 }
@@ -34,7 +35,8 @@ func TestOnlyMakeCheckDoesWithoutServers(t *testing.T) {
 // The first question to Go must not fetch the release that go.mod asks for: its output goes nowhere,
 // so that nothing would be said for as long as that takes.
 func TestNeedGoFetchesNothing(t *testing.T) {
-	for version, wants := range map[string]string{"go1.21.5": "", "go1.26.8": "", "go1.20.14": "go1.20.14 is too old", "": "no Go toolchain found"} {
+	for version, wants := range map[string]string{"go1.21.5": "", "go1.26.8": "", "go1.20.14": "go1.20.14 is too old",
+		"": "no Go toolchain found"} {
 		bin := t.TempDir()
 		fake := "#!/bin/sh\n[ \"$GOTOOLCHAIN\" = local ] || exit 1\necho " + version + "\n"
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(fake), 0o755); err != nil {
@@ -59,7 +61,8 @@ func TestFlakesRunsWhatItIsAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, script := range []string{"flakes.sh", "own-broker.sh", "need-go.sh"} {
-		if err := os.WriteFile(filepath.Join(root, "scripts", script), []byte(projectFile(t, "scripts/"+script)), 0o755); err != nil {
+		if err := os.WriteFile(filepath.Join(root, "scripts", script), []byte(projectFile(t, "scripts/"+script)),
+			0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -124,7 +127,8 @@ func ensureRedis(t *testing.T, patience string, answers ...string) (calls []stri
 	for i, answer := range answers {
 		write(filepath.Join(folder, string(rune('1'+i))), answer)
 	}
-	for _, tool := range []string{"bash", "sh", "env", "dirname", "sed", "grep", "cat", "tee", "chmod", "rm", "tail", "head", "mkdir", "sleep", "wc"} {
+	for _, tool := range []string{"bash", "sh", "env", "dirname", "sed", "grep", "cat", "tee", "chmod", "rm", "tail",
+		"head", "mkdir", "sleep", "wc"} {
 		path, err := exec.LookPath(tool)
 		if err != nil {
 			t.Fatal(err)
@@ -135,7 +139,8 @@ func ensureRedis(t *testing.T, patience string, answers ...string) (calls []stri
 	}
 	cmd := exec.Command(filepath.Join(bin, "bash"), filepath.Join(scripts, "ensure.sh"), "redis")
 	policy := filepath.Join(root, "policy-rc.d")
-	cmd.Env = []string{"PATH=" + bin, "ANSWERS=" + folder, "TASKBUS_POLICY_RC=" + policy, "TASKBUS_LOCK_PATIENCE=" + patience, "TASKBUS_LOCK_PAUSE=0.01"}
+	cmd.Env = []string{"PATH=" + bin, "ANSWERS=" + folder, "TASKBUS_POLICY_RC=" + policy, "TASKBUS_LOCK_PATIENCE=" +
+		patience, "TASKBUS_LOCK_PAUSE=0.01"}
 	out, err := cmd.CombinedOutput()
 	if _, gone := os.Stat(policy); !os.IsNotExist(gone) {
 		t.Errorf("the policy that forbids services was left behind: %v", gone)
@@ -153,7 +158,8 @@ func TestSetupWaitsForThePackageManager(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	want := []string{"update", "update", "install --no-install-recommends redis-server", "install --no-install-recommends redis-server", "install --no-install-recommends redis-server"}
+	want := []string{"update", "update", "install --no-install-recommends redis-server",
+		"install --no-install-recommends redis-server", "install --no-install-recommends redis-server"}
 	if len(calls) != len(want) {
 		t.Fatalf("calls %q", calls)
 	}
@@ -162,7 +168,8 @@ func TestSetupWaitsForThePackageManager(t *testing.T) {
 			t.Errorf("call %d is %q, want %q", i+1, calls[i], want[i])
 		}
 	}
-	if n := strings.Count(said, "another package manager is at work (process 4711 (unattended-upgr)): waiting for it"); n != 3 {
+	if n := strings.Count(said,
+		"another package manager is at work (process 4711 (unattended-upgr)): waiting for it"); n != 3 {
 		t.Errorf("it says %d times for what it waits:\n%s", n, said)
 	}
 }
@@ -170,7 +177,8 @@ func TestSetupWaitsForThePackageManager(t *testing.T) {
 // It is not waited for without end, and any other fault is told at once.
 func TestSetupSaysWhatAptCannot(t *testing.T) {
 	calls, said, err := ensureRedis(t, "0", aptHeld)
-	if err == nil || len(calls) != 1 || !strings.Contains(said, "has held its lock for 0 s") || !strings.Contains(said, "install it by hand") {
+	if err == nil || len(calls) != 1 || !strings.Contains(said, "has held its lock for 0 s") ||
+		!strings.Contains(said, "install it by hand") {
 		t.Errorf("%v after %q:\n%s", err, calls, said)
 	}
 	calls, said, err = ensureRedis(t, "60", "ok\n", "E: Unable to locate package redis-server\n")

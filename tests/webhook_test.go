@@ -47,7 +47,8 @@ func TestVerifyingAsDocumented(t *testing.T) {
 	}))
 	defer receiver.Close()
 	key := "0123456789abcdef0123456789abcdef"
-	s, err := webhook.New(webhook.Options{URL: receiver.URL, Keys: [][]byte{[]byte("another key of thirty-two bytes."), []byte(key)}, Registry: prometheus.NewRegistry(), Logger: zerolog.Nop()})
+	s, err := webhook.New(webhook.Options{URL: receiver.URL, Keys: [][]byte{[]byte("another key of thirty-two bytes."),
+		[]byte(key)}, Registry: prometheus.NewRegistry(), Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,8 @@ print(verified(s, h, b), verified(s, h, b + b" "), verified(s, dict(h, **{"webho
 	cmd.Stdin = strings.NewReader(string(in))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v (is %s there? Debian: apt-get install python3; TASKBUS_TEST_NO_PIKA=1 does without)\n%s", err, python, out)
+		t.Fatalf("%v (is %s there? Debian: apt-get install python3; TASKBUS_TEST_NO_PIKA=1 does without)\n%s", err, python,
+			out)
 	}
 	if said := strings.TrimSpace(string(out)); said != "True False False False False" {
 		t.Errorf("it says %q", said)

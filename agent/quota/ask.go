@@ -47,7 +47,8 @@ func newAsker(o *Options, urls []string) *asker {
 		// A transport writes into its configuration, and the caller may have others with the same.
 		t.TLSClientConfig, t.MaxIdleConnsPerHost = o.TLS.Clone(), 64
 		// A coordinator does not send elsewhere; the token goes to no other address.
-		a.http = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		a.http = &http.Client{Transport: t,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	return a
 }
@@ -150,10 +151,12 @@ func (a *asker) attempt(ctx context.Context, url, op string, body []byte) (*Answ
 	if resp.StatusCode == http.StatusOK {
 		var answer granted
 		if err := json.Unmarshal(text, &answer); err != nil {
-			return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: its answer is not a coordinator's: %w", url, err)}
+			return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: its answer is not a coordinator's: %w",
+				url, err)}
 		}
 		if !answer.Granted { // nothing would be set aside, which is the answer where no quota concerns a call
-			return nil, &Unavailable{Op: op, RetryAfter: lostPause, Err: fmt.Errorf("%s: it answers 200, and not that anything is granted: is it a coordinator?", url)}
+			return nil, &Unavailable{Op: op, RetryAfter: lostPause,
+				Err: fmt.Errorf("%s: it answers 200, and not that anything is granted: is it a coordinator?", url)}
 		}
 		return &answer.Answer, nil
 	}

@@ -15,12 +15,15 @@ import (
 type granting struct{}
 
 func (granting) RoundTrip(r *http.Request) (*http.Response, error) {
-	body := `{"reservation_id":"r","granted":true,"expires_at":"` + time.Now().Add(time.Minute).UTC().Format(time.RFC3339) + `"}`
-	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+	body := `{"reservation_id":"r","granted":true,"expires_at":"` + time.Now().Add(time.Minute).UTC().
+		Format(time.RFC3339) + `"}`
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r},
+		nil
 }
 
 func benchClient(b *testing.B, calls int) *quota.Client {
-	c, err := quota.New(quota.Options{URLs: []string{"http://one"}, Agent: "x", Token: "t", HTTP: &http.Client{Transport: granting{}}, Lease: quota.Lease{Calls: calls}})
+	c, err := quota.New(quota.Options{URLs: []string{"http://one"}, Agent: "x", Token: "t",
+		HTTP: &http.Client{Transport: granting{}}, Lease: quota.Lease{Calls: calls}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -54,7 +57,8 @@ func BenchmarkStream(b *testing.B) {
 	text := strings.Repeat("data: {\"id\":\"x\",\"choices\":[{\"delta\":{\"content\":\" word\"}}]}\n\n", 200) +
 		"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":200}}\n\ndata: [DONE]\n\n"
 	base := answers(200, "text/event-stream", text)
-	for name, tr := range map[string]http.RoundTripper{"bare": base, "with quota": &quota.Transport{Client: benchClient(b, 1000), Base: base}} {
+	for name, tr := range map[string]http.RoundTripper{"bare": base,
+		"with quota": &quota.Transport{Client: benchClient(b, 1000), Base: base}} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()

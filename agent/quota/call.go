@@ -153,7 +153,8 @@ func Heard(status int, latency time.Duration, h http.Header) *Response {
 func speaksOfLimits(name string) bool {
 	name = strings.ToLower(name)
 	return name == "retry-after" || name == "retry-after-ms" ||
-		(strings.HasPrefix(name, "x-ratelimit-") || strings.HasPrefix(name, "anthropic-ratelimit-")) && !strings.Contains(name, "-limit-") && !strings.HasSuffix(name, "-limit")
+		(strings.HasPrefix(name, "x-ratelimit-") || strings.HasPrefix(name, "anthropic-ratelimit-")) &&
+			!strings.Contains(name, "-limit-") && !strings.HasSuffix(name, "-limit")
 }
 
 // throttled reports whether the provider has refused a call because of a limit of its own.

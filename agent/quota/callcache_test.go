@@ -232,18 +232,19 @@ func TestCacheHandsOnToWhoAnswers(t *testing.T) {
 	})
 	for _, status := range []string{"503[]", "403[503]"} {
 		asked := []string(nil)
-		c, err := callcache.New(callcache.Options{URLs: []string{"http://one", "http://two"}, HTTP: &http.Client{Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
-			asked = append(asked, q.URL.Host)
-			w := httptest.NewRecorder()
-			if q.URL.Host == "two" {
-				w.WriteHeader(http.StatusOK)
-			} else {
-				w.Header().Set("X-Quota-Status", status[4:len(status)-1])
-				code, _ := strconv.Atoi(status[:3])
-				w.WriteHeader(code)
-			}
-			return w.Result(), nil
-		})}})
+		c, err := callcache.New(callcache.Options{URLs: []string{"http://one", "http://two"},
+			HTTP: &http.Client{Transport: roundTripper(func(q *http.Request) (*http.Response, error) {
+				asked = append(asked, q.URL.Host)
+				w := httptest.NewRecorder()
+				if q.URL.Host == "two" {
+					w.WriteHeader(http.StatusOK)
+				} else {
+					w.Header().Set("X-Quota-Status", status[4:len(status)-1])
+					code, _ := strconv.Atoi(status[:3])
+					w.WriteHeader(code)
+				}
+				return w.Result(), nil
+			})}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +269,8 @@ func TestCacheRefusesWhatIsTooLarge(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		g := r.gateway(quota.Lease{})
 		w := httptest.NewRecorder()
-		g.cache.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/quota/reserve", strings.NewReader(strings.Repeat(" ", 9<<10))))
+		g.cache.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/quota/reserve",
+			strings.NewReader(strings.Repeat(" ", 9<<10))))
 		if w.Code != http.StatusRequestEntityTooLarge {
 			t.Errorf("answered %d: %s", w.Code, w.Body)
 		}

@@ -165,7 +165,8 @@ type Stats struct {
 // Stats tells what the client has done so far.
 func (c *Client) Stats() Stats {
 	s := Stats{
-		Admitted: c.pools.admitted.Load(), Refused: c.pools.refused.Load(), Denied: c.pools.denied.Load(), Owed: c.pools.owed.Load(),
+		Admitted: c.pools.admitted.Load(), Refused: c.pools.refused.Load(), Denied: c.pools.denied.Load(),
+		Owed:   c.pools.owed.Load(),
 		Leases: c.pools.leases.Load(),
 	}
 	s.Lost, s.Untold = c.teller.stats()
@@ -213,7 +214,8 @@ func (c *Client) Close(ctx context.Context) error {
 	c.running.Wait()
 	c.pools.close()
 	if n := c.teller.close(ctx); n > 0 {
-		return fmt.Errorf("quota client: the ends of %d calls or leases could not be reported in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and calls without a reservation are not charged", n)
+		return fmt.Errorf(
+			"quota client: the ends of %d calls or leases could not be reported in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and calls without a reservation are not charged", n)
 	}
 	return nil
 }

@@ -19,14 +19,16 @@ func TestOperations(t *testing.T) {
 		call := taking(100, 200)
 		call.ID, call.TTL = "r-1", time.Minute
 		a, err := c.Reserve(ctx, call)
-		if err != nil || a.ReservationID != "r-1" || a.Standing || a.Reserved.TotalTokens != 300 || time.Until(a.ExpiresAt).Round(time.Second) != time.Minute {
+		if err != nil || a.ReservationID != "r-1" || a.Standing || a.Reserved.TotalTokens != 300 ||
+			time.Until(a.ExpiresAt).Round(time.Second) != time.Minute {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		if a, err = c.Reserve(ctx, call); err != nil || !a.Standing {
 			t.Errorf("once more: %+v, %v", a, err)
 		}
 		r.stands("one", 0, 300)
-		if a, err = c.Extend(ctx, "r-1", quota.More{OutputTokens: 50, TTL: 2 * time.Minute}); err != nil || a.Reserved.TotalTokens != 350 {
+		if a, err = c.Extend(ctx, "r-1", quota.More{OutputTokens: 50, TTL: 2 * time.Minute}); err != nil ||
+			a.Reserved.TotalTokens != 350 {
 			t.Errorf("%+v, %v", a, err)
 		}
 		if a, err = c.Settle(ctx, "r-1", used(100, 220), nil); err != nil || a.Charged.TotalTokens != 320 {
@@ -54,8 +56,10 @@ func TestOperations(t *testing.T) {
 		}
 		// 400 + 601 > 1000: refused now; 1001 are refused for ever.
 		var refused *quota.Refused
-		if _, err = c.Check(ctx, taking(300, 301)); !errors.As(err, &refused) || refused.Permanent || refused.RetryAfter < time.Second ||
-			refused.Node != "pool" || refused.Dimension != "total_tokens" || refused.Limit != "budget" || refused.Policies[0] != "pool:total_tokens:budget" {
+		if _, err = c.Check(ctx, taking(300, 301)); !errors.As(err, &refused) || refused.Permanent ||
+			refused.RetryAfter < time.Second ||
+			refused.Node != "pool" || refused.Dimension != "total_tokens" || refused.Limit != "budget" ||
+			refused.Policies[0] != "pool:total_tokens:budget" {
 			t.Errorf("%+v", err)
 		}
 		if _, err = c.Check(ctx, taking(1000, 1)); !errors.As(err, &refused) || !refused.Permanent {
@@ -72,7 +76,8 @@ func TestChargeIsNeverRefused(t *testing.T) {
 		call := taking(900, 300)
 		call.ID = "debt-1"
 		for i := range 2 {
-			if a, err := c.Charge(context.Background(), call); err != nil || a.Charged.TotalTokens != 1200 || a.Standing != (i == 1) {
+			if a, err := c.Charge(context.Background(), call); err != nil || a.Charged.TotalTokens != 1200 ||
+				a.Standing != (i == 1) {
 				t.Errorf("%+v, %v", a, err)
 			}
 		}
@@ -118,7 +123,8 @@ func TestIDIsTaken(t *testing.T) {
 		}
 		call = taking(500, 50)
 		call.ID = "once"
-		if _, err := c.Consume(context.Background(), call); !errors.Is(err, quota.ErrTaken) || !errors.Is(err, quota.ErrEnded) {
+		if _, err := c.Consume(context.Background(), call); !errors.Is(err, quota.ErrTaken) ||
+			!errors.Is(err, quota.ErrEnded) {
 			t.Errorf("another call under the same id: %v, want %v", err, quota.ErrTaken)
 		}
 		r.stands("one", 100, 0)
@@ -165,7 +171,8 @@ func TestNobodyAnswers(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		before = time.Now()
-		if _, err := c.Reserve(ctx, taking(50, 50)); !errors.Is(err, context.DeadlineExceeded) || time.Since(before) != time.Second {
+		if _, err := c.Reserve(ctx, taking(50, 50)); !errors.Is(err, context.DeadlineExceeded) ||
+			time.Since(before) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(before))
 		}
 		if n := r.count("reserve"); n < 10 {
@@ -188,7 +195,8 @@ func TestOptions(t *testing.T) {
 		"a line end":     {quota.Options{URLs: []string{"http://one"}, Token: "t\n"}, "line end"},
 		"a password":     {quota.Options{URLs: []string{"http://a:secret@one"}, Token: "t"}, "URL 1 of 1"},
 		"no URL":         {quota.Options{URLs: []string{"http://one", "one:8551"}, Token: "t"}, "URL 2 of 2"},
-		"a short lease":  {quota.Options{URLs: []string{"http://one"}, Token: "t", Lease: quota.Lease{TTL: time.Millisecond}}, "1 s"},
+		"a short lease": {quota.Options{URLs: []string{"http://one"}, Token: "t", Lease: quota.Lease{TTL: time.Millisecond}},
+			"1 s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := quota.New(c.o)

@@ -63,7 +63,8 @@ func (pieces) Close() error { return nil }
 func TestBodyThatCannotBeCompared(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		client := r.client("x")
-		tr := &quota.Transport{Client: client, Base: answers(200, "application/json", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`)}
+		tr := &quota.Transport{Client: client,
+			Base: answers(200, "application/json", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`)}
 		req, err := http.NewRequest(http.MethodPost, chat, pieces{Reader: strings.NewReader(chatBody)})
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +88,8 @@ func TestBodyThatCannotBeCompared(t *testing.T) {
 func TestBaseThatGivesNothing(t *testing.T) {
 	inRig(t, pool(1000, ""), func(r *rig) {
 		client := r.client("x")
-		tr := &quota.Transport{Client: client, Base: provider(func(*http.Request) (*http.Response, error) { return nil, nil })}
+		tr := &quota.Transport{Client: client,
+			Base: provider(func(*http.Request) (*http.Response, error) { return nil, nil })}
 		resp, err := (&http.Client{Transport: tr}).Post(chat, "application/json", strings.NewReader(chatBody))
 		if err == nil {
 			_ = resp.Body.Close()

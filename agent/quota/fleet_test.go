@@ -59,7 +59,8 @@ func inFleet(t *testing.T, test func(f *fleet)) {
 // client is one of both coordinators, with a reservation for every call if nothing else is said.
 func (f *fleet) client(change ...func(o *quota.Options)) *quota.Client {
 	f.t.Helper()
-	o := quota.Options{URLs: []string{"http://one", "http://two"}, Agent: "x", Token: "t", HTTP: &http.Client{Transport: f}, Lease: quota.Lease{Calls: 1}}
+	o := quota.Options{URLs: []string{"http://one", "http://two"}, Agent: "x", Token: "t",
+		HTTP: &http.Client{Transport: f}, Lease: quota.Lease{Calls: 1}}
 	for _, c := range change {
 		c(&o)
 	}
@@ -153,7 +154,8 @@ func (f *fleet) answer(m *member, op, id string, tokens int64) (status int, text
 	_, charged := f.charged[id]
 	_, stands := f.stands[id]
 	held := m.owed[id]
-	granted := fmt.Sprintf(`{"granted": true, "reservation_id": %q, "expires_at": %q, "unconfirmed": %v}`, id, time.Now().Add(2*time.Minute).Format(time.RFC3339), !f.leads)
+	granted := fmt.Sprintf(`{"granted": true, "reservation_id": %q, "expires_at": %q, "unconfirmed": %v}`, id,
+		time.Now().Add(2*time.Minute).Format(time.RFC3339), !f.leads)
 	switch ends := op == "settle" || op == "release"; {
 	case op == "reserve" && f.leads:
 		f.stands[id] = tokens

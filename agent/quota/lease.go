@@ -53,7 +53,8 @@ func (p *pool) newLease(a *Answer, n int64, each estimate, ttl time.Duration, be
 	if by != nil {
 		ttl = min(ttl, unconfirmedFor)
 	}
-	l := &lease{p: p, granter: by, id: a.ReservationID, provider: a.Provider, ttl: ttl, begun: begun, calls: n, left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
+	l := &lease{p: p, granter: by, id: a.ReservationID, provider: a.Provider, ttl: ttl, begun: begun, calls: n,
+		left: each.times(n), until: begun.Add(ttl - margin(ttl)), free: a.ExpiresAt.IsZero(), last: begun}
 	l.timer = time.AfterFunc(ttl/3, l.look)
 	return l
 }

@@ -161,7 +161,8 @@ func TestThrottledProviderEndsTheLeases(t *testing.T) {
 				defer r.close(client)
 				one, two := admit(t, client, 100), admit(t, client, 100)
 				time.Sleep(c.arrives)
-				one.Release(quota.Heard(429, 10*time.Millisecond, map[string][]string{"Retry-After": {"20"}, "Set-Cookie": {"secret"}}))
+				one.Release(quota.Heard(429, 10*time.Millisecond,
+					map[string][]string{"Retry-After": {"20"}, "Set-Cookie": {"secret"}}))
 				synctest.Wait()
 				two.Settle(nil, quota.Heard(200, time.Second, nil))
 				time.Sleep(10 * time.Millisecond)
@@ -171,7 +172,8 @@ func TestThrottledProviderEndsTheLeases(t *testing.T) {
 					t.Fatalf("%v after %v, want it refused", err, r.list())
 				}
 				if refused.Limit != "provider" || refused.RetryAfter < 19*time.Second || !slices.Equal(r.list()[:5], c.want) {
-					t.Errorf("%v (after %v, %q) after %v, want it refused for what the provider has said", err, refused.RetryAfter, refused.Limit, r.list())
+					t.Errorf("%v (after %v, %q) after %v, want it refused for what the provider has said", err, refused.RetryAfter,
+						refused.Limit, r.list())
 				}
 			})
 		})

@@ -111,11 +111,14 @@ func (o Options) withDefaults() (Options, []string, error) {
 	case len(o.URLs) == 0:
 		return o, nil, errors.New("quota client: Options.URLs is empty; name the coordinators, such as http://127.0.0.1:8551")
 	case o.Token == "" && o.TLS == nil && o.HTTP == nil:
-		return o, nil, errors.New("quota client: no credential; set Options.Token (`taskbus agents token ID`), or TLS with a certificate")
+		return o, nil,
+			errors.New("quota client: no credential; set Options.Token (`taskbus agents token ID`), or TLS with a certificate")
 	case strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return o, nil, errors.New("quota client: Options.Token has a character that no token has (a line end of its file?)")
 	case o.TLS != nil && o.HTTP != nil:
-		return o, nil, errors.New("quota client: Options.TLS and Options.HTTP are both set; put the certificate into the client's Transport")
+		return o, nil,
+			errors.New(
+				"quota client: Options.TLS and Options.HTTP are both set; put the certificate into the client's Transport")
 	case o.Lease.Calls < 1 || o.Lease.Calls > 10_000 || o.Queue < 1:
 		return o, nil, errors.New("quota client: Options.Lease.Calls must be 1 to 10000, and Queue at least 1")
 	case o.Lease.TTL < time.Second || o.Lease.TTL > day || o.TTL < time.Second || o.TTL > day:
@@ -126,9 +129,12 @@ func (o Options) withDefaults() (Options, []string, error) {
 	var urls []string
 	for _, text := range o.URLs {
 		u, err := url.Parse(strings.TrimSuffix(strings.TrimSpace(text), "/"))
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" ||
+			u.Fragment != "" {
 			// The text itself may hold a password.
-			return o, nil, fmt.Errorf("quota client: URL %d of %d must be such as http://127.0.0.1:8551, without a user, query or fragment", len(urls)+1, len(o.URLs))
+			return o, nil,
+				fmt.Errorf("quota client: URL %d of %d must be such as http://127.0.0.1:8551, without a user, query or fragment",
+					len(urls)+1, len(o.URLs))
 		}
 		urls = append(urls, u.String())
 	}

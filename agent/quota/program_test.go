@@ -38,7 +38,8 @@ func serve(t *testing.T, quotasFile string) (s *service.Service, url string) {
 		t.Fatal(err)
 	}
 	s, err = service.New(service.Options{
-		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: membus.New(), Logger: zerolog.Nop(), Registry: prometheus.NewRegistry(),
+		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: membus.New(), Logger: zerolog.Nop(),
+		Registry: prometheus.NewRegistry(),
 		Instance: "taskbus@test", BrokerURL: "mem://", Version: "test",
 	})
 	if err != nil {
@@ -68,19 +69,22 @@ func serve(t *testing.T, quotasFile string) (s *service.Service, url string) {
 func TestExampleProgram(t *testing.T) {
 	s, url := serve(t, "../../examples/quotas.yaml")
 	program := filepath.Join(t.TempDir(), "quota-client")
-	if out, err := exec.Command("go", "build", "-o", program, "../../examples/go/quota-client").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", program, "../../examples/go/quota-client").
+		CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env = append(os.Environ(), "TASKBUS_URLS=http://127.0.0.1:1,"+url, "TASKBUS_AGENT_TOKEN="+credential.AgentToken([]byte(secret), "agent_core_1"))
+	cmd.Env = append(os.Environ(), "TASKBUS_URLS=http://127.0.0.1:1,"+url, "TASKBUS_AGENT_TOKEN="+
+		credential.AgentToken([]byte(secret), "agent_core_1"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	granted, refused := strings.Count(string(out), "42.\n"), strings.Count(string(out), "not before")
-	if granted < 10 || granted+refused != 12 || !regexp.MustCompile(`1[0-2] calls in \d+ leases, \d refused\n$`).Match(out) {
+	if granted < 10 || granted+refused != 12 || !regexp.MustCompile(`1[0-2] calls in \d+ leases, \d refused\n$`).
+		Match(out) {
 		t.Errorf("%d granted and %d refused:\n%s", granted, refused, out)
 	}
 	q, err := s.Quotas(ctx, httpapi.QuotaSelection{Limit: 1000})

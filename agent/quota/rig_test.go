@@ -128,13 +128,16 @@ func (r *rig) start(name string) {
 	}
 	way := &gate{Bus: r.broker}
 	s, err := service.New(service.Options{
-		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: way, Logger: zerolog.Nop(), Registry: prometheus.NewRegistry(),
+		Config: cfg.WithQuotas(quotas), ConfigPath: "agents.yaml", Bus: way, Logger: zerolog.Nop(),
+		Registry: prometheus.NewRegistry(),
 		Instance: "taskbus@" + name, BrokerURL: "mem://", Version: "test",
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := &coordinator{service: s, bus: way, handler: httpapi.New(s, http.NotFoundHandler(), httpapi.Options{AgentSecret: []byte(secret)}), ended: make(chan error, 1)}
+	c := &coordinator{service: s, bus: way,
+		handler: httpapi.New(s, http.NotFoundHandler(), httpapi.Options{AgentSecret: []byte(secret)}),
+		ended:   make(chan error, 1)}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	go func() { c.ended <- s.Run(ctx) }()
@@ -196,7 +199,8 @@ func (r *rig) set(name string, change func(c *coordinator)) {
 func (r *rig) client(agent string, change ...func(o *quota.Options)) *quota.Client {
 	r.t.Helper()
 	o := quota.Options{
-		URLs: []string{"http://one", "http://two/"}, Agent: agent, Token: credential.AgentToken([]byte(secret), agent), HTTP: &http.Client{Transport: r},
+		URLs: []string{"http://one", "http://two/"}, Agent: agent, Token: credential.AgentToken([]byte(secret), agent),
+		HTTP: &http.Client{Transport: r},
 	}
 	for _, f := range change {
 		f(&o)

@@ -39,7 +39,8 @@ func TestRefusedCallsWaitApart(t *testing.T) {
 		}
 		resp, _ := post(t, &quota.Transport{Client: c, Base: provider(nil)}, chat, chatBody)
 		midnight := time.Until(time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour))
-		if wait, err := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64); err != nil || wait < midnight.Seconds() || wait > midnight.Seconds()+61 {
+		if wait, err := strconv.ParseFloat(resp.Header.Get("Retry-After"), 64); err != nil || wait < midnight.Seconds() ||
+			wait > midnight.Seconds()+61 {
 			t.Errorf("the transport says %q, and it is %v until midnight", resp.Header.Get("Retry-After"), midnight)
 		}
 	})

@@ -63,7 +63,8 @@ func TestTakeoverIsNotFelt(t *testing.T) {
 //	they end: 10,000 + 1,200. That is the bound: the limit, and what the leases held.
 func TestOvershootIsBoundedByTheLeases(t *testing.T) {
 	const budget, clients, perLease, tokens = 10_000, 3, 4, 100
-	for lost, want := range map[time.Duration]int{3 * time.Second: budget, 15 * time.Second: budget + clients*perLease*tokens} {
+	for lost, want := range map[time.Duration]int{3 * time.Second: budget,
+		15 * time.Second: budget + clients*perLease*tokens} {
 		t.Run(lost.String(), func(t *testing.T) {
 			inRig(t, pool(budget, ""), func(r *rig) {
 				var all []*quota.Client

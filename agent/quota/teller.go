@@ -50,7 +50,8 @@ type teller struct {
 }
 
 func newTeller(a *asker, o *Options, newID func() string) *teller {
-	t := &teller{asker: a, o: o, newID: newID, queue: make(chan notice, o.Queue), apart: make(chan struct{}, o.Queue), owes: make(chan struct{}, 1), debts: make(map[sort]*Usage)}
+	t := &teller{asker: a, o: o, newID: newID, queue: make(chan notice, o.Queue), apart: make(chan struct{}, o.Queue),
+		owes: make(chan struct{}, 1), debts: make(map[sort]*Usage)}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	for range tellers {
 		t.done.Go(func() {
@@ -162,12 +163,14 @@ func (t *teller) lose(n notice, err error) {
 	if last := t.logged.Load(); t.o.Logger == nil || now-last < 10 || !t.logged.CompareAndSwap(last, now) {
 		return
 	}
-	text, more := "the end of a call could not be told; its quota is back when its reservation expires", []any{"operation", n.op, "error", err.Error(), "lost", lost}
+	text, more := "the end of a call could not be told; its quota is back when its reservation expires",
+		[]any{"operation", n.op, "error", err.Error(), "lost", lost}
 	switch {
 	case errors.Is(err, ErrNotBelieved) && n.least != nil:
 		text = "what a call has used is not believed of the agent's own word; as much as was reserved is charged"
 	case n.granter != nil:
-		text = "the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
+		text =
+			"the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
 		more = append(more, "coordinator", n.granter.url)
 	case n.op == opCharge:
 		text = "what calls without a reservation have used could not be reported; it is not charged"

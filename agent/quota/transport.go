@@ -139,7 +139,8 @@ func (t *Transport) refuse(r *http.Request, err error) (*http.Response, error) {
 		after = none.RetryAfter
 	}
 	if body == nil {
-		body, _ = json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": err.Error()}) // texts and a number
+		// texts and a number
+		body, _ = json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": err.Error()})
 	}
 	h := http.Header{"Content-Type": {"application/problem+json"}}
 	if status != http.StatusUnprocessableEntity {
@@ -147,8 +148,9 @@ func (t *Transport) refuse(r *http.Request, err error) (*http.Response, error) {
 		h.Set("Retry-After-Ms", strconv.FormatInt(max(1, after.Milliseconds()), 10))
 	}
 	return &http.Response{
-		Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+		Status: strconv.Itoa(status) + " " + http.StatusText(status), StatusCode: status, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     h, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)), Request: r,
 	}, nil
 }
 

@@ -32,7 +32,8 @@ func answers(status int, kind, body string, headers ...string) provider {
 		for i := 0; i+1 < len(headers); i += 2 {
 			h.Set(headers[i], headers[i+1])
 		}
-		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r}, nil
+		return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)),
+			ContentLength: int64(len(body)), Request: r}, nil
 	}
 }
 
@@ -75,17 +76,22 @@ func TestTransportSettlesByUsage(t *testing.T) {
 		headers    []string
 		want       int
 	}{
-		"JSON":               {"application/json; charset=utf-8", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`, nil, 29},
-		"a stream":           {"text/event-stream", "data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":11}}\n\ndata: [DONE]\n\n", nil, 30},
+		"JSON": {"application/json; charset=utf-8", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`,
+			nil, 29},
+		"a stream": {"text/event-stream",
+			"data: {\"choices\":[]}\n\ndata: {\"usage\":{\"prompt_tokens\":19,\"completion_tokens\":11}}\n\ndata: [DONE]\n\n",
+			nil, 30},
 		"a silent stream":    {"text/event-stream", "data: {\"choices\":[]}\n\ndata: [DONE]\n\n", nil, expected},
 		"compressed":         {"application/json", "\x1f\x8b", []string{"Content-Encoding", "gzip"}, expected},
 		"nothing understood": {"text/html", "<p>usage</p>", nil, expected},
-		"long JSON":          {"application/json", `{"pad":"` + strings.Repeat("x", 1<<20) + `","usage":{"prompt_tokens":19,"completion_tokens":10}}`, nil, expected},
+		"long JSON": {"application/json", `{"pad":"` + strings.Repeat("x", 1<<20) +
+			`","usage":{"prompt_tokens":19,"completion_tokens":10}}`, nil, expected},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, pool(100_000, ""), func(r *rig) {
 				client := r.client("x")
-				resp, text := post(t, &quota.Transport{Client: client, Base: answers(200, c.kind, c.body, c.headers...)}, chat, chatBody)
+				resp, text := post(t, &quota.Transport{Client: client, Base: answers(200, c.kind, c.body, c.headers...)}, chat,
+					chatBody)
 				if resp.StatusCode != 200 || text != c.body {
 					t.Errorf("%d with %d bytes, want the provider's %d", resp.StatusCode, len(text), len(c.body))
 				}
@@ -103,11 +109,15 @@ func TestFailedCallsAreReleased(t *testing.T) {
 		base   provider
 		status int
 	}{
-		"no answer":    {func(*http.Request) (*http.Response, error) { return nil, broken }, 0},
-		"an error":     {answers(500, "application/json", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`), 500},
-		"throttled":    {answers(429, "application/json", `{}`, "Retry-After", "7"), 429},
-		"a bad call":   {answers(400, "application/json", `{}`), 400},
-		"out of time":  {func(r *http.Request) (*http.Response, error) { <-r.Context().Done(); return nil, r.Context().Err() }, 0},
+		"no answer":  {func(*http.Request) (*http.Response, error) { return nil, broken }, 0},
+		"an error":   {answers(500, "application/json", `{"usage":{"prompt_tokens":19,"completion_tokens":10}}`), 500},
+		"throttled":  {answers(429, "application/json", `{}`, "Retry-After", "7"), 429},
+		"a bad call": {answers(400, "application/json", `{}`), 400},
+		"out of time": {func(r *http.Request) (*http.Response, error) {
+			<-r.Context().Done()
+			return nil,
+				r.Context().Err()
+		}, 0},
 		"sent further": {answers(307, "text/html", ``), 307},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,7 +131,8 @@ func TestFailedCallsAreReleased(t *testing.T) {
 				}
 				resp, err := (&quota.Transport{Client: client, Base: c.base}).RoundTrip(req)
 				switch {
-				case c.status == 0 && !errors.Is(err, broken) && !errors.Is(err, context.DeadlineExceeded), c.status != 0 && (err != nil || resp.StatusCode != c.status):
+				case c.status == 0 && !errors.Is(err, broken) && !errors.Is(err, context.DeadlineExceeded), c.status != 0 &&
+					(err != nil || resp.StatusCode != c.status):
 					t.Errorf("%+v, %v", resp, err)
 				}
 				r.close(client)
@@ -149,7 +160,8 @@ func TestRefusalIsAnAnswer(t *testing.T) {
 				Status int    `json:"status"`
 				Detail string `json:"detail"`
 			}
-			if err := json.Unmarshal([]byte(text), &problem); err != nil || resp.StatusCode != status || problem.Status != status || problem.Detail == "" ||
+			if err := json.Unmarshal([]byte(text), &problem); err != nil || resp.StatusCode != status ||
+				problem.Status != status || problem.Detail == "" ||
 				resp.Header.Get("Content-Type") != "application/problem+json" || (resp.Header.Get("Retry-After") != "") != retries {
 				t.Errorf("%d %v %s", resp.StatusCode, resp.Header, text)
 			}
@@ -217,10 +229,12 @@ func TestStreamsAreNotDelayed(t *testing.T) {
 				client := r.client("x")
 				from, to := io.Pipe()
 				tr := &quota.Transport{Client: client, Base: provider(func(req *http.Request) (*http.Response, error) {
-					return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: from, Request: req}, nil
+					return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: from,
+						Request: req}, nil
 				})}
 				ctx, cancel := context.WithCancel(context.Background())
-				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.anthropic.com/v1/messages", strings.NewReader(chatBody))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://api.anthropic.com/v1/messages",
+					strings.NewReader(chatBody))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -270,8 +284,10 @@ func TestErrorsTellNoSecrets(t *testing.T) {
 			if lost {
 				r.kill("one")
 			}
-			_, err := (&http.Client{Transport: tr}).Post(chat, "application/json", strings.NewReader(`{"model":"m","max_tokens":9,"messages":["a prompt"]}`))
-			if err == nil || !strings.Contains(err.Error(), "quota") || strings.Contains(err.Error(), "prompt") || strings.Contains(err.Error(), "Bearer") {
+			_, err := (&http.Client{Transport: tr}).Post(chat, "application/json",
+				strings.NewReader(`{"model":"m","max_tokens":9,"messages":["a prompt"]}`))
+			if err == nil || !strings.Contains(err.Error(), "quota") || strings.Contains(err.Error(), "prompt") ||
+				strings.Contains(err.Error(), "Bearer") {
 				t.Errorf("%v", err)
 			}
 		}

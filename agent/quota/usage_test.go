@@ -17,27 +17,38 @@ var answers = map[string]struct {
 }{
 	"OpenAI chat": {text: `{"id":"x","choices":[{"message":{"role":"assistant","content":"{\"usage\":{\"prompt_tokens\":9}}"}}],
 		"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":4}}}`, whole: sum(19, 10)},
-	"OpenAI embeddings": {text: `{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}`, whole: sum(8, 0)},
-	"OpenAI responses":  {text: `{"object":"response","usage":{"input_tokens":36,"output_tokens":87,"total_tokens":123}}`, whole: sum(36, 87)},
-	"Anthropic": {text: `{"type":"message","message":"no object","usage":{"input_tokens":20,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":30}}`,
+	"OpenAI embeddings": {text: `{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}`,
+		whole: sum(8, 0)},
+	"OpenAI responses": {text: `{"object":"response","usage":{"input_tokens":36,"output_tokens":87,"total_tokens":123}}`,
+		whole: sum(36, 87)},
+	"Anthropic": {
+		text:  `{"type":"message","message":"no object","usage":{"input_tokens":20,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":30}}`,
 		whole: sum(125, 30)},
-	"Gemini":             {text: `{"candidates":[],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":10,"thoughtsTokenCount":7,"totalTokenCount":21}}`, whole: sum(4, 17)},
-	"Gemini, a list":     {text: `[{"usageMetadata":{"promptTokenCount":4}},{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}]`, whole: sum(4, 12)},
-	"nothing":            {text: `{"choices":[]}`},
-	"half an answer":     {text: `{"usage":{"prompt_tokens":19,"completion_tokens":10}`},
-	"of another type":    {text: `{"usage":"much"}`},
-	"less than nothing":  {text: `{"usage":{"prompt_tokens":-5,"completion_tokens":9223372036854775807}}`, whole: sum(0, maxTokens)},
-	"OpenAI, no wish":    {stream: true, text: lines(`{"choices":[{"delta":{"content":"a"}}],"usage":null}`, `[DONE]`)},
-	"OpenAI chat stream": {stream: true, text: lines(`{"choices":[{"delta":{"content":"a"}}],"usage":null}`, `{"choices":[],"usage":{"prompt_tokens":19,"completion_tokens":10}}`, `[DONE]`), whole: sum(19, 10)},
+	"Gemini": {
+		text: `{"candidates":[],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":10,"thoughtsTokenCount":7,"totalTokenCount":21}}`, whole: sum(4, 17)},
+	"Gemini, a list": {
+		text:  `[{"usageMetadata":{"promptTokenCount":4}},{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}]`,
+		whole: sum(4, 12)},
+	"nothing":         {text: `{"choices":[]}`},
+	"half an answer":  {text: `{"usage":{"prompt_tokens":19,"completion_tokens":10}`},
+	"of another type": {text: `{"usage":"much"}`},
+	"less than nothing": {text: `{"usage":{"prompt_tokens":-5,"completion_tokens":9223372036854775807}}`,
+		whole: sum(0, maxTokens)},
+	"OpenAI, no wish": {stream: true, text: lines(`{"choices":[{"delta":{"content":"a"}}],"usage":null}`, `[DONE]`)},
+	"OpenAI chat stream": {stream: true, text: lines(`{"choices":[{"delta":{"content":"a"}}],"usage":null}`,
+		`{"choices":[],"usage":{"prompt_tokens":19,"completion_tokens":10}}`, `[DONE]`), whole: sum(19, 10)},
 	"OpenAI responses stream": {stream: true, text: lines(`{"type":"response.output_text.delta","delta":"a"}`,
 		`{"type":"response.completed","response":{"usage":{"input_tokens":37,"output_tokens":11}}}`), whole: sum(37, 11)},
-	"Anthropic stream": {stream: true, text: lines(`{"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}`,
-		`{"type":"content_block_delta","delta":{"text":"Hello"}}`, `{"type":"content_block_delta","delta":{"text":"!"}}`,
-		`{"type":"message_delta","delta":{},"usage":{"output_tokens":15}}`), whole: sum(25, 15), cut: sum(25, 3)},
+	"Anthropic stream": {stream: true,
+		text: lines(`{"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}`,
+			`{"type":"content_block_delta","delta":{"text":"Hello"}}`, `{"type":"content_block_delta","delta":{"text":"!"}}`,
+			`{"type":"message_delta","delta":{},"usage":{"output_tokens":15}}`), whole: sum(25, 15), cut: sum(25, 3)},
 	"Gemini stream": {stream: true, text: lines(`{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":6}}`,
 		`{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}`), whole: sum(4, 12), cut: sum(4, 6)},
-	"a line too long at the end": {stream: true, text: lines(`{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":6}}`,
-		`{"pad":"`+strings.Repeat("x", maxLine)+`","usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}`), cut: sum(4, 6)},
+	"a line too long at the end": {stream: true,
+		text: lines(`{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":6}}`,
+			`{"pad":"`+strings.Repeat("x", maxLine)+`","usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}`),
+		cut: sum(4, 6)},
 	"a line too long before": {stream: true, text: lines(`{"pad":"`+strings.Repeat("x", maxLine)+`"}`,
 		`{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}`), whole: sum(4, 12)},
 }
@@ -136,7 +147,8 @@ func FuzzUsage(f *testing.F) {
 		for _, whole := range []bool{true, false} {
 			l := listenerOf(stream)
 			l.hear(text)
-			if u := l.usage(whole); u != nil && (u.InputTokens < 0 || u.InputTokens > maxTokens || u.OutputTokens < 0 || u.OutputTokens > maxTokens) {
+			if u := l.usage(whole); u != nil && (u.InputTokens < 0 || u.InputTokens > maxTokens || u.OutputTokens < 0 ||
+				u.OutputTokens > maxTokens) {
 				t.Errorf("%+v", u)
 			}
 		}

@@ -43,7 +43,8 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
   taskbus agents --url http://coordinator.internal:8551`,
 		Args: subcommand,
 	}
-	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand(), a.agentsStatsCommand(), a.agentsTokenCommand())
+	c.AddCommand(a.agentsCordonCommand(), a.agentsUncordonCommand(), a.agentsDrainCommand(), a.agentsStatsCommand(),
+		a.agentsTokenCommand())
 	base := urlFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		client, err := a.newClient(*base)
@@ -125,7 +126,8 @@ func failedOf(r httpapi.AgentResults) string {
 func suspicion(now time.Time, g *httpapi.Agent) string {
 	var parts []string
 	if g.Instances > 1 {
-		parts = append(parts, fmt.Sprintf("is the id of %d processes, and the slots and tasks of one count for all: give each its own agent_id", g.Instances))
+		parts = append(parts, fmt.Sprintf(
+			"is the id of %d processes, and the slots and tasks of one count for all: give each its own agent_id", g.Instances))
 	}
 	for i, e := range g.Ejected {
 		what, until := e.Capability, "being tried again"
@@ -144,13 +146,15 @@ func suspicion(now time.Time, g *httpapi.Agent) string {
 		parts = append(parts, fmt.Sprintf("%s (%s)", what, until))
 	}
 	if g.Recent.Failing() {
-		parts = append(parts, fmt.Sprintf("is failing: %d of %s in ten minutes", g.Recent.Failed+g.Recent.Overdue, count(g.Recent.Ended(), "task")))
+		parts = append(parts, fmt.Sprintf("is failing: %d of %s in ten minutes", g.Recent.Failed+g.Recent.Overdue,
+			count(g.Recent.Ended(), "task")))
 	}
 	if g.Recent.Overdue > 0 {
 		parts = append(parts, fmt.Sprintf("did not do %s in time", count(g.Recent.Overdue, "task")))
 	}
 	if g.Strays > 0 {
-		parts = append(parts, fmt.Sprintf("has %s taken by nothing that was given to it (its handlers hang? start it again)", count(g.Strays, "slot")))
+		parts = append(parts, fmt.Sprintf("has %s taken by nothing that was given to it (its handlers hang? start it again)",
+			count(g.Strays, "slot")))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -26,7 +26,8 @@ func (p *parts) keepTelling(registry *prometheus.Registry) (*webhook.Sender, err
 	if err != nil {
 		return nil, fmt.Errorf("make ready to send alerts: %w", err)
 	}
-	p.logger.Info().Str("host", s.Host()).Bool("slack", w.Slack).Int("keys", len(w.Keys)).Msg("events about quotas are sent to a webhook while this coordinator leads")
+	p.logger.Info().Str("host", s.Host()).Bool("slack", w.Slack).Int("keys", len(w.Keys)).
+		Msg("events about quotas are sent to a webhook while this coordinator leads")
 	return s, nil
 }
 

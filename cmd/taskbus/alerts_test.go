@@ -12,10 +12,14 @@ func TestServeRefusesAWebhook(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		"unsigned":           {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden"}, "TASKBUS_WEBHOOK_SECRET: is missing"},
-		"no URL":             {map[string]string{"TASKBUS_WEBHOOK_URL": "hidden", "TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_URL: must be an http:// or https:// URL"},
-		"no secret":          {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden", "TASKBUS_WEBHOOK_SECRET": "hidden"}, "does not begin with whsec_"},
-		"without an address": {map[string]string{"TASKBUS_WEBHOOK_FORMAT": "slack"}, "TASKBUS_WEBHOOK_FORMAT: is set, but nothing is sent"},
+		"unsigned": {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden"},
+			"TASKBUS_WEBHOOK_SECRET: is missing"},
+		"no URL": {map[string]string{"TASKBUS_WEBHOOK_URL": "hidden", "TASKBUS_WEBHOOK_FORMAT": "slack"},
+			"TASKBUS_WEBHOOK_URL: must be an http:// or https:// URL"},
+		"no secret": {map[string]string{"TASKBUS_WEBHOOK_URL": "https://hooks.example/hidden",
+			"TASKBUS_WEBHOOK_SECRET": "hidden"}, "does not begin with whsec_"},
+		"without an address": {map[string]string{"TASKBUS_WEBHOOK_FORMAT": "slack"},
+			"TASKBUS_WEBHOOK_FORMAT: is set, but nothing is sent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig()
@@ -23,7 +27,8 @@ func TestServeRefusesAWebhook(t *testing.T) {
 				r.env[k] = v
 			}
 			code := r.run(t, "serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0")
-			if said := r.err.String(); code != exitConfig || !strings.Contains(said, c.want) || strings.Contains(said, "hidden") {
+			if said := r.err.String(); code != exitConfig || !strings.Contains(said, c.want) ||
+				strings.Contains(said, "hidden") {
 				t.Errorf("exit code %d: %s", code, said)
 			}
 		})

@@ -46,13 +46,17 @@ func FuzzCheckAndReload(f *testing.F) {
 			}
 		}
 	}
-	for _, formula := range []string{"task_type.matches('a{2}') ? 1 : 0", "labels.a.matches('(a|b)*c') ? 1 : 0", "labels.a.matches(task_labels.b) ? 1 : 0", "1 / load", "dyn(task_type)"} {
-		f.Add([]byte("agents: {gpu-1: {max_concurrent_tasks: 1}}\nassignment_strategies: {expression: {default: true, formula: \""+formula+"\"}}"), []byte(nil))
+	for _, formula := range []string{"task_type.matches('a{2}') ? 1 : 0", "labels.a.matches('(a|b)*c') ? 1 : 0",
+		"labels.a.matches(task_labels.b) ? 1 : 0", "1 / load", "dyn(task_type)"} {
+		f.Add(
+			[]byte("agents: {gpu-1: {max_concurrent_tasks: 1}}\nassignment_strategies: {expression: {default: true, formula: \""+
+				formula+"\"}}"), []byte(nil))
 	}
 	dir := f.TempDir()
 	files := configFiles{agents: filepath.Join(dir, "agents.yaml"), quotas: filepath.Join(dir, "quotas.yaml")}
 	put := func(agents, quotas []byte) {
-		if err := errors.Join(os.WriteFile(files.agents, agents, 0o600), os.WriteFile(files.quotas, quotas, 0o600)); err != nil {
+		if err := errors.Join(os.WriteFile(files.agents, agents, 0o600),
+			os.WriteFile(files.quotas, quotas, 0o600)); err != nil {
 			f.Fatal(err)
 		}
 		if quotas == nil {
@@ -71,7 +75,8 @@ func FuzzCheckAndReload(f *testing.F) {
 		f.Fatal(err)
 	}
 	broker := membus.New()
-	s, err := service.New(service.Options{Config: first, ConfigPath: files.agents, Bus: broker, Registry: prometheus.NewRegistry(), Logger: zerolog.Nop()})
+	s, err := service.New(service.Options{Config: first, ConfigPath: files.agents, Bus: broker,
+		Registry: prometheus.NewRegistry(), Logger: zerolog.Nop()})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -90,7 +95,9 @@ func FuzzCheckAndReload(f *testing.F) {
 		time.Sleep(time.Millisecond)
 	}
 	// Changes of quotas stand, whether what the files say has room for them or not.
-	for _, c := range []httpapi.QuotaEntry{{ID: "new", Entry: `{"weight":2,"limits":{"total_tokens":{"amount":10,"per":"day"}}}`}, {Agent: true, ID: "n1", Entry: `{"group_id":"new"}`}} {
+	for _, c := range []httpapi.QuotaEntry{
+		{ID: "new", Entry: `{"weight":2,"limits":{"total_tokens":{"amount":10,"per":"day"}}}`},
+		{Agent: true, ID: "n1", Entry: `{"group_id":"new"}`}} {
 		if _, err := s.RegisterQuota(ctx, c); err != nil {
 			f.Fatal(err)
 		}
@@ -101,7 +108,8 @@ func FuzzCheckAndReload(f *testing.F) {
 	}
 	number := 0 // of tasks
 	say := func(queue, kind, body string) {
-		p := bus.Publication{Token: 1, Key: queue, Body: []byte(body), Properties: bus.Properties{ContentType: "application/json", Type: kind}}
+		p := bus.Publication{Token: 1, Key: queue, Body: []byte(body),
+			Properties: bus.Properties{ContentType: "application/json", Type: kind}}
 		if err := outside.Publish(p); err != nil {
 			f.Fatal(err)
 		}
@@ -131,9 +139,12 @@ func FuzzCheckAndReload(f *testing.F) {
 			t.Error("refused without a word")
 		}
 		now := time.Now().Format(time.RFC3339Nano)
-		say(bus.StreamStatus, schemas.AgentStatus, `{"message_type":"agent.status","agent_id":"gpu-1","status":"ready","current_load":0.1,"active_tasks":0,"available_capacity":1,"timestamp":"`+now+`"}`)
+		say(bus.StreamStatus, schemas.AgentStatus,
+			`{"message_type":"agent.status","agent_id":"gpu-1","status":"ready","current_load":0.1,"active_tasks":0,"available_capacity":1,"timestamp":"`+now+`"}`)
 		number++
-		say(bus.QueueAssign, schemas.TaskAssign, fmt.Sprintf(`{"message_type":"task.assign","task_id":"t-%d","task_type":"build","payload":{},"labels":{"a":"b"}}`, number))
+		say(bus.QueueAssign, schemas.TaskAssign,
+			fmt.Sprintf(`{"message_type":"task.assign","task_id":"t-%d","task_type":"build","payload":{},"labels":{"a":"b"}}`,
+				number))
 		if _, err := s.Status(ctx); err != nil { // the loop answers: it has decided by the new policy
 			t.Fatal(err)
 		}

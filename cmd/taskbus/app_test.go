@@ -129,7 +129,8 @@ type fixedSource struct {
 
 func (s fixedSource) Health(context.Context) httpapi.Health {
 	return httpapi.Health{Status: cmp.Or(s.word, httpapi.Healthy), Checks: map[string]httpapi.Check{
-		"agents":      {Status: httpapi.Degraded, Detail: "2 of 3 agents online, 1 can take a task now: 1 cordoned or draining"},
+		"agents": {Status: httpapi.Degraded,
+			Detail: "2 of 3 agents online, 1 can take a task now: 1 cordoned or draining"},
 		"assignments": {Status: httpapi.Healthy, Detail: "last minute: 40 assigned, 0 failed; oldest waits 0s"},
 	}}
 }
@@ -142,13 +143,22 @@ func (s fixedSource) Status(context.Context) (httpapi.Status, error) {
 		return *s.status, nil
 	}
 	return httpapi.Status{Readiness: s.readiness, Broker: httpapi.Broker{Connected: !s.away}, Agents: []httpapi.Agent{
-		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, Slots: 4, MaxConcurrent: 4, Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true,
-			Ejected: []httpapi.Ejection{{Capability: "cuda"}, {Capability: "gpu", Until: noon.Add(100 * time.Second)}}, Recent: httpapi.AgentResults{Succeeded: 9, Failed: 1}},
-		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, Slots: 3, MaxConcurrent: 3, Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full", Recent: httpapi.AgentResults{Succeeded: 2, Failed: 3, Overdue: 1}},
-		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, Slots: 3, MaxConcurrent: 3, Rank: 3, LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
-		{ID: "archivist-1", State: "never_seen", Status: "unknown", Slots: 1, MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen", Cordoned: true},
-		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, Slots: 3, MaxConcurrent: 4, Rank: 3, Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},
-		{ID: "worker-18", State: "gone", Status: "ready", Slots: 4, MaxConcurrent: 4, Rank: 3, LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true, Discovered: true},
+		{ID: "gpu-1", State: "online", Status: "ready", Load: 0.25, InFlight: 1, Leased: 1, Slots: 4, MaxConcurrent: 4,
+			Rank: 1, Assigned: 1200, LastHeartbeat: noon.Add(-3 * time.Second), Eligible: true,
+			Ejected: []httpapi.Ejection{{Capability: "cuda"}, {Capability: "gpu", Until: noon.Add(100 * time.Second)}},
+			Recent:  httpapi.AgentResults{Succeeded: 9, Failed: 1}},
+		{ID: "reviewer-1", State: "online", Status: "busy", Load: 1, InFlight: 3, Leased: 3, Slots: 3, MaxConcurrent: 3,
+			Rank: 2, Assigned: 7, LastHeartbeat: noon.Add(-500 * time.Millisecond), WhyNot: "full",
+			Recent: httpapi.AgentResults{Succeeded: 2, Failed: 3, Overdue: 1}},
+		{ID: "researcher-1", State: "stale", Status: "ready", Load: 0, Slots: 3, MaxConcurrent: 3, Rank: 3,
+			LastHeartbeat: noon.Add(-10 * time.Minute), WhyNot: "stale"},
+		{ID: "archivist-1", State: "never_seen", Status: "unknown", Slots: 1, MaxConcurrent: 1, Rank: 5, WhyNot: "never_seen",
+			Cordoned: true},
+		{ID: "worker-17", State: "online", Status: "ready", Load: 0.5, InFlight: 2, Slots: 3, MaxConcurrent: 4, Rank: 3,
+			Assigned: 40, LastHeartbeat: noon, Leased: 2, WhyNot: "cordoned", Cordoned: true, Draining: true, Discovered: true},
+		{ID: "worker-18", State: "gone", Status: "ready", Slots: 4, MaxConcurrent: 4, Rank: 3,
+			LastHeartbeat: noon.Add(-time.Second), WhyNot: "gone", Cordoned: true, Draining: true, Drained: true,
+			Discovered: true},
 	}}, nil
 }
 
@@ -183,7 +193,8 @@ func (s fixedSource) Quotas(_ context.Context, of httpapi.QuotaSelection) (httpa
 	for _, n := range s.quotas.Nodes {
 		switch {
 		case of.Node != "" && n.ID != of.Node, of.Group != "" && !strings.Contains("/"+n.ID+"/", "/"+of.Group+"/"),
-			of.Agent != "" && n.Name != of.Agent && n.Kind != "group", of.Provider != "" && (of.Provider == "pool" || !strings.HasPrefix(n.ID+"/", of.Provider+"/")):
+			of.Agent != "" && n.Name != of.Agent && n.Kind != "group", of.Provider != "" &&
+				(of.Provider == "pool" || !strings.HasPrefix(n.ID+"/", of.Provider+"/")):
 			continue
 		}
 		q.Nodes = append(q.Nodes, n)
@@ -216,7 +227,8 @@ func (s fixedSource) ControlQuota(_ context.Context, q httpapi.QuotaChange) (htt
 	}
 	var changed httpapi.QuotaChanged
 	for _, v := range q.Values {
-		c := httpapi.QuotaControl{ID: "set-1", Kind: "set", Target: q.Node, Key: v.Key, Value: v.Value, At: noon, Until: q.Until, By: q.By, Reason: q.Reason}
+		c := httpapi.QuotaControl{ID: "set-1", Kind: "set", Target: q.Node, Key: v.Key, Value: v.Value, At: noon,
+			Until: q.Until, By: q.By, Reason: q.Reason}
 		if q.Boost {
 			c.ID, c.Kind = "boost-1", "boost"
 		}
@@ -271,7 +283,8 @@ func (s fixedSource) UncontrolQuota(_ context.Context, id string) (httpapi.Quota
 }
 
 func (s fixedSource) RegisterQuota(_ context.Context, q httpapi.QuotaEntry) (httpapi.QuotaChanged, error) {
-	return httpapi.QuotaChanged{Controls: []httpapi.QuotaControl{{ID: "group-1", Kind: "group", Target: q.ID, Value: q.Entry, By: q.By, Reason: q.Reason}}}, nil
+	return httpapi.QuotaChanged{Controls: []httpapi.QuotaControl{{ID: "group-1", Kind: "group", Target: q.ID,
+		Value: q.Entry, By: q.By, Reason: q.Reason}}}, nil
 }
 
 func (s fixedSource) UnregisterQuota(_ context.Context, _ bool, id string) (httpapi.QuotaChanged, error) {
@@ -321,7 +334,8 @@ const adminToken = "canary-0123456789-abcdefghijklmn"
 // startCoordinator serves src over HTTP and points the rig at it.
 func (r *rig) startCoordinator(t *testing.T, src httpapi.Source) {
 	t.Helper()
-	server := httptest.NewServer(httpapi.New(src, http.NotFoundHandler(), httpapi.Options{LoopbackHosts: true, AdminToken: []byte(adminToken)}))
+	server := httptest.NewServer(httpapi.New(src, http.NotFoundHandler(),
+		httpapi.Options{LoopbackHosts: true, AdminToken: []byte(adminToken)}))
 	t.Cleanup(server.Close)
 	r.env["TASKBUS_HTTP_URL"] = server.URL
 }

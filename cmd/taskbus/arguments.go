@@ -23,7 +23,8 @@ func checkID(what, id string) error {
 	if messages.ValidID(id) {
 		return nil
 	}
-	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", messages.Clean(id, maxCell), what)
+	return usageError("%q is not %s id: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit",
+		messages.Clean(id, maxCell), what)
 }
 
 // subcommand refuses arguments of a command that has subcommands, and suggests the one that was misspelt.
@@ -77,7 +78,8 @@ func (a *app) completeAgents(base *string) cobra.CompletionFunc {
 
 // completeBy suggests what a coordinator knows for the one argument of a command, or for
 // a flag. Without a coordinator there is nothing to suggest.
-func (a *app) completeBy(base *string, known func(ctx context.Context, of *client) ([]cobra.Completion, error)) cobra.CompletionFunc {
+func (a *app) completeBy(base *string, known func(ctx context.Context, of *client) ([]cobra.Completion,
+	error)) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		of, err := a.newClient(*base)
 		if err != nil || len(args) > 0 {

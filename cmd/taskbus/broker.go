@@ -84,11 +84,13 @@ type stringFlags interface {
 }
 
 func configFlag(flags stringFlags, into *string) {
-	flags.StringVar(into, "config", "", "path of agents.yaml (default $TASKBUS_CONFIG, else config/agents.yaml, agents.yaml, /etc/taskbus/agents.yaml)")
+	flags.StringVar(into, "config", "",
+		"path of agents.yaml (default $TASKBUS_CONFIG, else config/agents.yaml, agents.yaml, /etc/taskbus/agents.yaml)")
 }
 
 func quotasFlag(flags stringFlags, into *string) {
-	flags.StringVar(into, "quotas", "", "path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
+	flags.StringVar(into, "quotas", "",
+		"path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
 }
 
 // brokerUser is the user of the broker's URL; empty when it names none.

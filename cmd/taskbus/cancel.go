@@ -34,7 +34,8 @@ then standard output is empty. To cancel twice does no harm.` + needsToken,
 		Args: cobra.ExactArgs(1),
 	}
 	base := urlFlag(c)
-	reason := c.Flags().String("reason", "", fmt.Sprintf("why, for people: in assignment.failed and for the agent; at most %d characters", httpapi.MaxReason))
+	reason := c.Flags().String("reason", "",
+		fmt.Sprintf("why, for people: in assignment.failed and for the agent; at most %d characters", httpapi.MaxReason))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := checkID("a task", args[0]); err != nil {
 			return err

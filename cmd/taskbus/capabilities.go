@@ -27,7 +27,10 @@ func (a *app) capabilitiesCommand() *cobra.Command {
   taskbus capabilities -o json`,
 		Args: cobra.NoArgs,
 	}
-	shows(a, c, "/capabilities", func(found httpapi.CapabilityList) error { return printCapabilities(a.out, found.Capabilities) })
+	shows(a, c, "/capabilities", func(found httpapi.CapabilityList) error {
+		return printCapabilities(a.out,
+			found.Capabilities)
+	})
 	return c
 }
 
@@ -48,7 +51,8 @@ func printCapabilities(w io.Writer, all []httpapi.Capability) error {
 			one++
 			note = "one agent alone"
 		}
-		t.row(c.Name, c.Agents, c.Online, c.BusFactor, c.Slots, c.FreeSlots, c.Waiting, fmt.Sprintf("%.1f", c.DemandPerMinute), note)
+		t.row(c.Name, c.Agents, c.Online, c.BusFactor, c.Slots, c.FreeSlots, c.Waiting,
+			fmt.Sprintf("%.1f", c.DemandPerMinute), note)
 	}
 	if err := t.print(w); err != nil {
 		return err
@@ -57,6 +61,7 @@ func printCapabilities(w io.Writer, all []httpapi.Capability) error {
 	if len(all) == 1 {
 		kinds = "capability"
 	}
-	_, err := fmt.Fprintf(w, "%d %s, %d that no agent does now, %d that one agent alone does\n", len(all), kinds, none, one)
+	_, err := fmt.Fprintf(w, "%d %s, %d that no agent does now, %d that one agent alone does\n", len(all), kinds, none,
+		one)
 	return err
 }

@@ -56,7 +56,8 @@ agents.yaml, --schema quotas that of quotas.yaml, for editors.`,
 			return a.check(withQuotas(args))
 		},
 	}
-	c.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of agents.yaml, or of quotas.yaml, and do nothing else")
+	c.Flags().BoolVar(&schema, "schema", false,
+		"print the JSON Schema of agents.yaml, or of quotas.yaml, and do nothing else")
 	return c
 }
 
@@ -153,7 +154,8 @@ func checkFile(path string) (checkedFile, error) {
 	file.OK, file.Version, file.Strategy = true, cfg.FileVersion(), p.Strategy
 	for i := range p.Agents {
 		g := &p.Agents[i]
-		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Pull.String(), g.Capabilities})
+		file.Agents = append(file.Agents, checkedAgent{string(g.ID), g.Queue, g.MaxConcurrent, g.Rank, g.Pull.String(),
+			g.Capabilities})
 	}
 	if g := p.Discovery; g != nil {
 		file.Discovery = &checkedDiscovery{g.Agents, g.Capabilities, g.Queues, g.MaxAgents, g.MaxConcurrent}
@@ -220,14 +222,18 @@ func (f *checkedFile) print(w io.Writer) error {
 	}
 	routes := newTable("TASK TYPE", "SERVED BY", "STRATEGY", "REQUIRES", "PREFERS")
 	for _, r := range f.Routes {
-		routes.row(r.Type, count(r.Agents, "agent")+", "+count(r.Slots, "slot"), r.Strategy, list(r.Requires, 4), list(r.Preferred, 2))
+		routes.row(r.Type, count(r.Agents, "agent")+", "+count(r.Slots, "slot"), r.Strategy, list(r.Requires, 4),
+			list(r.Preferred, 2))
 	}
 	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s, strategy %s, version %s\n",
-		f.File, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy, f.Version); err != nil {
+		f.File, count(len(f.Agents), "agent"), count(slots, "slot"), count(len(f.Routes), "route"), f.Strategy,
+		f.Version); err != nil {
 		return err
 	}
 	if g := f.Discovery; g != nil {
-		if _, err := fmt.Fprintf(w, "discovery: up to %s with up to %s each may join as %s and offer %s\ndiscovery: the queue of each is %s\n",
+		if _,
+			err := fmt.Fprintf(w,
+			"discovery: up to %s with up to %s each may join as %s and offer %s\ndiscovery: the queue of each is %s\n",
 			count(g.MaxAgents, "agent"), count(g.Slots, "slot"), list(g.Agents, 4), list(g.Capabilities, 4),
 			strings.Join(append([]string{"agent." + coordinator.QueueID}, g.Queues...), " or ")); err != nil {
 			return err

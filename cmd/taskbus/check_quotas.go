@@ -52,7 +52,8 @@ func withQuotas(paths []string) []string {
 	var all []string
 	for _, path := range paths {
 		all = append(all, path)
-		if beside := quotasBeside(path); !isQuotas(path) && beside != "" && !slices.ContainsFunc(paths, func(p string) bool { return filepath.Clean(p) == beside }) {
+		if beside := quotasBeside(path); !isQuotas(path) && beside != "" &&
+			!slices.ContainsFunc(paths, func(p string) bool { return filepath.Clean(p) == beside }) {
 			all = append(all, beside)
 		}
 	}
@@ -170,7 +171,8 @@ func limitsOf(n *coordinator.QuotaNode, views map[string]*fairshare.NodeView) (l
 func (c *checkedQuotas) print(w io.Writer, file string) error {
 	const most = 200 // nodes; -o json has all
 	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s with %s, %s, time zone %s\n\n", file,
-		count(c.Groups, "group"), count(c.Agents, "agent"), count(c.Providers, "provider"), count(c.Models, "model"), count(c.Prices, "price"), c.Timezone); err != nil {
+		count(c.Groups, "group"), count(c.Agents, "agent"), count(c.Providers, "provider"), count(c.Models, "model"),
+		count(c.Prices, "price"), c.Timezone); err != nil {
 		return err
 	}
 	nodes := newTable("NODE", "KIND", "WEIGHT", "LIMIT", "GETS")

@@ -25,7 +25,8 @@ func TestEveryCommandTeaches(t *testing.T) {
 				t.Fatalf("--help exits with %d: %s", code, r.err.String())
 			}
 			help := r.out.String()
-			if !strings.Contains(help, "Examples:") || !strings.Contains(help, "  "+strings.Split(strings.TrimSpace(c.Example), "\n")[0]) {
+			if !strings.Contains(help, "Examples:") ||
+				!strings.Contains(help, "  "+strings.Split(strings.TrimSpace(c.Example), "\n")[0]) {
 				t.Errorf("--help shows no example:\n%s", help)
 			}
 			if word := vague.FindString(help); word != "" {
@@ -44,7 +45,8 @@ func TestEveryCommandTeaches(t *testing.T) {
 func TestUsageErrorsAreShort(t *testing.T) {
 	novel := strings.Repeat("x", 5000)
 	for _, args := range [][]string{
-		{novel}, {"--" + novel}, {"-o", novel, "version"}, {"explain", novel}, {"tasks", "--state", novel}, {"tasks", "--limit", novel},
+		{novel}, {"--" + novel}, {"-o", novel, "version"}, {"explain", novel}, {"tasks", "--state", novel},
+		{"tasks", "--limit", novel},
 		{"tasks", "cancel", "t", "--reason", novel}, {"tasks", "cancel", "t", "--reason" + novel}, {"tasks", "cancel", novel},
 		{"tasks", "cancel", "t", novel}, {"agents", novel}, {"agents", "drain", "a", "--wait", "--timeout", novel},
 	} {
@@ -89,14 +91,16 @@ func TestExitCodes(t *testing.T) {
 		{"a time limit without a unit", "agents drain a --wait --timeout 30", nil, exitUsage, "--timeout"},
 		{"a question without a task", "whatif", nil, exitUsage, "accepts 1 arg"},
 		{"statistics of one agent", "agents stats a", nil, exitUsage, "unknown command"},
-		{"an agents' secret that is too short", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_AGENT_SECRET": "secret"}, exitConfig, "TASKBUS_AGENT_SECRET"},
+		{"an agents' secret that is too short", "serve --config testdata/agents.yaml",
+			map[string]string{"TASKBUS_AGENT_SECRET": "secret"}, exitConfig, "TASKBUS_AGENT_SECRET"},
 		{"an unknown order", "agents destroy a", nil, exitUsage, "unknown command"},
 		{"tasks of an unknown state", "tasks --state lost", nil, exitUsage, "pending"},
 		{"tasks of what is no agent", "tasks --agent a/b", nil, exitUsage, "not an agent id"},
 		{"tasks without limit", "tasks --limit 0", nil, exitUsage, "1 to 1000"},
 		{"submit with flags that exclude each other", "submit --raw --validate-only -", nil, exitUsage, "exclude"},
 		{"a URL that is none", "agents --url localhost:8551", nil, exitUsage, "--url is not the URL"},
-		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, exitUsage, "TASKBUS_HTTP_URL"},
+		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, exitUsage,
+			"TASKBUS_HTTP_URL"},
 		{"serve --http without a port", "serve --config testdata/agents.yaml --http localhost", nil, exitUsage, "host:port"},
 		{"profiles for all", "serve --config testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, exitUsage, "loopback"},
 
@@ -104,15 +108,21 @@ func TestExitCodes(t *testing.T) {
 		{"check of a missing file", "check testdata/nowhere.yaml", nil, exitFailed, "nowhere.yaml"},
 		{"submit of a missing file", "submit testdata/nowhere.jsonl", nil, exitFailed, "nowhere.jsonl"},
 		{"no answer", "health --url http://127.0.0.1:1", nil, exitFailed, "is it running"},
-		{"the HTTP port cannot be had", "serve --config testdata/agents.yaml --http 192.0.2.1:1", nil, exitFailed, "--http or COORDINATOR_PORT"},
+		{"the HTTP port cannot be had", "serve --config testdata/agents.yaml --http 192.0.2.1:1", nil, exitFailed,
+			"--http or COORDINATOR_PORT"},
 
 		{"serve with a faulty file", "serve --config testdata/faulty.yaml", nil, exitConfig, "faulty.yaml:"},
 		{"serve without a file", "serve --config testdata/nowhere.yaml", nil, exitConfig, "--config"},
-		{"an admin token that is too short", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
-		{"an admin token that is too short, for a command", "agents cordon a", map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
-		{"a bad variable", "serve --config testdata/agents.yaml", map[string]string{"LOG_LEVEL": "loud"}, exitConfig, "LOG_LEVEL"},
-		{"a bad port", "serve --config testdata/agents.yaml", map[string]string{"COORDINATOR_PORT": "http"}, exitConfig, "COORDINATOR_PORT"},
-		{"a bad address", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_HTTP_BIND": "0.0.0.0:80"}, exitConfig, "TASKBUS_HTTP_BIND"},
+		{"an admin token that is too short", "serve --config testdata/agents.yaml",
+			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
+		{"an admin token that is too short, for a command", "agents cordon a",
+			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
+		{"a bad variable", "serve --config testdata/agents.yaml", map[string]string{"LOG_LEVEL": "loud"}, exitConfig,
+			"LOG_LEVEL"},
+		{"a bad port", "serve --config testdata/agents.yaml", map[string]string{"COORDINATOR_PORT": "http"}, exitConfig,
+			"COORDINATOR_PORT"},
+		{"a bad address", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_HTTP_BIND": "0.0.0.0:80"},
+			exitConfig, "TASKBUS_HTTP_BIND"},
 		{"topology with a faulty file", "topology show --config testdata/faulty.yaml", nil, exitConfig, "faults"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -151,7 +161,8 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 		"amqp://user:" + canary,
 	} {
 		for _, args := range []string{
-			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml", "topology policies --config testdata/classic.yaml", "journal ls",
+			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml",
+			"topology policies --config testdata/classic.yaml", "journal ls",
 			"agents --url http://user:" + canary + "@127.0.0.1:1", "serve --config testdata/agents.yaml --http 192.0.2.1:1",
 		} {
 			r := newRig()

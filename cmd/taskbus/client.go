@@ -66,7 +66,9 @@ func (a *app) newClient(flag string) (*client, error) {
 		u, err := url.Parse(base)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 			// Not quoted: it may hold a password.
-			return nil, usageError("%s is not the URL of a coordinator; write http://host:8551, or several of them separated by commas, without user and password", by)
+			return nil,
+				usageError(
+					"%s is not the URL of a coordinator; write http://host:8551, or several of them separated by commas, without user and password", by)
 		}
 		if base = strings.TrimRight(base, "/"); !slices.Contains(c.bases, base) {
 			c.bases = append(c.bases, base)
@@ -87,7 +89,8 @@ func (a *app) trusting() (http.RoundTripper, error) {
 	if authorities == nil || err != nil {
 		return nil, err
 	}
-	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}}, nil
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
+		RootCAs: authorities}}, nil
 }
 
 // authorities are those of the file of TASKBUS_CA; nil: the variable is not set, and the system's count.
@@ -192,11 +195,13 @@ func (c *client) do(request *http.Request, v any, further ...int) error {
 	if v == nil {
 		return nil
 	}
-	if saysNothing(body) { // it would read as an answer in which all is zero: a change that was made, nothing that is limited
+	// it would read as an answer in which all is zero: a change that was made, nothing that is limited
+	if saysNothing(body) {
 		return fmt.Errorf("%s: the answer of %s says nothing; is something else listening there?", doing, request.URL.Path)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing, request.URL.Path, err)
+		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing,
+			request.URL.Path, err)
 	}
 	return nil
 }
@@ -210,9 +215,11 @@ func saysNothing(body []byte) bool {
 // unauthorised says in terms of the command line what a 401 means.
 func (c *client) unauthorised() error {
 	if c.token.Reveal() == "" {
-		return fmt.Errorf("the coordinator at %s wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE, or TASKBUS_ADMIN_TOKEN, to the one it was started with", c.base)
+		return fmt.Errorf(
+			"the coordinator at %s wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE, or TASKBUS_ADMIN_TOKEN, to the one it was started with", c.base)
 	}
-	return fmt.Errorf("the coordinator at %s has another admin token than TASKBUS_ADMIN_TOKEN or TASKBUS_ADMIN_TOKEN_FILE gives here; it knows the one it was started with", c.base)
+	return fmt.Errorf(
+		"the coordinator at %s has another admin token than TASKBUS_ADMIN_TOKEN or TASKBUS_ADMIN_TOKEN_FILE gives here; it knows the one it was started with", c.base)
 }
 
 func refused(doing string, status int, body []byte) error {

@@ -34,7 +34,8 @@ func coordinatorThat(t *testing.T, is string) string {
 // others are; where none leads, one that stands by; where none answers, the error is that of the first.
 func TestTheOneThatLeadsIsAsked(t *testing.T) {
 	none, leader, blocked := dead(t), coordinatorThat(t, "active"), coordinatorThat(t, "blocked")
-	standby, connecting, draining := coordinatorThat(t, "standby"), coordinatorThat(t, "connecting"), coordinatorThat(t, "draining")
+	standby, connecting, draining := coordinatorThat(t, "standby"), coordinatorThat(t, "connecting"),
+		coordinatorThat(t, "draining")
 	for _, tc := range []struct {
 		name string
 		urls []string
@@ -62,7 +63,8 @@ func TestTheOneThatLeadsIsAsked(t *testing.T) {
 					t.Errorf("%s by %s: exit code %d, %q; want %d and %s", tc.name, by, code, r.err.String(), exitFailed, none)
 				}
 			case code != exitOK || !strings.Contains(r.out.String(), "of-"+tc.want+" "):
-				t.Errorf("%s by %s: exit code %d, %s%s; want the task of the one that is %s", tc.name, by, code, r.out.String(), r.err.String(), tc.want)
+				t.Errorf("%s by %s: exit code %d, %s%s; want the task of the one that is %s", tc.name, by, code, r.out.String(),
+					r.err.String(), tc.want)
 			}
 		}
 	}
@@ -72,7 +74,8 @@ func TestTheOneThatLeadsIsAsked(t *testing.T) {
 func TestAListOfURLsIsChecked(t *testing.T) {
 	for _, list := range []string{"http://a:1,", ",http://a:1", "http://a:1,b:2", "http://a:1,http://me:canary@b:2"} {
 		r := newRig()
-		if code := r.run(t, "tasks", "--url", list); code != exitUsage || strings.Contains(r.err.String(), "canary") || !strings.Contains(r.err.String(), "separated by commas") {
+		if code := r.run(t, "tasks", "--url", list); code != exitUsage || strings.Contains(r.err.String(), "canary") ||
+			!strings.Contains(r.err.String(), "separated by commas") {
 			t.Errorf("%q: exit code %d, %q", list, code, r.err.String())
 		}
 	}

@@ -44,11 +44,13 @@ gave up itself (delivery_limit and others). Nothing else ever takes it out.` + d
 
 // deadFlags select messages.
 func deadFlags(c *cobra.Command, f *httpapi.DeadFilter) {
-	c.Flags().StringVar(&f.Reason, "reason", "", "only those with this reason code, e.g. invalid_message, poisoned, delivery_limit")
+	c.Flags().StringVar(&f.Reason, "reason", "",
+		"only those with this reason code, e.g. invalid_message, poisoned, delivery_limit")
 	c.Flags().StringVar(&f.Type, "type", "", "only those of this task type or message type")
 	c.Flags().StringVar(&f.ID, "id", "", "only those of this task id, message id or key")
 	completeFlag(c, "reason", cobra.FixedCompletions([]cobra.Completion{
-		coordinator.ReasonInvalidMessage.String(), coordinator.ReasonPoisoned.String(), "delivery_limit", "expired", "maxlen", "rejected",
+		coordinator.ReasonInvalidMessage.String(), coordinator.ReasonPoisoned.String(), "delivery_limit", "expired", "maxlen",
+		"rejected",
 	}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -79,7 +81,8 @@ not shown.
 	}
 	base := urlFlag(c)
 	deadFlags(c, &f)
-	c.Flags().IntVar(&f.Limit, "limit", httpapi.DefaultDeadLimit, fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxDeadLimit))
+	c.Flags().IntVar(&f.Limit, "limit", httpapi.DefaultDeadLimit,
+		fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxDeadLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if f.Limit < 1 || f.Limit > httpapi.MaxDeadLimit {
 			return usageError("--limit must be 1 to %d, not %d", httpapi.MaxDeadLimit, f.Limit)
@@ -177,7 +180,8 @@ func (a *app) onlyDead(ctx context.Context, c *client, id string) (string, error
 		for i := range found.Messages {
 			keys[i] = found.Messages[i].Key
 		}
-		return "", fmt.Errorf("%d messages of %q are in task.dead; name one by its key: %s", found.Matched, oneLine(id), list(keys, 10))
+		return "", fmt.Errorf("%d messages of %q are in task.dead; name one by its key: %s", found.Matched, oneLine(id),
+			list(keys, 10))
 	}
 	return found.Messages[0].Key, nil
 }
@@ -272,7 +276,8 @@ More than one message is asked about first, unless --yes is given.` + deadHelp,
 
 // actOnDead does it in steps of as many messages as the coordinator lists at a time, until nothing is left that it
 // could be done to.
-func (a *app) actOnDead(ctx context.Context, client *client, act deadAct, f httpapi.DeadFilter, args []string, yes bool) error {
+func (a *app) actOnDead(ctx context.Context, client *client, act deadAct, f httpapi.DeadFilter, args []string,
+	yes bool) error {
 	total := httpapi.DeadDone{Done: []string{}, Kept: []httpapi.DeadKept{}}
 	asked, tried := yes, make(map[string]bool)
 	for {
@@ -309,7 +314,8 @@ func (a *app) actOnDead(ctx context.Context, client *client, act deadAct, f http
 }
 
 // deadOf lists the messages that are meant.
-func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string) (found []httpapi.DeadMessage, matched int, err error) {
+func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string) (found []httpapi.DeadMessage,
+	matched int, err error) {
 	if len(args) == 0 {
 		l, err := c.deadLetters(ctx, f)
 		return l.Messages, l.Matched, err
@@ -320,7 +326,8 @@ func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string)
 			return nil, 0, err
 		}
 		if l.Matched == 0 {
-			return nil, 0, fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is. Nothing was done", oneLine(id))
+			return nil, 0, fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is. Nothing was done",
+				oneLine(id))
 		}
 		found, matched = append(found, l.Messages...), matched+l.Matched
 	}
@@ -330,7 +337,8 @@ func deadOf(ctx context.Context, c *client, f httpapi.DeadFilter, args []string)
 // whatFor says what is about to be done to so many.
 func whatFor(act deadAct, n int, found []httpapi.DeadMessage) string {
 	text := act.verb + " " + count(n, "message")
-	if code := found[0].ReasonCode; !slices.ContainsFunc(found, func(m httpapi.DeadMessage) bool { return m.ReasonCode != code }) {
+	if code := found[0].ReasonCode; !slices.ContainsFunc(found,
+		func(m httpapi.DeadMessage) bool { return m.ReasonCode != code }) {
 		text += " (" + code + ")"
 	}
 	return text

@@ -18,16 +18,22 @@ type deadSource struct {
 
 func newDeadSource() deadSource {
 	return deadSource{all: &[]httpapi.DeadMessage{
-		{Key: "00000000000000a1", ReasonCode: "invalid_message", Reason: "/priority: must be <= 3 but found 9", SourceQueue: "task.assign", ResendTo: "task.assign", MessageType: "task.assign", TaskID: "t-1", TaskType: "translate", AppID: "shop", Bytes: 120, Timestamp: noon},
-		{Key: "00000000000000b2", ReasonCode: "poisoned", Reason: "it failed on 3 different agents", SourceQueue: "task.reassign", ResendTo: "task.assign", MessageType: "task.dispatch", TaskID: "t-2", TaskType: "translate", Bytes: 300, Timestamp: noon},
-		{Key: "00000000000000c3", ReasonCode: "invalid_message", Reason: "not valid JSON", SourceQueue: "agent.x", ResendNot: "it is neither a task nor a request", Bytes: 7},
+		{Key: "00000000000000a1", ReasonCode: "invalid_message", Reason: "/priority: must be <= 3 but found 9",
+			SourceQueue: "task.assign", ResendTo: "task.assign", MessageType: "task.assign", TaskID: "t-1",
+			TaskType: "translate", AppID: "shop", Bytes: 120, Timestamp: noon},
+		{Key: "00000000000000b2", ReasonCode: "poisoned", Reason: "it failed on 3 different agents",
+			SourceQueue: "task.reassign", ResendTo: "task.assign", MessageType: "task.dispatch", TaskID: "t-2",
+			TaskType: "translate", Bytes: 300, Timestamp: noon},
+		{Key: "00000000000000c3", ReasonCode: "invalid_message", Reason: "not valid JSON", SourceQueue: "agent.x",
+			ResendNot: "it is neither a task nor a request", Bytes: 7},
 	}}
 }
 
 func (s deadSource) DeadLetters(_ context.Context, f httpapi.DeadFilter) (l httpapi.DeadList, err error) {
 	l.Scanned = len(*s.all)
 	for _, m := range *s.all {
-		if (f.Reason == "" || f.Reason == m.ReasonCode) && (f.Type == "" || f.Type == m.TaskType) && (f.ID == "" || f.ID == m.TaskID || f.ID == m.Key) {
+		if (f.Reason == "" || f.Reason == m.ReasonCode) && (f.Type == "" || f.Type == m.TaskType) &&
+			(f.ID == "" || f.ID == m.TaskID || f.ID == m.Key) {
 			if l.Matched++; l.Matched <= f.Limit {
 				l.Messages = append(l.Messages, m)
 			}
@@ -90,7 +96,8 @@ func TestDead(t *testing.T) {
 		{"dead resend --type translate", "n\n", exitFailed, "", "nothing was done", 3},
 		{"dead resend --type translate", "y\n", exitOK, "2 messages sent again\n", "resend 2 messages? [y/N]", 1},
 		{"dead resend --reason poisoned", "", exitOK, "1 message sent again\n", "", 2}, // one is not asked about
-		{"dead resend --all --yes", "", exitFailed, "00000000000000c3 stays in task.dead: it is neither a task nor a request\n", "", 1},
+		{"dead resend --all --yes", "", exitFailed,
+			"00000000000000c3 stays in task.dead: it is neither a task nor a request\n", "", 1},
 		{"dead drop t-1 t-9 --yes", "", exitFailed, "", "Nothing was done", 3},
 		{"dead drop --all --yes", "", exitOK, "3 messages dropped\n", "", 0},
 		{"dead drop 00000000000000c3 -o json", "", exitOK, `"kept": []`, "", 2},
@@ -102,7 +109,8 @@ func TestDead(t *testing.T) {
 			r.in = strings.NewReader(tc.in)
 			code := r.run(t, strings.Fields(tc.args)...)
 			if code != tc.code || !strings.Contains(r.out.String(), tc.out) || !strings.Contains(r.err.String(), tc.err) {
-				t.Errorf("exit code %d, stdout %q, stderr %q; want %d, %q, %q", code, r.out.String(), r.err.String(), tc.code, tc.out, tc.err)
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d, %q, %q", code, r.out.String(), r.err.String(), tc.code,
+					tc.out, tc.err)
 			}
 			if len(*source.all) != tc.left {
 				t.Errorf("%d messages are left, want %d", len(*source.all), tc.left)

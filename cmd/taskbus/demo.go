@@ -44,8 +44,10 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 	}
 	configFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
-	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"}, "agents that are not started, so that their tasks fail")
-	c.Flags().BoolVar(&flags.keep, "keep", false, "leave the queues on the broker, to look at; \"make clean-demo\" deletes them")
+	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"},
+		"agents that are not started, so that their tasks fail")
+	c.Flags().BoolVar(&flags.keep, "keep", false,
+		"leave the queues on the broker, to look at; \"make clean-demo\" deletes them")
 	return c
 }
 

@@ -52,7 +52,8 @@ Exit code 1 if there is a problem; warnings do not change it.`,
 	configFlag(c.Flags(), &d.path)
 	quotasFlag(c.Flags(), &d.quotas)
 	d.url = urlFlag(c)
-	c.Flags().DurationVar(&d.listen, "listen", 3*time.Second, "how long to wait for heartbeats by which to judge the agents' clocks")
+	c.Flags().DurationVar(&d.listen, "listen", 3*time.Second,
+		"how long to wait for heartbeats by which to judge the agents' clocks")
 	return c
 }
 
@@ -162,16 +163,19 @@ func (d *doctor) checkConfiguration() {
 	var faults *config.Faults
 	switch {
 	case errors.As(err, &faults):
-		d.report.add(check, checkProblem, fmt.Sprintf("%s has %s, the first: %s", files.names(), count(len(faults.List), "fault"), faults.List[0]),
+		d.report.add(check, checkProblem, fmt.Sprintf("%s has %s, the first: %s", files.names(),
+			count(len(faults.List), "fault"), faults.List[0]),
 			"correct the file; `taskbus check "+files.paths()+"` lists every fault")
 		return
 	case err != nil:
-		d.report.add(check, checkProblem, err.Error(), "name the file with --config or TASKBUS_CONFIG; that of the quotas with --quotas or TASKBUS_QUOTAS")
+		d.report.add(check, checkProblem, err.Error(),
+			"name the file with --config or TASKBUS_CONFIG; that of the quotas with --quotas or TASKBUS_QUOTAS")
 		return
 	}
 	d.cfg = cfg
 	p := cfg.Policy()
-	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", files.names(), count(len(p.Agents), "agent"), count(len(p.Routes), "route"), p.Strategy, cfg.FileVersion())
+	text := fmt.Sprintf("%s: %s, %s, strategy %s, version %s", files.names(), count(len(p.Agents), "agent"),
+		count(len(p.Routes), "route"), p.Strategy, cfg.FileVersion())
 	if n := len(cfg.Warnings()); n > 0 {
 		d.report.add(check, checkWarning, text+"; "+count(n, "warning"), "see `taskbus check "+files.paths()+"`")
 		return
@@ -209,7 +213,8 @@ func (d *doctor) checkBroker(ctx context.Context) bool {
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"see that the virtual host exists (rabbitmqctl list_vhosts) and the user may enter it: rabbitmqctl list_permissions -p %s", virtualHost(d.env.RabbitMQURL)))
 	case err != nil:
-		advice := "see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, and that nothing between here and there is in the way"
+		advice :=
+			"see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, and that nothing between here and there is in the way"
 		if d.app.brokerUnset() {
 			advice = d.app.brokerAdvice()
 		}
@@ -254,7 +259,8 @@ func (d *doctor) print() error {
 			}
 		}
 	}
-	_, err := fmt.Fprintf(d.app.out, "\n%s, %s\n", count(d.report.count(checkProblem), checkProblem), count(d.report.count(checkWarning), checkWarning))
+	_, err := fmt.Fprintf(d.app.out, "\n%s, %s\n", count(d.report.count(checkProblem), checkProblem),
+		count(d.report.count(checkWarning), checkWarning))
 	return err
 }
 

@@ -31,7 +31,8 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 		select {
 		case reason := <-blocked:
 			d.blocked = true
-			d.report.add(check, checkProblem, fmt.Sprintf("the broker is short of memory or disk, and takes nothing from publishers: %s", orUnsaid(reason)),
+			d.report.add(check, checkProblem,
+				fmt.Sprintf("the broker is short of memory or disk, and takes nothing from publishers: %s", orUnsaid(reason)),
 				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is assigned, and publishers wait")
 			return
 		case <-answer.outcome:
@@ -44,7 +45,8 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 			d.report.add(check, checkSkipped, fmt.Sprintf("a publication ended the session: %v", answer.session.Err()), "")
 			return
 		case <-late.C:
-			d.report.add(check, checkWarning, fmt.Sprintf("the broker has not answered a publication within %v", alarmTime), "see its log, and rabbitmqctl status")
+			d.report.add(check, checkWarning, fmt.Sprintf("the broker has not answered a publication within %v", alarmTime),
+				"see its log, and rabbitmqctl status")
 			return
 		case <-ctx.Done():
 			d.report.add(check, checkSkipped, ctx.Err().Error(), "")
@@ -83,7 +85,9 @@ func (n *nowhere) again() error { return n.session.Publish(n.message) }
 func (d *doctor) publishNowhere(ctx context.Context, p bus.Properties, blocked chan<- string) (*nowhere, error) {
 	outcome := make(chan bus.Outcome, 2)
 	s, err := d.app.openQuietBus(d.env).Open(ctx, bus.SessionSpec{
-		Name: sessionName("doctor"), Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(_ uint64, o bus.Outcome) { outcome <- o }, // at most two
+		// at most two
+		Name: sessionName("doctor"), Topology: bus.Topology{Mode: bus.Off},
+		OnSettled: func(_ uint64, o bus.Outcome) { outcome <- o },
 		OnBlocked: func(on bool, reason string) {
 			if on && blocked != nil {
 				select {

@@ -52,16 +52,21 @@ func (d *doctor) judgeVersion(b bus.Broker) {
 	r, known := parseRelease(b.Version)
 	switch {
 	case b.Product != "RabbitMQ" || !known:
-		d.report.add(check, checkWarning, fmt.Sprintf("the broker says that it is %q: what Taskbus needs of it is not known", name),
+		d.report.add(check, checkWarning, fmt.Sprintf("the broker says that it is %q: what Taskbus needs of it is not known",
+			name),
 			"Taskbus is made for RabbitMQ 3.10 and later (quorum queues, streams, exclusive queues, publisher confirms)")
 		return
 	case r.before(3, 9, 0):
-		d.report.add(check, checkProblem, name+" has no streams", "upgrade to RabbitMQ 3.10 or later, or use queues: classic without the journal")
+		d.report.add(check, checkProblem, name+" has no streams",
+			"upgrade to RabbitMQ 3.10 or later, or use queues: classic without the journal")
 		return
 	case r.before(3, 10, 0):
-		d.report.add(check, checkProblem, name+" cannot dead-letter from quorum queues at least once, nor let their messages expire", "upgrade to RabbitMQ 3.10 or later")
+		d.report.add(check, checkProblem,
+			name+" cannot dead-letter from quorum queues at least once, nor let their messages expire",
+			"upgrade to RabbitMQ 3.10 or later")
 		return
-	case r.major == 4 && (r == release{4, 2, 6} || r == release{4, 3, 0}) && d.cfg != nil && d.cfg.Topology != config.TopologyDeclare:
+	case r.major == 4 && (r == release{4, 2, 6} || r == release{4, 3, 0}) && d.cfg != nil &&
+		d.cfg.Topology != config.TopologyDeclare:
 		d.report.add(check, checkWarning, name+" wants the configure permission even for a look at a queue",
 			"upgrade by one patch release, or grant configure to the coordinator's user")
 	case r.major >= 4:
@@ -83,13 +88,15 @@ func (d *doctor) judgeConsumerTimeout(r release) {
 	most := d.cfg.Policy().Settings.MaxTimeout
 	switch {
 	case !r.before(3, 11, 15) && d.cfg.Queues == config.QueuesQuorum:
-		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s; their queues let them hold a message for 24 h", most), "")
+		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s; their queues let them hold a message for 24 h",
+			most), "")
 	case d.cfg.BrokerConsumerTimeout > defaultConsumerTimeout:
 		d.report.add(check, checkWarning, fmt.Sprintf(
 			"agents may work for %s, which counts on the broker's consumer_timeout being %s (broker_consumer_timeout_seconds); it is 30 min unless it is configured otherwise, and cannot be seen from here", most, d.cfg.BrokerConsumerTimeout),
 			"compare: rabbitmqctl eval 'application:get_env(rabbit, consumer_timeout).' (milliseconds)")
 	default:
-		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s, less than the broker's consumer_timeout unless that was lowered", most), "")
+		d.report.add(check, checkOK, fmt.Sprintf(
+			"agents may work for %s, less than the broker's consumer_timeout unless that was lowered", most), "")
 	}
 }
 
@@ -108,7 +115,8 @@ func (d *doctor) checkTopology(ctx context.Context) {
 			absent = append(absent, x.Name)
 		case text != "":
 			odd++
-			d.report.add(check, checkWarning, x.Name+" "+text, "delete it when it is not in use; the coordinator declares it anew")
+			d.report.add(check, checkWarning, x.Name+" "+text,
+				"delete it when it is not in use; the coordinator declares it anew")
 		default:
 			there++
 		}
@@ -137,18 +145,22 @@ func (d *doctor) checkTopology(ctx context.Context) {
 			continue
 		}
 		state := checkWarning
-		if i := slices.IndexFunc(t.Queues, func(q bus.Queue) bool { return q.Name == f.Object }); i >= 0 && t.Queues[i].Kind == bus.Stream {
+		if i := slices.IndexFunc(t.Queues, func(q bus.Queue) bool { return q.Name == f.Object }); i >= 0 &&
+			t.Queues[i].Kind == bus.Stream {
 			state = checkProblem
 		}
 		d.report.add(check, state, f.Object+" "+f.Text,
 			"to have it right: stop what uses it, empty it, delete it (rabbitmqctl delete_queue), and let `taskbus topology apply` declare it")
 	}
 	if len(unseen) > 0 {
-		d.report.add(check, checkWarning, fmt.Sprintf("whether they are what they should be cannot be seen without the configure permission: %s; tasks get no expiration in queues of which that is not known", list(unseen, 6)),
+		d.report.add(check, checkWarning,
+			fmt.Sprintf(
+				"whether they are what they should be cannot be seen without the configure permission: %s; tasks get no expiration in queues of which that is not known", list(unseen, 6)),
 			"grant it on them, or trust their declarations")
 	}
 	if there > 0 || odd == 0 && len(absent) == 0 {
-		d.report.add(check, checkOK, fmt.Sprintf("%s (queues, streams, exchanges) there as they should be", count(there, "object")), "")
+		d.report.add(check, checkOK, fmt.Sprintf("%s (queues, streams, exchanges) there as they should be",
+			count(there, "object")), "")
 	}
 	d.reportAbsent(absent)
 }
@@ -161,10 +173,12 @@ func (d *doctor) reportAbsent(absent []string) {
 	}
 	text := fmt.Sprintf("missing: %s", list(absent, 12))
 	if d.cfg == nil || d.cfg.Topology == config.TopologyDeclare {
-		d.report.add("topology", checkWarning, text, "a coordinator creates them when it starts (topology: declare); or `taskbus topology apply`")
+		d.report.add("topology", checkWarning, text,
+			"a coordinator creates them when it starts (topology: declare); or `taskbus topology apply`")
 		return
 	}
-	d.report.add("topology", checkProblem, text, fmt.Sprintf("create them with `taskbus topology apply`: with topology: %s the coordinator does not", d.cfg.Topology))
+	d.report.add("topology", checkProblem, text,
+		fmt.Sprintf("create them with `taskbus topology apply`: with topology: %s the coordinator does not", d.cfg.Topology))
 }
 
 // absentObject is the answer for what does not exist.
@@ -206,9 +220,11 @@ func (d *doctor) checkLock(ctx context.Context) {
 		d.led = true
 		d.report.add(check, checkOK, "a coordinator holds the lock "+bus.QueueLeader, "")
 	case errors.Is(err, bus.ErrNoQueue):
-		d.report.add(check, checkWarning, "no coordinator leads: the lock "+bus.QueueLeader+" is free", "start one: taskbus serve")
+		d.report.add(check, checkWarning, "no coordinator leads: the lock "+bus.QueueLeader+" is free",
+			"start one: taskbus serve")
 	case err == nil:
-		d.report.add(check, checkProblem, bus.QueueLeader+" exists as an ordinary queue: it is the lock, which cannot be taken like this",
+		d.report.add(check, checkProblem,
+			bus.QueueLeader+" exists as an ordinary queue: it is the lock, which cannot be taken like this",
 			"delete it: rabbitmqctl delete_queue -p "+virtualHost(d.env.RabbitMQURL)+" "+bus.QueueLeader)
 	default:
 		d.report.add(check, checkSkipped, err.Error(), "")
@@ -237,15 +253,18 @@ func (d *doctor) checkQueues(ctx context.Context) {
 		d.report.add("queues", state, text, advice)
 	}
 	if n := depth(bus.QueueDead).Ready; n > 0 {
-		warn(checkWarning, fmt.Sprintf("%s in %s: what could not be understood or kept failing", count(n, "message"), bus.QueueDead),
+		warn(checkWarning, fmt.Sprintf("%s in %s: what could not be understood or kept failing", count(n, "message"),
+			bus.QueueDead),
 			"`taskbus dead ls` says which and why; mend the cause, then `taskbus dead resend` or `taskbus dead drop`")
 	}
 	if n := depth(bus.QueueFailed).Ready; n > failedMany {
-		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed), "consume it, or purge what is not needed")
+		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed),
+			"consume it, or purge what is not needed")
 	}
 	for _, name := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign} {
 		if q := depth(name); q.Ready > 0 && q.Consumers == 0 {
-			warn(checkWarning, fmt.Sprintf("%s in %s, without a consumer", count(q.Ready, "message"), name), "start a coordinator: taskbus serve")
+			warn(checkWarning, fmt.Sprintf("%s in %s, without a consumer", count(q.Ready, "message"), name),
+				"start a coordinator: taskbus serve")
 		}
 	}
 	if quiet {

@@ -174,12 +174,14 @@ func judgeClocks(seen map[string]sighting) []diagnosis {
 		return []diagnosis{{State: checkSkipped, Text: "no agent has reported within " + heartbeatsOf.String()}}
 	}
 	if len(known) == 0 {
-		return []diagnosis{{State: checkOK, Text: fmt.Sprintf("no heartbeat of %s comes from the future; none was heard as it came (see --listen), "+
-			"so that the broker's clock was not compared", count(len(seen), "agent"))}}
+		return []diagnosis{{State: checkOK,
+			Text: fmt.Sprintf("no heartbeat of %s comes from the future; none was heard as it came (see --listen), "+
+				"so that the broker's clock was not compared", count(len(seen), "agent"))}}
 	}
 	slices.Sort(known)
 	median, spread := known[len(known)/2], known[len(known)-1]-known[0]
-	figures := fmt.Sprintf("%s, median %s behind this machine's clock, spread %s", count(len(known), "agent"), median.Round(time.Millisecond), roughly(spread))
+	figures := fmt.Sprintf("%s, median %s behind this machine's clock, spread %s", count(len(known), "agent"),
+		median.Round(time.Millisecond), roughly(spread))
 	switch wrong := len(ahead) + len(behind); {
 	case wrong == 0:
 		return []diagnosis{{State: checkOK, Text: figures}}
@@ -193,7 +195,8 @@ func judgeClocks(seen map[string]sighting) []diagnosis {
 		how   string
 	}{{ahead, "ahead of"}, {behind, "behind"}} {
 		if len(group.names) > 0 {
-			found = append(found, diagnosis{State: checkWarning, Text: fmt.Sprintf("%s; %s it: %s", figures, group.how, joinSome(group.names)),
+			found = append(found, diagnosis{State: checkWarning, Text: fmt.Sprintf("%s; %s it: %s", figures, group.how,
+				joinSome(group.names)),
 				Advice: "set the clocks of these agents by NTP; Taskbus allows for them, as long as they do not jump"})
 		}
 	}

@@ -32,7 +32,8 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 	}
 	switch {
 	case err != nil && d.led:
-		d.report.add(check, checkWarning, "a coordinator leads, and none answers here: "+err.Error(), "ask where it runs, with --url or TASKBUS_HTTP_URL")
+		d.report.add(check, checkWarning, "a coordinator leads, and none answers here: "+err.Error(),
+			"ask where it runs, with --url or TASKBUS_HTTP_URL")
 		return
 	case err != nil:
 		d.report.add(check, checkWarning, err.Error(), "")
@@ -53,11 +54,15 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 func judgePrices(models []httpapi.UnpricedModel) (found []diagnosis) {
 	for i := range models {
 		m := &models[i]
-		text := fmt.Sprintf("%s has no price, and cost_usd of %s is limited: %d of its calls and tasks were refused", m.Name(), m.Node, m.Refused)
+		text := fmt.Sprintf("%s has no price, and cost_usd of %s is limited: %d of its calls and tasks were refused",
+			m.Name(), m.Node, m.Refused)
 		if m.Admitted > 0 {
-			text = fmt.Sprintf("%s has no price, and cost_usd of %s is limited: %d of its calls and tasks passed, %d were refused", m.Name(), m.Node, m.Admitted, m.Refused)
+			text = fmt.Sprintf(
+				"%s has no price, and cost_usd of %s is limited: %d of its calls and tasks passed, %d were refused", m.Name(),
+				m.Node, m.Admitted, m.Refused)
 		}
-		found = append(found, diagnosis{"prices", checkWarning, text, "give it a price under prices in quotas.yaml, or say there what becomes of such models: unpriced"})
+		found = append(found, diagnosis{"prices", checkWarning, text,
+			"give it a price under prices in quotas.yaml, or say there what becomes of such models: unpriced"})
 	}
 	return found
 }
@@ -75,23 +80,29 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	case "standby":
 		add(check, checkOK, strings.TrimSuffix(who+" stands by: "+s.Readiness.Detail, ": "), "")
 	case "blocked":
-		add(check, checkProblem, who+": "+s.Readiness.Detail, "end the broker's memory or disk alarm: rabbitmqctl status, rabbitmq-diagnostics alarms")
+		add(check, checkProblem, who+": "+s.Readiness.Detail,
+			"end the broker's memory or disk alarm: rabbitmqctl status, rabbitmq-diagnostics alarms")
 	default:
-		add(check, checkProblem, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", who, s.Readiness.State, s.Readiness.Detail), ": "), "see its log")
+		add(check, checkProblem, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", who, s.Readiness.State, s.Readiness.Detail),
+			": "), "see its log")
 	}
 	if offset := s.Now.Sub(at); offset.Abs() > clockTolerance {
-		add("clocks", checkWarning, fmt.Sprintf("the coordinator's clock is %s %s this machine's", roughly(offset), map[bool]string{true: "ahead of", false: "behind"}[offset > 0]),
+		add("clocks", checkWarning, fmt.Sprintf("the coordinator's clock is %s %s this machine's", roughly(offset),
+			map[bool]string{true: "ahead of", false: "behind"}[offset > 0]),
 			"keep both by NTP: deadlines are judged by the coordinator's")
 	}
 	switch c := s.Config; {
 	case !c.LastReloadOK:
-		add(check, checkWarning, "its file "+c.Path+" is broken, and the configuration before it in force: "+c.LastReloadError, "`taskbus check "+c.Path+"` lists every fault")
+		add(check, checkWarning, "its file "+c.Path+" is broken, and the configuration before it in force: "+
+			c.LastReloadError, "`taskbus check "+c.Path+"` lists every fault")
 	case d.cfg != nil && c.Version != d.cfg.FileVersion():
-		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s", c.Version, c.Path, d.cfg.FileVersion()),
+		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s", c.Version,
+			c.Path, d.cfg.FileVersion()),
 			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
 	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == httpapi.Degraded {
-		add("configuration", checkWarning, "that of "+who+" is valid and probably not meant: "+c.Detail, "correct "+s.Config.Path+"; docs/runbooks/TaskbusConfigDoubtful.md")
+		add("configuration", checkWarning, "that of "+who+" is valid and probably not meant: "+c.Detail,
+			"correct "+s.Config.Path+"; docs/runbooks/TaskbusConfigDoubtful.md")
 	}
 	if u := s.UnknownFields; len(u) > 0 {
 		fields := make([]string, len(u))
@@ -115,7 +126,8 @@ func (d *doctor) judgeCoordinator(s *httpapi.Status, at time.Time) (found []diag
 	}
 	if j := s.Journal; j != nil && j.Lost != nil {
 		add("journal", checkProblem, fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",
-			j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "), strings.Join(j.Lost.BeginsAnew, "; "), j.Lost.Budgets),
+			j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "), strings.Join(j.Lost.BeginsAnew, "; "),
+			j.Lost.Budgets),
 			"docs/howto/backup.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
 	}
 	if s.Readiness.State == "active" {

@@ -25,7 +25,8 @@ type received struct {
 
 // collect reads a stream from a position until it is quiet for a while, or the time is
 // up.
-func (d *doctor) collect(ctx context.Context, stream string, from bus.Position, quiet, most time.Duration) ([]received, error) {
+func (d *doctor) collect(ctx context.Context, stream string, from bus.Position, quiet, most time.Duration) ([]received,
+	error) {
 	came := make(chan received, streamPrefetch)
 	err := d.session.Subscribe(ctx, bus.Subscription{
 		Queue: stream, Prefetch: streamPrefetch, From: from,
@@ -89,7 +90,8 @@ func (d *doctor) checkStreams(ctx context.Context) {
 			continue
 		}
 		if !d.isStream(name) {
-			d.report.add(check, checkSkipped, name+" is not read: it is not known to be a stream, and reading a queue would take its messages away", "")
+			d.report.add(check, checkSkipped,
+				name+" is not read: it is not known to be a stream, and reading a queue would take its messages away", "")
 			continue
 		}
 		tail, err := d.collect(ctx, name, bus.Last(), streamQuiet, streamMost)
@@ -97,7 +99,8 @@ func (d *doctor) checkStreams(ctx context.Context) {
 		case errors.Is(err, bus.ErrAccess):
 			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(), "grant this user the read permission on it")
 		case err != nil:
-			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(), "see the broker's log; a stream without a leader replica comes back when its node does")
+			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(),
+				"see the broker's log; a stream without a leader replica comes back when its node does")
 		case name == bus.StreamJournal:
 			d.judgeJournal(tail)
 		case len(tail) == 0:
@@ -120,15 +123,20 @@ func (d *doctor) judgeJournal(tail []received) {
 	var newer *journal.NewerError
 	switch {
 	case errors.As(err, &newer):
-		d.report.add(check, checkProblem, fmt.Sprintf("offset %d: %v", last.Offset, err), "run the release that wrote it, or a later one: an older coordinator must not go on from here")
+		d.report.add(check, checkProblem, fmt.Sprintf("offset %d: %v", last.Offset, err),
+			"run the release that wrote it, or a later one: an older coordinator must not go on from here")
 		return
 	case err != nil:
-		d.report.add(check, checkProblem, fmt.Sprintf("offset %d cannot be read: %v", last.Offset, err), "the coordinator names the offset when it starts, and passes over it only on request; keep a copy of the broker's data before that")
+		d.report.add(check, checkProblem, fmt.Sprintf("offset %d cannot be read: %v", last.Offset, err),
+			"the coordinator names the offset when it starts, and passes over it only on request; keep a copy of the broker's data before that")
 		return
 	}
-	text := fmt.Sprintf("%s ends at offset %d with a message of epoch %d (%s), %s old", bus.StreamJournal, last.Offset, h.Epoch, h.Kind, roughly(last.at.Sub(h.At)))
+	text := fmt.Sprintf("%s ends at offset %d with a message of epoch %d (%s), %s old", bus.StreamJournal, last.Offset,
+		h.Epoch, h.Kind, roughly(last.at.Sub(h.At)))
 	if ahead := h.At.Sub(last.at); ahead > clockTolerance {
-		d.report.add("clocks", checkWarning, fmt.Sprintf("the newest record of the journal is of %s from now by this machine's clock: its clock, or that of the coordinator that wrote it, is wrong", roughly(ahead)),
+		d.report.add("clocks", checkWarning,
+			fmt.Sprintf(
+				"the newest record of the journal is of %s from now by this machine's clock: its clock, or that of the coordinator that wrote it, is wrong", roughly(ahead)),
 			"keep the clocks of both by NTP (timedatectl, chronyc tracking)")
 	}
 	d.report.add(check, checkOK, text, "")

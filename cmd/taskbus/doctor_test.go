@@ -75,7 +75,8 @@ func inTime(t *testing.T, test func(t *testing.T)) {
 func newClinic(t *testing.T) *clinic {
 	t.Helper()
 	r := newRig()
-	c := &clinic{r, &knownBroker{Broker: r.broker, says: bus.Broker{Product: "RabbitMQ", Version: "3.10.8"}, grants: func(amqpbus.Access) amqpbus.Grant { return amqpbus.Granted }}}
+	c := &clinic{r, &knownBroker{Broker: r.broker, says: bus.Broker{Product: "RabbitMQ", Version: "3.10.8"},
+		grants: func(amqpbus.Access) amqpbus.Grant { return amqpbus.Granted }}}
 	r.openBus = func(string, zerolog.Logger) bus.Bus { return c.broker }
 	r.env["RABBITMQ_URL"] = "amqp://tac:secret@rabbit:5672/"
 	r.env["TASKBUS_HTTP_URL"] = "http://127.0.0.1:1"
@@ -143,7 +144,10 @@ func testDoctorOfAnEmptyBroker(t *testing.T) {
 	r.says(t, "topology", checkWarning, "missing: taskbus ")
 	r.says(t, "leader", checkWarning, "taskbus serve")
 	r.says(t, "coordinator", checkWarning, "is it running")
-	if r = c.examine(t, exitOK); slices.ContainsFunc(r.Checks, func(d diagnosis) bool { return d.Check == "topology" && d.State == checkOK }) {
+	if r = c.examine(t, exitOK); slices.ContainsFunc(r.Checks, func(d diagnosis) bool {
+		return d.Check == "topology" &&
+			d.State == checkOK
+	}) {
 		t.Errorf("the doctor has declared something: %+v", r.Checks)
 	}
 }
@@ -155,29 +159,45 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 		code               int
 		check, state, says string
 	}{
-		{"nothing is wrong", func(*clinic) {}, exitOK, "topology", checkOK, "16 objects"}, // 9 own queues, 3 agents', 4 exchanges
-		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, exitFailed, "broker", checkProblem, "authenticate_user tac"},
-		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, exitFailed, "broker", checkProblem, "list_vhosts"},
-		{"the broker is down", func(c *clinic) { c.broker.SetOpenError(errors.New("connection refused")) }, exitFailed, "broker", checkProblem, "check_running"},
-		{"a URL that is none", func(c *clinic) { c.env["RABBITMQ_URL"] = "rabbit" }, exitFailed, "environment", checkProblem, "amqp://"},
-		{"a release without streams", func(c *clinic) { c.broker.says.Version = "3.8.9" }, exitFailed, "version", checkProblem, "has no streams"},
-		{"another product", func(c *clinic) { c.broker.says = bus.Broker{Product: "LavinMQ", Version: "2.0.0"} }, exitOK, "version", checkWarning, "LavinMQ 2.0.0"},
-		{"what could not be read", func(c *clinic) { c.put(bus.QueueDead) }, exitOK, "queues", checkWarning, "1 message in task.dead"},
-		{"tasks without a consumer", func(c *clinic) { c.put(bus.QueueAssign) }, exitOK, "queues", checkWarning, "1 message in task.assign, without a consumer"},
-		{"an agent's queue was deleted", func(c *clinic) { c.broker.DeleteQueue("agent.gpu-1") }, exitOK, "topology", checkWarning, "missing: agent.gpu-1"},
+		// 9 own queues, 3 agents', 4 exchanges
+		{"nothing is wrong", func(*clinic) {}, exitOK, "topology", checkOK, "16 objects"},
+		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, exitFailed, "broker", checkProblem,
+			"authenticate_user tac"},
+		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, exitFailed, "broker", checkProblem,
+			"list_vhosts"},
+		{"the broker is down", func(c *clinic) { c.broker.SetOpenError(errors.New("connection refused")) }, exitFailed,
+			"broker", checkProblem, "check_running"},
+		{"a URL that is none", func(c *clinic) { c.env["RABBITMQ_URL"] = "rabbit" }, exitFailed, "environment", checkProblem,
+			"amqp://"},
+		{"a release without streams", func(c *clinic) { c.broker.says.Version = "3.8.9" }, exitFailed, "version",
+			checkProblem, "has no streams"},
+		{"another product", func(c *clinic) { c.broker.says = bus.Broker{Product: "LavinMQ", Version: "2.0.0"} }, exitOK,
+			"version", checkWarning, "LavinMQ 2.0.0"},
+		{"what could not be read", func(c *clinic) { c.put(bus.QueueDead) }, exitOK, "queues", checkWarning,
+			"1 message in task.dead"},
+		{"tasks without a consumer", func(c *clinic) { c.put(bus.QueueAssign) }, exitOK, "queues", checkWarning,
+			"1 message in task.assign, without a consumer"},
+		{"an agent's queue was deleted", func(c *clinic) { c.broker.DeleteQueue("agent.gpu-1") }, exitOK, "topology",
+			checkWarning, "missing: agent.gpu-1"},
 		{"a permission is missing", func(c *clinic) {
 			c.broker.grants = func(a amqpbus.Access) amqpbus.Grant {
-				return map[bool]amqpbus.Grant{true: amqpbus.Denied, false: amqpbus.Granted}[a.Exchange && a.Object == "" || a.Object == bus.QueueLeader]
+				return map[bool]amqpbus.Grant{true: amqpbus.Denied, false: amqpbus.Granted}[a.Exchange && a.Object == "" ||
+					a.Object == bus.QueueLeader]
 			}
-		}, exitFailed, "permissions", checkProblem, "configure on coordinator.leader; write on amq.default; read on coordinator.leader"},
-		{"a journal that cannot be read", func(c *clinic) { c.put(bus.StreamJournal) }, exitFailed, "journal", checkProblem, "offset 0 cannot be read"},
+		}, exitFailed, "permissions", checkProblem,
+			"configure on coordinator.leader; write on amq.default; read on coordinator.leader"},
+		{"a journal that cannot be read", func(c *clinic) { c.put(bus.StreamJournal) }, exitFailed, "journal", checkProblem,
+			"offset 0 cannot be read"},
 		{"a journal", func(c *clinic) {
-			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(-time.Minute)}, journal.Epoch{Nonce: "n"}))
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(-time.Minute)},
+				journal.Epoch{Nonce: "n"}))
 		}, exitOK, "journal", checkOK, "epoch 7 (epoch), 1m0s old"},
 		{"a journal of the future", func(c *clinic) {
-			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(time.Minute)}, journal.Epoch{Nonce: "n"}))
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: noon.Add(time.Minute)},
+				journal.Epoch{Nonce: "n"}))
 		}, exitOK, "clocks", checkWarning, "1m0s from now"},
-		{"an agent whose clock is ahead", func(c *clinic) { c.heartbeat("gpu-1", time.Hour) }, exitOK, "clocks", checkWarning, "gpu-1 by 1h0m0s"},
+		{"an agent whose clock is ahead", func(c *clinic) { c.heartbeat("gpu-1", time.Hour) }, exitOK, "clocks", checkWarning,
+			"gpu-1 by 1h0m0s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
@@ -199,7 +219,8 @@ func (c *clinic) put(queue string) { c.putBody(queue, []byte("{}")) }
 func (c *clinic) putBody(queue string, body []byte) {
 	ctx := context.Background()
 	done := make(chan struct{}, 1)
-	s, err := c.broker.Open(ctx, bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Off}, OnSettled: func(uint64, bus.Outcome) { done <- struct{}{} }})
+	s, err := c.broker.Open(ctx, bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Off},
+		OnSettled: func(uint64, bus.Outcome) { done <- struct{}{} }})
 	if err == nil {
 		err = s.Publish(bus.Publication{Key: queue, Body: body})
 	}
@@ -246,9 +267,10 @@ func TestDoctorFindsAWrongKind(t *testing.T) { inTime(t, testDoctorFindsAWrongKi
 
 func testDoctorFindsAWrongKind(t *testing.T) {
 	c := newClinic(t)
-	s, err := c.broker.Open(t.Context(), bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
-		{Name: bus.QueueAssign, Kind: bus.Classic}, {Name: bus.StreamJournal, Kind: bus.Classic},
-	}}})
+	s, err := c.broker.Open(t.Context(),
+		bus.SessionSpec{Name: "test", Topology: bus.Topology{Mode: bus.Declare, Queues: []bus.Queue{
+			{Name: bus.QueueAssign, Kind: bus.Classic}, {Name: bus.StreamJournal, Kind: bus.Classic},
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,15 +427,24 @@ func TestDoctorJudgesClocks(t *testing.T) {
 		state, says string
 	}{
 		{"no agents", nil, checkSkipped, "no agent"},
-		{"all in order: the median of 1, 3 and 8 ms is 3, they spread by 7", map[string]sighting{"a": heard(3 * ms), "b": heard(9*ms, 8*ms), "c": heard(1 * ms)}, checkOK, "3 agents, median 3ms behind this machine's clock, spread 7ms"},
-		{"old heartbeats say nothing of a clock that is behind", map[string]sighting{"a": read(60 * s)}, checkOK, "no heartbeat of 1 agent comes from the future"},
-		{"but much of one that is ahead", map[string]sighting{"a": read(60*s, -30*s), "b": heard(2 * ms), "c": heard(2 * ms)}, checkWarning, "ahead of it: a by 30s"},
-		{"which a later one does not take back", map[string]sighting{"a": read(-30*s).with(5*ms, true), "b": heard(2 * ms)}, checkWarning, "ahead of it: a by 30s"},
+		{"all in order: the median of 1, 3 and 8 ms is 3, they spread by 7",
+			map[string]sighting{"a": heard(3 * ms), "b": heard(9*ms, 8*ms), "c": heard(1 * ms)}, checkOK,
+			"3 agents, median 3ms behind this machine's clock, spread 7ms"},
+		{"old heartbeats say nothing of a clock that is behind", map[string]sighting{"a": read(60 * s)}, checkOK,
+			"no heartbeat of 1 agent comes from the future"},
+		{"but much of one that is ahead", map[string]sighting{"a": read(60*s, -30*s), "b": heard(2 * ms), "c": heard(2 * ms)},
+			checkWarning, "ahead of it: a by 30s"},
+		{"which a later one does not take back", map[string]sighting{"a": read(-30*s).with(5*ms, true), "b": heard(2 * ms)},
+			checkWarning, "ahead of it: a by 30s"},
 		{"a late heartbeat is late", map[string]sighting{"a": heard(4 * s)}, checkOK, "1 agent"},
-		{"behind", map[string]sighting{"a": heard(40 * s), "b": heard(1 * ms), "c": heard(1 * ms)}, checkWarning, "behind it: a by 40s"},
-		{"most of them ahead by the same: it is ours", map[string]sighting{"a": heard(-40 * s), "b": heard(-41 * s), "c": heard(1 * ms)}, checkProblem, "this machine's clock that is wrong"},
-		{"most of them behind", map[string]sighting{"a": heard(40 * s), "b": heard(40 * s), "c": heard(40 * s)}, checkProblem, "this machine's clock that is wrong"},
-		{"of two it is unknown", map[string]sighting{"a": heard(-40 * s), "b": heard(-40 * s)}, checkWarning, "ahead of it: a by 40s, b by 40s"},
+		{"behind", map[string]sighting{"a": heard(40 * s), "b": heard(1 * ms), "c": heard(1 * ms)}, checkWarning,
+			"behind it: a by 40s"},
+		{"most of them ahead by the same: it is ours", map[string]sighting{"a": heard(-40 * s), "b": heard(-41 * s),
+			"c": heard(1 * ms)}, checkProblem, "this machine's clock that is wrong"},
+		{"most of them behind", map[string]sighting{"a": heard(40 * s), "b": heard(40 * s), "c": heard(40 * s)}, checkProblem,
+			"this machine's clock that is wrong"},
+		{"of two it is unknown", map[string]sighting{"a": heard(-40 * s), "b": heard(-40 * s)}, checkWarning,
+			"ahead of it: a by 40s, b by 40s"},
 	} {
 		found := judgeClocks(tc.seen)
 		if len(found) != 1 || found[0].State != tc.state || !strings.Contains(found[0].Text, tc.says) {
@@ -437,27 +468,36 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		{"stands by", func(s *httpapi.Status) {
 			s.Readiness = httpapi.Readiness{State: "standby", Detail: "another leads"}
 		}, "coordinator", checkOK, "stands by: another leads"},
-		{"blocked", func(s *httpapi.Status) { s.Readiness = httpapi.Readiness{State: "blocked", Detail: "memory"} }, "coordinator", checkProblem, "alarm"},
-		{"connecting", func(s *httpapi.Status) { s.Readiness.State = "connecting" }, "coordinator", checkProblem, "is connecting"},
-		{"its clock is ahead", func(s *httpapi.Status) { s.Now = noon.Add(3 * time.Second) }, "clocks", checkWarning, "3s ahead of"},
-		{"its clock is behind", func(s *httpapi.Status) { s.Now = noon.Add(-3 * time.Second) }, "clocks", checkWarning, "3s behind"},
+		{"blocked", func(s *httpapi.Status) { s.Readiness = httpapi.Readiness{State: "blocked", Detail: "memory"} },
+			"coordinator", checkProblem, "alarm"},
+		{"connecting", func(s *httpapi.Status) { s.Readiness.State = "connecting" }, "coordinator", checkProblem,
+			"is connecting"},
+		{"its clock is ahead", func(s *httpapi.Status) { s.Now = noon.Add(3 * time.Second) }, "clocks", checkWarning,
+			"3s ahead of"},
+		{"its clock is behind", func(s *httpapi.Status) { s.Now = noon.Add(-3 * time.Second) }, "clocks", checkWarning,
+			"3s behind"},
 		{"its file is broken", func(s *httpapi.Status) {
 			s.Config = httpapi.Config{Path: "x.yaml", LastReloadError: "tabs"}
 		}, "coordinator", checkWarning, "tabs"},
 		{"its file is valid and not meant", func(s *httpapi.Status) {
-			s.Health.Checks = map[string]httpapi.Check{"config": {Status: httpapi.Degraded, Detail: "version 1; nobody can serve train"}}
-		}, "configuration", checkWarning, "that of taskbus@host#1 (1.0) is valid and probably not meant: version 1; nobody can serve train"},
+			s.Health.Checks = map[string]httpapi.Check{"config": {Status: httpapi.Degraded,
+				Detail: "version 1; nobody can serve train"}}
+		}, "configuration", checkWarning,
+			"that of taskbus@host#1 (1.0) is valid and probably not meant: version 1; nobody can serve train"},
 		{"its books do not balance", func(s *httpapi.Status) {
-			s.Audit = httpapi.Audit{Violations: 3, Found: []httpapi.Violation{{Invariant: "timers"}, {Invariant: "held"}, {Invariant: "held"}}}
+			s.Audit = httpapi.Audit{Violations: 3, Found: []httpapi.Violation{{Invariant: "timers"}, {Invariant: "held"},
+				{Invariant: "held"}}}
 		}, "audit", checkProblem, "balance: held, timers"},
 		{"one agent is away", func(s *httpapi.Status) {
 			s.Agents = append(s.Agents, httpapi.Agent{ID: "b", State: "stale"})
 		}, "agents", checkWarning, "1 of 2 agents online; not: b (stale)"},
 		{"its journal was lost", func(s *httpapi.Status) {
-			s.Journal = &httpapi.Journal{Lost: &httpapi.JournalLost{At: noon, Evidence: []string{"it has led before"}, BeginsAnew: []string{"orders"}, Budgets: "they begin at 0"}}
+			s.Journal = &httpapi.Journal{Lost: &httpapi.JournalLost{At: noon, Evidence: []string{"it has led before"},
+				BeginsAnew: []string{"orders"}, Budgets: "they begin at 0"}}
 		}, "journal", checkProblem, "although it has led before; begun anew: orders; used budgets: they begin at 0"},
 		{"a field is misspelt", func(s *httpapi.Status) {
-			s.UnknownFields = []httpapi.UnknownField{{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}}
+			s.UnknownFields = []httpapi.UnknownField{{MessageType: "task.assign", Field: "prioritiy",
+				DidYouMean: "did you mean priority?", Producer: "shop"}}
 		}, "messages", checkWarning, "prioritiy in task.assign of shop (did you mean priority?)"},
 		{"no agent is there", func(s *httpapi.Status) { s.Agents = nil }, "agents", checkWarning, "0 of 0 agents"},
 	} {

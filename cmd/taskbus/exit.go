@@ -81,7 +81,8 @@ func (a *app) exit(command *cobra.Command, err error) int {
 		for _, f := range faults.List {
 			fmt.Fprintln(a.err, f)
 		}
-		fmt.Fprintf(a.err, "taskbus: the configuration has %s; correct every line above and try again\n", count(len(faults.List), "fault"))
+		fmt.Fprintf(a.err, "taskbus: the configuration has %s; correct every line above and try again\n",
+			count(len(faults.List), "fault"))
 		return code
 	}
 	text, hint := oneLine(err.Error()), ""

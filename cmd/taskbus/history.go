@@ -26,7 +26,9 @@ func (i *instance) keepHistory(a *app) error {
 	case place == "":
 		if place = historyFile(a.getenv, i.env); place == "" {
 			if i.cfg.Policy().Quotas != nil {
-				i.logger.Warn().Msg("no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
+				i.logger.Warn().
+					Msg(
+						"no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
 			}
 			return nil
 		}

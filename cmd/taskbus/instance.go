@@ -51,7 +51,8 @@ type instance struct {
 
 func (a *app) newInstance(p parts) (*instance, error) {
 	if p.flags.pprof && !loopback(p.listener) {
-		return nil, usageError("--pprof shows the inside of the process and needs a loopback address, not %s", p.listener.Addr())
+		return nil, usageError("--pprof shows the inside of the process and needs a loopback address, not %s",
+			p.listener.Addr())
 	}
 	i := &instance{parts: p, build: thisBuild()}
 	registry, err := newRegistry(i.build)
@@ -79,8 +80,9 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
 		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
-		Address: p.advertised(), PeerToken: string(p.peerToken()), PeerAuthorities: p.authorities, SkipCorrupt: p.flags.skipCorrupt,
-		History: kept, Alerted: alerted(i.alerts),
+		Address: p.advertised(), PeerToken: string(p.peerToken()), PeerAuthorities: p.authorities,
+		SkipCorrupt: p.flags.skipCorrupt,
+		History:     kept, Alerted: alerted(i.alerts),
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +107,8 @@ func (a *app) newInstance(p parts) (*instance, error) {
 				Msg("an order over HTTP")
 		},
 		Report: func(path string, cause any, stack []byte) {
-			p.logger.Error().Str("path", path).Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).Msg("an HTTP handler failed")
+			p.logger.Error().Str("path", path).Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).
+				Msg("an HTTP handler failed")
 		},
 	}
 	if p.flags.pprof {

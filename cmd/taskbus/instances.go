@@ -58,8 +58,9 @@ func (c *client) instances(ctx context.Context) (found []peer, checks map[string
 		}
 	}
 	if lost := c.lostLeader(ctx, found, leader, silent); lost != "" {
-		checks[checkLeader] = httpapi.Check{Status: httpapi.Critical, Detail: lost, Advice: "if it hangs, another takes over within " + takenOverIn +
-			"; if none does, see whether it works and only its HTTP port cannot be reached from here, and its log"}
+		checks[checkLeader] = httpapi.Check{Status: httpapi.Critical, Detail: lost,
+			Advice: "if it hangs, another takes over within " + takenOverIn +
+				"; if none does, see whether it works and only its HTTP port cannot be reached from here, and its log"}
 		if silent[leader.Address] {
 			delete(silent, leader.Address)
 		} else if len(silent) == 1 {
@@ -74,7 +75,8 @@ func (c *client) instances(ctx context.Context) (found []peer, checks map[string
 	}
 	if len(wrong) > 0 {
 		slices.Sort(wrong)
-		checks[checkStandbys] = httpapi.Check{Status: httpapi.Degraded, Detail: strings.Join(wrong, "; "), Advice: strings.Join(advice, "; ")}
+		checks[checkStandbys] = httpapi.Check{Status: httpapi.Degraded, Detail: strings.Join(wrong, "; "),
+			Advice: strings.Join(advice, "; ")}
 	}
 	return found, checks
 }

@@ -32,7 +32,8 @@ empty one with an export.`,
 		Args: subcommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand(), a.journalImportCommand(), a.journalAcknowledgeCommand())
+	c.AddCommand(a.journalListCommand(), a.journalShowCommand(), a.journalExportCommand(), a.journalImportCommand(),
+		a.journalAcknowledgeCommand())
 	return c
 }
 
@@ -149,7 +150,8 @@ func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine,
 // passes reports whether a line is asked for. The broker begins to read somewhat
 // before the time that was asked for.
 func (f *journalFilter) passes(l *journalLine, since time.Time) bool {
-	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task))) || f.call.is(l)) &&
+	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task))) ||
+		f.call.is(l)) &&
 		(f.agent == "" || l.Agent == f.agent) &&
 		(l.At.IsZero() || !l.At.Before(since))
 }
@@ -168,7 +170,8 @@ func shortDuration(d time.Duration) string {
 
 func printJournal(w io.Writer, lines []journalLine, f journalFilter, now time.Time) error {
 	if len(lines) == 0 {
-		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n", shortDuration(f.since))
+		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n",
+			shortDuration(f.since))
 		return err
 	}
 	t := newTable("WHEN", "OFFSET", "RECORD", "TASK", "AGENT", "WHAT")

@@ -22,7 +22,8 @@ func callBook(t *testing.T) [][]byte {
 		}
 	}
 	ended := func(agent coordinator.AgentID, id string, tokens int64) *coordinator.QuotaEnded {
-		return &coordinator.QuotaEnded{Key: coordinator.CallKey(agent, id), How: coordinator.QuotaSettled, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}, At: ago(8 * time.Minute)}
+		return &coordinator.QuotaEnded{Key: coordinator.CallKey(agent, id), How: coordinator.QuotaSettled,
+			Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}, At: ago(8 * time.Minute)}
 	}
 	r := journal.NewReader()
 	var bodies [][]byte
@@ -34,13 +35,16 @@ func callBook(t *testing.T) [][]byte {
 			bodies = append(bodies, body)
 		}
 	}
-	publish(journal.Claim(r, ago(time.Hour), journal.Epoch{Nonce: "n", Instance: "host-1", Address: "host-1:8551", Version: "1.4.0"}))
+	publish(journal.Claim(r, ago(time.Hour), journal.Epoch{Nonce: "n", Instance: "host-1", Address: "host-1:8551",
+		Version: "1.4.0"}))
 	w, err := journal.NewWriter(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(w.Batch(ago(9*time.Minute), []coordinator.Record{reserved("a1", "r-1", "openai@main", 300), reserved("a2", "r-1", "openai@spare", 77), reserved("", "g-1", "openai@main", 5)})...)
-	publish(w.Batch(ago(8*time.Minute), []coordinator.Record{ended("a1", "r-1", 250), ended("", "g-1", 4), ended("a3", "old", 66)})...)
+	publish(w.Batch(ago(9*time.Minute), []coordinator.Record{reserved("a1", "r-1", "openai@main", 300),
+		reserved("a2", "r-1", "openai@spare", 77), reserved("", "g-1", "openai@main", 5)})...)
+	publish(w.Batch(ago(8*time.Minute), []coordinator.Record{ended("a1", "r-1", 250), ended("", "g-1", 4),
+		ended("a3", "old", 66)})...)
 	return bodies
 }
 
@@ -52,7 +56,8 @@ func TestJournalShowsACall(t *testing.T) {
 		args       string
 		want, none string // words in the output, divided by |
 	}{
-		{"journal show r-1", "call of alpha at openai@main/gpt-4o: 300 tokens|used: 250 tokens|openai@spare/gpt-4o: 77 tokens|agent                  a2", "5 tokens\n|66 tokens"},
+		{"journal show r-1",
+			"call of alpha at openai@main/gpt-4o: 300 tokens|used: 250 tokens|openai@spare/gpt-4o: 77 tokens|agent                  a2", "5 tokens\n|66 tokens"},
 		{"journal show r-1 --agent a1", "openai@main/gpt-4o: 300 tokens|used: 250 tokens", "openai@spare"},
 		{"journal show r-1 --agent a2", "openai@spare/gpt-4o: 77 tokens", "used:"},
 		{"journal show r-1 --agent a3", "nothing about r-1 was journalled", "tokens"},
@@ -61,7 +66,8 @@ func TestJournalShowsACall(t *testing.T) {
 		{"journal show old", "nothing about old was journalled|--agent", "66"}, // its owner is not known
 		{"journal show old --agent a3", "used: 66 tokens", "300"},
 		{"journal show r-1 --agent a1 -o json", `"provider": "openai@main"|"task_id": "r-1"`, "spare"},
-		{"journal ls --agent a1", "#" + keyText(coordinator.CallKey("a1", "r-1"))[:8] + "|quota is set aside for a call of alpha at openai@main|used: 250 tokens", "a2"},
+		{"journal ls --agent a1", "#" + keyText(coordinator.CallKey("a1", "r-1"))[:8] +
+			"|quota is set aside for a call of alpha at openai@main|used: 250 tokens", "a2"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
 			runJournal(t, bodies, tc.args, func(r *rig, code int) {

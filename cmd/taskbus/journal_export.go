@@ -40,7 +40,8 @@ described in docs/reference/journal.md. Damaged messages are copied as they are.
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "everything that the stream has")
-	c.Flags().BoolVar(&sinceSnapshot, "since-snapshot", false, "from the newest complete snapshot on (this is the default)")
+	c.Flags().BoolVar(&sinceSnapshot, "since-snapshot", false,
+		"from the newest complete snapshot on (this is the default)")
 	c.Flags().BoolVar(&force, "force", false, "replace the file if it exists")
 	return c
 }
@@ -78,7 +79,8 @@ func (a *app) journalExport(ctx context.Context, path string, all, force bool) e
 	if a.output == outputJSON {
 		return a.printJSON(exported)
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, offsets %d to %d, %s\n", path, count(exported.Messages, "message"), exported.First, exported.Last, kilobytes(exported.Bytes))
+	_, err = fmt.Fprintf(a.out, "%s: %s, offsets %d to %d, %s\n", path, count(exported.Messages, "message"),
+		exported.First, exported.Last, kilobytes(exported.Bytes))
 	return err
 }
 
@@ -97,13 +99,16 @@ func (s *journalStream) exportFrom(all bool) (bus.Position, error) {
 	}
 	h, err := journal.DecodeHeader(s.last.Body)
 	if err != nil {
-		return bus.Position{}, fmt.Errorf("find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is", s.last.Offset, err)
+		return bus.Position{}, fmt.Errorf(
+			"find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is", s.last.Offset,
+			err)
 	}
 	return journal.Start(h), nil
 }
 
 // writeExport writes beside the file and puts it into its place when it is complete.
-func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Position, place string, exported *journalExported) (err error) {
+func (a *app) writeExport(ctx context.Context, s *journalStream, from bus.Position, place string,
+	exported *journalExported) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(place), "."+filepath.Base(place)+".*")
 	if err != nil {
 		return fmt.Errorf("write the export: %w", err)

@@ -43,7 +43,8 @@ goes on with the new journal, and nothing is counted twice or left out.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.journalImport(c.Context(), args[0], place) },
 	}
-	c.Flags().StringVar(&place, "history", "", `the history of usage that is to go on with it: a file, the URL of a PostgreSQL database, or "off"`)
+	c.Flags().StringVar(&place, "history", "",
+		`the history of usage that is to go on with it: a file, the URL of a PostgreSQL database, or "off"`)
 	return c
 }
 
@@ -92,12 +93,14 @@ func (a *app) journalImport(ctx context.Context, path, place string) error {
 		return fmt.Errorf("import %s at %s: %w", path, where, err)
 	}
 	if made.History, made.Note, err = past.moved(ctx); err != nil {
-		return fmt.Errorf("the journal is imported, and the history of usage is not moved: %w; `taskbus quota history` says later what became of it", err)
+		return fmt.Errorf(
+			"the journal is imported, and the history of usage is not moved: %w; `taskbus quota history` says later what became of it", err)
 	}
 	if a.output == outputJSON {
 		return a.printJSON(made)
 	}
-	_, err = fmt.Fprintf(a.out, "%s: %s, %s, written to %s at %s; %s numbered so far\n%s\n", path, count(made.Messages, "message"), kilobytes(made.Bytes),
+	_, err = fmt.Fprintf(a.out, "%s: %s, %s, written to %s at %s; %s numbered so far\n%s\n", path,
+		count(made.Messages, "message"), kilobytes(made.Bytes),
 		bus.StreamJournal, where, count(int(made.Records), "record"), made.historyLine())
 	return err
 }
@@ -171,7 +174,8 @@ func (p *publishing) publish(ctx context.Context, body []byte, at time.Time) err
 	}
 	err := p.session.Publish(bus.Publication{
 		Token: 1, Key: bus.StreamJournal, Apart: true, Body: body,
-		Properties: bus.Properties{ContentType: "application/octet-stream", Type: bus.StreamJournal, AppID: "taskbus", Timestamp: at},
+		Properties: bus.Properties{ContentType: "application/octet-stream", Type: bus.StreamJournal, AppID: "taskbus",
+			Timestamp: at},
 	})
 	if err != nil {
 		return fmt.Errorf("write a message: %w", err)
@@ -210,8 +214,9 @@ func (a *app) fillJournal(ctx context.Context, p *publishing, path string, past 
 	s := &journalStream{session: p.session}
 	switch err := s.findEnd(ctx); {
 	case err == nil:
-		return fmt.Errorf("the journal is not empty (it ends at offset %d): nothing was written. An import is for one that was lost, or another broker; "+
-			"to do away with the one that is there: rabbitmqctl delete_queue %s", s.last.Offset, bus.StreamJournal)
+		return fmt.Errorf(
+			"the journal is not empty (it ends at offset %d): nothing was written. An import is for one that was lost, or another broker; "+
+				"to do away with the one that is there: rabbitmqctl delete_queue %s", s.last.Offset, bus.StreamJournal)
 	case !errors.Is(err, errJournalEmpty):
 		return err
 	}
@@ -221,20 +226,23 @@ func (a *app) fillJournal(ctx context.Context, p *publishing, path string, past 
 	}
 	mover := journal.NewMover(err == nil && results.Ready > 0) // of another broker's results it says nothing
 	if err := a.moveMessages(ctx, p, mover, path, past); err != nil {
-		return fmt.Errorf("%w; what was written of it is no journal: `rabbitmqctl delete_queue %s`, then import again", err, bus.StreamJournal)
+		return fmt.Errorf("%w; what was written of it is no journal: `rabbitmqctl delete_queue %s`, then import again", err,
+			bus.StreamJournal)
 	}
 	if err := s.findEnd(ctx); err != nil {
 		return err
 	}
 	if want := mover.Next() - 1; s.last.Offset != want {
-		return fmt.Errorf("the journal ends at offset %d instead of %d: it was not empty, or something else writes to it; `rabbitmqctl delete_queue %s`, then import again",
+		return fmt.Errorf(
+			"the journal ends at offset %d instead of %d: it was not empty, or something else writes to it; `rabbitmqctl delete_queue %s`, then import again",
 			s.last.Offset, want, bus.StreamJournal)
 	}
 	return nil
 }
 
 // moveMessages publishes the messages of an export, and waits until the broker has them.
-func (a *app) moveMessages(ctx context.Context, p *publishing, mover *journal.Mover, path string, past *movingHistory) error {
+func (a *app) moveMessages(ctx context.Context, p *publishing, mover *journal.Mover, path string,
+	past *movingHistory) error {
 	for e, err := range exportOf(path) {
 		if err != nil {
 			return err
@@ -358,8 +366,10 @@ func (m *movingHistory) moved(ctx context.Context) (place, note string, err erro
 	case m.mark.Offset < 0:
 		return "", m.store.Name() + " has followed no journal yet", nil
 	case m.to == nil:
-		return "", fmt.Sprintf("%s is at offset %d, which is not in the export (it begins at %d) or is another journal's; it stays as it is. If it was behind, "+
-			"delete what was imported, and export with --all", m.store.Name(), m.mark.Offset, m.first), nil
+		return "",
+			fmt.Sprintf(
+				"%s is at offset %d, which is not in the export (it begins at %d) or is another journal's; it stays as it is. If it was behind, "+
+					"delete what was imported, and export with --all", m.store.Name(), m.mark.Offset, m.first), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyOpens)
 	defer cancel()

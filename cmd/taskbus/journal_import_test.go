@@ -60,7 +60,8 @@ func TestJournalImport(t *testing.T) {
 		path := exportOfLogbook(t, bodies, first)
 		runJournal(t, nil, "journal import "+path, func(r *rig, code int) {
 			want := fmt.Sprintf("%s: %d messages, ", path, len(bodies)-first)
-			if text := r.out.String(); code != exitOK || !strings.HasPrefix(text, want) || !strings.Contains(text, "--history names it") {
+			if text := r.out.String(); code != exitOK || !strings.HasPrefix(text, want) ||
+				!strings.Contains(text, "--history names it") {
 				t.Fatalf("exit code %d: %s%s; want %s", code, text, r.err.String(), want)
 			}
 			var imported [][]byte
@@ -70,18 +71,21 @@ func TestJournalImport(t *testing.T) {
 			was, n := folded(t, bodies, first)
 			is, m := folded(t, imported, 0)
 			leader, _ := is.Leader()
-			if m != n || is.Next() != was.Next() || is.Epoch() != was.Epoch()+1 || leader.Instance != journal.Imported || is.SnapshotOffset() != int64(5-first) {
+			if m != n || is.Next() != was.Next() || is.Epoch() != was.Epoch()+1 || leader.Instance != journal.Imported ||
+				is.SnapshotOffset() != int64(5-first) {
 				t.Errorf("from %d: %d records, next %d, epoch %d of %+v, snapshot at %d; exported were %d, next %d, epoch %d",
 					first, m, is.Next(), is.Epoch(), leader, is.SnapshotOffset(), n, was.Next(), was.Epoch())
 			}
-			if again := r.app.run(context.Background(), []string{"journal", "import", path}); again != exitFailed || !strings.Contains(r.err.String(), "the journal is not empty") {
+			if again := r.app.run(context.Background(), []string{"journal", "import", path}); again != exitFailed ||
+				!strings.Contains(r.err.String(), "the journal is not empty") {
 				t.Errorf("again: exit code %d: %s", again, r.err.String())
 			}
 		})
 	}
 	runJournal(t, nil, "journal import -o json "+exportOfLogbook(t, bodies, 0), func(r *rig, code int) {
 		var said journalImported
-		if err := json.Unmarshal([]byte(r.out.String()), &said); err != nil || code != exitOK || said.Messages != len(bodies) || said.Records == 0 || said.Note == "" {
+		if err := json.Unmarshal([]byte(r.out.String()), &said); err != nil || code != exitOK ||
+			said.Messages != len(bodies) || said.Records == 0 || said.Note == "" {
 			t.Errorf("exit code %d, %v: %s", code, err, r.out.String())
 		}
 	})

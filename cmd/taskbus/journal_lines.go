@@ -72,7 +72,8 @@ func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
 	if err != nil {
 		return damagedLine(e.Offset, err)
 	}
-	line := journalLine{Offset: e.Offset, Epoch: m.Header.Epoch, At: m.At, Kind: m.Kind.String(), Void: m.Header.Epoch < t.epoch}
+	line := journalLine{Offset: e.Offset, Epoch: m.Header.Epoch, At: m.At, Kind: m.Kind.String(),
+		Void: m.Header.Epoch < t.epoch}
 	t.epoch = max(t.epoch, m.Header.Epoch)
 	switch m.Kind {
 	case journal.KindBatch:

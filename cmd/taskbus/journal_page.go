@@ -93,7 +93,8 @@ type journalRecord struct {
 }
 
 func newJournalRecord(offset int64, number uint64, h journal.Header, void bool, r coordinator.Record) journalRecord {
-	j := journalRecord{Offset: offset, Number: number, Epoch: h.Epoch, At: h.At, Kind: recordKind(r), Void: void, Fields: map[string]string{}, fields: fieldsOf(r)}
+	j := journalRecord{Offset: offset, Number: number, Epoch: h.Epoch, At: h.At, Kind: recordKind(r), Void: void,
+		Fields: map[string]string{}, fields: fieldsOf(r)}
 	for _, f := range j.fields {
 		j.Fields[f.name] = f.value
 	}

@@ -60,7 +60,8 @@ one that began before.`,
 			return a.journalShowTask(c.Context(), args[0], calls, since, limit)
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 200, fmt.Sprintf("at most so many records, 1 to %d: the first of a message, the newest of a task", maxJournalLimit))
+	c.Flags().IntVar(&limit, "limit", 200,
+		fmt.Sprintf("at most so many records, 1 to %d: the first of a message, the newest of a task", maxJournalLimit))
 	c.Flags().StringVar(&agent, "agent", "", "the call of this agent")
 	sinceFlag(c, &since, time.Hour)
 	return c
@@ -123,9 +124,11 @@ func (a *app) printJournalPage(j *journalPage) error {
 		if j.Snapshot.Last {
 			last = ", the last"
 		}
-		p.line("part %d%s, of snapshot %s: %s of the state before record %d", j.Snapshot.Number, last, j.Snapshot.Name, count(j.Count, "record"), j.First)
+		p.line("part %d%s, of snapshot %s: %s of the state before record %d", j.Snapshot.Number, last, j.Snapshot.Name,
+			count(j.Count, "record"), j.First)
 	case j.Piece != nil:
-		p.line("bytes %d and following of %d of a message (%s) that came in pieces; its first piece shows all of it", j.Piece.From, j.Piece.Size, j.Piece.Of)
+		p.line("bytes %d and following of %d of a message (%s) that came in pieces; its first piece shows all of it",
+			j.Piece.From, j.Piece.Size, j.Piece.Of)
 	case j.Kind == journal.KindInputs.String():
 		p.line("%s for replay, from number %d of their recording on", count(j.Count, "input"), j.First)
 	case j.Count > 0:
@@ -133,7 +136,8 @@ func (a *app) printJournalPage(j *journalPage) error {
 	default:
 		p.line("no records; the next one is %d", j.First)
 	}
-	p.line("reading task.result goes on at %s; the newest complete snapshot begins at %s", offsetText(j.ResultOffset), offsetText(j.SnapshotOffset))
+	p.line("reading task.result goes on at %s; the newest complete snapshot begins at %s", offsetText(j.ResultOffset),
+		offsetText(j.SnapshotOffset))
 	for i := range j.Records {
 		p.blank()
 		j.Records[i].print(p)

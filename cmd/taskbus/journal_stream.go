@@ -24,7 +24,8 @@ const (
 	journalEmpty = 2 * time.Second
 )
 
-var errJournalEmpty = errors.New("the journal is empty: no coordinator has written to it yet (journal.enabled in agents.yaml)")
+var errJournalEmpty = errors.New(
+	"the journal is empty: no coordinator has written to it yet (journal.enabled in agents.yaml)")
 
 // journalStream reads the journal over a session of its own, without a lock, and up
 // to where the journal ended when the reading began.
@@ -44,7 +45,8 @@ func (a *app) withJournal(ctx context.Context, f func(context.Context, *journalS
 	ctx, cancel := a.stoppable(ctx)
 	defer cancel()
 	where := brokerAddress(env.RabbitMQURL)
-	session, err := a.openQuietBus(env).Open(ctx, bus.SessionSpec{Name: sessionName("journal"), Topology: bus.Topology{Mode: bus.Off}})
+	session, err := a.openQuietBus(env).
+		Open(ctx, bus.SessionSpec{Name: sessionName("journal"), Topology: bus.Topology{Mode: bus.Off}})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w; %s", where, err, a.brokerAdvice())
 	}
@@ -105,11 +107,13 @@ func (s *journalStream) findEnd(ctx context.Context) error {
 	})
 }
 
-var errNoStream = errors.New("it is a queue and no stream: nothing was taken out of it, and the journal needs a stream (`taskbus topology show`)")
+var errNoStream = errors.New(
+	"it is a queue and no stream: nothing was taken out of it, and the journal needs a stream (`taskbus topology show`)")
 
 // subscribe consumes the journal from a position while read runs. What came is to be
 // acknowledged; ended tells when nothing comes any more.
-func (s *journalStream) subscribe(ctx context.Context, from bus.Position, read func(came <-chan bus.Delivery, ended <-chan error) error) error {
+func (s *journalStream) subscribe(ctx context.Context, from bus.Position,
+	read func(came <-chan bus.Delivery, ended <-chan error) error) error {
 	came, ended, stopped := make(chan bus.Delivery), make(chan error, 1), make(chan struct{})
 	end := func(err error) {
 		select {
@@ -142,7 +146,8 @@ func (s *journalStream) subscribe(ctx context.Context, from bus.Position, read f
 	}()
 	err = read(came, ended)
 	close(stopped)
-	if _, stopErr := s.session.Unsubscribe(context.WithoutCancel(ctx), bus.StreamJournal); err == nil && stopErr != nil && !errors.Is(stopErr, bus.ErrClosed) {
+	if _, stopErr := s.session.Unsubscribe(context.WithoutCancel(ctx), bus.StreamJournal); err == nil && stopErr != nil &&
+		!errors.Is(stopErr, bus.ErrClosed) {
 		err = stopErr
 	}
 	return err

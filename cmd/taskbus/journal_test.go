@@ -36,7 +36,8 @@ func logbook(t *testing.T) [][]byte {
 		}
 	}
 	lead := func(at time.Time, instance string) *journal.Writer {
-		publish(journal.Claim(r, at, journal.Epoch{Nonce: "nonce-" + instance, Instance: instance, Address: instance + ":8551", Version: "1.4.0"}))
+		publish(journal.Claim(r, at, journal.Epoch{Nonce: "nonce-" + instance, Instance: instance,
+			Address: instance + ":8551", Version: "1.4.0"}))
 		w, err := journal.NewWriter(r)
 		if err != nil {
 			t.Fatal(err)
@@ -48,23 +49,27 @@ func logbook(t *testing.T) [][]byte {
 
 	first := lead(ago(time.Hour), "host-1")
 	publish(first.Batch(ago(9*time.Minute), []coordinator.Record{
-		&coordinator.Assigned{Task: taskNamed("task-1"), Agent: "gpu-1", Attempt: 1, Strategy: "least_loaded", Eligible: 3, Fleet: 6, At: ago(9 * time.Minute), Timeout: time.Minute},
+		&coordinator.Assigned{Task: taskNamed("task-1"), Agent: "gpu-1", Attempt: 1, Strategy: "least_loaded", Eligible: 3,
+			Fleet: 6, At: ago(9 * time.Minute), Timeout: time.Minute},
 		&coordinator.Settled{Key: key, Attempt: 1, At: ago(9 * time.Minute)},
 	})...)
 	publish(first.Batch(ago(8*time.Minute), []coordinator.Record{
 		&coordinator.LeaseChanged{Key: key, Attempt: 1, Withdrawn: true, Reason: "no longer wanted"},
 		&coordinator.Learnt{Agent: "gpu-1", Type: "embed", At: ago(8 * time.Minute), Duration: 1500 * time.Millisecond},
-		&coordinator.Remembered{Key: key, Fate: coordinator.FateSucceeded, Seen: ago(9 * time.Minute), Agent: "gpu-1", Attempt: 1},
+		&coordinator.Remembered{Key: key, Fate: coordinator.FateSucceeded, Seen: ago(9 * time.Minute), Agent: "gpu-1",
+			Attempt: 1},
 	})...)
 	second := lead(ago(2*time.Minute), "host-2")
-	publish(first.Batch(ago(2*time.Minute), []coordinator.Record{&coordinator.Ordered{Agent: "gpu-1", Order: coordinator.OrderDrain}})...)
+	publish(first.Batch(ago(2*time.Minute),
+		[]coordinator.Record{&coordinator.Ordered{Agent: "gpu-1", Order: coordinator.OrderDrain}})...)
 	opening, rest := second.Snapshot(ago(time.Minute), "s-1", slices.Values([]coordinator.Record{
 		&coordinator.Remembered{Key: key, Fate: coordinator.FateSucceeded, Seen: ago(9 * time.Minute)},
 	}))
 	publish(opening)
 	second.Results(77)
 	publish(second.Batch(ago(50*time.Second), []coordinator.Record{
-		&coordinator.Assigned{Task: taskNamed("task-2"), Agent: "gpu-2", Attempt: 2, Strategy: "least_loaded", Eligible: 1, Fleet: 6, At: ago(50 * time.Second), MaybeDuplicate: true},
+		&coordinator.Assigned{Task: taskNamed("task-2"), Agent: "gpu-2", Attempt: 2, Strategy: "least_loaded", Eligible: 1,
+			Fleet: 6, At: ago(50 * time.Second), MaybeDuplicate: true},
 	})...)
 	publish(slices.Collect(rest)...)
 	second.SnapshotAt(5)
@@ -77,7 +82,8 @@ func logbook(t *testing.T) [][]byte {
 
 func taskNamed(id coordinator.TaskID) *coordinator.Task {
 	return &coordinator.Task{ID: id, Type: "embed", TraceID: "trace-" + string(id[5:]), Priority: coordinator.PriorityHigh,
-		Required: []string{"gpu"}, Labels: map[string]string{"zone": "b"}, AcceptedAt: noon.Add(-9 * time.Minute), ContentHash: 42}
+		Required: []string{"gpu"}, Labels: map[string]string{"zone": "b"}, AcceptedAt: noon.Add(-9 * time.Minute),
+		ContentHash: 42}
 }
 
 // journalRig is a rig whose broker has a journal with these messages.
@@ -157,7 +163,8 @@ func TestJournalRefuses(t *testing.T) {
 		{"beyond the end", bodies, "journal show 99", exitFailed, "the journal ends at offset 8"},
 		{"damaged, listed", [][]byte{damaged}, "journal ls", exitOK, "cannot be read: its checksum is wrong"},
 		{"damaged, shown", [][]byte{damaged}, "journal show 0", exitFailed, "damaged"},
-		{"damaged, exported from the snapshot", [][]byte{damaged}, "journal export x.tbj", exitFailed, "--all exports everything"},
+		{"damaged, exported from the snapshot", [][]byte{damaged}, "journal export x.tbj", exitFailed,
+			"--all exports everything"},
 		{"limit", bodies, "journal ls --limit 0", exitUsage, "--limit must be"},
 		{"since", bodies, "journal ls --since -1m", exitUsage, "--since must be positive"},
 		{"task", bodies, "journal ls --task ?", exitUsage, "not a task id"},
@@ -174,7 +181,8 @@ func TestJournalRefuses(t *testing.T) {
 		})
 	}
 	t.Run("no journal", func(t *testing.T) {
-		if r := newRig(); r.run(t, "journal", "ls") != exitFailed || !strings.Contains(r.err.String(), "no coordinator has run there with journal.enabled") {
+		if r := newRig(); r.run(t, "journal", "ls") != exitFailed ||
+			!strings.Contains(r.err.String(), "no coordinator has run there with journal.enabled") {
 			t.Error(r.err.String())
 		}
 	})
@@ -196,7 +204,8 @@ func TestJournalThatIsAQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if code := r.run(t, "journal", "ls"); code != exitFailed || !strings.Contains(r.err.String(), "a queue and no stream") {
+		if code := r.run(t, "journal", "ls"); code != exitFailed ||
+			!strings.Contains(r.err.String(), "a queue and no stream") {
 			t.Errorf("exit code %d: %s", code, r.err.String())
 		}
 		synctest.Wait()
@@ -230,7 +239,8 @@ func TestJournalExport(t *testing.T) {
 			})
 			runJournal(t, bodies, "journal export --force -o json "+path, func(r *rig, code int) {
 				var said journalExported
-				if err := json.Unmarshal([]byte(r.out.String()), &said); err != nil || code != exitOK || said.Messages != 4 || said.First != 5 || said.Last != 8 {
+				if err := json.Unmarshal([]byte(r.out.String()), &said); err != nil || code != exitOK || said.Messages != 4 ||
+					said.First != 5 || said.Last != 8 {
 					t.Errorf("again with --force: exit code %d, %v: %s", code, err, r.out.String())
 				}
 			})
@@ -248,11 +258,13 @@ func TestJournalExportReplacesFilesAlone(t *testing.T) {
 	bodies := logbook(t)
 	folder := t.TempDir()
 	pipe, file, link := filepath.Join(folder, "pipe"), filepath.Join(folder, "x.tbj"), filepath.Join(folder, "link")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, nil, 0o600), os.Symlink(file, link)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, nil, 0o600),
+		os.Symlink(file, link)); err != nil {
 		t.Fatal(err)
 	}
 	runJournal(t, bodies, "journal export --force "+pipe, func(r *rig, code int) {
-		if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != fs.ModeNamedPipe || code != exitFailed || !strings.Contains(r.err.String(), "is no regular file") {
+		if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != fs.ModeNamedPipe || code != exitFailed ||
+			!strings.Contains(r.err.String(), "is no regular file") {
 			t.Errorf("exit code %d, %s; there is %v, %v", code, r.err.String(), info, err)
 		}
 	})
@@ -289,11 +301,16 @@ func expectExport(t *testing.T, path string, bodies [][]byte, first int) {
 // Every kind of record has words of its own.
 func TestEveryRecordIsPutIntoWords(t *testing.T) {
 	for _, r := range []coordinator.Record{
-		&coordinator.Assigned{Task: taskNamed("task-1")}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
-		&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{}, &coordinator.Ordered{},
-		&coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{}, &coordinator.Owed{Task: taskNamed("task-1")}, &coordinator.Paid{}, &coordinator.EndedBefore{Task: taskNamed("task-1")},
+		&coordinator.Assigned{Task: taskNamed("task-1")}, &coordinator.Settled{}, &coordinator.LeaseChanged{},
+		&coordinator.Remembered{},
+		&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
+		&coordinator.Ordered{},
+		&coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
+		&coordinator.Owed{Task: taskNamed("task-1")}, &coordinator.Paid{},
+		&coordinator.EndedBefore{Task: taskNamed("task-1")},
 	} {
-		lines, err := newJournalTeller().tell(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
+		lines, err := newJournalTeller().
+			tell(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
 		if err != nil || len(lines) != 1 || lines[0].Text == "" {
 			t.Errorf("%T: %+v, %v", r, lines, err)
 		}
@@ -307,7 +324,8 @@ func TestEveryRecordIsPutIntoWords(t *testing.T) {
 
 func TestShortDuration(t *testing.T) {
 	for in, want := range map[time.Duration]string{
-		10 * time.Second: "10s", 10 * time.Minute: "10m", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m", 100 * time.Second: "1m40s", time.Hour + time.Second: "1h0m1s",
+		10 * time.Second: "10s", 10 * time.Minute: "10m", 24 * time.Hour: "24h", 90 * time.Minute: "1h30m",
+		100 * time.Second: "1m40s", time.Hour + time.Second: "1h0m1s",
 	} {
 		if got := shortDuration(in); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -316,7 +334,8 @@ func TestShortDuration(t *testing.T) {
 }
 
 func TestSnakeCase(t *testing.T) {
-	for in, want := range map[string]string{"ID": "id", "TraceID": "trace_id", "CostUSD": "cost_usd", "AsOf": "as_of", "HTTPBind": "http_bind", "": ""} {
+	for in, want := range map[string]string{"ID": "id", "TraceID": "trace_id", "CostUSD": "cost_usd", "AsOf": "as_of",
+		"HTTPBind": "http_bind", "": ""} {
 		if got := snakeCase(in); got != want {
 			t.Errorf("%s: %s, want %s", in, got, want)
 		}

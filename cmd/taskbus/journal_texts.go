@@ -79,7 +79,8 @@ func fateText(r *coordinator.Remembered) string {
 func agentText(r coordinator.Record) (agent, text string) {
 	switch r := r.(type) {
 	case *coordinator.Learnt:
-		text := [coordinator.NumAttributions]string{"a success", "a failure", "a timeout"}[r.Attribution] + " with " + cmp.Or(r.Type, "tasks of no route")
+		text := [coordinator.NumAttributions]string{"a success", "a failure", "a timeout"}[r.Attribution] + " with " +
+			cmp.Or(r.Type, "tasks of no route")
 		if r.Duration > 0 {
 			text += " in " + r.Duration.Round(time.Millisecond).String()
 		}

@@ -37,7 +37,8 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 		s := startServe(t, r, "--config", agents, "--quotas", quotas, "--rls", "127.0.0.1:0")
 		s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
 
-		ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/quota/consume", strings.NewReader(`{"agent_id":"agent-1","input_tokens":10,"output_tokens":5}`))
+		ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/quota/consume",
+			strings.NewReader(`{"agent_id":"agent-1","input_tokens":10,"output_tokens":5}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,8 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if got := strings.TrimSpace(resp.Header.Get("RateLimit-Limit") + " " + resp.Header.Get("RateLimit-Remaining")); resp.StatusCode != 200 || got != want {
+		if got := strings.TrimSpace(resp.Header.Get("RateLimit-Limit") + " " +
+			resp.Header.Get("RateLimit-Remaining")); resp.StatusCode != 200 || got != want {
 			t.Errorf("with %q over HTTP: %d, limit and remaining %q, want %q", setting, resp.StatusCode, got, want)
 		}
 
@@ -61,8 +63,10 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+gatewaySecret)
-		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "taskbus", Descriptors: []*common.RateLimitDescriptor{
-			{Entries: []*common.RateLimitDescriptor_Entry{{Key: "agent", Value: "agent-1"}, {Key: "mode", Value: "check"}, {Key: "unit", Value: "tokens"}}}}})
+		answer, err := pb.NewRateLimitServiceClient(conn).
+			ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "taskbus", Descriptors: []*common.RateLimitDescriptor{
+				{Entries: []*common.RateLimitDescriptor_Entry{{Key: "agent", Value: "agent-1"}, {Key: "mode", Value: "check"},
+					{Key: "unit", Value: "tokens"}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +74,8 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 		for _, h := range answer.GetResponseHeadersToAdd() {
 			said[http.CanonicalHeaderKey(h.GetKey())] = h.GetValue()
 		}
-		if got := strings.TrimSpace(said["Ratelimit-Limit"] + " " + said["Ratelimit-Remaining"]); got != want || said["Ratelimit"] == "" {
+		if got := strings.TrimSpace(said["Ratelimit-Limit"] + " " + said["Ratelimit-Remaining"]); got != want ||
+			said["Ratelimit"] == "" {
 			t.Errorf("with %q over gRPC: limit and remaining %q of %v, want %q", setting, got, said, want)
 		}
 		if err := conn.Close(); err != nil {

@@ -21,10 +21,13 @@ import (
 type listenFlags struct{ rls, cert, key, clientCA string }
 
 func (f *listenFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.rls, "rls", "", "address of Envoy's rate-limit service as host:port (default $TASKBUS_RLS, else it is off)")
-	flags.StringVar(&f.cert, "tls-cert", "", "PEM file of the servers' certificate (default $TASKBUS_TLS_CERT, else no TLS)")
+	flags.StringVar(&f.rls, "rls", "",
+		"address of Envoy's rate-limit service as host:port (default $TASKBUS_RLS, else it is off)")
+	flags.StringVar(&f.cert, "tls-cert", "",
+		"PEM file of the servers' certificate (default $TASKBUS_TLS_CERT, else no TLS)")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file of its key (default $TASKBUS_TLS_KEY)")
-	flags.StringVar(&f.clientCA, "client-ca", "", "PEM file of the authority of agents' and gateways' certificates (default $TASKBUS_CLIENT_CA, else none counts)")
+	flags.StringVar(&f.clientCA, "client-ca", "",
+		"PEM file of the authority of agents' and gateways' certificates (default $TASKBUS_CLIENT_CA, else none counts)")
 }
 
 // gateways are the listeners' settings, read and checked.
@@ -48,7 +51,8 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	if g.token, err = config.ReadGatewayToken(a.getenv); err != nil {
 		return nil, configError(err)
 	}
-	cert, key, ca := cmp.Or(f.cert, a.getenv("TASKBUS_TLS_CERT")), cmp.Or(f.key, a.getenv("TASKBUS_TLS_KEY")), cmp.Or(f.clientCA, a.getenv("TASKBUS_CLIENT_CA"))
+	cert, key, ca := cmp.Or(f.cert, a.getenv("TASKBUS_TLS_CERT")), cmp.Or(f.key, a.getenv("TASKBUS_TLS_KEY")),
+		cmp.Or(f.clientCA, a.getenv("TASKBUS_CLIENT_CA"))
 	if names := a.getenv("TASKBUS_GATEWAY_NAMES"); names != "" {
 		for name := range strings.SplitSeq(names, ",") {
 			g.names = append(g.names, strings.TrimSpace(name))
@@ -56,19 +60,35 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	}
 	switch {
 	case (cert == "") != (key == ""):
-		return nil, configError(errors.New("a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) and --tls-key (TASKBUS_TLS_KEY), or none of them"))
+		return nil,
+			configError(
+				errors.New(
+					"a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) and --tls-key (TASKBUS_TLS_KEY), or none of them"))
 	case ca != "" && cert == "":
-		return nil, configError(errors.New("--client-ca (TASKBUS_CLIENT_CA) needs --tls-cert and --tls-key: clients show certificates inside TLS only"))
+		return nil,
+			configError(
+				errors.New(
+					"--client-ca (TASKBUS_CLIENT_CA) needs --tls-cert and --tls-key: clients show certificates inside TLS only"))
 	case len(g.names) > 0 && ca == "":
-		return nil, configError(errors.New("TASKBUS_GATEWAY_NAMES needs --client-ca (TASKBUS_CLIENT_CA): without it no certificate counts"))
+		return nil,
+			configError(
+				errors.New("TASKBUS_GATEWAY_NAMES needs --client-ca (TASKBUS_CLIENT_CA): without it no certificate counts"))
 	case len(g.names) > mostNames:
-		return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names), mostNames))
+		return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names),
+			mostNames))
 	case g.rls != "" && g.token.Reveal() == "" && len(g.names) == 0:
-		return nil, configError(errors.New("no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
+		return nil,
+			configError(
+				errors.New(
+					"no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
 	}
 	for _, name := range g.names {
 		if name == "" || len(name) > mostNames {
-			return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, separated by commas", mostNames))
+			return nil,
+				configError(
+					fmt.Errorf(
+						"TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, separated by commas",
+						mostNames))
 		}
 	}
 	if g.rls != "" {
@@ -134,7 +154,8 @@ func (g *gateways) serve(ctx context.Context, src rls.Source, legacyHeaders bool
 		return nil
 	}
 	opts := rls.Options{LegacyLimitHeaders: legacyHeaders, Report: func(cause any, stack []byte) {
-		logger.Error().Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).Msg("the rate-limit service failed to answer")
+		logger.Error().Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).
+			Msg("the rate-limit service failed to answer")
 	}}
 	if g.certs != nil {
 		opts.TLS = g.certs.config("h2")

@@ -198,7 +198,8 @@ func TestLoggerJSON(t *testing.T) {
 		if err := json.Unmarshal(sink.Bytes(), &got); err != nil {
 			t.Fatalf("%v: %s", err, sink.String())
 		}
-		for field, want := range map[string]string{"level": "warn", "task_id": "t-1", "message": "look", "time": "2000-01-01T00:00:00.001Z"} {
+		for field, want := range map[string]string{"level": "warn", "task_id": "t-1", "message": "look",
+			"time": "2000-01-01T00:00:00.001Z"} {
 			if got[field] != want {
 				t.Errorf("%s is %q, want %q", field, got[field], want)
 			}
@@ -213,7 +214,8 @@ func TestLoggerConsole(t *testing.T) {
 		logger.Debug().Msg("first")
 		logger.Error().Str("agent_id", "gpu-1").Msg("second")
 		// An error is written at once, in this format too.
-		if got := sink.all(); !strings.Contains(got, "first") || !strings.Contains(got, "second") || strings.Contains(got, "\x1b") != colour {
+		if got := sink.all(); !strings.Contains(got, "first") || !strings.Contains(got, "second") ||
+			strings.Contains(got, "\x1b") != colour {
 			t.Errorf("colour %v: %q", colour, got)
 		}
 		if err := buffer.Close(); err != nil {
@@ -237,7 +239,8 @@ func BenchmarkLogger(b *testing.B) {
 	logger, buffer := newLogger(config.LogInfo, config.LogJSON, false, io.Discard)
 	b.ReportAllocs()
 	for b.Loop() {
-		logger.Info().Str("trace_id", "1d1ef842e7f1a3058854db0a62cd90bc").Str("task_id", "t-1").Str("agent_id", "gpu-1").Msg("task assigned")
+		logger.Info().Str("trace_id", "1d1ef842e7f1a3058854db0a62cd90bc").Str("task_id", "t-1").Str("agent_id", "gpu-1").
+			Msg("task assigned")
 	}
 	if err := buffer.Close(); err != nil {
 		b.Fatal(err)

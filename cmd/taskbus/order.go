@@ -135,7 +135,8 @@ then goes on draining if the coordinator still knows of it.` + needsToken,
 }
 
 // waitDrained waits until nothing is left with an agent, and shows how far it is.
-func (a *app) waitDrained(ctx context.Context, client *client, agent httpapi.Agent, limit time.Duration) (httpapi.Agent, error) {
+func (a *app) waitDrained(ctx context.Context, client *client, agent httpapi.Agent, limit time.Duration) (httpapi.Agent,
+	error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -202,7 +203,10 @@ func (d *drainWatch) wait(ctx context.Context, agent httpapi.Agent) (httpapi.Age
 		case err != nil:
 			continue // it may be away for a moment
 		case !next.Draining && !next.Drained:
-			return next, fmt.Errorf("%s is not being drained any more: it was uncordoned, or the coordinator was restarted; give the order again", agent.ID)
+			return next,
+				fmt.Errorf(
+					"%s is not being drained any more: it was uncordoned, or the coordinator was restarted; give the order again",
+					agent.ID)
 		}
 		agent, answered = next, time.Now()
 	}

@@ -53,7 +53,8 @@ func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 		r.env["TASKBUS_CA"] = tc.ca
 		s := start(r)
 		s.until(t, "a standby", func() bool { return strings.Contains(get(s, "/readyz"), `"standby"`) })
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/quota/consume", strings.NewReader(`{"agent_id": "agent-1", "input_tokens": 10, "output_tokens": 5}`))
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/quota/consume",
+			strings.NewReader(`{"agent_id": "agent-1", "input_tokens": 10, "output_tokens": 5}`))
 		if err != nil {
 			t.Fatal(err)
 		}

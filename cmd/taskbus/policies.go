@@ -131,7 +131,8 @@ func printPolicies(w io.Writer, policies []policy, vhost string, priority int) e
 	}
 	for _, p := range policies {
 		if _, err := fmt.Fprintf(w, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n",
-			shellQuote(vhost), priority, shellQuote(p.Name), shellQuote(p.Pattern), shellQuote(string(p.Definition))); err != nil {
+			shellQuote(vhost), priority, shellQuote(p.Name), shellQuote(p.Pattern),
+			shellQuote(string(p.Definition))); err != nil {
 			return err
 		}
 	}

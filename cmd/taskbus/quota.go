@@ -32,7 +32,8 @@ the groups and agents there are.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.quotaListCommand(), a.quotaShowCommand(), a.quotaExplainCommand(),
-		a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand(), a.quotaCacheCommand(),
+		a.quotaHistoryCommand(), a.quotaCostCommand(), a.quotaForecastCommand(), a.quotaReconcileCommand(),
+		a.quotaCacheCommand(),
 		a.quotaSetCommand(), a.quotaBoostCommand(), a.quotaCorrectCommand(), a.quotaUnsetCommand(), a.quotaControlsCommand(),
 		a.quotaAddGroupCommand(), a.quotaAddAgentCommand(), a.quotaRemoveGroupCommand(), a.quotaRemoveAgentCommand())
 	return c
@@ -66,7 +67,8 @@ func (a *app) quotaListCommand() *cobra.Command {
 	}
 	base := urlFlag(c)
 	group := c.Flags().String("group", "", "only this group and its agents, in every tree")
-	limit := c.Flags().Int("limit", httpapi.DefaultQuotaLimit, fmt.Sprintf("at most so many nodes, 1 to %d", httpapi.MaxQuotaLimit))
+	limit := c.Flags().Int("limit", httpapi.DefaultQuotaLimit,
+		fmt.Sprintf("at most so many nodes, 1 to %d", httpapi.MaxQuotaLimit))
 	after := c.Flags().String("after", "", "only the nodes behind this one, as the page before says")
 	completeFlag(c, "group", a.completeQuotas(base, "group"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -109,7 +111,9 @@ func (a *app) printUnread(ctx context.Context, client *client) error {
 	if err != nil || s.Readiness.State != "connecting" { // it has answered before: an error here is no reason to fail
 		return nil
 	}
-	_, err = fmt.Fprintf(a.out, "\nthis coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more than is shown\n", s.Readiness.Detail)
+	_,
+		err = fmt.Fprintf(a.out,
+		"\nthis coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more than is shown\n", s.Readiness.Detail)
 	return err
 }
 
@@ -164,7 +168,8 @@ func (p *page) limits(nodes []httpapi.QuotaNode, now time.Time) {
 			if r.Amount == 0 {
 				all, speed = 0, "what others leave"
 			}
-			t.row(n.ID, r.Dimension+"/"+per(r.PerSeconds), in(max(0, all-r.Remaining)), "", in(all), percent(max(0, all-r.Remaining), all), "", "", some(in, r.Debt), speed)
+			t.row(n.ID, r.Dimension+"/"+per(r.PerSeconds), in(max(0, all-r.Remaining)), "", in(all),
+				percent(max(0, all-r.Remaining), all), "", "", some(in, r.Debt), speed)
 		}
 		if c := n.Concurrency; c != nil {
 			t.row(n.ID, "concurrency", c.Running, "", c.Limit, percent(float64(c.Running), float64(c.Limit)), "", "", "", "")

@@ -19,7 +19,8 @@ import (
 // certified is a client that shows a certificate, of an agent that need not be its own.
 func (a *authority) certified(url, agent string, shown ...tls.Certificate) *quota.Client {
 	a.t.Helper()
-	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: agent, TLS: a.trusting(shown...), Patience: -1, Timeout: time.Minute})
+	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: agent, TLS: a.trusting(shown...), Patience: -1,
+		Timeout: time.Minute})
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -98,10 +99,12 @@ func TestClientWithACertificate(t *testing.T) {
 	spent("admitted and settled by a lease", 100, 0)
 
 	var problem *quota.Problem
-	if answer, err := a.certified(s.url, "agent-2", mine).Consume(t.Context(), takes(5)); !errors.As(err, &problem) || problem.Status != http.StatusForbidden {
+	if answer, err := a.certified(s.url, "agent-2", mine).Consume(t.Context(), takes(5)); !errors.As(err, &problem) ||
+		problem.Status != http.StatusForbidden {
 		t.Errorf("as another agent than its certificate's: %+v, %v; want 403", answer, err)
 	}
-	if _, err := a.certified(s.url, "agent-1").Consume(t.Context(), takes(5)); !errors.As(err, &problem) || problem.Status != http.StatusUnauthorized {
+	if _, err := a.certified(s.url, "agent-1").Consume(t.Context(), takes(5)); !errors.As(err, &problem) ||
+		problem.Status != http.StatusUnauthorized {
 		t.Errorf("without a certificate: %v, want 401", err)
 	}
 	var none *quota.Unavailable
@@ -110,7 +113,8 @@ func TestClientWithACertificate(t *testing.T) {
 		"a certificate of another authority": forging(t, a, s.url, stranger.issue("agent-1")),
 		"a certificate whose time is over":   a.certified(s.url, "agent-1", a.outdated("agent-1")),
 	} {
-		if _, err := c.Consume(t.Context(), takes(5)); !errors.As(err, &none) || !strings.Contains(err.Error(), "certificate") && !strings.Contains(err.Error(), "authority") {
+		if _, err := c.Consume(t.Context(), takes(5)); !errors.As(err, &none) ||
+			!strings.Contains(err.Error(), "certificate") && !strings.Contains(err.Error(), "authority") {
 			t.Errorf("%s: %v, want no answer because of it", what, err)
 		}
 	}
@@ -122,7 +126,8 @@ func forging(t *testing.T, a *authority, url string, shown tls.Certificate) *quo
 	t.Helper()
 	config := a.trusting()
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &shown, nil }
-	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: "agent-1", TLS: config, Patience: -1, Timeout: time.Minute})
+	c, err := quota.New(quota.Options{URLs: []string{url}, Agent: "agent-1", TLS: config, Patience: -1,
+		Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +151,8 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 		}
 	}))
 	ca := a.trusting(a.issue("server"))
-	server.TLS = &tls.Config{Certificates: ca.Certificates, ClientCAs: ca.RootCAs, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{Certificates: ca.Certificates, ClientCAs: ca.RootCAs,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are meant to fail
 	server.StartTLS()
 	defer server.Close()
@@ -155,7 +161,8 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
-			c, err := quota.New(quota.Options{URLs: []string{server.URL}, Agent: "agent-1", TLS: config, Patience: -1, Timeout: time.Minute})
+			c, err := quota.New(quota.Options{URLs: []string{server.URL}, Agent: "agent-1", TLS: config, Patience: -1,
+				Timeout: time.Minute})
 			if err != nil {
 				t.Error(err)
 				return
@@ -179,7 +186,8 @@ func TestClientShowsItsCertificateWhereItMust(t *testing.T) {
 	}
 	var none *quota.Unavailable
 	began := time.Now()
-	if _, err := a.certified(server.URL, "agent-1").Consume(t.Context(), quota.Call{}); !errors.As(err, &none) || !strings.Contains(err.Error(), "certificate") {
+	if _, err := a.certified(server.URL, "agent-1").Consume(t.Context(), quota.Call{}); !errors.As(err, &none) ||
+		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("without a certificate: %v after %v, want no answer because of it", err, time.Since(began))
 	}
 }

@@ -106,7 +106,8 @@ they are unset, or for a time. All of one command are changed, or none.
 	}
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
 	lasting.add(c, "default: until it is unset")
-	c.ValidArgsFunction = a.completeNodes(flags.base, "weight=", "total_tokens.amount=", "requests.rate=", "cost_usd.amount=", "concurrency.amount=")
+	c.ValidArgsFunction = a.completeNodes(flags.base, "weight=", "total_tokens.amount=", "requests.rate=",
+		"cost_usd.amount=", "concurrency.amount=")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		values := make(map[string]string, len(args)-1)
 		for _, arg := range args[1:] {
@@ -143,7 +144,8 @@ After -- it may also be less: -25%.` + quotaActs,
 	flags, lasting := a.changeFlags(c), &lastingFlags{}
 	lasting.add(c, "a boost needs this or --until")
 	yes := c.Flags().Bool("yes", false, "do not ask at a terminal")
-	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd", "concurrency", "weight")
+	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens",
+		"cost_usd", "concurrency", "weight")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if lasting.length == 0 && lasting.until == "" {
 			return usageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a limit for good")
@@ -200,8 +202,13 @@ func printMoves(w io.Writer, would *httpapi.QuotaChanged, node string, now time.
 	}
 	for i := range would.Nodes {
 		for _, b := range would.Nodes[i].Budgets {
-			if b.Lent > 0 && would.Nodes[i].ID == node && slices.ContainsFunc(would.Moves, func(m httpapi.QuotaMove) bool { return m.Node == node && m.Dimension == b.Dimension }) {
-				p.line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s", oneLine(node), quantity(b.Dimension, b.Lent), quantity(b.Dimension, b.Limit), until(now, b.ResetTime))
+			if b.Lent > 0 && would.Nodes[i].ID == node &&
+				slices.ContainsFunc(would.Moves, func(m httpapi.QuotaMove) bool {
+					return m.Node == node &&
+						m.Dimension == b.Dimension
+				}) {
+				p.line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s",
+					oneLine(node), quantity(b.Dimension, b.Lent), quantity(b.Dimension, b.Limit), until(now, b.ResetTime))
 			}
 		}
 	}
@@ -226,7 +233,8 @@ twice, it corrects twice.` + quotaActs,
 	}
 	c.SetFlagErrorFunc(afterDashes)
 	flags := a.changeFlags(c)
-	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens", "cost_usd")
+	c.ValidArgsFunction = a.completeNodes(flags.base, "total_tokens", "requests", "input_tokens", "output_tokens",
+		"cost_usd")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		return a.changeQuota(c.Context(), flags, &lastingFlags{}, args[0], "correct", map[string]string{args[1]: args[2]})
 	}
@@ -234,7 +242,8 @@ twice, it corrects twice.` + quotaActs,
 }
 
 // changeQuota sends a change and shows what came of it.
-func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) error {
+func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *lastingFlags, node, what string,
+	values map[string]string) error {
 	body, err := a.changeBody(flags, lasting, node, what, values)
 	if err != nil {
 		return err
@@ -242,7 +251,8 @@ func (a *app) changeQuota(ctx context.Context, flags *changeFlags, lasting *last
 	return a.sendQuota(ctx, flags, http.MethodPost, "/v1/quota/controls", body)
 }
 
-func (a *app) changeBody(flags *changeFlags, lasting *lastingFlags, node, what string, values map[string]string) (map[string]any, error) {
+func (a *app) changeBody(flags *changeFlags, lasting *lastingFlags, node, what string,
+	values map[string]string) (map[string]any, error) {
 	if !httpapi.ValidNodeID(node) {
 		return nil, usageError("%q is not the id of a node; `taskbus quota ls` lists them", oneLine(node))
 	}
@@ -274,9 +284,11 @@ func printChanged(w io.Writer, q httpapi.QuotaChanged, now time.Time) error {
 		case c.Kind != "correct":
 			p.line("stands: %s", controlLine(c, now))
 		case c.Value == "0":
-			p.line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; correct those", controlLine(c, now), oneLine(c.Asked))
+			p.line(
+				"nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; correct those", controlLine(c, now), oneLine(c.Asked))
 		case !sameNumber(c.Value, c.Asked):
-			p.line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)", controlLine(c, now), oneLine(c.Asked))
+			p.line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)",
+				controlLine(c, now), oneLine(c.Asked))
 		default:
 			p.line("corrected: %s", controlLine(c, now))
 		}
@@ -345,13 +357,15 @@ func (a *app) quotaUnsetCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 	}
 	flags := &changeFlags{base: urlFlag(c)}
-	c.ValidArgsFunction = a.completeBy(flags.base, func(ctx context.Context, of *client) (words []cobra.Completion, err error) {
+	c.ValidArgsFunction = a.completeBy(flags.base, func(ctx context.Context, of *client) (words []cobra.Completion,
+		err error) {
 		var q httpapi.QuotaControls
 		if err := of.get(ctx, "/v1/quota/controls", &q); err != nil {
 			return nil, err
 		}
 		for i := range q.Controls {
-			words = append(words, cobra.CompletionWithDesc(q.Controls[i].ID, oneLine(q.Controls[i].Target+" "+changeText(&q.Controls[i]))))
+			words = append(words, cobra.CompletionWithDesc(q.Controls[i].ID,
+				oneLine(q.Controls[i].Target+" "+changeText(&q.Controls[i]))))
 		}
 		return words, nil
 	})

@@ -12,10 +12,14 @@ import (
 func controlledFleet() fixedSource {
 	s := limitedFleet()
 	s.controls = httpapi.QuotaControls{Configured: true, Controls: []httpapi.QuotaControl{
-		{ID: "set-1f", Kind: "set", Target: "pool/alpha", Key: "weight", Value: "5", At: noon.Add(-48 * time.Hour), By: "ann", Reason: "it does the core work"},
-		{ID: "boost-2e", Kind: "boost", Target: "pool/alpha", Key: "total_tokens", Value: "+50%", At: noon.Add(-time.Hour), Until: noon.Add(time.Hour), By: "ben", Reason: "the report is due"},
-		{ID: "boost-3d", Kind: "boost", Target: "pool/alpha/agent_2", Key: "weight", Value: "-1", At: noon.Add(-3 * time.Hour), Rule: "idle", Reason: "under 10 % on 3 days"},
-		{ID: "set-4c", Kind: "set", Target: "pool/gone", Key: "weight", Value: "2", At: noon.Add(-time.Minute), By: "ann", Suspended: "no node of the quota trees is called pool/gone"},
+		{ID: "set-1f", Kind: "set", Target: "pool/alpha", Key: "weight", Value: "5", At: noon.Add(-48 * time.Hour), By: "ann",
+			Reason: "it does the core work"},
+		{ID: "boost-2e", Kind: "boost", Target: "pool/alpha", Key: "total_tokens", Value: "+50%", At: noon.Add(-time.Hour),
+			Until: noon.Add(time.Hour), By: "ben", Reason: "the report is due"},
+		{ID: "boost-3d", Kind: "boost", Target: "pool/alpha/agent_2", Key: "weight", Value: "-1",
+			At: noon.Add(-3 * time.Hour), Rule: "idle", Reason: "under 10 % on 3 days"},
+		{ID: "set-4c", Kind: "set", Target: "pool/gone", Key: "weight", Value: "2", At: noon.Add(-time.Minute), By: "ann",
+			Suspended: "no node of the quota trees is called pool/gone"},
 	}}
 	return s
 }
@@ -30,18 +34,26 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota set pool/alpha weight=5 total_tokens.amount=2000000 --by ann --reason core", exitOK,
 			"stands: set-1  pool/alpha total_tokens.amount=2000000¶stands: set-1  pool/alpha weight=5¶pool/alpha, weight 2¶pool/alpha  total_tokens  235k  30k       500k  53%", ""},
 		{"quota set pool/alpha weight=5 --for 2h", exitOK, "stands: set-1  pool/alpha weight=5, ends in 2h", ""},
-		{"quota set pool/alpha weight=5 -o json", exitOK, `      "key": "weight",¶      "value": "5",¶      "by": "cora"`, ""},
-		{"quota boost pool/alpha total_tokens +50% --for 2h", exitOK, "stands: boost-1  pool/alpha total_tokens +50%, ends in 2h", ""},
+		{"quota set pool/alpha weight=5 -o json", exitOK, `      "key": "weight",¶      "value": "5",¶      "by": "cora"`,
+			""},
+		{"quota boost pool/alpha total_tokens +50% --for 2h", exitOK,
+			"stands: boost-1  pool/alpha total_tokens +50%, ends in 2h", ""},
 		{"quota boost pool/alpha/agent_1 total_tokens +50% --for 2h", exitOK,
 			"it comes from what pool has given to none: 0, before 20k¶pool/alpha/agent_1 total_tokens: 450k, before 300k¶it comes from pool/beta: 70k, before 200k¶pool/alpha/agent_1 has lent 25k of its 300k to others: a boost does not bring that back; its budget begins anew in 30d¶stands: boost-1", ""},
-		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", exitOK, "stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
-		{"quota correct pool/alpha cost_usd +12.50 --reason told", exitOK, "corrected: correct-1  pool/alpha cost_usd +12.50¶pool/alpha, weight 2", ""},
+		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", exitOK,
+			"stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
+		{"quota correct pool/alpha cost_usd +12.50 --reason told", exitOK,
+			"corrected: correct-1  pool/alpha cost_usd +12.50¶pool/alpha, weight 2", ""},
 		{"quota correct pool/alpha total_tokens -- -1900", exitOK, "corrected: correct-1  pool/alpha total_tokens -1900", ""},
 		// The coordinator of this test has used 500 itself.
-		{"quota correct pool/alpha requests -- -5900", exitOK, "corrected: correct-1  pool/alpha requests -500 (asked for -5900; in this period it has used no more", ""},
-		{"quota correct pool requests -- -5900", exitOK, "nothing moved: correct-1  pool requests 0 (asked for -5900): in this period it has used nothing", ""},
-		{"quota correct pool/alpha total_tokens -1900", exitUsage, "", "a negative number comes last, after --: taskbus quota correct ... -- -1900"},
-		{"quota boost pool/alpha weight -1 --for 2h", exitUsage, "", "a negative number comes last, after --: taskbus quota boost ... -- -1"},
+		{"quota correct pool/alpha requests -- -5900", exitOK,
+			"corrected: correct-1  pool/alpha requests -500 (asked for -5900; in this period it has used no more", ""},
+		{"quota correct pool requests -- -5900", exitOK,
+			"nothing moved: correct-1  pool requests 0 (asked for -5900): in this period it has used nothing", ""},
+		{"quota correct pool/alpha total_tokens -1900", exitUsage, "",
+			"a negative number comes last, after --: taskbus quota correct ... -- -1900"},
+		{"quota boost pool/alpha weight -1 --for 2h", exitUsage, "",
+			"a negative number comes last, after --: taskbus quota boost ... -- -1"},
 		{"quota correct pool/alpha total_tokens -x", exitUsage, "", "unknown shorthand flag: 'x' in -x"},
 		{"quota correct pool/zeta total_tokens +1", exitFailed, "", "Does not fit: Nothing was changed"},
 		{"quota unset boost-2e", exitOK, "ended: boost-2e  pool/alpha total_tokens +50%, ends in 1h", ""},
@@ -49,9 +61,11 @@ func TestChangingQuotas(t *testing.T) {
 			`stands: group-1  team-c group {"limits":{"cost_usd":{"amount":5.5,"per":"day"}},"weight":2}`, ""},
 		{"quota add-agent a-7 group_id=team-c", exitOK, `stands: group-1  a-7 group {"group_id":"team-c"}`, ""},
 
-		{"quota set pool/zeta weight=5", exitFailed, "", "Does not fit: Nothing was changed: no node of the quota trees is called pool/zeta."},
+		{"quota set pool/zeta weight=5", exitFailed, "",
+			"Does not fit: Nothing was changed: no node of the quota trees is called pool/zeta."},
 		{"quota unset set-9", exitFailed, "", "Unknown change: Nothing was changed"},
-		{"quota remove-group alpha", exitFailed, "", "Listed in quotas.yaml: Nothing was changed: group alpha is listed in quotas.yaml"},
+		{"quota remove-group alpha", exitFailed, "",
+			"Listed in quotas.yaml: Nothing was changed: group alpha is listed in quotas.yaml"},
 		{"quota set pool/alpha weight", exitUsage, "", "must be KEY=VALUE such as weight=5"},
 		{"quota set pool/alpha weight=1 weight=2", exitUsage, "", "each key once"},
 		{"quota set ../x weight=1", exitUsage, "", "is not the id of a node"},
@@ -59,7 +73,8 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota boost pool/alpha total_tokens +50% --for 1h --until 2126-03-01T14:00:00Z", exitUsage, "", "give one"},
 		{"quota boost pool/alpha total_tokens +50% --until tomorrow", exitUsage, "", "--until must be a time"},
 		{"quota boost pool/alpha total_tokens +50% --for 1ms", exitUsage, "", "at least a second"},
-		{"quota boost pool/alpha total_tokens 50% --for 1h", exitOK, "total_tokens 50%", ""}, // the coordinator knows what it takes
+		// the coordinator knows what it takes
+		{"quota boost pool/alpha total_tokens 50% --for 1h", exitOK, "total_tokens 50%", ""},
 		{"quota add-group team-c limits=1 limits.cost_usd.amount=5", exitUsage, "", "given twice"},
 		{"quota add-group team-c weight=", exitUsage, "", "must be KEY=VALUE"},
 		{"quota add-group team-c", exitUsage, "", "at least weight=1"},
@@ -110,7 +125,8 @@ func TestQuotaChangeCompletion(t *testing.T) {
 	} {
 		r := newRig()
 		r.startCoordinator(t, controlledFleet())
-		if code := r.run(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); code != exitOK || !strings.Contains(r.out.String(), want) {
+		if code := r.run(t, append([]string{"__complete"}, strings.Split(args, " ")...)...); code != exitOK ||
+			!strings.Contains(r.out.String(), want) {
 			t.Errorf("%q: lacks %q:\n%s", args, want, r.out.String())
 		}
 	}

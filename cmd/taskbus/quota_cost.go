@@ -33,7 +33,8 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "", "month or day: a table with a row for each of them and group, instead")
 	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
-	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d", httpapi.MaxHistoryLimit))
+	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d",
+		httpapi.MaxHistoryLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *output != outputTable && *output != outputJSON && *output != outputCSV {
 			return usageError("-o must be table, json or csv, not %q", oneLine(*output))
@@ -106,8 +107,10 @@ func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) er
 			all = append(all, costOf{Time: r.Day, Group: key[1]})
 		}
 		x := &all[at]
-		x.Calls, x.InputTokens, x.OutputTokens, x.TotalTokens, x.CostUSD = x.Calls+r.Calls, x.InputTokens+r.InputTokens, x.OutputTokens+r.OutputTokens, x.TotalTokens+r.TotalTokens, x.CostUSD+r.CostUSD
-		x.Requests, x.Settled, x.Released, x.Expired, x.Late = x.Requests+r.Requests, x.Settled+r.Settled, x.Released+r.Released, x.Expired+r.Expired, x.Late+r.Late
+		x.Calls, x.InputTokens, x.OutputTokens, x.TotalTokens, x.CostUSD = x.Calls+r.Calls, x.InputTokens+r.InputTokens,
+			x.OutputTokens+r.OutputTokens, x.TotalTokens+r.TotalTokens, x.CostUSD+r.CostUSD
+		x.Requests, x.Settled, x.Released, x.Expired, x.Late = x.Requests+r.Requests, x.Settled+r.Settled,
+			x.Released+r.Released, x.Expired+r.Expired, x.Late+r.Late
 	}
 	switch a.output {
 	case outputJSON:
@@ -122,7 +125,8 @@ func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) er
 	p := &page{w: a.out}
 	t := newTable(strings.ToUpper(by), "GROUP", "COST", "CALLS", "INPUT", "OUTPUT", "TOTAL")
 	for _, x := range all {
-		t.row(x.Time, cmp.Or(x.Group, "(none)"), quantity("cost_usd", x.CostUSD), x.Calls, quantity("", float64(x.InputTokens)), quantity("", float64(x.OutputTokens)), quantity("", float64(x.TotalTokens)))
+		t.row(x.Time, cmp.Or(x.Group, "(none)"), quantity("cost_usd", x.CostUSD), x.Calls,
+			quantity("", float64(x.InputTokens)), quantity("", float64(x.OutputTokens)), quantity("", float64(x.TotalTokens)))
 	}
 	if len(all) == 0 {
 		p.line("nothing was used")
@@ -140,7 +144,8 @@ func (a *app) costsBy(ctx context.Context, base, by string, query url.Values) er
 }
 
 // countColumns are the columns of countRow.
-var countColumns = []string{"calls", "released", "expired", "requests", "input_tokens", "output_tokens", "total_tokens", "cost_usd"}
+var countColumns = []string{"calls", "released", "expired", "requests", "input_tokens", "output_tokens", "total_tokens",
+	"cost_usd"}
 
 // countRow is what was used, in plain numbers.
 func countRow(x *httpapi.HistoryCounts) (row []string) {
@@ -213,7 +218,8 @@ func printCosts(w io.Writer, r httpapi.CostReport, now time.Time) error {
 		span = "up to " + r.To
 	}
 	p.line("%s: %s, %s tokens (%s in, %s out), %s", span, quantity("cost_usd", r.Total.CostUSD),
-		quantity("", float64(r.Total.TotalTokens)), quantity("", float64(r.Total.InputTokens)), quantity("", float64(r.Total.OutputTokens)), count(int(r.Total.Calls), "call"))
+		quantity("", float64(r.Total.TotalTokens)), quantity("", float64(r.Total.InputTokens)),
+		quantity("", float64(r.Total.OutputTokens)), count(int(r.Total.Calls), "call"))
 	p.blank()
 	p.costs("GROUP", r.Groups, func(l *httpapi.CostLine) string {
 		if l.Group == "" {
@@ -241,7 +247,8 @@ func (p *page) costs(head string, lines []httpapi.CostLine, name func(*httpapi.C
 		if l.Unpriced {
 			cost = "no price"
 		}
-		t.row(name(l), cost, strconv.FormatFloat(100*l.Share, 'f', 1, 64)+"%", l.Calls, quantity("", float64(l.InputTokens)), quantity("", float64(l.OutputTokens)), quantity("", float64(l.TotalTokens)))
+		t.row(name(l), cost, strconv.FormatFloat(100*l.Share, 'f', 1, 64)+"%", l.Calls, quantity("", float64(l.InputTokens)),
+			quantity("", float64(l.OutputTokens)), quantity("", float64(l.TotalTokens)))
 	}
 	if p.err = t.print(p.w); p.err == nil {
 		p.blank()
@@ -267,7 +274,8 @@ Exit code 0 also where budgets will overrun; -o json has "overruns" for scripts.
 		Args: cobra.MaximumNArgs(1),
 	}
 	base := urlFlag(c)
-	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many budgets, 1 to %d", httpapi.MaxHistoryLimit))
+	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit,
+		fmt.Sprintf("at most so many budgets, 1 to %d", httpapi.MaxHistoryLimit))
 	c.ValidArgsFunction = a.completeQuotas(base, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		query := url.Values{"limit": {strconv.Itoa(*limit)}}
@@ -317,7 +325,8 @@ func printForecasts(w io.Writer, f httpapi.Forecasts, now time.Time) error {
 		if b.Overruns {
 			over = until(now, b.OverrunAt)
 		}
-		t.row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(expected), percent(b.Expected, b.Cap), over, until(now, b.ResetTime), b.Basis)
+		t.row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(expected), percent(b.Expected, b.Cap), over,
+			until(now, b.ResetTime), b.Basis)
 	}
 	if err := t.print(w); err != nil {
 		return err

@@ -16,12 +16,16 @@ import (
 func TestAnswerThatSaysNothing(t *testing.T) {
 	for _, body := range []string{"{}", "null", " {\n}"} {
 		for _, line := range []string{"agents drain a", "quota set pool weight=1", "quota ls", "quota show pool", "tasks"} {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) }))
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_,
+					_ = io.WriteString(w, body)
+			}))
 			r := newRig()
 			r.env["TASKBUS_HTTP_URL"] = server.URL
 			code := r.run(t, strings.Fields(line)...)
 			server.Close()
-			if code != exitFailed || r.out.String() != "" || !strings.Contains(r.err.String(), "is something else listening there?") {
+			if code != exitFailed || r.out.String() != "" ||
+				!strings.Contains(r.err.String(), "is something else listening there?") {
 				t.Errorf("%s, answered %s: exit code %d, stdout %q, stderr %q", line, body, code, r.out.String(), r.err.String())
 			}
 		}
@@ -40,7 +44,8 @@ func TestRebuildThatFailsLater(t *testing.T) {
 		}}
 		said.start(t, r)
 		r.env["TASKBUS_ADMIN_TOKEN"] = strings.Repeat("x", 32)
-		if got := r.run(t, "quota", "history", "--rebuild"); got != code || strings.Contains(r.err.String(), "was not made anew") != (code == exitFailed) {
+		if got := r.run(t, "quota", "history", "--rebuild"); got != code ||
+			strings.Contains(r.err.String(), "was not made anew") != (code == exitFailed) {
 			t.Errorf("%s: exit code %d, want %d; stderr %q", state, got, code, r.err.String())
 		}
 		if want := "missing: some time to " + noon.UTC().Format(time.RFC3339); !strings.Contains(r.out.String(), want) {
@@ -62,7 +67,9 @@ func TestQuotaNodesByPages(t *testing.T) {
 	var asked []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if asked = append(asked, r.URL.RequestURI()); r.URL.Query().Get("after") == "" {
-			_, _ = io.WriteString(w, `{"configured": true, "nodes": [{"id": "pool"}, {"id": "pool/a"}], "total_nodes": 3, "next": "pool/a", "groups": []}`)
+			_,
+				_ = io.WriteString(w,
+				`{"configured": true, "nodes": [{"id": "pool"}, {"id": "pool/a"}], "total_nodes": 3, "next": "pool/a", "groups": []}`)
 			return
 		}
 		_, _ = io.WriteString(w, `{"configured": true, "nodes": [{"id": "pool/b"}], "total_nodes": 3, "groups": []}`)
@@ -78,7 +85,8 @@ func TestQuotaNodesByPages(t *testing.T) {
 		r := newRig()
 		r.env["TASKBUS_HTTP_URL"], asked = server.URL, nil
 		code := r.run(t, strings.Fields(c.line)...)
-		if code != exitOK || len(asked) == 0 || asked[0] != c.asks || strings.Contains(r.out.String(), "go on with --after pool/a,") != c.more {
+		if code != exitOK || len(asked) == 0 || asked[0] != c.asks ||
+			strings.Contains(r.out.String(), "go on with --after pool/a,") != c.more {
 			t.Errorf("%s: exit code %d after %v, %q, %q", c.line, code, asked, r.out.String(), r.err.String())
 		}
 	}

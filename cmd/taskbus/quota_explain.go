@@ -148,7 +148,8 @@ func (p *page) routes(all []httpapi.QuotaRoute, weights *gateway.CallRouteTerms)
 	t := newTable("ALTERNATIVE", "REMAINING", "PRICE", "LATENCY", "SUCCESS", "SCORE")
 	part := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 	for _, r := range all {
-		t.row(modelOf(r.Provider, r.Model), part(r.Terms.Remaining), part(r.Terms.Price), part(r.Terms.Latency), part(r.Terms.Success), part(r.Score))
+		t.row(modelOf(r.Provider, r.Model), part(r.Terms.Remaining), part(r.Terms.Price), part(r.Terms.Latency),
+			part(r.Terms.Success), part(r.Score))
 	}
 	p.table(t)
 	p.blank()
@@ -161,7 +162,8 @@ func (p *page) routes(all []httpapi.QuotaRoute, weights *gateway.CallRouteTerms)
 		p.line("  %s", r.Why)
 	}
 	if w := weights; w != nil {
-		p.line("a score is the mean of the four by their weights: remaining %g, price %g, latency %g, success %g", w.Remaining, w.Price, w.Latency, w.Success)
+		p.line("a score is the mean of the four by their weights: remaining %g, price %g, latency %g, success %g",
+			w.Remaining, w.Price, w.Latency, w.Success)
 	}
 }
 

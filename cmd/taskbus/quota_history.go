@@ -74,7 +74,8 @@ keeps what is older. It needs the admin token.`,
 	}
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "day", "a row for each day, month, or total")
-	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d", httpapi.MaxHistoryLimit))
+	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d",
+		httpapi.MaxHistoryLimit))
 	rebuild := c.Flags().Bool("rebuild", false, "make it again from the journal first")
 	output := c.Flags().StringP("output", "o", outputTable, "form of the output: table, json or csv")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -214,7 +215,8 @@ func (a *app) printHistoryCSV(l *httpapi.HistoryList) error {
 	rows := [][]string{append([]string{l.By, "group", "agent", "provider", "model", "source"}, countColumns...)}
 	for i := range l.Rows {
 		r := &l.Rows[i]
-		rows = append(rows, append([]string{r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source}, countRow(&r.HistoryCounts)...))
+		rows = append(rows, append([]string{r.Day, r.Group, r.Agent, r.Provider, r.Model, r.Source},
+			countRow(&r.HistoryCounts)...))
 	}
 	return a.printCSV(rows, l.More, "--limit, --from")
 }
@@ -238,7 +240,8 @@ func (p *page) projection(j *httpapi.Projection, now time.Time) {
 	case j.Since.IsZero():
 		p.line("nothing of the journal is in the history yet")
 	default:
-		p.line("complete since %s, up to %s (%s)", j.Since.UTC().Format(time.RFC3339), j.UpTo.UTC().Format(time.RFC3339), ago(now, j.UpTo))
+		p.line("complete since %s, up to %s (%s)", j.Since.UTC().Format(time.RFC3339), j.UpTo.UTC().Format(time.RFC3339),
+			ago(now, j.UpTo))
 	}
 	if j.State != "following" && j.State != "beside" {
 		p.line("it is %s: %s", j.State, oneLine(j.Detail))

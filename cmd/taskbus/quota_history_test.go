@@ -58,11 +58,14 @@ func (a *answers) last() string {
 // november is a coordinator with a history of two groups.
 func november() *answers {
 	counts := func(calls, input, output int64, cost float64) httpapi.HistoryCounts {
-		return httpapi.HistoryCounts{Requests: calls, InputTokens: input, OutputTokens: output, TotalTokens: input + output, CostUSD: cost, Calls: calls, Settled: calls}
+		return httpapi.HistoryCounts{Requests: calls, InputTokens: input, OutputTokens: output, TotalTokens: input + output,
+			CostUSD: cost, Calls: calls, Settled: calls}
 	}
 	projection := httpapi.Projection{
-		State: "following", Place: "/var/lib/taskbus/history.db", Since: noon.AddDate(0, 0, -20), UpTo: noon.Add(-2 * time.Second), Offset: 4711,
-		Gaps: []httpapi.HistoryGap{{From: noon.AddDate(0, 0, -9), To: noon.AddDate(0, 0, -8), Lost: 2, Reason: "records 40 to 99 are missing before it"}},
+		State: "following", Place: "/var/lib/taskbus/history.db", Since: noon.AddDate(0, 0, -20),
+		UpTo: noon.Add(-2 * time.Second), Offset: 4711,
+		Gaps: []httpapi.HistoryGap{{From: noon.AddDate(0, 0, -9), To: noon.AddDate(0, 0, -8), Lost: 2,
+			Reason: "records 40 to 99 are missing before it"}},
 	}
 	unused := counts(7, 900, 80, 0.0125)
 	unused.Released, unused.Expired = 1, 2
@@ -70,31 +73,44 @@ func november() *answers {
 	percents := 117.0
 	return &answers{of: map[string]any{
 		"/v1/quota/history": httpapi.HistoryList{By: "day", Rows: []httpapi.HistoryRow{
-			{Day: "2026-02-27", Group: "alpha", Agent: "a1", Provider: "openai", Model: "gpt-4o", Source: "task", HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)},
+			{Day: "2026-02-27", Group: "alpha", Agent: "a1", Provider: "openai", Model: "gpt-4o", Source: "task",
+				HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)},
 			{Day: "2026-02-28", HistoryCounts: counts(1, 10, 0, 0)},
 			{Day: "2026-02-28", Group: "beta", Source: "call", HistoryCounts: unused},
 		}, More: true, Projection: projection},
 		"/v1/quota/cost": httpapi.CostReport{
 			From: "2026-02-01", Total: counts(127, 1_235_467, 45_758, 12.358178), Projection: projection,
-			Groups: []httpapi.CostLine{{Group: "alpha", Share: 0.999, HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)}, {Share: 0.001, HistoryCounts: counts(1, 10, 0, 0.0125)}},
-			Agents: []httpapi.CostLine{{Group: "alpha", Agent: "a1", Share: 0.999, HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)}},
-			Models: []httpapi.CostLine{{Provider: "openai", Model: "gpt-4o", Share: 1, HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)}, {Provider: "lab", Unpriced: true, HistoryCounts: counts(7, 900, 80, 0)}},
+			Groups: []httpapi.CostLine{{Group: "alpha", Share: 0.999, HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)},
+				{Share: 0.001, HistoryCounts: counts(1, 10, 0, 0.0125)}},
+			Agents: []httpapi.CostLine{{Group: "alpha", Agent: "a1", Share: 0.999,
+				HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)}},
+			Models: []httpapi.CostLine{{Provider: "openai", Model: "gpt-4o", Share: 1,
+				HistoryCounts: counts(120, 1_234_567, 45_678, 12.345678)},
+				{Provider: "lab", Unpriced: true, HistoryCounts: counts(7, 900, 80, 0)}},
 		},
-		"/v1/quota/forecast": httpapi.Forecasts{Configured: true, At: noon, TotalBudgets: 3, Overruns: 1, Projection: projection, Budgets: []httpapi.BudgetForecast{
-			{Node: "pool/alpha", Kind: "group", Dimension: "total_tokens", Used: 300_000, Cap: 500_000, Expected: 585_000.25, Percent: &percents, Basis: "weekdays of 21 days", Overruns: true,
-				OverrunAt: noon.AddDate(0, 0, 5), ResetTime: noon.AddDate(0, 0, 9)},
-			{Node: "openai", Kind: "pool", Dimension: "cost_usd", Used: 12.34, Cap: 100, Expected: 45.6789012, Basis: "mean of 3 days", ResetTime: noon.AddDate(0, 0, 9)},
-		}},
+		"/v1/quota/forecast": httpapi.Forecasts{Configured: true, At: noon, TotalBudgets: 3, Overruns: 1,
+			Projection: projection, Budgets: []httpapi.BudgetForecast{
+				{Node: "pool/alpha", Kind: "group", Dimension: "total_tokens", Used: 300_000, Cap: 500_000, Expected: 585_000.25,
+					Percent: &percents, Basis: "weekdays of 21 days", Overruns: true,
+					OverrunAt: noon.AddDate(0, 0, 5), ResetTime: noon.AddDate(0, 0, 9)},
+				{Node: "openai", Kind: "pool", Dimension: "cost_usd", Used: 12.34, Cap: 100, Expected: 45.6789012,
+					Basis: "mean of 3 days", ResetTime: noon.AddDate(0, 0, 9)},
+			}},
 		"/v1/quota/reconcile": httpapi.Reconciled{
-			From: "2026-02-27", To: "2026-02-28", By: "day", Columns: []string{"date", "model", "input_tokens", "cost_usd"}, Ignored: []string{"region"}, Lines: 40, Compared: 2, Differ: 2,
+			From: "2026-02-27", To: "2026-02-28", By: "day", Columns: []string{"date", "model", "input_tokens", "cost_usd"},
+			Ignored: []string{"region"}, Lines: 40, Compared: 2, Differ: 2,
 			Differences: []httpapi.BillDifference{
-				{Day: "2026-02-27", Model: "gpt-4o", BillTotal: httpapi.BillTotal{Measure: "input_tokens", History: 300, Bill: 400, Difference: -100, Relative: &quarter}},
-				{Day: "2026-02-28", Model: "mini", Only: "history", BillTotal: httpapi.BillTotal{Measure: "cost_usd", History: 0.000123, Difference: 0.000123, Relative: none}},
+				{Day: "2026-02-27", Model: "gpt-4o", BillTotal: httpapi.BillTotal{Measure: "input_tokens", History: 300, Bill: 400,
+					Difference: -100, Relative: &quarter}},
+				{Day: "2026-02-28", Model: "mini", Only: "history",
+					BillTotal: httpapi.BillTotal{Measure: "cost_usd", History: 0.000123, Difference: 0.000123, Relative: none}},
 			},
-			Totals: []httpapi.BillTotal{{Measure: "input_tokens", History: 300, Bill: 400, Difference: -100, Relative: &quarter}, {Measure: "cost_usd", History: 0.000123, Difference: 0.000123}},
-			Lost:   counts(1, 10, 0, 0), Projection: projection,
+			Totals: []httpapi.BillTotal{{Measure: "input_tokens", History: 300, Bill: 400, Difference: -100, Relative: &quarter},
+				{Measure: "cost_usd", History: 0.000123, Difference: 0.000123}},
+			Lost: counts(1, 10, 0, 0), Projection: projection,
 		},
-		"/v1/quota/history/rebuild": httpapi.Rebuilt{State: "done", Rows: 3, FromDay: "2026-02-02", Kept: true, Detail: "The journal reaches back to 2026-02-01T08:00:00Z; the days before 2026-02-02 stay as they were."},
+		"/v1/quota/history/rebuild": httpapi.Rebuilt{State: "done", Rows: 3, FromDay: "2026-02-02", Kept: true,
+			Detail: "The journal reaches back to 2026-02-01T08:00:00Z; the days before 2026-02-02 stay as they were."},
 	}}
 }
 
@@ -109,19 +125,23 @@ func TestLookingAtHistory(t *testing.T) {
 		asks         string
 	}{
 		{"quota-history.txt", "quota history", exitOK, "GET /v1/quota/history?by=day&limit=1000"},
-		{"", "quota history --group alpha --agent a1 --provider openai --model gpt-4o --from 2026-02-01 --to 2026-02-28 --by month --limit 5 -o json", exitOK,
+		{"",
+			"quota history --group alpha --agent a1 --provider openai --model gpt-4o --from 2026-02-01 --to 2026-02-28 --by month --limit 5 -o json", exitOK,
 			"GET /v1/quota/history?agent=a1&by=month&from=2026-02-01&group=alpha&limit=5&model=gpt-4o&provider=openai&to=2026-02-28"},
 		{"quota-history.csv", "quota history -o csv", exitOK, "GET /v1/quota/history?by=day&limit=1000"},
-		{"quota-cost-by-month.txt", "quota cost --by month", exitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=", httpapi.MaxHistoryLimit)},
+		{"quota-cost-by-month.txt", "quota cost --by month", exitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=",
+			httpapi.MaxHistoryLimit)},
 		{"quota-cost.txt", "quota cost --from 2026-02-01", exitOK, "GET /v1/quota/cost?from=2026-02-01&limit=20"},
 		{"quota-cost.csv", "quota cost -o csv", exitOK, "GET /v1/quota/cost?limit=20"},
-		{"quota-cost-by-month.csv", "quota cost --by month -o csv", exitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=", httpapi.MaxHistoryLimit)},
+		{"quota-cost-by-month.csv", "quota cost --by month -o csv", exitOK,
+			fmt.Sprint("GET /v1/quota/history?by=month&limit=", httpapi.MaxHistoryLimit)},
 		{"", "quota cost -o json", exitOK, "GET /v1/quota/cost?limit=20"},
 		{"quota-forecast.txt", "quota forecast", exitOK, "GET /v1/quota/forecast?limit=1000"},
 		{"", "quota forecast pool/alpha -o json", exitOK, "GET /v1/quota/forecast?limit=1000&node=pool%2Falpha"},
 		{"quota-reconcile.txt", "quota reconcile " + bill, exitDiffer,
 			"POST /v1/quota/reconcile?by=day&tolerance_percent=1&tolerance_requests=0&tolerance_tokens=0&tolerance_usd=0.01"},
-		{"", "quota reconcile " + bill + " --by total --provider openai --column date=when --column cost_usd=amount --model x=y --agent k=a --group p=g --tolerance 0.5 --tolerance-usd 1 --tolerance-tokens 7 --tolerance-requests 2 -o json", exitDiffer,
+		{"", "quota reconcile " + bill +
+			" --by total --provider openai --column date=when --column cost_usd=amount --model x=y --agent k=a --group p=g --tolerance 0.5 --tolerance-usd 1 --tolerance-tokens 7 --tolerance-requests 2 -o json", exitDiffer,
 			"POST /v1/quota/reconcile?agents=k%3Da&by=total&columns=date%3Dwhen%2Ccost_usd%3Damount&groups=p%3Dg&models=x%3Dy&provider=openai&tolerance_percent=0.5&tolerance_requests=2&tolerance_tokens=7&tolerance_usd=1"},
 		{"quota-history-rebuild.txt", "quota history --rebuild", exitOK, "POST /v1/quota/history/rebuild"},
 	} {
@@ -129,7 +149,8 @@ func TestLookingAtHistory(t *testing.T) {
 			r, a := newRig(), november()
 			a.start(t, r)
 			r.env["TASKBUS_ADMIN_TOKEN"] = adminToken
-			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || r.err.String() != "" && !strings.HasSuffix(tc.args, "csv") || a.last() != tc.asks {
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || r.err.String() != "" &&
+				!strings.HasSuffix(tc.args, "csv") || a.last() != tc.asks {
 				t.Errorf("exit code %d, want %d; stderr: %s; asked %s", code, tc.code, r.err.String(), a.last())
 			}
 			if strings.Contains(tc.args, "reconcile") && a.body != "date,cost_usd\n2026-02-27,1\n" {
@@ -146,7 +167,8 @@ func TestLookingAtHistory(t *testing.T) {
 
 func TestHistoryOddities(t *testing.T) {
 	off := &answers{of: map[string]any{
-		"/v1/quota/history":  httpapi.HistoryList{By: "day", Projection: httpapi.Projection{State: "off", Detail: "TASKBUS_HISTORY is off"}},
+		"/v1/quota/history": httpapi.HistoryList{By: "day",
+			Projection: httpapi.Projection{State: "off", Detail: "TASKBUS_HISTORY is off"}},
 		"/v1/quota/forecast": httpapi.Forecasts{},
 		"/v1/quota/reconcile": httpapi.Reconciled{
 			Agrees: true, By: "day", Lines: 1, Compared: 1, From: "2026-02-27", To: "2026-02-27",
@@ -161,9 +183,11 @@ func TestHistoryOddities(t *testing.T) {
 	}{
 		{"no history", "quota history", "", exitOK, "nothing was used\n\nit is off: TASKBUS_HISTORY is off\n", ""},
 		{"no quotas", "quota forecast", "", exitOK, "no quotas.yaml", ""},
-		{"a bill that agrees", "quota reconcile -", "date,requests\n2026-02-27,5\n", exitOK, "they agree: 1 line of the bill, 1 compared, from 2026-02-27 to 2026-02-27\n", ""},
+		{"a bill that agrees", "quota reconcile -", "date,requests\n2026-02-27,5\n", exitOK,
+			"they agree: 1 line of the bill, 1 compared, from 2026-02-27 to 2026-02-27\n", ""},
 		{"no bill", "quota reconcile /nowhere/bill.csv", "", exitFailed, "", "read the bill: open /nowhere/bill.csv"},
-		{"a bill too large", "quota reconcile -", strings.Repeat("x", httpapi.MaxBill+1), exitFailed, "", "it has more than 10485760 bytes"},
+		{"a bill too large", "quota reconcile -", strings.Repeat("x", httpapi.MaxBill+1), exitFailed, "",
+			"it has more than 10485760 bytes"},
 		{"no day", "quota history --from yesterday", "", exitUsage, "", "--from must be a day such as 2026-11-22"},
 		{"no such time", "quota history --by week", "", exitUsage, "", "--by must be day, month or total"},
 		{"no limit", "quota cost --limit 0", "", exitUsage, "", "1 to 100000"},
@@ -174,7 +198,8 @@ func TestHistoryOddities(t *testing.T) {
 			r := newRig()
 			off.start(t, r)
 			r.in = strings.NewReader(tc.in)
-			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(r.out.String(), tc.out) || !strings.Contains(r.err.String(), tc.err) || (r.err.String() == "") != (tc.err == "") {
+			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code || !strings.Contains(r.out.String(), tc.out) ||
+				!strings.Contains(r.err.String(), tc.err) || (r.err.String() == "") != (tc.err == "") {
 				t.Errorf("exit code %d, want %d; stdout %q, stderr %q", code, tc.code, r.out.String(), r.err.String())
 			}
 		})
@@ -184,7 +209,9 @@ func TestHistoryOddities(t *testing.T) {
 // A group that quotas.yaml does not list has cost nothing: the one that was meant is named.
 func TestCostOfAnUnknownGroup(t *testing.T) {
 	of := map[string]any{
-		"/v1/quota":         httpapi.Quotas{Configured: true, Nodes: []httpapi.QuotaNode{{ID: "pool/chat", Kind: "group", Name: "chat"}, {ID: "pool/chat/a1", Kind: "agent", Name: "a1"}}},
+		"/v1/quota": httpapi.Quotas{Configured: true,
+			Nodes: []httpapi.QuotaNode{{ID: "pool/chat", Kind: "group", Name: "chat"},
+				{ID: "pool/chat/a1", Kind: "agent", Name: "a1"}}},
 		"/v1/quota/cost":    httpapi.CostReport{},
 		"/v1/quota/history": httpapi.HistoryList{},
 	}
@@ -196,7 +223,8 @@ func TestCostOfAnUnknownGroup(t *testing.T) {
 	} {
 		r := newRig()
 		(&answers{of: of}).start(t, r)
-		if code := r.run(t, strings.Fields(args)...); code != exitOK || !strings.HasSuffix(r.out.String(), want) || strings.Contains(r.out.String(), "has no") != (want != "") {
+		if code := r.run(t, strings.Fields(args)...); code != exitOK || !strings.HasSuffix(r.out.String(), want) ||
+			strings.Contains(r.out.String(), "has no") != (want != "") {
 			t.Errorf("%s: exit code %d:\n%s%s", args, code, r.out.String(), r.err.String())
 		}
 	}
@@ -209,10 +237,15 @@ func TestHistoryFile(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{"systemd", map[string]string{"STATE_DIRECTORY": "/var/lib/taskbus:/var/lib/other", "HOME": "/root"}, "/var/lib/taskbus/history.db"},
-		{"XDG", map[string]string{"XDG_STATE_HOME": "/s", "HOME": "/home/u", "RABBITMQ_URL": "amqp://u:secret@broker.example:5672/prod"}, "/s/taskbus/broker.example-5672-prod/history.db"},
-		{"home", map[string]string{"HOME": "/home/u", "XDG_STATE_HOME": "relative"}, "/home/u/.local/state/taskbus/localhost-5672/history.db"},
-		{"a virtual host that goes elsewhere", map[string]string{"HOME": "/h", "RABBITMQ_URL": "amqp://u:p@[::1]/..%2F..%2Fetc"}, "/h/.local/state/taskbus/1-..-2F..-2Fetc/history.db"},
+		{"systemd", map[string]string{"STATE_DIRECTORY": "/var/lib/taskbus:/var/lib/other", "HOME": "/root"},
+			"/var/lib/taskbus/history.db"},
+		{"XDG", map[string]string{"XDG_STATE_HOME": "/s", "HOME": "/home/u",
+			"RABBITMQ_URL": "amqp://u:secret@broker.example:5672/prod"}, "/s/taskbus/broker.example-5672-prod/history.db"},
+		{"home", map[string]string{"HOME": "/home/u", "XDG_STATE_HOME": "relative"},
+			"/home/u/.local/state/taskbus/localhost-5672/history.db"},
+		{"a virtual host that goes elsewhere",
+			map[string]string{"HOME": "/h", "RABBITMQ_URL": "amqp://u:p@[::1]/..%2F..%2Fetc"},
+			"/h/.local/state/taskbus/1-..-2F..-2Fetc/history.db"},
 		{"nowhere", nil, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

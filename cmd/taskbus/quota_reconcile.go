@@ -60,9 +60,10 @@ Exit code 0 if they agree, 3 if they differ.`,
 	}
 	lists := map[string]*[]string{
 		"columns": c.Flags().StringArray("column", nil, "COLUMN=NAME: how the bill names a column; may be given again"),
-		"models":  c.Flags().StringArray("model", nil, "BILL=OURS: what a model of the bill is called here; may be given again"),
-		"agents":  c.Flags().StringArray("agent", nil, "BILL=OURS: the agent of an API key of the bill; may be given again"),
-		"groups":  c.Flags().StringArray("group", nil, "BILL=OURS: the group of a project of the bill; may be given again"),
+		"models": c.Flags().StringArray("model", nil,
+			"BILL=OURS: what a model of the bill is called here; may be given again"),
+		"agents": c.Flags().StringArray("agent", nil, "BILL=OURS: the agent of an API key of the bill; may be given again"),
+		"groups": c.Flags().StringArray("group", nil, "BILL=OURS: the group of a project of the bill; may be given again"),
 	}
 	tolerance := c.Flags().Float64("tolerance", 1, "percent of the bill by which they may differ")
 	dollars := c.Flags().Float64("tolerance-usd", 0.01, "US dollars by which costs may differ")
@@ -70,8 +71,9 @@ Exit code 0 if they agree, 3 if they differ.`,
 	requests := c.Flags().Int64("tolerance-requests", 0, "requests by which they may differ")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		query := url.Values{
-			"tolerance_percent": {strconv.FormatFloat(*tolerance, 'f', -1, 64)}, "tolerance_usd": {strconv.FormatFloat(*dollars, 'f', -1, 64)},
-			"tolerance_tokens": {strconv.FormatInt(*tokens, 10)}, "tolerance_requests": {strconv.FormatInt(*requests, 10)},
+			"tolerance_percent": {strconv.FormatFloat(*tolerance, 'f', -1, 64)},
+			"tolerance_usd":     {strconv.FormatFloat(*dollars, 'f', -1, 64)},
+			"tolerance_tokens":  {strconv.FormatInt(*tokens, 10)}, "tolerance_requests": {strconv.FormatInt(*requests, 10)},
 		}
 		for name, value := range words {
 			if *value != "" {
@@ -141,7 +143,8 @@ func printReconciled(w io.Writer, r httpapi.Reconciled, now time.Time) error {
 			case "bill":
 				part = "only billed"
 			}
-			t.row(d.Day, modelOf(d.Provider, d.Model), d.Group, d.Agent, d.Measure, exact(d.Measure, d.History), exact(d.Measure, d.Bill), signed(d.Measure, d.Difference), part)
+			t.row(d.Day, modelOf(d.Provider, d.Model), d.Group, d.Agent, d.Measure, exact(d.Measure, d.History),
+				exact(d.Measure, d.Bill), signed(d.Measure, d.Difference), part)
 		}
 		if p.err = t.print(w); p.err != nil {
 			return p.err
@@ -153,7 +156,8 @@ func printReconciled(w io.Writer, r httpapi.Reconciled, now time.Time) error {
 	}
 	t := newTable("TOTAL", "HISTORY", "BILL", "DIFFERENCE", "%")
 	for _, x := range r.Totals {
-		t.row(x.Measure, exact(x.Measure, x.History), exact(x.Measure, x.Bill), signed(x.Measure, x.Difference), relative(x.Relative))
+		t.row(x.Measure, exact(x.Measure, x.History), exact(x.Measure, x.Bill), signed(x.Measure, x.Difference),
+			relative(x.Relative))
 	}
 	if p.err == nil {
 		p.err = t.print(w)
@@ -163,7 +167,8 @@ func printReconciled(w io.Writer, r httpapi.Reconciled, now time.Time) error {
 		p.line("not understood: the column %s", oneLine(name))
 	}
 	if r.Lost.Calls > 0 {
-		p.line("of %s the journal did not know any more whose they were: %d tokens, %s", count(int(r.Lost.Calls), "call"), r.Lost.TotalTokens, quantity("cost_usd", r.Lost.CostUSD))
+		p.line("of %s the journal did not know any more whose they were: %d tokens, %s", count(int(r.Lost.Calls), "call"),
+			r.Lost.TotalTokens, quantity("cost_usd", r.Lost.CostUSD))
 	}
 	p.projection(&r.Projection, now)
 	if r.Agrees {

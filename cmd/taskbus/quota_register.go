@@ -12,7 +12,8 @@ import (
 )
 
 func (a *app) quotaAddGroupCommand() *cobra.Command {
-	return a.registerCommand(false, "add-group GROUP KEY=VALUE...", "Register a group beside those of quotas.yaml, or change one that was registered",
+	return a.registerCommand(false, "add-group GROUP KEY=VALUE...",
+		"Register a group beside those of quotas.yaml, or change one that was registered",
 		`Registers a group (a tenant) with the settings of groups[] in quotas.yaml: weight,
 parent, total_quota_monthly_tokens, limits.DIMENSION.amount and so on. The same again
 with other settings replaces them.`,
@@ -21,7 +22,8 @@ with other settings replaces them.`,
 }
 
 func (a *app) quotaAddAgentCommand() *cobra.Command {
-	return a.registerCommand(true, "add-agent AGENT KEY=VALUE...", "Register an agent's quota beside those of quotas.yaml, or change it",
+	return a.registerCommand(true, "add-agent AGENT KEY=VALUE...",
+		"Register an agent's quota beside those of quotas.yaml, or change it",
 		`Registers the quota of an agent in its group, with the settings of agents[] in
 quotas.yaml: group_id, weight, initial_quota, rate_limit_rps, burst_capacity,
 limits.DIMENSION.amount and so on. The same again with other settings replaces them.`,
@@ -53,7 +55,8 @@ func (a *app) registerCommand(agent bool, use, short, long, example string) *cob
 		if err != nil {
 			return err
 		}
-		return a.sendQuota(c.Context(), flags, http.MethodPut, entryPath(agent, args[0], a.byWhom(flags), flags.reason), entry)
+		return a.sendQuota(c.Context(), flags, http.MethodPut, entryPath(agent, args[0], a.byWhom(flags), flags.reason),
+			entry)
 	}
 	return c
 }
@@ -137,7 +140,8 @@ func entryOf(args []string) (map[string]any, error) {
 		}
 		last := keys[len(keys)-1]
 		if _, twice := at[last]; !ok || path == "" || value == "" || twice {
-			return nil, usageError("%q must be KEY=VALUE such as weight=2 or limits.total_tokens.amount=5000, each key once", oneLine(arg))
+			return nil, usageError("%q must be KEY=VALUE such as weight=2 or limits.total_tokens.amount=5000, each key once",
+				oneLine(arg))
 		}
 		at[last] = settingOf(value)
 	}

@@ -85,7 +85,8 @@ func findQuota(ctx context.Context, client *client, name string) (kind string, b
 		first = err
 	}
 	if len(kinds) > 1 {
-		first = fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them", name)
+		first = fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them",
+			name)
 	}
 	if meant := meantQuota(ctx, client, name); meant != "" {
 		first = fmt.Errorf("%w (%s)", first, meant)
@@ -170,7 +171,8 @@ func printQuotaGroup(w io.Writer, g httpapi.QuotaGroup, now time.Time) error {
 	}
 	if t := g.Turns; t != nil {
 		p.line("%s waiting, %d for quota", count(t.Waiting, "task"), t.WaitingForQuota)
-		p.line("it had %s of the cost of the last minute or two; its weight gives it %s", percent(t.Share, 1), percent(t.TargetShare, 1))
+		p.line("it had %s of the cost of the last minute or two; its weight gives it %s", percent(t.Share, 1),
+			percent(t.TargetShare, 1))
 	}
 	p.blank()
 	p.limits(g.Nodes, now)
@@ -179,7 +181,8 @@ func printQuotaGroup(w io.Writer, g httpapi.QuotaGroup, now time.Time) error {
 
 // showBorrowable says what a group may borrow at this moment, besides what is left of its own.
 func (a *app) showBorrowable(ctx context.Context, client *client, group string) error {
-	one := url.Values{"group": {group}, "requests": {"1"}, "input_tokens": {"1"}, "output_tokens": {"1"}, "cost_usd": {"0.000001"}}
+	one := url.Values{"group": {group}, "requests": {"1"}, "input_tokens": {"1"}, "output_tokens": {"1"},
+		"cost_usd": {"0.000001"}}
 	var x httpapi.QuotaAnswer
 	if err := client.get(ctx, "/v1/quota/explain?"+one.Encode(), &x); err != nil {
 		return nil // what is asked has been answered
@@ -195,12 +198,14 @@ func (a *app) showBorrowable(ctx context.Context, client *client, group string) 
 
 func printQuotaAgent(w io.Writer, g httpapi.QuotaAgent, now time.Time) error {
 	p := &page{w: w}
-	p.line("agent %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Allocated, g.Used, g.Reserved, g.Remaining))
+	p.line("agent %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Allocated, g.Used, g.Reserved,
+		g.Remaining))
 	if x := g.Group; x != nil {
 		p.line("its group %s: %s", x.ID, budgetText(g.Dimension, x.Total, x.Used, nil, x.Remaining))
 	}
 	if b := g.Bucket; b != nil {
-		p.line("%s of %s requests may be made at once now; %s come back in a second", quantity("", b.Current), quantity("", b.Capacity), quantity("", b.FillRate))
+		p.line("%s of %s requests may be made at once now; %s come back in a second", quantity("", b.Current),
+			quantity("", b.Capacity), quantity("", b.FillRate))
 	}
 	p.blank()
 	p.limits(g.Nodes, now)
@@ -224,7 +229,8 @@ func printQuotaNodes(w io.Writer, what string, nodes []httpapi.QuotaNode, now ti
 func providerText(h *httpapi.ProviderHealth, now time.Time) string {
 	var parts []string
 	if !h.BlockedUntil.IsZero() {
-		parts = append(parts, fmt.Sprintf("left alone until %s (%s), because it refuses calls", h.BlockedUntil.UTC().Format(time.RFC3339), until(now, h.BlockedUntil)))
+		parts = append(parts, fmt.Sprintf("left alone until %s (%s), because it refuses calls",
+			h.BlockedUntil.UTC().Format(time.RFC3339), until(now, h.BlockedUntil)))
 	}
 	if h.RatePercent < 100 {
 		parts = append(parts, fmt.Sprintf("used at %g%% of its rates", h.RatePercent))

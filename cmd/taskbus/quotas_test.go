@@ -47,7 +47,8 @@ func TestCheckShowsTheCoordinatorsVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRig()
-	if code := r.run(t, "check", "testdata/limited/agents.yaml"); code != exitOK || !strings.Contains(r.out.String(), cfg.Policy().Version) {
+	if code := r.run(t, "check", "testdata/limited/agents.yaml"); code != exitOK ||
+		!strings.Contains(r.out.String(), cfg.Policy().Version) {
 		t.Errorf("exit code %d, want version %s in:\n%s", code, cfg.Policy().Version, r.out.String())
 	}
 }
@@ -66,7 +67,8 @@ func TestCheckQuotasSchema(t *testing.T) {
 	} {
 		r := newRig()
 		code := r.run(t, append([]string{"check"}, tc.args...)...)
-		if want := map[bool]int{true: exitOK, false: exitUsage}[tc.want != nil]; code != want || r.out.String() != string(tc.want) || tc.want != nil && !json.Valid([]byte(r.out.String())) {
+		if want := map[bool]int{true: exitOK, false: exitUsage}[tc.want != nil]; code != want ||
+			r.out.String() != string(tc.want) || tc.want != nil && !json.Valid([]byte(r.out.String())) {
 			t.Errorf("%v: exit code %d, want %d; %d bytes, want %d", tc.args, code, want, len(r.out.String()), len(tc.want))
 		}
 	}
@@ -111,7 +113,8 @@ func TestServeReloadsQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until(t, "the missing quotas", func() bool { return !configured().LastReloadOK })
-	if c := configured(); c.Version != second || !strings.Contains(c.LastReloadError, "to do without quotas write `{}` into "+quotas) {
+	if c := configured(); c.Version != second ||
+		!strings.Contains(c.LastReloadError, "to do without quotas write `{}` into "+quotas) {
 		t.Errorf("without the file: %+v", c)
 	}
 	write("{}")
@@ -163,7 +166,8 @@ func TestRecordedQuotas(t *testing.T) {
 	recorded := &coordinator.Policy{Version: cfg.Policy().Version, Source: cfg.Policy().Source}
 	policies := recordedPolicies{}
 	p, err := policies.find(recorded)
-	if err != nil || p.Version != recorded.Version || len(policies.notes) > 0 || p.Quotas == nil || len(p.Quotas.Nodes) != len(cfg.Policy().Quotas.Nodes) {
+	if err != nil || p.Version != recorded.Version || len(policies.notes) > 0 || p.Quotas == nil ||
+		len(p.Quotas.Nodes) != len(cfg.Policy().Quotas.Nodes) {
 		t.Fatalf("read again: %+v, %v, notes %q", p, err, policies.notes)
 	}
 	find, err := otherPolicies(replayFlags{config: "testdata/agents.yaml"})
@@ -171,7 +175,8 @@ func TestRecordedQuotas(t *testing.T) {
 		t.Fatal(err)
 	}
 	other, err := find(recorded)
-	if err != nil || other.Quotas == nil || len(other.Quotas.Nodes) != len(p.Quotas.Nodes) || len(other.Agents) == len(p.Agents) {
+	if err != nil || other.Quotas == nil || len(other.Quotas.Nodes) != len(p.Quotas.Nodes) ||
+		len(other.Agents) == len(p.Agents) {
 		t.Errorf("what if: %+v, %v", other, err)
 	}
 }
@@ -204,8 +209,10 @@ func TestOneVersionOfTheFiles(t *testing.T) {
 	agree := func(when string) {
 		t.Helper()
 		var status httpapi.Status
-		if s.get(t, "/status", &status); status.Config.Version != want || status.Health.Checks["config"].Detail != "version "+want {
-			t.Errorf("%s: /status names %s and says %q, want %s", when, status.Config.Version, status.Health.Checks["config"].Detail, want)
+		if s.get(t, "/status", &status); status.Config.Version != want || status.Health.Checks["config"].Detail != "version "+
+			want {
+			t.Errorf("%s: /status names %s and says %q, want %s", when, status.Config.Version,
+				status.Health.Checks["config"].Detail, want)
 		}
 		d := doctor{app: &r.app, path: s.path, url: &s.url}
 		d.checkConfiguration()
@@ -224,7 +231,8 @@ func TestOneVersionOfTheFiles(t *testing.T) {
 	agree("after a change")
 	s.signals <- syscall.SIGHUP
 	const again = `"version":"%s","time":`
-	s.until(t, "the second reading", func() bool { return strings.Contains(s.err.String(), "configuration read again: nothing has changed") })
+	s.until(t, "the second reading",
+		func() bool { return strings.Contains(s.err.String(), "configuration read again: nothing has changed") })
 	if line := lineWith(s.err.String(), "configuration read again"); !strings.Contains(line, fmt.Sprintf(again, want)) {
 		t.Errorf("read again as another version than %s: %s", want, line)
 	}

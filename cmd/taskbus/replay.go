@@ -67,7 +67,8 @@ more.`,
 			case o != outputTable && o != outputJSON && o != outputCSV:
 				return usageError("-o must be table, json or csv, not %q", o)
 			case flags.call != "" && (flags.whatIf() || o == outputCSV), flags.agent != nil && flags.call == "":
-				return usageError("--call, with or without --agent, shows what was answered: without --strategy, --config and -o csv")
+				return usageError(
+					"--call, with or without --agent, shows what was answered: without --strategy, --config and -o csv")
 			case o == outputCSV && !flags.whatIf():
 				return usageError("-o csv is for comparisons; add --strategy or --config")
 			case flags.strategy != "" && !strategy.Known(flags.strategy):
@@ -79,7 +80,8 @@ more.`,
 	}
 	f := c.Flags()
 	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one itself")
-	f.StringVar(&flags.config, "config", "", "what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
+	f.StringVar(&flags.config, "config", "",
+		"what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
 	f.StringVar(&flags.call, "call", "", "show what was answered about the call with this reservation_id")
 	f.StringVar(&agent, "agent", "", "with --call: of this agent alone; empty for a gateway's that names none")
 	f.StringVarP(&flags.output, "output", "o", outputTable, "form of the output: table, json or csv")
@@ -241,11 +243,13 @@ func (r *recordedPolicies) find(recorded *coordinator.Policy) (*coordinator.Poli
 	}
 	c, err := config.ParseSource(recorded.Source, "recorded")
 	if err != nil {
-		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err) // no *config.Faults: they cannot be corrected
+		// no *config.Faults: they cannot be corrected
+		return nil, fmt.Errorf("this version of taskbus does not accept it; use the one that recorded it: %v", err)
 	}
 	p := c.Policy()
 	if p.Version != recorded.Version && len(r.notes) == 0 {
-		r.notes = append(r.notes, fmt.Sprintf("the configuration %s has the version %s here: another version of taskbus has recorded it, whose defaults may be others",
+		r.notes = append(r.notes, fmt.Sprintf(
+			"the configuration %s has the version %s here: another version of taskbus has recorded it, whose defaults may be others",
 			recorded.Version, p.Version))
 	}
 	return p, nil

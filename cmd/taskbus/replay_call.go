@@ -64,7 +64,8 @@ func (a *app) replayCall(flags replayFlags, recordings []*replay.Recording) erro
 		}
 		if v.Difference != nil {
 			different = true
-			fmt.Fprintf(a.err, "taskbus: recording %s of epoch %d is not decided as it was, and read no further: %s\n", r.Name, r.Epoch, oneLine(v.Difference.String()))
+			fmt.Fprintf(a.err, "taskbus: recording %s of epoch %d is not decided as it was, and read no further: %s\n", r.Name,
+				r.Epoch, oneLine(v.Difference.String()))
 		}
 	}
 	if flags.output == outputJSON {
@@ -108,7 +109,8 @@ func (a *app) printReplayedCalls(id string, found []replayedCall) error {
 				verdict = "chosen"
 			}
 			score := func(x float64) string { return fmt.Sprintf("%.3f", x) }
-			t.row(modelOf(r.Provider, r.Model), score(r.Score), score(r.Terms.Remaining), score(r.Terms.Price), score(r.Terms.Latency), score(r.Terms.Success), verdict)
+			t.row(modelOf(r.Provider, r.Model), score(r.Score), score(r.Terms.Remaining), score(r.Terms.Price),
+				score(r.Terms.Latency), score(r.Terms.Success), verdict)
 		}
 		p.table(t)
 	}

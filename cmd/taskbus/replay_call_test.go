@@ -59,11 +59,13 @@ func exportedCalls(t *testing.T) string {
 	}
 	apply(noon, coordinator.SessionOpened{})
 	for i, agent := range []coordinator.AgentID{"a1", "a2"} {
-		apply(noon.Add(time.Duration(i+1)*time.Minute), coordinator.CallAsked{Token: uint64(i + 1), Calls: []coordinator.Call{{
-			Op: coordinator.CallReserve, Key: coordinator.CallKey(agent, "r-1"), Keep: true, Agent: agent, Priority: coordinator.PriorityNormal,
-			Usage: coordinator.Usage{InputTokens: 100, OutputTokens: 20}, Meant: coordinator.UsageExact,
-			Routes: []coordinator.Service{{Provider: "dear"}, {Provider: "cheap"}},
-		}}})
+		apply(noon.Add(time.Duration(i+1)*time.Minute),
+			coordinator.CallAsked{Token: uint64(i + 1), Calls: []coordinator.Call{{
+				Op: coordinator.CallReserve, Key: coordinator.CallKey(agent, "r-1"), Keep: true, Agent: agent,
+				Priority: coordinator.PriorityNormal,
+				Usage:    coordinator.Usage{InputTokens: 100, OutputTokens: 20}, Meant: coordinator.UsageExact,
+				Routes: []coordinator.Service{{Provider: "dear"}, {Provider: "cheap"}},
+			}}})
 	}
 	inputs, _ := recorder.Take(nil, h, true)
 	messages = append(messages, inputs)
@@ -112,23 +114,27 @@ func TestReplayShowsACall(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	a1, a2 := found[0], found[1]
-	if a1.Agent != "a1" || a1.State != "granted" || a1.Operation != "reserve" || a1.Provider != "cheap" || a1.Amounts["total_tokens"] != 120 {
+	if a1.Agent != "a1" || a1.State != "granted" || a1.Operation != "reserve" || a1.Provider != "cheap" ||
+		a1.Amounts["total_tokens"] != 120 {
 		t.Errorf("%+v", a1)
 	}
 	// Half the price is all of the term for the cheapest, and half of it for the other one.
-	if dear, cheap := a1.Routes[0], a1.Routes[1]; !cheap.Chosen || dear.Chosen || cheap.Terms.Price != 1 || dear.Terms.Price != 0.5 || cheap.Score <= dear.Score {
+	if dear, cheap := a1.Routes[0], a1.Routes[1]; !cheap.Chosen || dear.Chosen || cheap.Terms.Price != 1 ||
+		dear.Terms.Price != 0.5 || cheap.Score <= dear.Score {
 		t.Errorf("a1's routes %+v", a1.Routes)
 	}
 	if dear, cheap := a2.Routes[0], a2.Routes[1]; a2.Provider != "dear" || !dear.Chosen || cheap.Refusal == "" {
 		t.Errorf("a2's routes %+v", a2.Routes)
 	}
 	out, _ = replayed(t, 0, path, "--call", "r-1", "--agent", "a2")
-	for _, want := range []string{noon.Add(2*time.Minute).UTC().Format("2006-01-02 15:04:05.000Z") + ": reserve of a2 is granted at dear: 120 tokens", "SCORE", "chosen"} {
+	for _, want := range []string{noon.Add(2*time.Minute).UTC().Format("2006-01-02 15:04:05.000Z") +
+		": reserve of a2 is granted at dear: 120 tokens", "SCORE", "chosen"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
 	}
-	if out, _ := replayed(t, 1, path, "--call", "r-1", "--agent", "a3"); !strings.Contains(out, "no call of the reservation r-1 was recorded") {
+	if out, _ := replayed(t, 1, path, "--call", "r-1", "--agent", "a3"); !strings.Contains(out,
+		"no call of the reservation r-1 was recorded") {
 		t.Error(out)
 	}
 	replayed(t, 2, path, "--agent", "a1")

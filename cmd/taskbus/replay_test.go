@@ -62,7 +62,8 @@ func exportedTerm(t *testing.T, text string) string {
 	}
 	beat := func(at time.Time) {
 		for _, id := range []coordinator.AgentID{"good", "sink"} {
-			apply(at, coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 4, Timestamp: at}})
+			apply(at, coordinator.AgentReported{Live: true,
+				Report: coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 4, Timestamp: at}})
 		}
 	}
 	apply(noon, coordinator.SessionOpened{})
@@ -87,9 +88,11 @@ func exportedTerm(t *testing.T, text string) string {
 				continue
 			}
 			apply(at, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
-			r := ended{at.Add(1900 * time.Millisecond), coordinator.Result{Task: task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Duration: 1900 * time.Millisecond}}
+			r := ended{at.Add(1900 * time.Millisecond),
+				coordinator.Result{Task: task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Duration: 1900 * time.Millisecond}}
 			if d.Agent == "sink" {
-				r.at, r.result.Duration, r.result.Outcome = at.Add(10*time.Millisecond), 10*time.Millisecond, coordinator.OutcomeFailed
+				r.at, r.result.Duration, r.result.Outcome = at.Add(10*time.Millisecond), 10*time.Millisecond,
+					coordinator.OutcomeFailed
 			}
 			due = append(due, r)
 			slices.SortStableFunc(due, func(a, b ended) int { return a.at.Compare(b.at) })
@@ -137,7 +140,8 @@ func TestReplayIsIdentical(t *testing.T) {
 	}
 	out, _ = replayed(t, exitOK, path, "-o", "json")
 	var reports []replay.Report
-	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 || !reports[0].Identical || reports[0].Decisions != 200 {
+	if err := json.Unmarshal([]byte(out), &reports); err != nil || len(reports) != 1 || !reports[0].Identical ||
+		reports[0].Decisions != 200 {
 		t.Errorf("JSON %v: %s", err, out)
 	}
 	export, err := os.ReadFile(path)
@@ -211,10 +215,12 @@ func TestReplayOfAnExportThatEndsEarly(t *testing.T) {
 			return m, batches <= from
 		})
 	}
-	if text, _ := replayed(t, exitPartly, without(100)); !strings.Contains(text, "identical: ") || !strings.Contains(text, " records not compared\n") {
+	if text, _ := replayed(t, exitPartly, without(100)); !strings.Contains(text, "identical: ") ||
+		!strings.Contains(text, " records not compared\n") {
 		t.Errorf("without the end:\n%s", text)
 	}
-	if text, _ := replayed(t, exitPartly, without(0)); !strings.Contains(text, "nothing compared: 0 decisions (0 records of ") {
+	if text, _ := replayed(t, exitPartly, without(0)); !strings.Contains(text,
+		"nothing compared: 0 decisions (0 records of ") {
 		t.Errorf("without any record:\n%s", text)
 	}
 }
@@ -238,12 +244,14 @@ func TestReplayShowsTheDifference(t *testing.T) {
 		return m, true
 	})
 	text, _ := replayed(t, exitFailed, changed)
-	for _, want := range []string{"different after 149 decisions", "Assigned of job-149.", ".1 to nobody", "Agent was nobody, is ", "the replayed choice: "} {
+	for _, want := range []string{"different after 149 decisions", "Assigned of job-149.", ".1 to nobody",
+		"Agent was nobody, is ", "the replayed choice: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in:\n%s", want, text)
 		}
 	}
-	if _, stderr := replayed(t, exitFailed, changed, "--strategy", "least_loaded"); !strings.Contains(stderr, "does not replay as it was") {
+	if _, stderr := replayed(t, exitFailed, changed, "--strategy", "least_loaded"); !strings.Contains(stderr,
+		"does not replay as it was") {
 		t.Errorf("what if of it: %q", stderr)
 	}
 }
@@ -261,8 +269,10 @@ func TestReplayWhatIf(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
 		t.Fatalf("JSON %v: %s", err, out)
 	}
-	if before, after := list[0].All.Before, list[0].All.After; before.Failed != 99 || after.Failed >= 50 || before.Tasks != 200 {
-		t.Errorf("before %+v, after %+v; round robin gives every other task to the sink, and the last two are open", before, after)
+	if before, after := list[0].All.Before, list[0].All.After; before.Failed != 99 || after.Failed >= 50 ||
+		before.Tasks != 200 {
+		t.Errorf("before %+v, after %+v; round robin gives every other task to the sink, and the last two are open", before,
+			after)
 	}
 	out, _ = replayed(t, exitOK, path, "--strategy", "load_balanced", "-o", "csv")
 	if rows, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(rows) < 30 {
@@ -270,7 +280,8 @@ func TestReplayWhatIf(t *testing.T) {
 	}
 
 	alone := filepath.Join(t.TempDir(), "alone.yaml")
-	if err := os.WriteFile(alone, []byte("agents:\n  good: {capabilities: [work], max_concurrent_tasks: 4}\n  new: {capabilities: [work], max_concurrent_tasks: 4}\ntask_routing:\n  job: {required_capabilities: [work]}\n"), 0o600); err != nil {
+	if err := os.WriteFile(alone, []byte(
+		"agents:\n  good: {capabilities: [work], max_concurrent_tasks: 4}\n  new: {capabilities: [work], max_concurrent_tasks: 4}\ntask_routing:\n  job: {required_capabilities: [work]}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	table, _ = replayed(t, exitOK, path, "--config", alone)

@@ -78,7 +78,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 			stop = nil
 			drain()
 		case <-late:
-			return errors.Join(failure, fmt.Errorf("the drain did not end within %v; RabbitMQ delivers again what was in flight", limit))
+			return errors.Join(failure, fmt.Errorf("the drain did not end within %v; RabbitMQ delivers again what was in flight",
+				limit))
 		case s := <-signals:
 			switch {
 			case s == syscall.SIGHUP:
@@ -89,7 +90,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 				atOnce = true
 				return errSecondSignal
 			default:
-				i.logger.Info().Str("signal", s.String()).Dur("grace_ms", i.reload.grace()).Msg("draining; a second signal ends at once")
+				i.logger.Info().Str("signal", s.String()).Dur("grace_ms", i.reload.grace()).
+					Msg("draining; a second signal ends at once")
 				drain()
 			}
 		}
@@ -114,7 +116,8 @@ func (i *instance) answer(ctx context.Context) error {
 // read: a policy is made of the two.
 func (i *instance) watch(ctx context.Context, path string) {
 	if err := config.Watch(ctx, path, func() { i.reload.now(false) }); err != nil {
-		i.logger.Warn().Err(err).Str("file", path).Msg("changes of the configuration file are not noticed; send SIGHUP after a change")
+		i.logger.Warn().Err(err).Str("file", path).
+			Msg("changes of the configuration file are not noticed; send SIGHUP after a change")
 	}
 }
 

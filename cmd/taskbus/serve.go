@@ -81,7 +81,8 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
-	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false, "skip damaged messages of the journal, each named in the log; what they said is lost")
+	c.Flags().BoolVar(&flags.skipCorrupt, "journal-skip-corrupt", false,
+		"skip damaged messages of the journal, each named in the log; what they said is lost")
 	return c
 }
 
@@ -140,13 +141,17 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}
 	logger.Info().
-		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version", cfg.FileVersion()).
+		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version",
+		cfg.FileVersion()).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
-		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).Str("rls", gateways.address()).
-		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
+		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).
+		Str("rls", gateways.address()).
+		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").
+		Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
 		Msg("taskbus is starting")
 	if a.brokerUnset() {
-		logger.Warn().Str("broker", brokerAddress(env.RabbitMQURL)).Msg(setBroker + "; until then the broker of this machine is used, as guest")
+		logger.Warn().Str("broker", brokerAddress(env.RabbitMQURL)).
+			Msg(setBroker + "; until then the broker of this machine is used, as guest")
 	}
 	return i.run(ctx, signals)
 }
@@ -163,7 +168,9 @@ func httpAddress(flag, bind string, cfg *config.Config, env config.Environment) 
 	if bind == "" {
 		bind = cfg.HTTPBind
 	} else if bind != "localhost" && net.ParseIP(bind) == nil {
-		return "", configError(fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, not %q", bind))
+		return "",
+			configError(
+				fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, not %q", bind))
 	}
 	return net.JoinHostPort(bind, fmt.Sprint(env.Port)), nil
 }

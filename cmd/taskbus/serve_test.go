@@ -233,21 +233,23 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const one, two, broken = "agents: {}", "agents: {x: {max_concurrent_tasks: 1}}\nglobal_settings: {shutdown_grace_seconds: 7}", "agents: 1"
+	const one, two, broken = "agents: {}",
+		"agents: {x: {max_concurrent_tasks: 1}}\nglobal_settings: {shutdown_grace_seconds: 7}", "agents: 1"
 	write(one)
 	cfg, err := config.Load(path, config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	applied, faults := 0, 0
-	r := newReloader(configFiles{agents: path, quotas: filepath.Join(filepath.Dir(path), "quotas.yaml")}, cfg, func(c *config.Config, err error) {
-		if (c == nil) == (err == nil) {
-			t.Errorf("applied %v with %v: want one of the two", c, err)
-		}
-		if applied++; err != nil {
-			faults++
-		}
-	})
+	r := newReloader(configFiles{agents: path, quotas: filepath.Join(filepath.Dir(path), "quotas.yaml")}, cfg,
+		func(c *config.Config, err error) {
+			if (c == nil) == (err == nil) {
+				t.Errorf("applied %v with %v: want one of the two", c, err)
+			}
+			if applied++; err != nil {
+				faults++
+			}
+		})
 	for _, step := range []struct {
 		text            string
 		asked           bool
@@ -265,7 +267,8 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 		write(step.text)
 		r.now(step.asked)
 		if applied != step.applied || faults != step.faults {
-			t.Errorf("after %q (asked %v): applied %d with %d faults, want %d with %d", step.text, step.asked, applied, faults, step.applied, step.faults)
+			t.Errorf("after %q (asked %v): applied %d with %d faults, want %d with %d", step.text, step.asked, applied, faults,
+				step.applied, step.faults)
 		}
 	}
 	if r.grace() != 7*time.Second {
@@ -305,7 +308,8 @@ func TestServeSaysThatNoBrokerIsNamed(t *testing.T) {
 		s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
 		s.signals <- syscall.SIGTERM
 		<-s.exit
-		if got := strings.Contains(s.err.String(), "RABBITMQ_URL is not set; set it to amqp://user:password@host:5672/vhost"); got != want {
+		if got := strings.Contains(s.err.String(),
+			"RABBITMQ_URL is not set; set it to amqp://user:password@host:5672/vhost"); got != want {
 			t.Errorf("with %q the log says that it is not set: %v, want %v:\n%s", url, got, want, s.err.String())
 		}
 	}

@@ -185,7 +185,8 @@ func (a *app) simulate(ctx context.Context, flags simulateFlags, name string) er
 		for _, f := range faults.List {
 			fmt.Fprintln(a.err, oneLine(f.String()))
 		}
-		fmt.Fprintf(a.err, "taskbus: the scenario has %s; correct every line above and try again\n", count(len(faults.List), "fault"))
+		fmt.Fprintf(a.err, "taskbus: the scenario has %s; correct every line above and try again\n",
+			count(len(faults.List), "fault"))
 		return errReported
 	}
 	return err
@@ -198,7 +199,8 @@ func scenarioText(name string) (text []byte, source string, err error) {
 		return text, name, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != "" {
-		return nil, "", fmt.Errorf("read the scenario: %w; `taskbus simulate --list` shows those that come with the program", err)
+		return nil, "", fmt.Errorf("read the scenario: %w; `taskbus simulate --list` shows those that come with the program",
+			err)
 	}
 	text, err = simulator.ShippedText(name)
 	return text, name + ".yaml", err

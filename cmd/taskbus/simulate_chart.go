@@ -48,7 +48,8 @@ func newChartFile(path string) (*chartFile, error) {
 	draft := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
 	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("draw the chart: there is no folder %s; create it, or name another by --plot", filepath.Dir(path))
+		return nil, fmt.Errorf("draw the chart: there is no folder %s; create it, or name another by --plot",
+			filepath.Dir(path))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("draw the chart: %w", err)

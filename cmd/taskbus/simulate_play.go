@@ -74,7 +74,8 @@ type written interface {
 
 // playStrategies plays a scenario whose tasks are pushed, and gives its report and what
 // draws its chart.
-func (a *app) playStrategies(ctx context.Context, flags simulateFlags, s *simulator.Scenario, progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
+func (a *app) playStrategies(ctx context.Context, flags simulateFlags, s *simulator.Scenario,
+	progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
 	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: compileFormula, Progress: progress}
 	if flags.timing {
 		began := a.now()
@@ -85,7 +86,8 @@ func (a *app) playStrategies(ctx context.Context, flags simulateFlags, s *simula
 }
 
 // playPulling does the same for a scenario whose agents pull.
-func playPulling(ctx context.Context, s *simulator.Scenario, progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
+func playPulling(ctx context.Context, s *simulator.Scenario, progress func(float64)) (written,
+	func(io.Writer, chart.Format) error, error) {
 	r, err := pulling.Play(ctx, s, progress)
 	return r, func(w io.Writer, f chart.Format) error { return chart.DrawPulling(w, r, f) }, err
 }

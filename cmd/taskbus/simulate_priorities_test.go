@@ -26,7 +26,8 @@ func TestSimulatePriorities(t *testing.T) {
 		}
 	}
 	out, _ := simulated(t, exitOK, "priorities", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Orders) != 4 || report.Orders[0].Order != "weighted" || report.Orders[0].Priorities[0].Priority != "critical" {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Orders) != 4 ||
+		report.Orders[0].Order != "weighted" || report.Orders[0].Priorities[0].Priority != "critical" {
 		t.Errorf("JSON: %v, %+v", err, report)
 	}
 	out, _ = simulated(t, exitOK, "priorities", "-o", "csv")
@@ -35,7 +36,8 @@ func TestSimulatePriorities(t *testing.T) {
 		t.Errorf("CSV: %v, %d lines", err, len(lines))
 	}
 	for _, flags := range [][]string{{"priorities", "--timing"}, {"priorities", "--plot", "x.svg"}} {
-		if _, stderr := simulated(t, exitUsage, flags...); !strings.Contains(stderr, "--timing and --plot are for scenarios with agents") {
+		if _, stderr := simulated(t, exitUsage, flags...); !strings.Contains(stderr,
+			"--timing and --plot are for scenarios with agents") {
 			t.Errorf("%v: stderr %q", flags, stderr)
 		}
 	}

@@ -17,7 +17,8 @@ type sharingFlags struct {
 }
 
 func (s *sharingFlags) register(f *pflag.FlagSet) {
-	f.StringVar(&s.tenants, "tenants", "", "weights of the tenants that share, e.g. chat:1,code:3 (default: as the scenario says)")
+	f.StringVar(&s.tenants, "tenants", "",
+		"weights of the tenants that share, e.g. chat:1,code:3 (default: as the scenario says)")
 	f.IntVar(&s.slots, "slots", 0, "calls that the shared provider works on at a time (default: as the scenario says)")
 }
 
@@ -78,7 +79,8 @@ func tenantWeights(text string, tenants []simulator.Tenant) ([]int64, error) {
 		case weights[i] > 0:
 			return nil, usageError("--tenants gives %s a weight twice", name)
 		case err != nil || w < 1 || w > simulator.MaxTenantWeight:
-			return nil, usageError("--tenants: the weight of %s must be a whole number from 1 to %d, not %q", name, simulator.MaxTenantWeight, weight)
+			return nil, usageError("--tenants: the weight of %s must be a whole number from 1 to %d, not %q", name,
+				simulator.MaxTenantWeight, weight)
 		}
 		weights[i] = w
 	}

@@ -12,7 +12,8 @@ import (
 func TestSimulateSharing(t *testing.T) {
 	table, stderr := simulated(t, exitOK, "sharing", "--traces", t.TempDir())
 	for _, want := range []string{"2 tenants share 32 slots of a provider; seed 1", "OUTPUT TOKENS RESERVED", "window p99",
-		"weights code 1 : chat 1\n", "weights code 3 : chat 1\n", "request round-robin", "reserve input + learnt mean (Taskbus)"} {
+		"weights code 1 : chat 1\n", "weights code 3 : chat 1\n", "request round-robin",
+		"reserve input + learnt mean (Taskbus)"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table does not say %q:\n%s", want, table)
 		}
@@ -44,7 +45,8 @@ func TestSimulateSharing(t *testing.T) {
 	// Weights in the order of the tenants of the scenario, which is code, chat.
 	out, _ := simulated(t, exitOK, "sharing", "-o", "json", "--tenants", "chat:2, code:5", "--slots", "24", "--seeds", "2")
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Slots != 24 || len(report.Comparisons) != 1 ||
-		report.Comparisons[0].Weights[0] != 5 || report.Comparisons[0].Weights[1] != 2 || len(report.Comparisons[0].Policies) != 7 {
+		report.Comparisons[0].Weights[0] != 5 || report.Comparisons[0].Weights[1] != 2 ||
+		len(report.Comparisons[0].Policies) != 7 {
 		t.Errorf("JSON: %v, %+v", err, report)
 	}
 	out, _ = simulated(t, exitOK, "sharing", "-o", "csv")
@@ -62,17 +64,22 @@ func TestSimulateSharingRefusals(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no such tenant", []string{"sharing", "--tenants", "chat:1,coda:2"}, exitUsage, `no tenant "coda"; did you mean code?`},
+		{"no such tenant", []string{"sharing", "--tenants", "chat:1,coda:2"}, exitUsage,
+			`no tenant "coda"; did you mean code?`},
 		{"a tenant without weight", []string{"sharing", "--tenants", "chat:1"}, exitUsage, "gives code no weight"},
 		{"twice", []string{"sharing", "--tenants", "chat:1,code:1,chat:2"}, exitUsage, "gives chat a weight twice"},
-		{"weight 0", []string{"sharing", "--tenants", "chat:0,code:1"}, exitUsage, `the weight of chat must be a whole number from 1 to 1000000, not "0"`},
-		{"no weight", []string{"sharing", "--tenants", "chat,code:1"}, exitUsage, `the weight of chat must be a whole number from 1 to 1000000, not ""`},
+		{"weight 0", []string{"sharing", "--tenants", "chat:0,code:1"}, exitUsage,
+			`the weight of chat must be a whole number from 1 to 1000000, not "0"`},
+		{"no weight", []string{"sharing", "--tenants", "chat,code:1"}, exitUsage,
+			`the weight of chat must be a whole number from 1 to 1000000, not ""`},
 		{"nothing", []string{"sharing", "--tenants", ""}, exitUsage, "--tenants must give weights"},
 		{"no slots", []string{"sharing", "--slots", "0"}, exitUsage, "--slots must be from 1 to 100000, not 0"},
-		{"no tenants share", []string{"herding", "--slots", "3"}, exitUsage, "are for scenarios with tenants that share a provider"},
+		{"no tenants share", []string{"herding", "--slots", "3"}, exitUsage,
+			"are for scenarios with tenants that share a provider"},
 		{"a chart", []string{"sharing", "--plot", "x.svg"}, exitUsage, "there is no chart"},
 		{"timing", []string{"sharing", "--timing"}, exitUsage, "--timing is for scenarios with strategies"},
-		{"absent traces", []string{"sharing-azure", "--traces", t.TempDir()}, exitFailed, "AzureLLMInferenceTrace_code.csv does not exist; --traces names the folder"},
+		{"absent traces", []string{"sharing-azure", "--traces", t.TempDir()}, exitFailed,
+			"AzureLLMInferenceTrace_code.csv does not exist; --traces names the folder"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if _, stderr := simulated(t, tt.code, tt.args...); !strings.Contains(stderr, tt.want) {

@@ -60,7 +60,8 @@ func TestSimulateOutputs(t *testing.T) {
 		Strategies []struct{ Label string }
 	}
 	out, _ := simulated(t, exitOK, path, "-o", "json", "--seeds", "3")
-	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Scenario != "mine" || len(report.Seeds) != 3 || len(report.Strategies) != 3 {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Scenario != "mine" || len(report.Seeds) != 3 ||
+		len(report.Strategies) != 3 {
 		t.Errorf("JSON: %v, %+v", err, report)
 	}
 	out, _ = simulated(t, exitOK, path, "-o", "csv")
@@ -92,7 +93,8 @@ func TestSimulateDrawsTheSameChart(t *testing.T) {
 func TestSimulatePulling(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pulling.svg")
 	table, _ := simulated(t, exitOK, "pulling", "--seeds", "2", "--plot", file)
-	for _, want := range []string{"mean of 2 seeds", "CONTROLLER", "equal drain", "agent-3, 4 items/s", "dead", "possible: 25.2 items/s"} {
+	for _, want := range []string{"mean of 2 seeds", "CONTROLLER", "equal drain", "agent-3, 4 items/s", "dead",
+		"possible: 25.2 items/s"} {
 		if !strings.Contains(table, want) {
 			t.Errorf("the table does not say %q:\n%s", want, table)
 		}
@@ -108,7 +110,8 @@ func TestSimulatePulling(t *testing.T) {
 		}
 	}
 	out, _ := simulated(t, exitOK, "pulling", "--seeds", "1", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Loads) != 3 || len(report.Loads[0].Controllers) != 5 {
+	if err := json.Unmarshal([]byte(out), &report); err != nil || len(report.Loads) != 3 ||
+		len(report.Loads[0].Controllers) != 5 {
 		t.Errorf("JSON: %v, %+v", err, report)
 	}
 	out, _ = simulated(t, exitOK, "pulling", "--seeds", "1", "-o", "csv")
@@ -116,21 +119,24 @@ func TestSimulatePulling(t *testing.T) {
 	if lines, err := csv.NewReader(strings.NewReader(out)).ReadAll(); err != nil || len(lines) != 3*5*13+1 {
 		t.Errorf("CSV: %v, %d lines", err, len(lines))
 	}
-	if _, stderr := simulated(t, exitUsage, "pulling", "--timing"); !strings.Contains(stderr, "--timing is for scenarios with strategies") {
+	if _, stderr := simulated(t, exitUsage, "pulling", "--timing"); !strings.Contains(stderr,
+		"--timing is for scenarios with strategies") {
 		t.Errorf("stderr %q", stderr)
 	}
 }
 
 func TestSimulateListAndShow(t *testing.T) {
 	list, _ := simulated(t, exitOK, "--list")
-	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "priorities", "pulling", "sharing", "sharing-azure", "sinkhole", "ten-thousand"} {
+	for _, name := range []string{"adr-018", "azure", "balancing", "drift", "herding", "newcomer", "priorities", "pulling",
+		"sharing", "sharing-azure", "sinkhole", "ten-thousand"} {
 		if !strings.Contains(list, "\n"+name+" ") {
 			t.Errorf("%s is not listed:\n%s", name, list)
 		}
 	}
 	var asJSON []struct{ Scenario, About string }
 	out, _ := simulated(t, exitOK, "--list", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &asJSON); err != nil || len(asJSON) != strings.Count(list, "\n")-1 || asJSON[0].Scenario != "adr-018" || asJSON[0].About == "" {
+	if err := json.Unmarshal([]byte(out), &asJSON); err != nil || len(asJSON) != strings.Count(list, "\n")-1 ||
+		asJSON[0].Scenario != "adr-018" || asJSON[0].About == "" {
 		t.Errorf("list as JSON: %v\n%s", err, out)
 	}
 	// What is shown can be played as a file of one's own.
@@ -147,7 +153,8 @@ func TestSimulateRefusals(t *testing.T) {
 	// 0.4/s for 2.5e6 s are 1e6 tasks, and 20 agents with a heartbeat every 10 s send 1e7
 	// in 5e6 s. With 3 strategies that is 3.3e7, which is allowed; a thousand seeds of it
 	// are 3.3e10.
-	large := scenarioFile(t, strings.NewReplacer("duration_seconds: 200", "duration_seconds: 2500000\ndrain_seconds: 2500000", "count: 2", "count: 20").Replace(smallScenario))
+	large := scenarioFile(t, strings.NewReplacer("duration_seconds: 200",
+		"duration_seconds: 2500000\ndrain_seconds: 2500000", "count: 2", "count: 20").Replace(smallScenario))
 	tests := []struct {
 		name string
 		args []string
@@ -159,18 +166,24 @@ func TestSimulateRefusals(t *testing.T) {
 		{"unknown", []string{"hearding"}, exitFailed, []string{"did you mean herding?"}},
 		{"no such file", []string{"none.yaml"}, exitFailed, []string{"none.yaml", "--list"}},
 		{"unknown form", []string{"herding", "-o", "xml"}, exitUsage, []string{"table, json or csv"}},
-		{"negative seeds", []string{"herding", "--seeds", "-1"}, exitUsage, []string{"--seeds must be from 1 to 1000, not -1"}},
+		{"negative seeds", []string{"herding", "--seeds", "-1"}, exitUsage,
+			[]string{"--seeds must be from 1 to 1000, not -1"}},
 		{"no seeds", []string{"herding", "--seeds", "0"}, exitUsage, []string{"--seeds must be from 1 to 1000, not 0"}},
-		{"too many seeds", []string{"herding", "--seeds", "1001"}, exitUsage, []string{"--seeds must be from 1 to 1000, not 1001"}},
+		{"too many seeds", []string{"herding", "--seeds", "1001"}, exitUsage,
+			[]string{"--seeds must be from 1 to 1000, not 1001"}},
 		{"a chart without a name", []string{"herding", "--plot", ""}, exitUsage, []string{`.svg or .png, not ""`}},
 		{"a list as CSV", []string{"--list", "-o", "csv"}, exitUsage, []string{"table or json with --list"}},
-		{"all seeds of what is large", []string{large, "--seeds", "1000"}, exitFailed, []string{"3000 runs (seeds × strategies) of about 1e+06 tasks, up to 1e+07 heartbeats", "3.3e+10 moments, and 1e+10 are the most", "have fewer seeds"}},
+		{"all seeds of what is large", []string{large, "--seeds", "1000"}, exitFailed,
+			[]string{"3000 runs (seeds × strategies) of about 1e+06 tasks, up to 1e+07 heartbeats",
+				"3.3e+10 moments, and 1e+10 are the most", "have fewer seeds"}},
 		{"endless file", []string{"/dev/zero"}, exitFailed, []string{"larger than 1048576 bytes"}},
-		{"absent trace", []string{"azure", "--traces", t.TempDir()}, exitFailed, []string{"AzureLLMInferenceTrace_code.csv", "--traces names the folder"}},
+		{"absent trace", []string{"azure", "--traces", t.TempDir()}, exitFailed,
+			[]string{"AzureLLMInferenceTrace_code.csv", "--traces names the folder"}},
 		{"faults", []string{bad}, exitFailed, []string{"mine.yaml:4: fleet[0].slotz: unknown key; did you mean slots?",
 			"mine.yaml:7: strategies[0]: no strategy is called", "the scenario has 2 faults"}},
 		{"formula", []string{formula}, exitFailed, []string{
-			"mine.yaml:7: strategies[2].formula: column 1: there is no term succes_rate; did you mean success_rate?", "the scenario has 1 fault"}},
+			"mine.yaml:7: strategies[2].formula: column 1: there is no term succes_rate; did you mean success_rate?",
+			"the scenario has 1 fault"}},
 		{"formula with a name like no other", []string{elsewhere}, exitFailed, []string{
 			"mine.yaml:7: strategies[2].formula: column 1: there is no term elsewhere; known are affinity, agent_cost, agent_id,"}},
 	}
@@ -198,7 +211,8 @@ func TestSimulateRefusesAChartAtOnce(t *testing.T) {
 		filepath.Join(dir, "none", "chart.svg"): "there is no folder " + filepath.Join(dir, "none") + "; create it",
 		folder:                                  "is a folder; name a file",
 	} {
-		if _, stderr := simulated(t, exitFailed, "ten-thousand", "--seeds", "1000", "--plot", file); !strings.Contains(stderr, want) {
+		if _, stderr := simulated(t, exitFailed, "ten-thousand", "--seeds", "1000", "--plot", file); !strings.Contains(stderr,
+			want) {
 			t.Errorf("stderr does not say %q:\n%s", want, stderr)
 		}
 	}

@@ -37,7 +37,8 @@ Agents that are not online are counted as offline and in no other figure.`,
 func printStats(w io.Writer, s httpapi.AgentStats) error {
 	p := &page{w: w}
 	if len(s.Agents) > 0 {
-		t := newTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE", "TARGET")
+		t := newTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE",
+			"TARGET")
 		for _, g := range s.Agents {
 			t.row(g.ID, g.State, capacityOf(g), g.Pending, drainOf(g.DrainSeconds), g.Health,
 				fmt.Sprintf("%.2f", g.SuccessRate), milliseconds(g.DurationMS), fmt.Sprintf("%.2f", g.Load),
@@ -47,7 +48,8 @@ func printStats(w io.Writer, s httpapi.AgentStats) error {
 		p.blank()
 	}
 	q, m := s.QueueDepth, s.Swarm
-	p.line("%s: %d idle, %d busy, %d offline; %s in flight", count(m.Total, "agent"), m.Idle, m.Busy, m.Offline, count(m.InFlight, "task"))
+	p.line("%s: %d idle, %d busy, %d offline; %s in flight", count(m.Total, "agent"), m.Idle, m.Busy, m.Offline,
+		count(m.InFlight, "task"))
 	p.line("capacity %.1f items/s; %d pending: %d at agents, %d here, %d in task.assign(.high) and lanes",
 		s.TotalCapacity, s.GlobalQueueDepth, q.Agents, q.Waiting, q.Unread)
 	latency := milliseconds(m.AverageLatencyMS)

@@ -122,7 +122,8 @@ func (s *submission) run(input io.Reader) error {
 		if err != nil && !errors.Is(err, errLongLine) && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("read line %d: %w", number, err)
 		}
-		if over, lineErr := s.next(number, line, errors.Is(err, errLongLine), errors.Is(err, io.EOF)); over || lineErr != nil {
+		if over, lineErr := s.next(number, line, errors.Is(err, errLongLine), errors.Is(err, io.EOF)); over ||
+			lineErr != nil {
 			return lineErr
 		}
 		s.progress.report(s.now(), s.tally.text)

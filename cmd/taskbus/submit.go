@@ -67,9 +67,11 @@ RABBITMQ_URL; an argument would show its password to every user of the machine.`
 			return a.submit(c.Context(), args[0], flags)
 		},
 	}
-	c.Flags().BoolVar(&flags.high, "high", false, "publish all of them to task.assign.high, which does not wait behind a backlog, whatever their priority")
+	c.Flags().BoolVar(&flags.high, "high", false,
+		"publish all of them to task.assign.high, which does not wait behind a backlog, whatever their priority")
 	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
-	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false, "validate every line and publish nothing; needs no broker")
+	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false,
+		"validate every line and publish nothing; needs no broker")
 	c.Flags().IntVar(&flags.from, "from-line", 1, "pass over the lines before this one: to go on where a run has ended")
 	return c
 }
@@ -117,7 +119,8 @@ func (a *app) submit(ctx context.Context, path string, flags submitFlags) error 
 	case err != nil && summary.NextLine > 0 && flags.validateOnly:
 		return fmt.Errorf("%w; line %d and what follows was not looked at", err, summary.NextLine)
 	case err != nil && summary.NextLine > 0:
-		return fmt.Errorf("%w; line %d and what follows was not published, go on with --from-line %d", err, summary.NextLine, summary.NextLine)
+		return fmt.Errorf("%w; line %d and what follows was not published, go on with --from-line %d", err, summary.NextLine,
+			summary.NextLine)
 	case err != nil:
 		return err
 	case summary.bad():

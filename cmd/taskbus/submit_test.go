@@ -17,11 +17,13 @@ import (
 )
 
 func task(id string) string {
-	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},"correlation_id":"trace-%s"}`, id, id)
+	return fmt.Sprintf(
+		`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},"correlation_id":"trace-%s"}`, id, id)
 }
 
 func urgent(id string, priority int) string {
-	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{},"priority":%d}`, id, priority)
+	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{},"priority":%d}`,
+		id, priority)
 }
 
 // withQueues gives the rig's broker the queues that producers write to.
@@ -54,7 +56,8 @@ func TestSubmit(t *testing.T) {
 			code: exitOK, assign: []string{"a", "b"}, out: "2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed",
 		},
 		{
-			name: "a misspelt field is told of", args: "submit -", input: task("a") + "\n" + strings.Replace(task("b"), `"payload"`, `"prioritiy":3,"payload"`, 1) + "\n",
+			name: "a misspelt field is told of", args: "submit -", input: task("a") + "\n" +
+				strings.Replace(task("b"), `"payload"`, `"prioritiy":3,"payload"`, 1) + "\n",
 			code: exitOK, assign: []string{"a", "b"}, out: "2 lines, 0 refused, 2 confirmed",
 			err: "line 2: warning: no field of a task, and without effect: prioritiy (did you mean priority?)",
 		},
@@ -75,8 +78,10 @@ func TestSubmit(t *testing.T) {
 			code: exitOK, high: []string{"a"}, out: "in task.assign.high",
 		},
 		{
-			name: "what is urgent does not wait behind the rest", args: "submit -", input: urgent("a", 3) + "\n" + task("b") + "\n" + urgent("c", 2) + "\n" + urgent("d", 0) + "\n",
-			code: exitOK, assign: []string{"b", "d"}, high: []string{"a", "c"}, out: "4 confirmed in task.assign and task.assign.high",
+			name: "what is urgent does not wait behind the rest", args: "submit -", input: urgent("a", 3) + "\n" + task("b") +
+				"\n" + urgent("c", 2) + "\n" + urgent("d", 0) + "\n",
+			code: exitOK, assign: []string{"b", "d"}, high: []string{"a", "c"},
+			out: "4 confirmed in task.assign and task.assign.high",
 		},
 		{
 			name: "a bad line is reported with its number, the others go", args: "submit -",
@@ -93,7 +98,8 @@ func TestSubmit(t *testing.T) {
 		},
 		{
 			name: "a queue that refuses", args: "submit -", input: task("a"), reply: membus.Nack,
-			code: exitFailed, out: "0 confirmed in task.assign, 1 not confirmed", err: "line 1: not confirmed: the broker refused it",
+			code: exitFailed, out: "0 confirmed in task.assign, 1 not confirmed",
+			err: "line 1: not confirmed: the broker refused it",
 		},
 		{
 			name: "a queue that is not there", args: "submit -", input: task("a"), reply: membus.Return,
@@ -147,7 +153,8 @@ func TestSubmitProperties(t *testing.T) {
 	if string(m.Body) != task("a") {
 		t.Errorf("body %s", m.Body)
 	}
-	if m.Type != "task.assign" || m.ContentType != "application/json" || m.CorrelationID != "trace-a" || m.AppID != "taskbus-submit" || !m.Timestamp.Equal(noon) {
+	if m.Type != "task.assign" || m.ContentType != "application/json" || m.CorrelationID != "trace-a" ||
+		m.AppID != "taskbus-submit" || !m.Timestamp.Equal(noon) {
 		t.Errorf("properties %+v", m.Properties)
 	}
 }
@@ -156,7 +163,8 @@ func TestSubmitWithoutBroker(t *testing.T) {
 	r := newRig()
 	r.broker.SetOpenError(errors.New("connection refused"))
 	r.in = strings.NewReader(task("a"))
-	if code := r.run(t, "submit", "-"); code != exitFailed || !strings.Contains(r.err.String(), "RABBITMQ_URL is not set; set it to") {
+	if code := r.run(t, "submit", "-"); code != exitFailed ||
+		!strings.Contains(r.err.String(), "RABBITMQ_URL is not set; set it to") {
 		t.Errorf("exit code %d, stderr %s", code, r.err.String())
 	}
 }
@@ -171,7 +179,8 @@ func TestSubmitLosesTheConnection(t *testing.T) {
 	if code := r.run(t, "submit", "-"); code != exitFailed {
 		t.Errorf("exit code %d, want %d", code, exitFailed)
 	}
-	if text := r.err.String(); !strings.Contains(text, "line 1: not confirmed: the connection ended first") || !strings.Contains(text, "what follows was not published") {
+	if text := r.err.String(); !strings.Contains(text, "line 1: not confirmed: the connection ended first") ||
+		!strings.Contains(text, "what follows was not published") {
 		t.Errorf("stderr %s", text)
 	}
 }
@@ -188,7 +197,8 @@ func TestSubmitFromALine(t *testing.T) {
 	if code := r.run(t, "submit", "--from-line", "3", "-"); code != exitFailed {
 		t.Errorf("exit code %d", code)
 	}
-	if out, text := r.out.String(), r.err.String(); !strings.Contains(out, "3 lines, 1 refused, 2 confirmed") || !strings.Contains(text, "line 4:") || strings.Contains(text, "line 1:") {
+	if out, text := r.out.String(), r.err.String(); !strings.Contains(out, "3 lines, 1 refused, 2 confirmed") ||
+		!strings.Contains(text, "line 4:") || strings.Contains(text, "line 1:") {
 		t.Errorf("stdout %s, stderr %s", out, text)
 	}
 	if code := r.run(t, "submit", "--from-line", "0", "-"); code != exitUsage {
@@ -223,7 +233,8 @@ func TestSubmitNamesUnconfirmedLines(t *testing.T) {
 			continue
 		}
 		var sum submissionSummary
-		if err := json.Unmarshal([]byte(r.out.String()), &sum); err != nil || fmt.Sprint(sum.UnconfirmedRanges) != "[{3 49} {51 99}]" || sum.NextLine != 0 {
+		if err := json.Unmarshal([]byte(r.out.String()), &sum); err != nil ||
+			fmt.Sprint(sum.UnconfirmedRanges) != "[{3 49} {51 99}]" || sum.NextLine != 0 {
 			t.Errorf("%+v (%v)", sum, err)
 		}
 	}
@@ -240,17 +251,21 @@ func TestSubmitEndsEarly(t *testing.T) {
 		err     []string
 	}{
 		{"a signal while nothing comes to be read", false, func(r *rig) { r.signals <- syscall.SIGTERM }, stopTimeout,
-			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"stopped by a signal", "go on with --from-line 3"}},
+			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed",
+			[]string{"stopped by a signal", "go on with --from-line 3"}},
 		{"the connection is lost meanwhile", false, func(r *rig) { r.broker.Cut() }, stopTimeout,
 			"2 lines, 0 refused, 2 confirmed in task.assign, 0 not confirmed", []string{"is lost", "go on with --from-line 3"}},
 		// The second line is on its way, too, or waits for the end of the alarm: that depends on whether the alarm
 		// was told of before it.
 		{"a signal in an alarm", true, func(r *rig) { r.signals <- syscall.SIGINT }, time.Second,
-			"2 lines, 0 refused, 0 confirmed in task.assign, 2 not confirmed", []string{"takes nothing at the moment", "not confirmed: lines 1-2\n", "stopped by a signal", "go on with --from-line 3"}},
+			"2 lines, 0 refused, 0 confirmed in task.assign, 2 not confirmed",
+			[]string{"takes nothing at the moment", "not confirmed: lines 1-2\n", "stopped by a signal",
+				"go on with --from-line 3"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
-				one := strings.NewReplacer("2 lines", "1 line", "2 not confirmed", "1 not confirmed", "lines 1-2", "line 1", "--from-line 3", "--from-line 2")
+				one := strings.NewReplacer("2 lines", "1 line", "2 not confirmed", "1 not confirmed", "lines 1-2", "line 1",
+					"--from-line 3", "--from-line 2")
 				r := newRig()
 				withQueues(t, r)
 				r.broker.Block(tc.blocked)
@@ -300,7 +315,8 @@ func testSubmitWaitsForTheEndOfAnAlarm(t *testing.T) {
 	r.broker.Block(true)
 	time.AfterFunc(10*time.Minute, func() { r.broker.Block(false) })
 	r.in = strings.NewReader(task("a") + "\n")
-	if code := r.run(t, "submit", "-"); code != exitOK || !strings.Contains(r.out.String(), "1 confirmed in task.assign, 0 not confirmed") {
+	if code := r.run(t, "submit", "-"); code != exitOK ||
+		!strings.Contains(r.out.String(), "1 confirmed in task.assign, 0 not confirmed") {
 		t.Errorf("exit code %d, %s%s", code, r.out.String(), r.err.String())
 	}
 }

@@ -32,7 +32,8 @@ func TestAgo(t *testing.T) {
 }
 
 func TestMilliseconds(t *testing.T) {
-	for ms, want := range map[float64]string{-1: "", 0: "", 0.04: "0.0 ms", 7.44: "7.4 ms", 12.3: "12 ms", 9999: "9999 ms", 10_500: "10.5 s"} {
+	for ms, want := range map[float64]string{-1: "", 0: "", 0.04: "0.0 ms", 7.44: "7.4 ms", 12.3: "12 ms", 9999: "9999 ms",
+		10_500: "10.5 s"} {
 		if got := milliseconds(ms); got != want {
 			t.Errorf("%v: %q, want %q", ms, got, want)
 		}

@@ -49,7 +49,8 @@ agents said of their ends, in the stream task.result.`,
 	base := urlFlag(c)
 	c.Flags().StringVar(&filter.State, "state", "", "only these: "+strings.Join(httpapi.TaskStates(), ", "))
 	c.Flags().StringVar(&filter.Agent, "agent", "", "only those given to this agent")
-	c.Flags().IntVar(&filter.Limit, "limit", httpapi.DefaultTaskLimit, fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxTaskLimit))
+	c.Flags().IntVar(&filter.Limit, "limit", httpapi.DefaultTaskLimit,
+		fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxTaskLimit))
 	completeFlag(c, "state", cobra.FixedCompletions(httpapi.TaskStates(), cobra.ShellCompDirectiveNoFileComp))
 	completeFlag(c, "agent", a.completeAgents(base))
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -110,7 +110,8 @@ func (c *certificates) stampOf() (stamp string, err error) {
 func (c *certificates) read() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate %s and its key: %w; both are PEM files, and belong together", c.cert, err)
+		return nil, fmt.Errorf("read the certificate %s and its key: %w; both are PEM files, and belong together", c.cert,
+			err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.clientCA != "" {

@@ -44,7 +44,8 @@ func startTLS(t *testing.T, a *authority) (s *serving, rls string) {
 	r := newRig()
 	r.env["TASKBUS_GATEWAY_NAMES"] = "edge-1, edge-2"
 	r.env["TASKBUS_TLS_KEY"] = a.file("server.key")
-	s = startServe(t, r, "--quotas", quotas, "--tls-cert", a.file("server.pem"), "--client-ca", a.file("ca.pem"), "--rls", "127.0.0.1:0")
+	s = startServe(t, r, "--quotas", quotas, "--tls-cert", a.file("server.pem"), "--client-ca", a.file("ca.pem"), "--rls",
+		"127.0.0.1:0")
 	m := regexp.MustCompile(`"rls":"([^"]+)"`).FindStringSubmatch(r.err.String())
 	if m == nil || !strings.HasPrefix(s.url, "https://") {
 		t.Fatalf("no rate-limit service, or no https, in the start line:\n%s", r.err.String())
@@ -130,12 +131,14 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 		{"an agent", []tls.Certificate{agent}, codes.Unauthenticated},
 		{"no certificate", nil, codes.Unauthenticated},
 	} {
-		conn, err := grpc.NewClient("passthrough:///"+rls, grpc.WithTransportCredentials(credentials.NewTLS(a.trusting(tc.shows...))))
+		conn, err := grpc.NewClient("passthrough:///"+rls,
+			grpc.WithTransportCredentials(credentials.NewTLS(a.trusting(tc.shows...))))
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "taskbus", Descriptors: []*common.RateLimitDescriptor{
-			{Entries: []*common.RateLimitDescriptor_Entry{{Key: "agent", Value: "agent-1"}, {Key: "unit", Value: "tokens"}}}}})
+		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(),
+			&pb.RateLimitRequest{Domain: "taskbus", Descriptors: []*common.RateLimitDescriptor{
+				{Entries: []*common.RateLimitDescriptor_Entry{{Key: "agent", Value: "agent-1"}, {Key: "unit", Value: "tokens"}}}}})
 		if status.Code(err) != tc.want {
 			t.Errorf("over gRPC, %s: %v, %v; want %v", tc.name, answer, err, tc.want)
 		}
@@ -264,19 +267,24 @@ func TestListenFaults(t *testing.T) {
 		{"another's key", []string{"--tls-cert", ca, "--tls-key", key}, nil, exitConfig, "belong together"},
 		{"no such file", []string{"--tls-cert", cert + "x", "--tls-key", key}, nil, exitConfig, "no such file"},
 		{"clients' authority without TLS", []string{"--client-ca", ca}, nil, exitConfig, "inside TLS only"},
-		{"an authority that is none", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", key}, nil, exitConfig, "no certificate"},
-		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, exitConfig, "no certificate counts"},
-		{"an empty name", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", ca}, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, exitConfig, "common names"},
+		{"an authority that is none", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", key}, nil, exitConfig,
+			"no certificate"},
+		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, exitConfig,
+			"no certificate counts"},
+		{"an empty name", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", ca},
+			map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, exitConfig, "common names"},
 		{"an authority of coordinators that is none", nil, map[string]string{"TASKBUS_CA": key}, exitConfig, "TASKBUS_CA"},
 		{"a rate-limit service without clients", []string{"--rls", "127.0.0.1:0"}, nil, exitConfig, "no client could use"},
 		{"no port", []string{"--rls", "localhost"}, map[string]string{"TASKBUS_GATEWAY_TOKEN": token}, exitUsage, "--rls"},
-		{"a port that cannot be", nil, map[string]string{"TASKBUS_RLS": "127.0.0.1:99999", "TASKBUS_GATEWAY_TOKEN": token}, exitFailed, "rate-limit service"},
+		{"a port that cannot be", nil, map[string]string{"TASKBUS_RLS": "127.0.0.1:99999", "TASKBUS_GATEWAY_TOKEN": token},
+			exitFailed, "rate-limit service"},
 	} {
 		r := newRig()
 		for k, v := range tc.env {
 			r.env[k] = v
 		}
-		code := r.run(t, append([]string{"serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0"}, tc.args...)...)
+		code := r.run(t, append([]string{"serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0"},
+			tc.args...)...)
 		if text := r.err.String(); code != tc.exit || !strings.Contains(text, tc.says) {
 			t.Errorf("%s: exit code %d, want %d; said %q, want %q in it", tc.name, code, tc.exit, text, tc.says)
 		}

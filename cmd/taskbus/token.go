@@ -39,7 +39,8 @@ Agents that report over RabbitMQ (agent.status) need none.`,
 		case err != nil:
 			return configError(err)
 		case secret.Reveal() == "":
-			return configError(errors.New("there is no secret to derive the token from: set TASKBUS_AGENT_SECRET_FILE, or TASKBUS_AGENT_SECRET, to the one of the coordinator"))
+			return configError(errors.New(
+				"there is no secret to derive the token from: set TASKBUS_AGENT_SECRET_FILE, or TASKBUS_AGENT_SECRET, to the one of the coordinator"))
 		}
 		token := credential.AgentToken([]byte(secret.Reveal()), args[0])
 		if a.output == outputJSON {

@@ -170,7 +170,8 @@ func (a *app) applyTopology(ctx context.Context, path string) error {
 		}{where, len(want.Queues), len(want.Exchanges), len(want.Bindings), findings})
 	}
 	for _, f := range findings {
-		if _, err := fmt.Fprintf(a.out, "%s is otherwise than wanted and used as it is: %s\n", f.Object, oneLine(f.Text)); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s is otherwise than wanted and used as it is: %s\n", f.Object,
+			oneLine(f.Text)); err != nil {
 			return err
 		}
 	}

@@ -54,7 +54,8 @@ func (a *app) deleteTopology(ctx context.Context, path string, yes bool) error {
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", where, err)
 		}
-		if err := a.agreed(fmt.Sprintf("delete everything of Taskbus at %s, with %s in its queues", where, count(tasks, "message"))); err != nil {
+		if err := a.agreed(fmt.Sprintf("delete everything of Taskbus at %s, with %s in its queues", where,
+			count(tasks, "message"))); err != nil {
 			return err
 		}
 	}

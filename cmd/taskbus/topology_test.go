@@ -71,7 +71,8 @@ func TestTopologyApply(t *testing.T) {
 		}
 	}
 	r.broker.SetOpenError(bus.ErrAccess)
-	if code := r.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitFailed || !strings.Contains(r.err.String(), "refused access") {
+	if code := r.run(t, "topology", "apply", "--config", "testdata/agents.yaml"); code != exitFailed ||
+		!strings.Contains(r.err.String(), "refused access") {
 		t.Errorf("without permission: exit code %d, %s", code, r.err.String())
 	}
 }
@@ -107,7 +108,8 @@ func TestTopologyDelete(t *testing.T) {
 		out, err       string // parts of them
 		left           bool
 	}{
-		{"no yes", "", "", false, exitUsage, "", "delete everything of Taskbus at amqp://rabbit:5672/, with 2 messages in its queues? [y/N]", true},
+		{"no yes", "", "", false, exitUsage, "",
+			"delete everything of Taskbus at amqp://rabbit:5672/, with 2 messages in its queues? [y/N]", true},
 		{"no", "", "n\n", false, exitFailed, "", "nothing was done", true},
 		{"yes", "", "yes\n", false, exitOK, "queues deleted", "", false},
 		{"not asked", "--yes", "", false, exitOK, "amqp://rabbit:5672/: ", "", false},
@@ -138,7 +140,8 @@ func TestTopologyDelete(t *testing.T) {
 			}
 			code := r.run(t, strings.Fields("topology delete --config testdata/agents.yaml "+tc.args)...)
 			if code != tc.code || !strings.Contains(r.out.String(), tc.out) || !strings.Contains(r.err.String(), tc.err) {
-				t.Errorf("exit code %d, stdout %q, stderr %q; want %d, %q, %q", code, r.out.String(), r.err.String(), tc.code, tc.out, tc.err)
+				t.Errorf("exit code %d, stdout %q, stderr %q; want %d, %q, %q", code, r.out.String(), r.err.String(), tc.code,
+					tc.out, tc.err)
 			}
 			for _, q := range standard(mustLoad(t, "testdata/agents.yaml"), bus.Off).Queues {
 				if _, err := s.Depth(t.Context(), q.Name); (err == nil) != tc.left {

@@ -13,7 +13,8 @@ import (
 func TestModelsWithoutAPriceAreShown(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	models := []httpapi.UnpricedModel{
-		{Provider: "openai", Model: "new", Group: "labs", Node: "pool/labs", Refused: 41, LastSeen: now.Add(-3 * time.Minute)},
+		{Provider: "openai", Model: "new", Group: "labs", Node: "pool/labs", Refused: 41,
+			LastSeen: now.Add(-3 * time.Minute)},
 		{Group: "labs", Node: "pool", Refused: 1, Admitted: 2, LastSeen: now.Add(-2 * time.Hour)},
 	}
 	var out bytes.Buffer

@@ -89,7 +89,8 @@ func printProspect(w io.Writer, q httpapi.Prospect) error {
 	p := &page{w: w}
 	for _, field := range q.Unknown {
 		name, near, _ := strings.Cut(field, " ")
-		p.line("warning: %s is no field of a task and has no effect; %s", name, cmp.Or(near, "docs/reference/messages.md lists those that there are"))
+		p.line("warning: %s is no field of a task and has no effect; %s", name,
+			cmp.Or(near, "docs/reference/messages.md lists those that there are"))
 	}
 	switch lacks := q.Explanation != nil && q.Explanation.Quota != nil; {
 	case lacks && q.OfferedTo > 0:

@@ -19,7 +19,8 @@ import (
 const (
 	// mostCallers bounds those that have leases; what others ask is handed on.
 	mostCallers = 1024
-	// mostCalls bounds the calls that are remembered: those that run, and those that may be asked about again by their ids.
+	// mostCalls bounds the calls that are remembered: those that run, and those that may be asked about again by their
+	// ids.
 	mostCalls = 65_536
 	// unsettled is when a call that was reserved is charged as it was, if its end is not told: the default of
 	// reservation_ttl_seconds.

@@ -36,7 +36,8 @@ func TestCallsOfNobodyAreForgotten(t *testing.T) {
 			}
 		}
 		if len(c.calls)+len(c.oldest)+len(c.callers) > 0 {
-			t.Errorf("token %q: %d calls, %d in order, and %d callers are remembered", token, len(c.calls), len(c.oldest), len(c.callers))
+			t.Errorf("token %q: %d calls, %d in order, and %d callers are remembered", token, len(c.calls), len(c.oldest),
+				len(c.callers))
 		}
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)

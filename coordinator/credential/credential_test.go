@@ -31,7 +31,8 @@ func TestNoTokenIsNobodys(t *testing.T) {
 		t.Error("whether there is a token is told wrongly")
 	}
 	other := Hash([]byte("another token of thirty-two letters"))
-	if bytes.Equal(one.MAC([]byte("m")), other.MAC([]byte("m"))) || bytes.Equal(one.MAC([]byte("m")), one.MAC([]byte("n"))) {
+	if bytes.Equal(one.MAC([]byte("m")), other.MAC([]byte("m"))) ||
+		bytes.Equal(one.MAC([]byte("m")), one.MAC([]byte("n"))) {
 		t.Error("a code fits another token, or another message")
 	}
 }

@@ -178,7 +178,8 @@ func (a *agent) countsStill(end *ending) bool {
 // mayLetGo tells whether nobody will say how the dispatch ended, and nothing else
 // needs it.
 func (e *Engine) mayLetGo(t *openTask) bool {
-	return !e.following && t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.apart && !t.over && !t.unanswered
+	return !e.following && t.state == stateLeased && !t.agent.tracked && len(t.tried) == 0 && !t.apart && !t.over &&
+		!t.unanswered
 }
 
 // audit is done with every report: what it covers, what it has begun, what it has

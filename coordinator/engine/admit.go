@@ -12,7 +12,8 @@ import (
 func (e *Engine) admit(now time.Time, t *openTask) {
 	if t.attempt > dedupe.MaxAttempts {
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another", dedupe.MaxAttempts), nil)
+			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another",
+			dedupe.MaxAttempts), nil)
 		return
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
@@ -126,5 +127,6 @@ func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove
 
 // failFull fails a task for which the backlog has no room.
 func (e *Engine) failFull(now time.Time, t *openTask) {
-	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)", e.backlog()), nil)
+	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)",
+		e.backlog()), nil)
 }

@@ -53,7 +53,8 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 					t.Errorf("%q does not have %q", f.Text, part)
 				}
 			}
-			if f.Attempts != 3 || f.Said != "429 rate limit" || strings.Contains(f.Text, "429") || !strings.HasSuffix(f.Full(), `its agent says: "429 rate limit"`) {
+			if f.Attempts != 3 || f.Said != "429 rate limit" || strings.Contains(f.Text, "429") ||
+				!strings.HasSuffix(f.Full(), `its agent says: "429 rate limit"`) {
 				t.Errorf("%d attempts, %q said, full: %q", f.Attempts, f.Said, f.Full())
 			}
 			engine.CheckIndexes(t, r.Engine)
@@ -128,7 +129,8 @@ func TestAnotherGoesFirst(t *testing.T) {
 		r.give(job("other").kind("b's"))
 		r.gaveBack(d, "", 0)
 		want(t, r.lives(29*time.Second, beat("a").running(), beat("b").running("other")))
-		want(t, r.lives(1500*time.Millisecond, beat("a").running(), beat("b").running("other")), "dispatch t.2 a") // 30 s and the first back-off
+		// 30 s and the first back-off
+		want(t, r.lives(1500*time.Millisecond, beat("a").running(), beat("b").running("other")), "dispatch t.2 a")
 	})
 	t.Run("it is away", func(t *testing.T) {
 		r, d := start(t)
@@ -192,7 +194,8 @@ func TestTriesSurvive(t *testing.T) {
 			want(t, heir.pass(20*time.Second-1))
 			want(t, heir.pass(1), "dispatch t.3 a")
 			heir.confirm(heir.latest().Handle)
-			want(t, heir.returns(heir.latest(), coordinator.ReturnDeliveryLimit, false)) // the second of 3: to ask for time is none
+			// the second of 3: to ask for time is none
+			want(t, heir.returns(heir.latest(), coordinator.ReturnDeliveryLimit, false))
 			want(t, heir.pass(8*time.Second), "dispatch t.4 a again?")
 			heir.confirm(heir.latest().Handle)
 			want(t, heir.returns(heir.latest(), coordinator.ReturnDeliveryLimit, false), "fail t retries_exhausted")
@@ -232,7 +235,8 @@ func TestOnlyAgentIsAskedForEver(t *testing.T) {
 // TestSaidIsCut: what is kept of an agent's words is bounded, and whole characters.
 func TestSaidIsCut(t *testing.T) {
 	for _, words := range []string{strings.Repeat("x", 2048), strings.Repeat("ä", 1024), strings.Repeat("€", 500)} {
-		if got := engine.Said(words); len(got) > engine.MaxSaid || len(got) < engine.MaxSaid-6 || !strings.HasSuffix(got, "…") || strings.ToValidUTF8(got, "") != got {
+		if got := engine.Said(words); len(got) > engine.MaxSaid || len(got) < engine.MaxSaid-6 ||
+			!strings.HasSuffix(got, "…") || strings.ToValidUTF8(got, "") != got {
 			t.Errorf("%d bytes: %q", len(got), got)
 		}
 	}

@@ -28,7 +28,8 @@ func fast(t *testing.T, exact bool, p *policyBuilder) *rig {
 // heirsInTime take over from it a moment later, and know what time it is.
 func heirsInTime(r *rig) map[string]*rig {
 	all := make(map[string]*rig)
-	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+		"by a snapshot": r.imaged()} {
 		all[name] = r.heirOf(epoch, journal)
 	}
 	return all
@@ -176,7 +177,8 @@ func TestIDsOfAFastClock(t *testing.T) {
 // often, has 540 used in the month at hand, and the task sets its tokens aside there.
 func TestBudgetsOfAFastClock(t *testing.T) {
 	month := func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000,
+			Period: coordinator.Period{Unit: coordinator.PerMonth}}
 	}
 	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().pool(month).group("x", 1, month)))
 	r.give(job("t1").of("x").tokens(450, 30))
@@ -187,7 +189,8 @@ func TestBudgetsOfAFastClock(t *testing.T) {
 	ahead.give(job("t2").of("x").tokens(50, 10))
 	ahead.tell(says("a", "t2").used(50, 10))
 	ahead.give(job("t3").of("x").tokens(20, 1))
-	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...),
+		"by a snapshot": ahead.imaged()} {
 		for again := range 4 {
 			heir := ahead.heirOf(right.Add(time.Duration(again+1)*time.Second), journal)
 			n, _ := heir.Ledger().Node(heir.now, "pool/x")
@@ -227,14 +230,16 @@ func TestResultAfterAFastClock(t *testing.T) {
 // whoever takes over at the right time, however often.
 func TestAlertsOfAFastClock(t *testing.T) {
 	month := func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000,
+			Period: coordinator.Period{Unit: coordinator.PerMonth}}
 	}
 	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("x", 1, month)))
 	right, before := r.now, r.Records(nil)
 	ahead := r.heirOf(right.AddDate(0, 0, 40), before)
 	ahead.Record(true)
 	want(t, ahead.assign(job("t").of("x").tokens(840, 10)), "quota pool/x total_tokens 80%", "dispatch t.1 a")
-	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...),
+		"by a snapshot": ahead.imaged()} {
 		for again := range 3 {
 			heir := ahead.heirOf(right.Add(time.Duration(again+1)*time.Second), journal)
 			if len(heir.opened) > 0 {
@@ -249,7 +254,8 @@ func TestAlertsOfAFastClock(t *testing.T) {
 // month at hand, and the alert says when this one ends.
 func TestAlertBeforeTheSessionAfterAFastClock(t *testing.T) {
 	month := func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerMonth}}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000,
+			Period: coordinator.Period{Unit: coordinator.PerMonth}}
 	}
 	r := leads(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("x", 1, month)))
 	right, before := r.now, r.Records(nil)
@@ -258,12 +264,14 @@ func TestAlertBeforeTheSessionAfterAFastClock(t *testing.T) {
 	ahead.give(job("t1").of("x").tokens(740, 10))
 	ahead.tell(says("a", "t1").used(740, 10))
 	d := ahead.give(job("t2").of("x").tokens(20, 1))
-	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...), "by a snapshot": ahead.imaged()} {
+	for name, journal := range map[string][]coordinator.Record{"by its records": append(before, ahead.Records(nil)...),
+		"by a snapshot": ahead.imaged()} {
 		heir := ahead.follower(right.Add(time.Second), journal)
 		heir.Lead(heir.now)
 		result := says("a", "t2").of(d.DispatchID).used(100, 10).stamped(heir.now).Result
 		var told []coordinator.QuotaReached
-		for _, ev := range []coordinator.Event{coordinator.ResultReported{Result: result, Untold: true}, coordinator.SessionOpened{}} {
+		for _, ev := range []coordinator.Event{coordinator.ResultReported{Result: result, Untold: true},
+			coordinator.SessionOpened{}} {
 			for _, f := range heir.Apply(heir.now, ev, nil) {
 				if f, is := f.(coordinator.QuotaReached); is {
 					told = append(told, f)

@@ -52,12 +52,15 @@ func TestAnythingMeetsAnything(t *testing.T) {
 			},
 			"policy":  func(*rapid.T) { x.policy = x.drawPolicy(); x.do(coordinator.PolicyChanged{Policy: x.policy}) },
 			"session": func(*rapid.T) { x.changeSession() }, "take over": func(*rapid.T) { x.takeOver() },
-			"time": func(*rapid.T) { x.pass() }, "task": func(*rapid.T) { x.task() }, "tasks": func(*rapid.T) { x.task(); x.task(); x.task() },
+			"time": func(*rapid.T) { x.pass() }, "task": func(*rapid.T) { x.task() },
+			"tasks":  func(*rapid.T) { x.task(); x.task(); x.task() },
 			"report": func(*rapid.T) { x.report() }, "reports": func(*rapid.T) { x.report(); x.report(); x.report() },
 			"settle": func(*rapid.T) { x.settle() }, "settle again": func(*rapid.T) { x.settle() },
-			"result": func(*rapid.T) { x.result() }, "return": func(*rapid.T) { x.comeBack() }, "move": func(*rapid.T) { x.moved() },
-			"bid": func(*rapid.T) { x.bid() }, "bid again": func(*rapid.T) { x.bid() }, "claim": func(*rapid.T) { x.claim() },
-			"alarm": func(*rapid.T) { x.do(coordinator.PublishingHeld{Held: rapid.Bool().Draw(x.t, "held")}) }, "kill": func(*rapid.T) { x.kill() },
+			"result": func(*rapid.T) { x.result() }, "return": func(*rapid.T) { x.comeBack() },
+			"move": func(*rapid.T) { x.moved() },
+			"bid":  func(*rapid.T) { x.bid() }, "bid again": func(*rapid.T) { x.bid() }, "claim": func(*rapid.T) { x.claim() },
+			"alarm": func(*rapid.T) { x.do(coordinator.PublishingHeld{Held: rapid.Bool().Draw(x.t, "held")}) },
+			"kill":  func(*rapid.T) { x.kill() },
 			"other": func(*rapid.T) { x.other() }, "questions": func(*rapid.T) { x.questions() },
 		})
 	})
@@ -76,17 +79,23 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 		Strategy: rapid.SampledFrom(append(slices.Clone(strategies), strategy.MarketName)).Draw(x.t, "strategy"),
 		Routes: map[string]coordinator.Route{
 			"any": {Batch: rapid.SampledFrom(batchings).Draw(x.t, "batches")},
-			"one": {Required: someOf(x.t, "required", capabilities, 2), Strategy: rapid.SampledFrom([]string{"", "", "round_robin"}).Draw(x.t, "strategy of one")},
+			"one": {Required: someOf(x.t, "required", capabilities, 2),
+				Strategy: rapid.SampledFrom([]string{"", "", "round_robin"}).Draw(x.t, "strategy of one")},
 		},
 		Settings: coordinator.Settings{
-			MaxRetryAttempts: x.n("max_retry_attempts", 3), PoisonedAfter: 1 + x.n("poisoned after", 2), StaleAfter: seconds(x.t, "stale", 20, 60),
-			MaxQueueSize: rapid.SampledFrom([]int{1, 3, 50}).Draw(x.t, "max_queue_size"), AssignmentTimeout: seconds(x.t, "assignment timeout", 0, 5, 30, 900),
-			MaxLoad: 0.9, Priorities: drawPriorities(x.t), DedupeWindow: seconds(x.t, "window", 1, 60, 3600),
-			DedupeMaxIDs: rapid.SampledFrom([]int{1, 5, 1000}).Draw(x.t, "ids"), RefuseBacklogged: rapid.Bool().Draw(x.t, "backlogged"),
-			MaxTimeout:       seconds(x.t, "longest timeout", 0, 0, 60),
-			CountsWaiting:    rapid.Bool().Draw(x.t, "counts waiting"),
-			Breaker:          coordinator.Breaker{Consecutive: x.n("consecutive faults", 2), Off: x.n("no breaker at 0", 3) == 0},
-			SuspectIntervals: x.n("suspect", 2), DeadIntervals: rapid.SampledFrom([]int{0, 0, 3}).Draw(x.t, "dead"), SlowStart: seconds(x.t, "slow start", 0, 20),
+			MaxRetryAttempts: x.n("max_retry_attempts", 3), PoisonedAfter: 1 + x.n("poisoned after", 2),
+			StaleAfter:        seconds(x.t, "stale", 20, 60),
+			MaxQueueSize:      rapid.SampledFrom([]int{1, 3, 50}).Draw(x.t, "max_queue_size"),
+			AssignmentTimeout: seconds(x.t, "assignment timeout", 0, 5, 30, 900),
+			MaxLoad:           0.9, Priorities: drawPriorities(x.t), DedupeWindow: seconds(x.t, "window", 1, 60, 3600),
+			DedupeMaxIDs: rapid.SampledFrom([]int{1, 5, 1000}).Draw(x.t, "ids"), RefuseBacklogged: rapid.Bool().
+					Draw(x.t, "backlogged"),
+			MaxTimeout:    seconds(x.t, "longest timeout", 0, 0, 60),
+			CountsWaiting: rapid.Bool().Draw(x.t, "counts waiting"),
+			Breaker: coordinator.Breaker{Consecutive: x.n("consecutive faults", 2),
+				Off: x.n("no breaker at 0", 3) == 0},
+			SuspectIntervals: x.n("suspect", 2), DeadIntervals: rapid.SampledFrom([]int{0, 0, 3}).Draw(x.t, "dead"),
+			SlowStart: seconds(x.t, "slow start", 0, 20),
 		},
 		Strategies: x.drawStrategies(), Quotas: drawQuotas(x.t),
 	}
@@ -101,16 +110,19 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 			ID: id, Queue: rapid.SampledFrom([]string{"agent.", "work."}).Draw(x.t, "queue") + string(id),
 			MaxConcurrent: 1 + x.n("slots", 2), Rank: 3,
 			HealthCheckInterval: 10 * time.Second, Timeout: seconds(x.t, "timeout", 5, 60), AcceptTimeout: time.Minute,
-			Pull: rapid.SampledFrom([]coordinator.PullMode{coordinator.PullOff, coordinator.PullOff, coordinator.PullShared, coordinator.PullLiteral}).Draw(x.t, "pull"),
+			Pull: rapid.SampledFrom([]coordinator.PullMode{coordinator.PullOff, coordinator.PullOff, coordinator.PullShared,
+				coordinator.PullLiteral}).Draw(x.t, "pull"),
 		}
 		criteria.DrawAgent(oneOf(x.t), &spec)
 		p.Agents = append(p.Agents, spec)
 	}
 	if rapid.Bool().Draw(x.t, "discovery") {
 		p.Discovery = &coordinator.Discovery{
-			Agents: []string{"x*"}, Capabilities: capabilities[:1+x.n("admitted", 3)], Queues: []string{"q*"}, MaxAgents: 1 + x.n("joined", 2), MaxConcurrent: 2,
+			Agents: []string{"x*"}, Capabilities: capabilities[:1+x.n("admitted", 3)], Queues: []string{"q*"},
+			MaxAgents: 1 + x.n("joined", 2), MaxConcurrent: 2,
 			ForgetAfter: seconds(x.t, "forget after", 1, 60),
-			Template:    coordinator.AgentSpec{Rank: 3, HealthCheckInterval: 10 * time.Second, Timeout: time.Minute, AcceptTimeout: time.Minute},
+			Template: coordinator.AgentSpec{Rank: 3, HealthCheckInterval: 10 * time.Second, Timeout: time.Minute,
+				AcceptTimeout: time.Minute},
 		}
 	}
 	return p
@@ -119,12 +131,14 @@ func (x *anything) drawPolicy() *coordinator.Policy {
 // drawStrategies may change the market, and has a formula that gives some no score.
 func (x *anything) drawStrategies() []coordinator.Strategy {
 	never := x.n("odd priorities have no score at 0", 1) == 0
-	s, err := strategy.Build(strategy.ExpressionName, strategy.Options{FormulaText: "f", Formula: func(c *coordinator.Case, _ *coordinator.AgentView, _ *coordinator.Standing) (float64, error) {
-		if never && c.Task.Priority%2 == 1 {
-			return 0, fmt.Errorf("odd")
-		}
-		return 1, nil
-	}})
+	s, err := strategy.Build(strategy.ExpressionName,
+		strategy.Options{FormulaText: "f", Formula: func(c *coordinator.Case, _ *coordinator.AgentView,
+			_ *coordinator.Standing) (float64, error) {
+			if never && c.Task.Priority%2 == 1 {
+				return 0, fmt.Errorf("odd")
+			}
+			return 1, nil
+		}})
 	if err != nil {
 		x.t.Fatal(err)
 	}
@@ -189,8 +203,9 @@ func (x *anything) changeSession() {
 	if !x.open {
 		x.open = true
 		x.do(coordinator.SessionOpened{
-			Lost:      rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Hour), x.now.Add(time.Hour)}).Draw(x.t, "lost"),
-			Connected: rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour)}).Draw(x.t, "connected"),
+			Lost: rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Hour), x.now.Add(time.Hour)}).Draw(x.t, "lost"),
+			Connected: rapid.SampledFrom([]time.Time{{}, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour)}).
+				Draw(x.t, "connected"),
 		})
 		return
 	}
@@ -212,7 +227,8 @@ func (x *anything) takeOver() {
 		})
 		x.journal = journal
 	}
-	x.now = x.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour, -time.Hour, 365 * 24 * time.Hour, -365 * 24 * time.Hour}).Draw(x.t, "another clock"))
+	x.now = x.now.Add(rapid.SampledFrom([]time.Duration{0, time.Second, time.Hour, -time.Hour, 365 * 24 * time.Hour,
+		-365 * 24 * time.Hour}).Draw(x.t, "another clock"))
 	x.e = engine.New()
 	if x.n("another file at 0", 2) == 0 {
 		x.policy = x.drawPolicy()
@@ -238,7 +254,8 @@ func (x *anything) takeOver() {
 }
 
 func (x *anything) pass() {
-	end := x.now.Add(rapid.SampledFrom([]time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Second, 7 * time.Second, 31 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}).Draw(x.t, "time"))
+	end := x.now.Add(rapid.SampledFrom([]time.Duration{0, time.Millisecond, 100 * time.Millisecond, time.Second,
+		7 * time.Second, 31 * time.Second, 10 * time.Minute, 30 * 24 * time.Hour}).Draw(x.t, "time"))
 	for range 2000 { // stopping at what is due, as a shell would
 		at, due := x.e.NextDeadline()
 		if !due || at.After(end) {
@@ -259,21 +276,27 @@ func (x *anything) task() {
 	}
 	id := x.taskID()
 	task := &coordinator.Task{
-		ID: id, Type: rapid.SampledFrom([]string{"any", "one", "strange"}).Draw(x.t, "type"), Priority: coordinator.Priority(x.n("priority", 3)),
-		Strategy: rapid.SampledFrom([]string{"", "", "", strategy.ExpressionName, strategy.MarketName, "nothing"}).Draw(x.t, "strategy"),
-		Group:    rapid.SampledFrom([]string{"", "g1", "g2", "g3"}).Draw(x.t, "group"), NoBorrowing: x.n("borrows not at 0", 4) == 0,
-		Timeout: seconds(x.t, "timeout", 0, 0, 30, 604_800), MaxWait: seconds(x.t, "waits at most", 0, 0, 10, 604_800), ContentHash: uint64(x.n("content", 1)),
-		AcceptedAt: x.now.Add(-seconds(x.t, "accepted ago", 0, 0, 100)),
+		ID: id, Type: rapid.SampledFrom([]string{"any", "one", "strange"}).Draw(x.t, "type"),
+		Priority: coordinator.Priority(x.n("priority", 3)),
+		Strategy: rapid.SampledFrom([]string{"", "", "", strategy.ExpressionName, strategy.MarketName, "nothing"}).
+			Draw(x.t, "strategy"),
+		Group:       rapid.SampledFrom([]string{"", "g1", "g2", "g3"}).Draw(x.t, "group"),
+		NoBorrowing: x.n("borrows not at 0", 4) == 0,
+		Timeout:     seconds(x.t, "timeout", 0, 0, 30, 604_800), MaxWait: seconds(x.t, "waits at most", 0, 0, 10, 604_800),
+		ContentHash: uint64(x.n("content", 1)),
+		AcceptedAt:  x.now.Add(-seconds(x.t, "accepted ago", 0, 0, 100)),
 	}
 	criteria.DrawTask(oneOf(x.t), &criteria.Needs{Task: task}, agentIDs[:4])
 	if x.n("deadline at 0", 3) == 0 {
-		task.Deadline = rapid.SampledFrom([]time.Time{x.now, x.now.Add(5 * time.Second), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)}).Draw(x.t, "deadline")
+		task.Deadline = rapid.SampledFrom([]time.Time{x.now, x.now.Add(5 * time.Second),
+			time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Unix(0, 0)}).Draw(x.t, "deadline")
 	}
 	x.content[id] = task.ContentHash
 	x.handle++
 	ev := coordinator.TaskReceived{Handle: x.handle, Task: task, Redelivered: x.n("again at 0", 3) == 0}
 	if x.n("out of a lane at 0", 5) == 0 {
-		ev.Lane = rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1", "g1~1", "gone"}).Draw(x.t, "lane")
+		ev.Lane = rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1", "g1~1", "gone"}).
+			Draw(x.t, "lane")
 	}
 	x.do(ev)
 }
@@ -281,14 +304,19 @@ func (x *anything) task() {
 func (x *anything) report() {
 	id := x.agent()
 	r := coordinator.AgentReport{
-		Agent: id, Status: rapid.SampledFrom([]coordinator.AgentStatus{coordinator.StatusReady, coordinator.StatusReady, coordinator.StatusReady, coordinator.StatusBusy, coordinator.StatusOffline}).Draw(x.t, "status"),
-		Load: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(x.t, "load"), Active: rapid.SampledFrom([]int{0, 0, 1, 1_000_000}).Draw(x.t, "active"),
+		Agent: id, Status: rapid.SampledFrom([]coordinator.AgentStatus{coordinator.StatusReady, coordinator.StatusReady,
+			coordinator.StatusReady, coordinator.StatusBusy, coordinator.StatusOffline}).Draw(x.t, "status"),
+		Load: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(x.t, "load"), Active: rapid.SampledFrom([]int{0, 0, 1, 1_000_000}).
+			Draw(x.t, "active"),
 		Available: rapid.SampledFrom([]int{3, 3, 0, 1_000_000}).Draw(x.t, "available"), MaxConcurrent: x.n("most", 2),
 		Queue:       rapid.SampledFrom([]string{"", "q1", "q2", "agent.a"}).Draw(x.t, "consumes"),
-		HasCapacity: rapid.Bool().Draw(x.t, "says its capacity"), Capacity: rapid.SampledFrom([]float64{0, 1e-300, 0.1, 1e9}).Draw(x.t, "capacity"),
-		HasPending: rapid.Bool().Draw(x.t, "says what is pending"), Pending: rapid.SampledFrom([]int{0, 1, 1_000_000_000}).Draw(x.t, "pending"),
-		Relayed:   x.n("relayed at 0", 6) == 0,
-		Timestamp: rapid.SampledFrom([]time.Time{x.now, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour), time.Unix(0, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}).Draw(x.t, "stamp"),
+		HasCapacity: rapid.Bool().Draw(x.t, "says its capacity"), Capacity: rapid.SampledFrom([]float64{0, 1e-300, 0.1, 1e9}).
+				Draw(x.t, "capacity"),
+		HasPending: rapid.Bool().Draw(x.t, "says what is pending"), Pending: rapid.SampledFrom([]int{0, 1, 1_000_000_000}).
+				Draw(x.t, "pending"),
+		Relayed: x.n("relayed at 0", 6) == 0,
+		Timestamp: rapid.SampledFrom([]time.Time{x.now, x.now, x.now.Add(-time.Minute), x.now.Add(time.Hour), time.Unix(0, 0),
+			time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)}).Draw(x.t, "stamp"),
 	}
 	var announced coordinator.AgentSpec
 	criteria.DrawAgent(oneOf(x.t), &announced)
@@ -318,8 +346,11 @@ func (x *anything) settle() {
 
 func (x *anything) result() {
 	r := coordinator.Result{
-		Task: x.taskID(), Agent: x.agent(), Outcome: rapid.SampledFrom([]coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeSucceeded, coordinator.OutcomeFailed, coordinator.OutcomeRejected, coordinator.OutcomeCancelled}).Draw(x.t, "outcome"),
-		Attempted: rapid.Bool().Draw(x.t, "attempted"), Duration: rapid.SampledFrom([]time.Duration{0, time.Second, 1e18}).Draw(x.t, "took"), Timestamp: x.now,
+		Task: x.taskID(), Agent: x.agent(),
+		Outcome: rapid.SampledFrom([]coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeSucceeded,
+			coordinator.OutcomeFailed, coordinator.OutcomeRejected, coordinator.OutcomeCancelled}).Draw(x.t, "outcome"),
+		Attempted: rapid.Bool().Draw(x.t, "attempted"), Duration: rapid.SampledFrom([]time.Duration{0, time.Second, 1e18}).
+				Draw(x.t, "took"), Timestamp: x.now,
 	}
 	if x.n("cost at 0", 3) == 0 {
 		r.Usage = &coordinator.Usage{InputTokens: 1e15, OutputTokens: 1, CostUSD: 1e15}
@@ -339,8 +370,10 @@ func (x *anything) comeBack() {
 	}
 	x.handle++
 	ev := coordinator.TaskReturned{
-		Handle: x.handle, Agent: x.agent(), Attempt: rapid.SampledFrom([]int{1, 2, 65_535, 1_000_000}).Draw(x.t, "attempt"), Redelivered: x.n("again at 0", 3) == 0,
-		Cause: rapid.SampledFrom([]coordinator.ReturnCause{coordinator.ReturnRejected, coordinator.ReturnExpired, coordinator.ReturnDeliveryLimit, coordinator.ReturnTakenBack}).Draw(x.t, "cause"),
+		Handle: x.handle, Agent: x.agent(), Attempt: rapid.SampledFrom([]int{1, 2, 65_535, 1_000_000}).Draw(x.t, "attempt"),
+		Redelivered: x.n("again at 0", 3) == 0,
+		Cause: rapid.SampledFrom([]coordinator.ReturnCause{coordinator.ReturnRejected, coordinator.ReturnExpired,
+			coordinator.ReturnDeliveryLimit, coordinator.ReturnTakenBack}).Draw(x.t, "cause"),
 	}
 	if d != nil && x.n("made up at 0", 9) != 0 {
 		ev.Task, ev.Agent, ev.Attempt, ev.Tried, ev.Failed = d.Task, d.Agent, d.Attempt, d.Tried, d.Failed
@@ -364,14 +397,17 @@ func (x *anything) bid() {
 	}
 	o := x.offers[len(x.offers)-1-x.n("offers ago", min(9, len(x.offers)-1))]
 	x.do(coordinator.BidReceived{
-		Agent: rapid.SampledFrom([]coordinator.AgentID{o.Agent, o.Agent, "a", "x1"}).Draw(x.t, "bidder"), Task: o.Task.ID, AuctionID: o.AuctionID,
-		Fitness: rapid.SampledFrom([]float64{0, 0.5, 1, math.NaN()}).Draw(x.t, "fitness"), Active: x.n("active", 2), Duration: rapid.SampledFrom([]time.Duration{0, time.Second, 1e18}).Draw(x.t, "duration"), Relevance: math.NaN(),
+		Agent: rapid.SampledFrom([]coordinator.AgentID{o.Agent, o.Agent, "a", "x1"}).Draw(x.t, "bidder"), Task: o.Task.ID,
+		AuctionID: o.AuctionID,
+		Fitness:   rapid.SampledFrom([]float64{0, 0.5, 1, math.NaN()}).Draw(x.t, "fitness"), Active: x.n("active", 2),
+		Duration: rapid.SampledFrom([]time.Duration{0, time.Second, 1e18}).Draw(x.t, "duration"), Relevance: math.NaN(),
 	})
 }
 
 func (x *anything) claim() {
 	x.do(coordinator.ClaimReceived{
-		Agent: x.agent(), ClaimID: "c", MaxItems: 1 + x.n("items", 3), Pending: rapid.SampledFrom([]int{0, 2, 1_000_000_000}).Draw(x.t, "pending"),
+		Agent: x.agent(), ClaimID: "c", MaxItems: 1 + x.n("items", 3), Pending: rapid.SampledFrom([]int{0, 2, 1_000_000_000}).
+			Draw(x.t, "pending"),
 		Capacity: rapid.SampledFrom([]float64{0, 0.1, 1e9}).Draw(x.t, "capacity"), Wait: seconds(x.t, "wait", 0, 1, 60),
 	})
 }
@@ -383,7 +419,9 @@ func (x *anything) other() {
 	case 1:
 		x.do(coordinator.CancelRequested{Task: x.taskID(), Reason: "why not", Token: 1})
 	case 2:
-		x.do(coordinator.AgentOrdered{Agent: x.agent(), Order: rapid.SampledFrom([]coordinator.Order{coordinator.OrderCordon, coordinator.OrderDrain, coordinator.OrderUncordon}).Draw(x.t, "order"), Token: 1})
+		x.do(coordinator.AgentOrdered{Agent: x.agent(),
+			Order: rapid.SampledFrom([]coordinator.Order{coordinator.OrderCordon, coordinator.OrderDrain,
+				coordinator.OrderUncordon}).Draw(x.t, "order"), Token: 1})
 	case 3:
 		x.do(coordinator.TakeBackEnded{Agent: x.agent()})
 	case 4:
@@ -396,9 +434,11 @@ func (x *anything) other() {
 			x.fails = x.fails[1:]
 		}
 	case 7:
-		x.do(coordinator.LaneSeen{Lane: rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1", "g1~1", "gone"}).Draw(x.t, "lane"), Ready: x.n("ready", 3), Missing: x.n("missing at 0", 5) == 0})
+		x.do(coordinator.LaneSeen{Lane: rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1", "g1~1",
+			"gone"}).Draw(x.t, "lane"), Ready: x.n("ready", 3), Missing: x.n("missing at 0", 5) == 0})
 	case 8:
-		x.do(coordinator.LaneEnded{Lane: rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1"}).Draw(x.t, "lane")})
+		x.do(coordinator.LaneEnded{Lane: rapid.SampledFrom([]string{coordinator.LaneHeld, coordinator.LaneOther, "g1"}).
+			Draw(x.t, "lane")})
 	default:
 		x.do(coordinator.IntakeChanged{Window: x.n("window", 4)})
 	}

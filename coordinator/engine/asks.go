@@ -30,7 +30,8 @@ type respite struct {
 
 // asksFor notes that an agent is not to be given the task before a time.
 func (t *openTask) asksFor(agent coordinator.AgentID, until time.Time) {
-	t.asked = append(slices.DeleteFunc(slices.Clone(t.asked), func(a respite) bool { return a.agent == agent }), respite{agent, until})
+	t.asked = append(slices.DeleteFunc(slices.Clone(t.asked), func(a respite) bool { return a.agent == agent }),
+		respite{agent, until})
 }
 
 // asksFreely reports whether what comes back so is no try yet.

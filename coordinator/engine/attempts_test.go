@@ -15,7 +15,8 @@ import (
 func TestAttemptsThatCannotBeToldApart(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b")))
 	came := func(task coordinator.TaskID, attempt int) []string {
-		return append(r.giveBack(coordinator.Dispatch{Task: &job(task).Task, Agent: "z", Attempt: attempt}), r.pass(time.Second)...)
+		return append(r.giveBack(coordinator.Dispatch{Task: &job(task).Task, Agent: "z", Attempt: attempt}),
+			r.pass(time.Second)...)
 	}
 	want(t, came("t", 65534), "dispatch t.65535 a again?")
 	d := r.latest()
@@ -25,7 +26,8 @@ func TestAttemptsThatCannotBeToldApart(t *testing.T) {
 	want(t, came("u", 65534), "dispatch u.65535 b again?") // it was assigned less recently
 	r.confirm(r.latest().Handle)
 	want(t, append(r.giveBack(r.latest()), r.pass(time.Second)...), "fail u retries_exhausted")
-	if text := r.failures[0].Failure.Text; !strings.Contains(text, "65535 dispatches") || !strings.Contains(text, "submit it under another") {
+	if text := r.failures[0].Failure.Text; !strings.Contains(text, "65535 dispatches") ||
+		!strings.Contains(text, "submit it under another") {
 		t.Errorf("%q says neither what is at its end nor what to do", text)
 	}
 	want(t, r.assign(job("u")), "fail u retries_exhausted") // u.1 has been somebody's already

@@ -48,7 +48,8 @@ func (e *Engine) Audit(now time.Time) []coordinator.Violation {
 		x.note(coordinator.InvariantClock, "", "the time is %v, %v before the latest event", now, e.now.Sub(now))
 	}
 	if x.held(maps.Keys(e.held)); len(x.found) > 0 {
-		x.found = slices.DeleteFunc(x.found, func(v coordinator.Violation) bool { return v.Invariant != coordinator.InvariantClock })
+		x.found = slices.DeleteFunc(x.found,
+			func(v coordinator.Violation) bool { return v.Invariant != coordinator.InvariantClock })
 		x.held(slices.Values(slices.Sorted(maps.Keys(e.held)))) // what is told must not depend on the order of a map
 	}
 	x.classes()
@@ -123,8 +124,10 @@ func (x *inspection) records() {
 		if fault != "" {
 			x.note(coordinator.InvariantTaskRecord, "", "%s", fault)
 		}
-		if r.Fate.IsOpen() && (int(r.Ref) >= len(e.tasks.all) || e.tasks.all[r.Ref] == nil || e.tasks.all[r.Ref].key != r.Key) {
-			x.note(coordinator.InvariantTaskRecord, "", "record %d is %s and of the open task %d, which is not there", number, r.Fate, r.Ref)
+		if r.Fate.IsOpen() && (int(r.Ref) >= len(e.tasks.all) || e.tasks.all[r.Ref] == nil ||
+			e.tasks.all[r.Ref].key != r.Key) {
+			x.note(coordinator.InvariantTaskRecord, "", "record %d is %s and of the open task %d, which is not there", number,
+				r.Fate, r.Ref)
 		}
 		return 1
 	})
@@ -138,7 +141,8 @@ func (x *inspection) timers() {
 		h := &e.timers.heaps[i]
 		inTurn(&e.audited.timer[i], len(h.Items), auditTimers/turns, func(n int) int {
 			if t := h.Items[n]; t.index != n || t.duty.turn() != i || n > 0 && h.Before(t, h.Items[(n-1)/2]) {
-				x.note(coordinator.InvariantTimers, "", "the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.at, t.duty, t.index)
+				x.note(coordinator.InvariantTimers, "",
+					"the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.at, t.duty, t.index)
 			}
 			return 1
 		})

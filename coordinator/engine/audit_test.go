@@ -122,7 +122,8 @@ func TestAuditFindsWhatIsPassedOver(t *testing.T) {
 	}
 	engine.Books{Engine: r.Engine}.At(r.now.Add(time.Second)) // an event that did not do it
 	found := r.Audit(r.now.Add(time.Second))
-	if len(found) != 1 || found[0].Invariant != coordinator.InvariantTimers || !strings.Contains(found[0].Text, "passed over") {
+	if len(found) != 1 || found[0].Invariant != coordinator.InvariantTimers ||
+		!strings.Contains(found[0].Text, "passed over") {
 		t.Errorf("found %+v, want a timer that was passed over", found)
 	}
 }
@@ -140,7 +141,8 @@ func TestAuditNamesEight(t *testing.T) {
 		engine.Books{Engine: r.Engine}.NeverExpires(b.ID)
 	}
 	found := r.Audit(r.now)
-	if len(found) != 1 || found[0].Count != 12 || len(found[0].IDs) != coordinator.MaxViolationIDs || !slices.IsSorted(found[0].IDs) {
+	if len(found) != 1 || found[0].Count != 12 || len(found[0].IDs) != coordinator.MaxViolationIDs ||
+		!slices.IsSorted(found[0].IDs) {
 		t.Fatalf("found %+v, want one violation of 12 tasks with 8 sorted ids", found)
 	}
 	if again := r.Audit(r.now); !slices.Equal(again[0].IDs, found[0].IDs) || again[0].Text != found[0].Text {
@@ -152,7 +154,8 @@ func TestAuditNamesEight(t *testing.T) {
 // confirm; otherwise nothing is left to be done for it, and it counts as dropped (S14).
 func TestDeliveryOfATaskThatHasEnded(t *testing.T) {
 	for outcome, dropped := range map[coordinator.PublishOutcome]bool{
-		coordinator.PublishConfirmed: false, coordinator.PublishRejected: true, coordinator.PublishUnroutable: true, coordinator.PublishNotSent: true,
+		coordinator.PublishConfirmed: false, coordinator.PublishRejected: true, coordinator.PublishUnroutable: true,
+		coordinator.PublishNotSent: true,
 	} {
 		r := ready(t, policyOf(worker("a")))
 		r.assign(job("t1"))
@@ -172,7 +175,8 @@ func auditBench(b *testing.B, agents, slots int) *rig {
 		s.MaxQueueSize, s.AssignmentTimeout, s.StaleAfter, s.DedupeMaxIDs = 100_000, time.Hour, 1000*time.Hour, 1_000_000
 	})
 	for i := range agents {
-		p.Agents = append(p.Agents, worker(coordinator.AgentID(fmt.Sprintf("agent-%05d", i))).can("a", "b", fmt.Sprint("c", i%50)).slots(slots).AgentSpec)
+		p.Agents = append(p.Agents, worker(coordinator.AgentID(fmt.Sprintf("agent-%05d", i))).
+			can("a", "b", fmt.Sprint("c", i%50)).slots(slots).AgentSpec)
 	}
 	r := ready(b, p)
 	for i := range agents * slots {
@@ -180,7 +184,8 @@ func auditBench(b *testing.B, agents, slots int) *rig {
 		r.confirm(r.last)
 	}
 	for i := range 4000 {
-		r.assign(job(coordinator.TaskID(fmt.Sprint("waits-", i))).needs("a", fmt.Sprint("c", i%50)).prio(coordinator.Priority(i % 4)))
+		r.assign(job(coordinator.TaskID(fmt.Sprint("waits-", i))).needs("a", fmt.Sprint("c", i%50)).
+			prio(coordinator.Priority(i % 4)))
 	}
 	if n := r.PendingTotal(); n != 4000 {
 		b.Fatalf("%d tasks wait", n)

@@ -23,7 +23,8 @@ func (x *inspection) fleet() {
 		a := e.fleet.left[id]
 		x.account(a)
 		if a.number >= 0 || a.spec.ID != id || a.takenQueue != "" {
-			x.agent(coordinator.InvariantFleetIndex, a, "it has left as %s, and has number %d and %q taken back", id, a.number, a.takenQueue)
+			x.agent(coordinator.InvariantFleetIndex, a, "it has left as %s, and has number %d and %q taken back", id, a.number,
+				a.takenQueue)
 		}
 	}
 	if len(e.fleet.agents) > auditFleet {
@@ -51,13 +52,15 @@ func (x *inspection) account(a *agent) {
 		case t.place != i || t.agent != a:
 			x.task(coordinator.InvariantAgentAccount, t, "it is at %d of the account of %s, and says %d", i, a.spec.ID, t.place)
 		case t.state != stateDispatching && t.state != stateLeased || t.over && t.expire.index >= 0:
-			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s in state %d, its outcome told %v", a.spec.ID, t.state, t.over)
+			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s in state %d, its outcome told %v",
+				a.spec.ID, t.state, t.over)
 		case !t.over && (int(t.number) >= len(x.e.tasks.all) || x.e.tasks.all[t.number] != t):
 			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s and not among the open tasks", a.spec.ID)
 		}
 	}
 	if uncovered != a.uncovered || a.credit < 0 || a.credit > len(a.recent) {
-		x.agent(coordinator.InvariantAgentAccount, a, "%d of its %d dispatches are covered by no report, counted are %d; it has credit for %d of %d tasks",
+		x.agent(coordinator.InvariantAgentAccount, a,
+			"%d of its %d dispatches are covered by no report, counted are %d; it has credit for %d of %d tasks",
 			uncovered, len(a.open), a.uncovered, a.credit, len(a.recent))
 	}
 }
@@ -65,20 +68,26 @@ func (x *inspection) account(a *agent) {
 // member looks at what is kept of an agent of the fleet in several places.
 func (x *inspection) member(n int, a *agent) {
 	e, f := x.e, &x.e.fleet
-	if a.number != n || f.byID[a.spec.ID] != a || f.byQueue[a.spec.Queue] != a || n > 0 && f.agents[n-1].spec.ID >= a.spec.ID {
-		x.agent(coordinator.InvariantFleetIndex, a, "it is number %d at place %d; found by its id %v, by its queue %v", a.number, n, f.byID[a.spec.ID] == a, f.byQueue[a.spec.Queue] == a)
+	if a.number != n || f.byID[a.spec.ID] != a || f.byQueue[a.spec.Queue] != a || n > 0 &&
+		f.agents[n-1].spec.ID >= a.spec.ID {
+		x.agent(coordinator.InvariantFleetIndex, a, "it is number %d at place %d; found by its id %v, by its queue %v",
+			a.number, n, f.byID[a.spec.ID] == a, f.byQueue[a.spec.Queue] == a)
 		return // what follows would ask for another
 	}
 	v := &f.views[n]
 	again := coordinator.AgentView{ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
 		Capacity: a.itemsPerSecond(), Pending: a.items(), ReportedLoad: a.report.Load, Cost: cmp.Or(a.spec.Cost, a.meanCost)}
-	if v.ID != again.ID || v.Load != again.Load || v.InFlight != again.InFlight || v.Max != again.Max || v.Free != again.Free ||
-		v.Capacity != again.Capacity || v.Pending != again.Pending || v.ReportedLoad != again.ReportedLoad || v.Cost != again.Cost {
-		x.agent(coordinator.InvariantAgentSlots, a, "strategies see %d in flight, %d of %d slots free, load %.3f; it has %d, %d of %d, %.3f",
+	if v.ID != again.ID || v.Load != again.Load || v.InFlight != again.InFlight || v.Max != again.Max ||
+		v.Free != again.Free ||
+		v.Capacity != again.Capacity || v.Pending != again.Pending || v.ReportedLoad != again.ReportedLoad ||
+		v.Cost != again.Cost {
+		x.agent(coordinator.InvariantAgentSlots, a,
+			"strategies see %d in flight, %d of %d slots free, load %.3f; it has %d, %d of %d, %.3f",
 			v.InFlight, v.Free, v.Max, v.Load, again.InFlight, again.Free, again.Max, again.Load)
 	}
 	if again.InFlight < 0 || again.Free < 0 || again.InFlight+again.Free > max(again.Max, again.InFlight) {
-		x.agent(coordinator.InvariantAgentSlots, a, "%d of its %d slots are free with %d tasks in flight", again.Free, again.Max, again.InFlight)
+		x.agent(coordinator.InvariantAgentSlots, a, "%d of its %d slots are free with %d tasks in flight", again.Free,
+			again.Max, again.InFlight)
 	}
 	if why := f.eligibility(a); f.ready.has(n) != (why == coordinator.Eligible) {
 		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ready %v, and is %s", f.ready.has(n), why)
@@ -96,7 +105,9 @@ func (x *inspection) member(n int, a *agent) {
 
 func (x *inspection) trusted(a *agent, b *breaker.Set, capability string) {
 	set := x.e.trust.ejected[capability]
-	if ejected := set != nil && set.has(a.number); ejected == b.Allowed(breaker.Pair{Agent: a.number, Capability: capability}) {
-		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ejected from %q: %v, and its breaker says otherwise", capability, ejected)
+	if ejected := set != nil && set.has(a.number); ejected == b.Allowed(breaker.Pair{Agent: a.number,
+		Capability: capability}) {
+		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ejected from %q: %v, and its breaker says otherwise",
+			capability, ejected)
 	}
 }

@@ -21,8 +21,10 @@ func (x *inspection) quotas() {
 			continue
 		}
 		held[t.quota.key] = t
-		if t.state < stateDispatching || t.over || t.quota.key != coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt))) {
-			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state, t.over)
+		if t.state < stateDispatching || t.over ||
+			t.quota.key != coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt))) {
+			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state,
+				t.over)
 		}
 	}
 	lost := 0
@@ -31,7 +33,8 @@ func (x *inspection) quotas() {
 			lost++
 		}
 	}, func(node string, d coordinator.Dimension, reserved, sum int64) {
-		x.note(coordinator.InvariantQuotaBooks, node, "%s: %d of %s are set aside, and %d by its dispatches", node, reserved, d, sum)
+		x.note(coordinator.InvariantQuotaBooks, node, "%s: %d of %s are set aside, and %d by its dispatches", node, reserved,
+			d, sum)
 	})
 	if lost > 0 && !e.following && len(q.lost) == 0 {
 		x.note(coordinator.InvariantQuotaBooks, "", "quota is set aside for %d dispatches that are not open", lost)
@@ -40,7 +43,8 @@ func (x *inspection) quotas() {
 		t, c := w.Task.(*openTask), w.Class.(*class)
 		switch {
 		case t.state != stateWaiting || t.needs.class != c || w.Leaf >= 0 && t.leaf != w.Leaf:
-			x.task(coordinator.InvariantQuotaBooks, t, "others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", w.Leaf, t.state, t.leaf)
+			x.task(coordinator.InvariantQuotaBooks, t,
+				"others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", w.Leaf, t.state, t.leaf)
 		case w.Leaf < 0 && c.lacks.Whole != w, w.Leaf >= 0 && !c.waiting.Parked(w.Leaf):
 			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
 		}

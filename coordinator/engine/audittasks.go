@@ -26,11 +26,13 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		case t.handle != h:
 			x.task(coordinator.InvariantTaskState, t, "it is held by the handle %d and has %d", h, t.handle)
 		case t.over && (t.number != 0 || t.state != stateDispatching):
-			x.task(coordinator.InvariantTaskState, t, "its outcome has been told, and it is held in state %d as number %d", t.state, t.number)
+			x.task(coordinator.InvariantTaskState, t, "its outcome has been told, and it is held in state %d as number %d",
+				t.state, t.number)
 		case !t.over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
 			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
 		}
-		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed, t.state == stateUnscored || t.state == stateGathering || t.state == stateBidding
+		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed,
+			t.state == stateUnscored || t.state == stateGathering || t.state == stateBidding
 		switch t.state {
 		case stateDelayed:
 			again = !queued[t] // else the budget is waited for
@@ -38,7 +40,8 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 			again = t.lane.InLine() // until it has been held for too long
 		}
 		if x.set(&t.expire) != expires || x.set(&t.retry) != again {
-			x.task(coordinator.InvariantTimers, t, "in state %d its timers are: to expire %v, to be looked at again %v", t.state, x.set(&t.expire), x.set(&t.retry))
+			x.task(coordinator.InvariantTimers, t, "in state %d its timers are: to expire %v, to be looked at again %v", t.state,
+				x.set(&t.expire), x.set(&t.retry))
 		}
 		switch t.state {
 		case stateWaiting:
@@ -80,13 +83,16 @@ func (x *inspection) classes() {
 	e := x.e
 	for i, c := range e.pending.active {
 		if c.active != i || e.pending.classes[c.key] != c || c.waiting.Len() == 0 {
-			x.note(coordinator.InvariantPendingOrder, "", "class %q is at place %d and says %d; %d tasks wait in it, and it is found by its key: %v",
+			x.note(coordinator.InvariantPendingOrder, "",
+				"class %q is at place %d and says %d; %d tasks wait in it, and it is found by its key: %v",
 				c.key, i, c.active, c.waiting.Len(), e.pending.classes[c.key] == c)
 		}
 		c.waiting.Visit(func(h fairshare.Head[*openTask], n int, ordered bool) {
 			t := h.Item
-			if t.state != stateWaiting || t.index != n || t.leaf != h.Leaf || t.level != h.Level || t.needs.class != c || e.held[t.handle] != t {
-				x.task(coordinator.InvariantTaskState, t, "it is at %d of %d in class %q, says %d of %d, and is in state %d", n, h.Leaf, c.key, t.index, t.leaf, t.state)
+			if t.state != stateWaiting || t.index != n || t.leaf != h.Leaf || t.level != h.Level || t.needs.class != c ||
+				e.held[t.handle] != t {
+				x.task(coordinator.InvariantTaskState, t, "it is at %d of %d in class %q, says %d of %d, and is in state %d", n,
+					h.Leaf, c.key, t.index, t.leaf, t.state)
 			} else if !ordered {
 				x.task(coordinator.InvariantPendingOrder, t, "it goes before the one above it in class %q", c.key)
 			}
@@ -95,10 +101,12 @@ func (x *inspection) classes() {
 	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
 		c := e.pending.active[i]
 		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
-			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted", c.key)
+			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
+				c.key)
 		}
 		if n, t := c.usable.common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
-			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it", c.waiting.Len()-1, n)
+			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it",
+				c.waiting.Len()-1, n)
 		}
 		return 1
 	})
@@ -116,7 +124,8 @@ func (x *inspection) batches() {
 		}
 	}
 	if n := len(members); n != x.gathering || len(x.e.batches.sharing) > 0 {
-		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; %d batches were not sealed", x.gathering, n, len(x.e.batches.sharing))
+		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; %d batches were not sealed",
+			x.gathering, n, len(x.e.batches.sharing))
 	}
 }
 
@@ -131,7 +140,8 @@ func (x *inspection) openTasks() {
 			}
 		}
 		if open+len(e.tasks.free) != n-1 {
-			x.note(coordinator.InvariantTaskRecord, "", "%d numbers are given to %d open tasks, and %d are free", n-1, open, len(e.tasks.free))
+			x.note(coordinator.InvariantTaskRecord, "", "%d numbers are given to %d open tasks, and %d are free", n-1, open,
+				len(e.tasks.free))
 		}
 	}
 	inTurn(&e.audited.task, len(e.tasks.all), auditTasks, func(n int) int {
@@ -150,12 +160,15 @@ func (x *inspection) openTask(n int, t *openTask) {
 		x.task(coordinator.InvariantTaskRecord, t, "it is open, and nothing is remembered of it")
 		return
 	case r.Key != t.key || r.Ref != t.number || int(t.number) != n || !r.Fate.IsOpen():
-		x.task(coordinator.InvariantTaskRecord, t, "it is number %d at place %d, its record says %d, %s", t.number, n, r.Ref, r.Fate)
+		x.task(coordinator.InvariantTaskRecord, t, "it is number %d at place %d, its record says %d, %s", t.number, n, r.Ref,
+			r.Fate)
 	case (r.Fate == coordinator.FateOpen) == leased, (r.Fate == coordinator.FateUnsettled) != (leased && t.unanswered):
-		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state, t.unanswered, r.Fate)
+		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state,
+			t.unanswered, r.Fate)
 	}
 	if t.over || (e.held[t.handle] == t) == leased {
-		x.task(coordinator.InvariantTaskState, t, "it is open in state %d, held %v, its outcome told %v", t.state, e.held[t.handle] == t, t.over)
+		x.task(coordinator.InvariantTaskState, t, "it is open in state %d, held %v, its outcome told %v", t.state,
+			e.held[t.handle] == t, t.over)
 	}
 	if t.state < stateDispatching {
 		return
@@ -165,11 +178,16 @@ func (x *inspection) openTask(n int, t *openTask) {
 		x.task(coordinator.InvariantAgentAccount, t, "it is in state %d and with no agent", t.state)
 		return
 	case (t.place < 0) != t.returning:
-		x.task(coordinator.InvariantAgentAccount, t, "it is with %s, at %d of its account, given back %v", t.agent.spec.ID, t.place, t.returning)
-	case t.place >= 0 && (t.place >= len(t.agent.open) || t.agent.open[t.place] != t || e.fleet.known(t.agent.spec.ID) != t.agent):
-		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.place, t.agent.spec.ID)
+		x.task(coordinator.InvariantAgentAccount, t, "it is with %s, at %d of its account, given back %v", t.agent.spec.ID,
+			t.place, t.returning)
+	case t.place >= 0 && (t.place >= len(t.agent.open) || t.agent.open[t.place] != t ||
+		e.fleet.known(t.agent.spec.ID) != t.agent):
+		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.place,
+			t.agent.spec.ID)
 	}
-	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart) && !x.set(&t.expire)) {
-		x.task(coordinator.InvariantLeaseDeadline, t, "%s has it (dispatch %s), and nobody watches its deadline (%v)", t.agent.spec.ID, t.dispatchID, t.deadline)
+	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart) &&
+		!x.set(&t.expire)) {
+		x.task(coordinator.InvariantLeaseDeadline, t, "%s has it (dispatch %s), and nobody watches its deadline (%v)",
+			t.agent.spec.ID, t.dispatchID, t.deadline)
 	}
 }

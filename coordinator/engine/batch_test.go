@@ -57,10 +57,12 @@ func TestBatchGoesToOneAgent(t *testing.T) {
 	r.pass(30 * time.Millisecond)
 	r.assignAll(jobs("t3", "t4", "t5")...)
 	want(t, r.pass(20*time.Millisecond-1))
-	want(t, r.pass(1), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a", "dispatch t5.1 a") // 30 + 20 = 50 ms after t1
+	// 30 + 20 = 50 ms after t1
+	want(t, r.pass(1), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a", "dispatch t5.1 a")
 	want(t, r.together(0), "t1 a (t1.1/5)", "t2 a (t1.1/5)", "t3 a (t1.1/5)", "t4 a (t1.1/5)", "t5 a (t1.1/5)")
 	for _, d := range r.dispatches {
-		if d.Decision.Eligible != 2 || d.Decision.Agent != "a" || d.Attempt != 1 || d.DispatchID != coordinator.DispatchID(d.Task, 1) {
+		if d.Decision.Eligible != 2 || d.Decision.Agent != "a" || d.Attempt != 1 ||
+			d.DispatchID != coordinator.DispatchID(d.Task, 1) {
 			t.Errorf("%s: %+v", d.DispatchID, d.Decision)
 		}
 	}
@@ -79,7 +81,8 @@ func TestBatchTakesNothingThatMayBeACopy(t *testing.T) {
 	r.last++
 	old := job("old").Task
 	old.AcceptedAt = epoch
-	want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &old, Lane: "other", MaybeDuplicate: true}), "dispatch old.1 a again?")
+	want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &old, Lane: "other", MaybeDuplicate: true}),
+		"dispatch old.1 a again?")
 	r.pass(batchWait)
 	want(t, r.together(0), "old a", "t1 a (t1.1/2)", "t2 a (t1.1/2)")
 }
@@ -111,7 +114,8 @@ func TestBatchIsSplit(t *testing.T) {
 			[]string{"t1 a (t1.1/2)", "t2 a (t1.1/2)", "t3 b (t3.1/3)", "t4 b (t3.1/3)", "t5 b (t3.1/3)"}, 0},
 		{"one that is left goes alone", []*specBuilder{worker("a").slots(4), worker("b").slots(4)},
 			[]string{"t1 a (t1.1/4)", "t2 a (t1.1/4)", "t3 a (t1.1/4)", "t4 a (t1.1/4)", "t5 b"}, 0},
-		{"agents with one slot get single tasks", []*specBuilder{worker("a"), worker("b"), worker("c"), worker("d"), worker("e")},
+		{"agents with one slot get single tasks", []*specBuilder{worker("a"), worker("b"), worker("c"), worker("d"),
+			worker("e")},
 			[]string{"t1 a", "t2 b", "t3 c", "t4 d", "t5 e"}, 0},
 		{"3 of 5 fit anybody", []*specBuilder{worker("a").slots(2), worker("b")},
 			[]string{"t1 a (t1.1/2)", "t2 a (t1.1/2)", "t3 b"}, 2},
@@ -132,7 +136,8 @@ func TestBatchIsSplit(t *testing.T) {
 
 // TestBatchOfOneKind: only what is decided alike is decided together.
 func TestBatchOfOneKind(t *testing.T) {
-	p := policyOf(worker("a").slots(9).can("x"), worker("b").slots(9)).batched("any", 10).route("other").batched("other", 10)
+	p := policyOf(worker("a").slots(9).can("x"), worker("b").slots(9)).batched("any", 10).route("other").
+		batched("other", 10)
 	tests := []struct {
 		name  string
 		third *taskBuilder
@@ -195,7 +200,8 @@ func TestWhoDoesNotWaitForABatch(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			r := ready(t, policyOf(worker("a").slots(2)).batched("any", 10).set(func(s *coordinator.Settings) { s.AssignmentTimeout = tt.timeout }))
+			r := ready(t, policyOf(worker("a").slots(2)).batched("any", 10).
+				set(func(s *coordinator.Settings) { s.AssignmentTimeout = tt.timeout }))
 			task := job("t1")
 			if tt.deadline > 0 {
 				task.Deadline = r.now.Add(tt.deadline)
@@ -323,7 +329,8 @@ func TestCancelOfWhatGathers(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(4)).batched("any", 10))
 	r.assignAll(jobs("t1", "t2", "t3")...)
 	r.pass(20 * time.Millisecond)
-	if s := r.Snapshot(r.now); s.Gathering != 3 || s.Pending != [4]int{0, 3, 0, 0} || s.OldestPending != 20*time.Millisecond {
+	if s := r.Snapshot(r.now); s.Gathering != 3 || s.Pending != [4]int{0, 3, 0, 0} ||
+		s.OldestPending != 20*time.Millisecond {
 		t.Errorf("snapshot: %d gather, pending %v, the oldest for %v", s.Gathering, s.Pending, s.OldestPending)
 	}
 	want(t, r.withdraw("t1"), "fail t1 cancelled", "cancel t1: done")
@@ -366,7 +373,8 @@ func TestPolicyChangesWhileABatchGathers(t *testing.T) {
 		{"the same", ten(), []string{"t1 a (t1.1/3)", "t2 a (t1.1/3)", "t3 a (t1.1/3)"}},
 		{"smaller batches", ten().batched("any", 2), []string{"t1 a (t1.1/2)", "t2 a (t1.1/2)", "t3 b"}},
 		{"no batches", ten().batched("any", 0), []string{"t1 a", "t2 b", "t3 a"}},
-		{"the agent is gone", policyOf(worker("b").slots(8)).batched("any", 10), []string{"t1 b (t1.1/3)", "t2 b (t1.1/3)", "t3 b (t1.1/3)"}},
+		{"the agent is gone", policyOf(worker("b").slots(8)).batched("any", 10),
+			[]string{"t1 b (t1.1/3)", "t2 b (t1.1/3)", "t3 b (t1.1/3)"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -389,7 +397,8 @@ func TestPolicyChangesWhileABatchGathers(t *testing.T) {
 // TestBacklogAndBatches: those that gather count among the pending; where there is no
 // room to wait, nobody waits for others.
 func TestBacklogAndBatches(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(4)).batched("any", 10).set(func(s *coordinator.Settings) { s.MaxQueueSize = 2 }))
+	r := ready(t, policyOf(worker("a").slots(4)).batched("any", 10).
+		set(func(s *coordinator.Settings) { s.MaxQueueSize = 2 }))
 	r.assignAll(jobs("t1", "t2")...)
 	want(t, r.assign(job("t3")), "dispatch t3.1 a")
 	want(t, r.pass(batchWait), "dispatch t1.1 a", "dispatch t2.1 a")

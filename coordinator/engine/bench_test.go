@@ -64,7 +64,8 @@ func newBench(b *testing.B, n int) *bench {
 	w.apply(coordinator.SessionOpened{})
 	w.reports = make([]coordinator.AgentReported, n)
 	for i := range w.reports {
-		w.reports[i] = coordinator.AgentReported{Live: true, Report: beat(p.Agents[i].ID).load(float64(i%7) / 10).active(i % 3).AgentReport}
+		w.reports[i] = coordinator.AgentReported{Live: true, Report: beat(p.Agents[i].ID).load(float64(i%7) / 10).
+			active(i % 3).AgentReport}
 		w.reports[i].Report.Available = benchSlots
 	}
 	for range n {
@@ -161,7 +162,8 @@ func BenchmarkRecord(b *testing.B) {
 // do the task and has a free slot, without what surrounds it: the worst case for a
 // strategy. Half of the agents have shown something, none of them the same.
 func BenchmarkChoose(b *testing.B) {
-	for _, name := range []string{strategy.CapabilityMatchName, strategy.LoadBalancedName, strategy.RewardRateName, strategy.WeightedName} {
+	for _, name := range []string{strategy.CapabilityMatchName, strategy.LoadBalancedName, strategy.RewardRateName,
+		strategy.WeightedName} {
 		for _, n := range []int{100, 10_000} {
 			b.Run(fmt.Sprintf("%s/agents=%d", name, n), func(b *testing.B) {
 				w := newBench(b, n)
@@ -262,7 +264,8 @@ func BenchmarkPendingWake(b *testing.B) {
 	})
 	w := &bench{e: engine.New(), now: epoch, tasks: make([]coordinator.Task, benchTypes)}
 	for i := range w.tasks {
-		w.tasks[i] = coordinator.Task{Type: "any", Required: needs[i%classes : i%classes+1], Priority: coordinator.Priority(i % 4), ContentHash: 1}
+		w.tasks[i] = coordinator.Task{Type: "any", Required: needs[i%classes : i%classes+1],
+			Priority: coordinator.Priority(i % 4), ContentHash: 1}
 	}
 	w.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	w.apply(coordinator.SessionOpened{})

@@ -11,7 +11,8 @@ import (
 )
 
 func TestMarketRefusesBids(t *testing.T) {
-	r := ready(t, policyOf(worker("a"), worker("b"), worker("c").can("x"), worker("late")).market(everybody).route("x", "x"))
+	r := ready(t, policyOf(worker("a"), worker("b"), worker("c").can("x"), worker("late")).market(everybody).
+		route("x", "x"))
 	r.assign(job("t").not("c", "late"))
 	for _, c := range []struct {
 		bid  *bidBuilder
@@ -31,7 +32,8 @@ func TestMarketRefusesBids(t *testing.T) {
 	want(t, r.bid(bid("a", "t").fit(0.3)), "bid of a for t: duplicate")
 	want(t, r.bid(bid("a", "t").fit(0.5))) // the last one counts
 	r.slots("a", 0, 0)                     // and holds one slot
-	want(t, r.bid(bid("b", "t").fit(0.4)), "auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a", "bid of b for t: lost")
+	want(t, r.bid(bid("b", "t").fit(0.4)), "auction of t awarded by all_answered", "award t.1 a", "dispatch t.1 a",
+		"bid of b for t: lost")
 }
 
 // TestBidForTheTaskAlone: without the id of an auction a bid is for the one that the task has, and
@@ -78,7 +80,8 @@ func TestMarketHoldsSlots(t *testing.T) {
 	r.slots("a", 0, 0)
 	want(t, r.assign(job("t2")), offers("t2.1", "b")...)
 	want(t, r.assign(job("push").by("least_loaded").not("b"))) // waits
-	want(t, r.bid(bid("b", "t1")), "auction of t1 awarded by all_answered", "award t1.1 b", "dispatch t1.1 b", "bid of a for t1: lost",
+	want(t, r.bid(bid("b", "t1")), "auction of t1 awarded by all_answered", "award t1.1 b", "dispatch t1.1 b",
+		"bid of a for t1: lost",
 		"dispatch push.1 a")
 	r.slots("b", 1, 0)
 	// b has no slot for what it was offered meanwhile; nobody has.
@@ -159,13 +162,15 @@ func TestMarketEndsWhenNothingBetterCanCome(t *testing.T) {
 	r.tell(says("good", "t1"))
 	r.assign(job("t2"))
 	want(t, r.bid(bid("bad", "t2")))
-	want(t, r.bid(bid("good", "t2")), "auction of t2 awarded by all_answered", "award t2.1 good", "dispatch t2.1 good", "bid of bad for t2: lost")
+	want(t, r.bid(bid("good", "t2")), "auction of t2 awarded by all_answered", "award t2.1 good", "dispatch t2.1 good",
+		"bid of bad for t2: lost")
 }
 
 // TestMarketHearsLateBids: two of three take 200 ms. Once a window is shorter than that
 // their late answers make it longer again: 1.5 × 200 = 300 ms.
 func TestMarketHearsLateBids(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(100), worker("b").slots(100), worker("c").slots(100)).market(everybody).set(func(s *coordinator.Settings) { s.MaxLoad = 2 }))
+	r := ready(t, policyOf(worker("a").slots(100), worker("b").slots(100), worker("c").slots(100)).market(everybody).
+		set(func(s *coordinator.Settings) { s.MaxLoad = 2 }))
 	for i := range 100 {
 		id := coordinator.TaskID(numbered(i))
 		r.assign(job(id))
@@ -199,7 +204,8 @@ func TestBidStorm(t *testing.T) {
 	for i := range crew {
 		crew[i] = worker(coordinator.AgentID(numbered(i)))
 	}
-	r := ready(t, policyOf(crew...).market(nil).set(func(s *coordinator.Settings) { s.MaxQueueSize, s.DedupeMaxIDs = 10_000, 100_000 }))
+	r := ready(t, policyOf(crew...).market(nil).
+		set(func(s *coordinator.Settings) { s.MaxQueueSize, s.DedupeMaxIDs = 10_000, 100_000 }))
 	began, most, total := time.Now(), map[coordinator.AgentID]int{}, 0
 	for i := range auctions {
 		id := coordinator.TaskID(numbered(i))
@@ -226,7 +232,8 @@ func TestBidStorm(t *testing.T) {
 	if len(r.dispatches) != auctions || r.OpenAuctions() != 0 {
 		t.Errorf("%d of %d dispatched, %d auctions open", len(r.dispatches), auctions, r.OpenAuctions())
 	}
-	t.Logf("%d auctions among %d agents: %d offers, opened in %v (%v each), all decided after %v", auctions, agents, total, opened.Round(time.Millisecond),
+	t.Logf("%d auctions among %d agents: %d offers, opened in %v (%v each), all decided after %v", auctions, agents, total,
+		opened.Round(time.Millisecond),
 		(opened / auctions).Round(time.Microsecond), time.Since(began).Round(time.Millisecond))
 	engine.CheckIndexes(t, r.Engine)
 }

@@ -248,7 +248,8 @@ func (r *rig) deliver(b *taskBuilder, again bool) []string {
 func (r *rig) giveBack(d coordinator.Dispatch) []string {
 	r.last++
 	return r.apply(coordinator.TaskReturned{
-		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries, Cause: coordinator.ReturnRejected,
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries,
+		Cause: coordinator.ReturnRejected,
 	})
 }
 
@@ -257,8 +258,9 @@ func (r *rig) giveBack(d coordinator.Dispatch) []string {
 func (r *rig) returns(d coordinator.Dispatch, cause coordinator.ReturnCause, again bool) []string {
 	r.last++
 	return r.apply(coordinator.TaskReturned{
-		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries, Failed: d.Failed, Suspected: d.Suspected,
-		Cause: cause, Redelivered: again, MaybeDuplicate: d.MaybeDuplicate,
+		Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Tries: d.Tries, Failed: d.Failed,
+		Suspected: d.Suspected,
+		Cause:     cause, Redelivered: again, MaybeDuplicate: d.MaybeDuplicate,
 	})
 }
 
@@ -415,7 +417,8 @@ func describe(f coordinator.Effect) string {
 		became := map[bool]string{true: "refused", false: "admitted"}[f.Refused]
 		return fmt.Sprintf("unpriced %s/%s %s", f.Service.Provider, f.Service.Model, became)
 	case coordinator.UsageExcessive:
-		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d, charged %d", f.Agent, f.Task, f.Group, f.Reported, f.Dimension, f.Estimated, f.Charged)
+		return fmt.Sprintf("%s says that %s of %q took %d of %s, estimated %d, charged %d", f.Agent, f.Task, f.Group,
+			f.Reported, f.Dimension, f.Estimated, f.Charged)
 	case coordinator.MoveToLane:
 		return fmt.Sprintf("move %s to %s", f.Task.ID, f.Lane)
 	case coordinator.ReadLane:

@@ -21,7 +21,8 @@ func TestSameIDAnotherBody(t *testing.T) {
 		return c
 	}
 	first := leads(t, policyOf(worker("a")).under(t, oneTeam))
-	ops := map[coordinator.CallOp]string{coordinator.CallReserve: "reserved", coordinator.CallConsume: "consumed", coordinator.CallCharge: "charged"}
+	ops := map[coordinator.CallOp]string{coordinator.CallReserve: "reserved", coordinator.CallConsume: "consumed",
+		coordinator.CallCharge: "charged"}
 	for op, id := range ops {
 		if a := first.ask(ask(op, id, 100, nil))[0]; a.State != coordinator.CallGranted || a.Standing {
 			t.Fatalf("%s: %+v", op, a)
@@ -35,20 +36,22 @@ func TestSameIDAnotherBody(t *testing.T) {
 				change func(*coordinator.Call)
 				taken  bool
 			}{
-				"the same":             {nil, false},
-				"for longer":           {func(c *coordinator.Call) { c.TTL = time.Hour }, false},
-				"with priority":        {func(c *coordinator.Call) { c.Priority = coordinator.PriorityHigh }, false},
-				"more":                 {func(c *coordinator.Call) { c.Usage.InputTokens = 500 }, true},
-				"of output":            {func(c *coordinator.Call) { c.Usage.InputTokens, c.Usage.OutputTokens = 0, 100 }, true},
-				"at a price":           {func(c *coordinator.Call) { c.Usage.CostUSD = 1 }, true},
-				"for another group":    {func(c *coordinator.Call) { c.Group = "" }, true},
-				"at another model":     {func(c *coordinator.Call) { c.Usage.Model = "m" }, true},
-				"another operation":    {func(c *coordinator.Call) { c.Operation = "chat" }, true},
-				"meant otherwise":      {func(c *coordinator.Call) { c.Meant = coordinator.UsageEstimated }, true},
-				"with a seat":          {func(c *coordinator.Call) { c.Seats = 1 }, true},
-				"without borrowing":    {func(c *coordinator.Call) { c.NoBorrowing = true }, true},
-				"charged if untold":    {func(c *coordinator.Call) { c.ChargeUntold = true }, true},
-				"with another at hand": {func(c *coordinator.Call) { c.Routes = []coordinator.Service{{Provider: "p", Model: "m"}} }, true},
+				"the same":          {nil, false},
+				"for longer":        {func(c *coordinator.Call) { c.TTL = time.Hour }, false},
+				"with priority":     {func(c *coordinator.Call) { c.Priority = coordinator.PriorityHigh }, false},
+				"more":              {func(c *coordinator.Call) { c.Usage.InputTokens = 500 }, true},
+				"of output":         {func(c *coordinator.Call) { c.Usage.InputTokens, c.Usage.OutputTokens = 0, 100 }, true},
+				"at a price":        {func(c *coordinator.Call) { c.Usage.CostUSD = 1 }, true},
+				"for another group": {func(c *coordinator.Call) { c.Group = "" }, true},
+				"at another model":  {func(c *coordinator.Call) { c.Usage.Model = "m" }, true},
+				"another operation": {func(c *coordinator.Call) { c.Operation = "chat" }, true},
+				"meant otherwise":   {func(c *coordinator.Call) { c.Meant = coordinator.UsageEstimated }, true},
+				"with a seat":       {func(c *coordinator.Call) { c.Seats = 1 }, true},
+				"without borrowing": {func(c *coordinator.Call) { c.NoBorrowing = true }, true},
+				"charged if untold": {func(c *coordinator.Call) { c.ChargeUntold = true }, true},
+				"with another at hand": {func(c *coordinator.Call) {
+					c.Routes = []coordinator.Service{{Provider: "p", Model: "m"}}
+				}, true},
 			} {
 				a := r.ask(ask(op, id, 100, c.change))[0]
 				if c.taken && a.State != coordinator.CallTaken || !c.taken && (a.State != coordinator.CallGranted || !a.Standing) {

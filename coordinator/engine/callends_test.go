@@ -24,7 +24,8 @@ func TestCallWaitsForWhatIsSetAside(t *testing.T) {
 		t.Helper()
 		a := r.state(ofTeam(coordinator.CallReserve, id, n, 0), coordinator.CallRefused)
 		ends := strings.HasSuffix(a.Lacks.Text, "; back when something of it ends")
-		if ends != (after < time.Hour) || after < time.Hour && !a.Lacks.RetryAt.Equal(start.Add(after)) || after >= time.Hour && a.Lacks.RetryAt.Sub(r.now) < time.Hour {
+		if ends != (after < time.Hour) || after < time.Hour && !a.Lacks.RetryAt.Equal(start.Add(after)) ||
+			after >= time.Hour && a.Lacks.RetryAt.Sub(r.now) < time.Hour {
 			t.Errorf("%s: at %v, want after %v: %s", id, a.Lacks.RetryAt.Sub(start), after, a.Lacks.Text)
 		}
 	}
@@ -44,14 +45,16 @@ func TestCallWaitsForWhatIsSetAside(t *testing.T) {
 func TestCallWaitsForATask(t *testing.T) {
 	r := calls(t, "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nreservation_ttl_seconds: 60\n")
 	r.assign(job("t1").of("team").tokens(900, 50))
-	if a := r.state(ofTeam(coordinator.CallReserve, "a", 200, 0), coordinator.CallRefused); !a.Lacks.RetryAt.Equal(r.now.Add(time.Minute)) {
+	if a := r.state(ofTeam(coordinator.CallReserve, "a", 200, 0),
+		coordinator.CallRefused); !a.Lacks.RetryAt.Equal(r.now.Add(time.Minute)) {
 		t.Errorf("at %v, want in a minute: %s", a.Lacks.RetryAt, a.Lacks.Text)
 	}
 }
 
 // Of seats that all are taken and a budget that is used up the latter is named: it lasts longer.
 func TestCallIsToldOfWhatLastsLongest(t *testing.T) {
-	r := calls(t, "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, concurrency: {amount: 1}}}]\nreservation_ttl_seconds: 60\n")
+	r := calls(t,
+		"groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, concurrency: {amount: 1}}}]\nreservation_ttl_seconds: 60\n")
 	seat := func(id string, n float64) *coordinator.Call {
 		c := ofTeam(coordinator.CallReserve, id, n, 0)
 		c.Seats = 1
@@ -62,7 +65,8 @@ func TestCallIsToldOfWhatLastsLongest(t *testing.T) {
 		t.Errorf("%+v", a.Lacks)
 	}
 	r.state(ofTeam(coordinator.CallCharge, "much", 900, 0), coordinator.CallGranted)
-	if a := r.state(seat("b", 101), coordinator.CallRefused); a.Lacks.Limit != "budget" || a.Lacks.RetryAt.Sub(r.now) < time.Hour {
+	if a := r.state(seat("b", 101), coordinator.CallRefused); a.Lacks.Limit != "budget" ||
+		a.Lacks.RetryAt.Sub(r.now) < time.Hour {
 		t.Errorf("the wait is for %+v, want the budget's", a.Lacks)
 	}
 }

@@ -19,30 +19,35 @@ func drawCall(t *rapid.T) coordinator.Call {
 	var heard *coordinator.ProviderWord
 	if rapid.Bool().Draw(t, "heard") {
 		heard = &coordinator.ProviderWord{
-			Status: rapid.SampledFrom([]int{0, 200, 200, 429, 429, 503}).Draw(t, "status"), RetryAfter: seconds(t, "retry after", 0, 0, 5, 90),
-			Told: uint8(rapid.IntRange(0, 15).Draw(t, "told")), Remains: coordinator.Amounts{rapid.Int64Range(0, 5).Draw(t, "remains"), 3, 3, 3},
-			Latency: seconds(t, "latency", 0, 1, 7),
+			Status:     rapid.SampledFrom([]int{0, 200, 200, 429, 429, 503}).Draw(t, "status"),
+			RetryAfter: seconds(t, "retry after", 0, 0, 5, 90),
+			Told:       uint8(rapid.IntRange(0, 15).Draw(t, "told")),
+			Remains:    coordinator.Amounts{rapid.Int64Range(0, 5).Draw(t, "remains"), 3, 3, 3},
+			Latency:    seconds(t, "latency", 0, 1, 7),
 		}
 	}
 	var routes []coordinator.Service
 	for range rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "routes") {
-		routes = append(routes, coordinator.Service{Provider: rapid.SampledFrom(quotaProviders).Draw(t, "to"), Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
+		routes = append(routes, coordinator.Service{Provider: rapid.SampledFrom(quotaProviders).Draw(t, "to"),
+			Model: rapid.SampledFrom([]string{"", "x1", "x2"}).Draw(t, "route")})
 	}
-	usage := coordinator.Usage{InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")), OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output"))}
+	usage := coordinator.Usage{InputTokens: float64(rapid.IntRange(0, 60).Draw(t, "input")),
+		OutputTokens: float64(rapid.IntRange(0, 60).Draw(t, "output"))}
 	if rapid.IntRange(0, 7).Draw(t, "as much as may be said at 0") == 0 {
 		usage = coordinator.Usage{Requests: 1e12, InputTokens: 1e12, OutputTokens: 1e12, CostUSD: 1e6}
 	}
 	usage.Provider = rapid.SampledFrom(append(quotaProviders, "")).Draw(t, "provider")
 	return coordinator.Call{
 		Heard: heard, Routes: routes,
-		Op:           coordinator.CallOp(rapid.IntRange(0, coordinator.NumCallOps-1).Draw(t, "operation")),
-		Key:          coordinator.KeyOf(coordinator.TaskID("call:" + rapid.SampledFrom(callIDs).Draw(t, "call"))),
-		Keep:         rapid.Bool().Draw(t, "keep"),
-		Agent:        rapid.SampledFrom(agentIDs).Draw(t, "agent"),
-		Group:        rapid.SampledFrom(quotaGroups).Draw(t, "group"),
-		OwnOnly:      rapid.Bool().Draw(t, "for itself"),
-		Operation:    rapid.SampledFrom([]string{"", "chat"}).Draw(t, "operation's name"),
-		Meant:        rapid.SampledFrom([]coordinator.UsageMeant{coordinator.UsageEstimated, coordinator.UsageExact, coordinator.UsageEstimated, coordinator.UsagePart}).Draw(t, "meant"),
+		Op:        coordinator.CallOp(rapid.IntRange(0, coordinator.NumCallOps-1).Draw(t, "operation")),
+		Key:       coordinator.KeyOf(coordinator.TaskID("call:" + rapid.SampledFrom(callIDs).Draw(t, "call"))),
+		Keep:      rapid.Bool().Draw(t, "keep"),
+		Agent:     rapid.SampledFrom(agentIDs).Draw(t, "agent"),
+		Group:     rapid.SampledFrom(quotaGroups).Draw(t, "group"),
+		OwnOnly:   rapid.Bool().Draw(t, "for itself"),
+		Operation: rapid.SampledFrom([]string{"", "chat"}).Draw(t, "operation's name"),
+		Meant: rapid.SampledFrom([]coordinator.UsageMeant{coordinator.UsageEstimated, coordinator.UsageExact,
+			coordinator.UsageEstimated, coordinator.UsagePart}).Draw(t, "meant"),
 		Seats:        rapid.Int64Range(0, 2).Draw(t, "seats"),
 		NoBorrowing:  rapid.Bool().Draw(t, "no borrowing"),
 		Priority:     coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
@@ -67,10 +72,12 @@ func (h *history) question(t *rapid.T) {
 		h.e.Place(h.now, held.Task())
 	}
 	c := drawCall(t)
-	q := &engine.QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage, NoBorrowing: c.NoBorrowing, Routes: c.Routes}
+	q := &engine.QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage,
+		NoBorrowing: c.NoBorrowing, Routes: c.Routes}
 	a, ok := h.e.ExplainQuota(h.now, q)
 	all := h.e.Quotas(h.now, 1000, nil)
-	if quotas := h.e.Policy().Quotas; ok != (quotas != nil) || all.Installed != ok || ok && len(all.Nodes) != len(quotas.Nodes) {
+	if quotas := h.e.Policy().Quotas; ok != (quotas != nil) || all.Installed != ok || ok &&
+		len(all.Nodes) != len(quotas.Nodes) {
 		t.Fatalf("there are quotas: %v; %+v, %d nodes", ok, a, len(all.Nodes))
 	}
 	for _, n := range all.Nodes {
@@ -141,7 +148,8 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 				h.t.Fatalf("%+v: it stood %v, and stands %v: %+v", c, was[i], open, a)
 			}
 		case c.Op == coordinator.CallSettle, c.Op == coordinator.CallRelease:
-			if left := a.State == coordinator.CallDoubted || a.State == coordinator.CallUnknown; left && open != was[i] || !left && open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
+			if left := a.State == coordinator.CallDoubted || a.State == coordinator.CallUnknown; left && open != was[i] ||
+				!left && open || a.State == coordinator.CallGranted && c.Op == coordinator.CallRelease && !was[i] {
 				h.t.Fatalf("%+v: it stands, or ended twice: %+v", c, a)
 			}
 		case c.Op == coordinator.CallCharge:
@@ -167,7 +175,8 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 // what was asked; how many calls may be open is no limit of a quota, nor is it one that a model has no price.
 func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
 	h.t.Helper()
-	if a.Lacks == nil || a.Lacks.Limit == "open" || a.Lacks.Limit == "price" || a.State != coordinator.CallRefused && a.State != coordinator.CallNever {
+	if a.Lacks == nil || a.Lacks.Limit == "open" || a.Lacks.Limit == "price" || a.State != coordinator.CallRefused &&
+		a.State != coordinator.CallNever {
 		return
 	}
 	if len(a.Limits) == 0 {
@@ -194,7 +203,8 @@ func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
 		if a.State == coordinator.CallRefused && r.Lacks == nil {
 			h.t.Fatalf("%+v is refused, and could go to %s: %+v", c, r.Pool, a)
 		}
-		if charge, open, _ := l.Find(c.Key); open && r.Chosen && c.Op != coordinator.CallCheck && charge.Provider != r.Provider {
+		if charge, open, _ := l.Find(c.Key); open && r.Chosen && c.Op != coordinator.CallCheck &&
+			charge.Provider != r.Provider {
 			h.t.Fatalf("%+v is to go to %s, and stands in %s", c, r.Provider, charge.Provider)
 		}
 	}
@@ -203,7 +213,8 @@ func (h *history) checkRoutes(c *coordinator.Call, a *coordinator.CallAnswer) {
 func showCalls(ev coordinator.CallAsked) string {
 	s := "calls"
 	for _, c := range ev.Calls {
-		s += fmt.Sprintf(" {%d %x %s of %q %v+%v meant %d seats %d ttl %v}", c.Op, c.Key[0]>>48, c.Agent, c.Group, c.Usage.InputTokens, c.Usage.OutputTokens, c.Meant, c.Seats, c.TTL.Seconds())
+		s += fmt.Sprintf(" {%d %x %s of %q %v+%v meant %d seats %d ttl %v}", c.Op, c.Key[0]>>48, c.Agent, c.Group,
+			c.Usage.InputTokens, c.Usage.OutputTokens, c.Meant, c.Seats, c.TTL.Seconds())
 	}
 	return s
 }

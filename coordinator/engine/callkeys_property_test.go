@@ -28,7 +28,9 @@ func TestCallFindsTheKeyThatHasRoom(t *testing.T) {
 			k := keyModel{rapid.IntRange(0, 3).Draw(rt, "seats"), rapid.IntRange(0, 6).Draw(rt, "calls a day")}
 			pool := fmt.Sprintf("openai@k%d", i)
 			left[pool] = k
-			file += fmt.Sprintf("  - {provider: openai, key: k%d, limits: {concurrency: {amount: %d}, requests: {amount: %d, per: day}}}\n", i, k.seats, k.calls)
+			file += fmt.Sprintf(
+				"  - {provider: openai, key: k%d, limits: {concurrency: {amount: %d}, requests: {amount: %d, per: day}}}\n", i,
+				k.seats, k.calls)
 		}
 		atMost := maps.Clone(left)
 		r := calls(t, file)

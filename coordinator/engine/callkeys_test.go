@@ -32,11 +32,13 @@ func TestCallOfAProviderGoesToAKeyThatIsFree(t *testing.T) {
 	r.Record(true)
 	first := r.state(toOpenAI(coordinator.CallReserve, "1", 100, 0), coordinator.CallGranted)
 	second := r.state(toOpenAI(coordinator.CallReserve, "2", 200, 0), coordinator.CallGranted)
-	if first.Pool != "openai@a" || first.Provider != "openai@a" || second.Pool != "openai@b" || second.Provider != "openai@b" {
+	if first.Pool != "openai@a" || first.Provider != "openai@a" || second.Pool != "openai@b" ||
+		second.Provider != "openai@b" {
 		t.Errorf("they go to %s and %s", first.Pool, second.Pool)
 	}
 	third := r.state(toOpenAI(coordinator.CallReserve, "3", 1, 0), coordinator.CallRefused)
-	if len(third.Routes) != 2 || third.Routes[0].Lacks == nil || third.Routes[1].Lacks == nil || third.Lacks.Limit != "seats" {
+	if len(third.Routes) != 2 || third.Routes[0].Lacks == nil || third.Routes[1].Lacks == nil ||
+		third.Lacks.Limit != "seats" {
 		t.Errorf("%+v, %+v", third.Lacks, third.Routes)
 	}
 	more := tokens(coordinator.CallExtend, "2", 50, 0)
@@ -51,10 +53,12 @@ func TestCallOfAProviderGoesToAKeyThatIsFree(t *testing.T) {
 		t.Errorf("settled in %s", a.Pool)
 	}
 	r.holds("openai@b", coordinator.DimTotalTokens, 250, 0)
-	if a := r.state(toOpenAI(coordinator.CallReserve, "3", 1, 0), coordinator.CallGranted); a.Pool != "openai@b" { // its seat is free
+	// its seat is free
+	if a := r.state(toOpenAI(coordinator.CallReserve, "3", 1, 0), coordinator.CallGranted); a.Pool != "openai@b" {
 		t.Errorf("%s", a.Pool)
 	}
-	if a := r.state(toOpenAI(coordinator.CallReserve, "1", 1, 0), coordinator.CallGranted); !a.Standing || a.Pool != "openai@a" {
+	if a := r.state(toOpenAI(coordinator.CallReserve, "1", 1, 0), coordinator.CallGranted); !a.Standing ||
+		a.Pool != "openai@a" {
 		t.Errorf("asked again: %+v", a)
 	}
 
@@ -84,11 +88,15 @@ func TestCallOfAGroupsProviderGoesToAKey(t *testing.T) {
 	r.state(c, coordinator.CallGranted)
 	d := *c
 	d.Key = callOf(coordinator.CallReserve, "2").Key
-	if a := r.state(&d, coordinator.CallGranted); a.Pool != "openai@b" || a.Model != "big" || a.Amounts[coordinator.DimCost] != 1000 { // 100 · $10 / 10⁶
+	// 100 · $10 / 10⁶
+	if a := r.state(&d, coordinator.CallGranted); a.Pool != "openai@b" || a.Model != "big" ||
+		a.Amounts[coordinator.DimCost] != 1000 {
 		t.Errorf("%s, %s for %d", a.Pool, a.Model, a.Amounts[coordinator.DimCost])
 	}
-	one := calls(t, "groups: [{id: team}]\nproviders: [{provider: openai, key: main, limits: {concurrency: {amount: 1}}}]\n")
-	if a := one.state(toOpenAI(coordinator.CallReserve, "1", 1, 0), coordinator.CallGranted); a.Provider != "openai@main" || a.Pool != "openai@main" || a.Routes != nil {
+	one := calls(t,
+		"groups: [{id: team}]\nproviders: [{provider: openai, key: main, limits: {concurrency: {amount: 1}}}]\n")
+	if a := one.state(toOpenAI(coordinator.CallReserve, "1", 1, 0),
+		coordinator.CallGranted); a.Provider != "openai@main" || a.Pool != "openai@main" || a.Routes != nil {
 		t.Errorf("%+v", a)
 	}
 }
@@ -98,8 +106,10 @@ func TestCallGoesToTheKeyThatIsNotRefused(t *testing.T) {
 	r := calls(t, twoKeys)
 	r.state(toOpenAI(coordinator.CallReserve, "1", 1, 0), coordinator.CallGranted)
 	r.now = r.now.Add(time.Second)
-	r.state(answered(coordinator.CallRelease, "1", coordinator.ProviderWord{Status: 429, RetryAfter: time.Minute}), coordinator.CallGranted)
-	if a := r.state(toOpenAI(coordinator.CallCheck, "2", 1, 0), coordinator.CallGranted); a.Pool != "openai@b" || a.Routes[0].Lacks.Limit != "provider" {
+	r.state(answered(coordinator.CallRelease, "1", coordinator.ProviderWord{Status: 429, RetryAfter: time.Minute}),
+		coordinator.CallGranted)
+	if a := r.state(toOpenAI(coordinator.CallCheck, "2", 1, 0), coordinator.CallGranted); a.Pool != "openai@b" ||
+		a.Routes[0].Lacks.Limit != "provider" {
 		t.Errorf("%s: %+v", a.Pool, a.Routes)
 	}
 }
@@ -115,7 +125,8 @@ providers:
 `)
 	part := func(id string, u coordinator.Usage) *coordinator.Call {
 		u.Provider = "openai"
-		return &coordinator.Call{Op: coordinator.CallConsume, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Usage: u, Meant: coordinator.UsagePart}
+		return &coordinator.Call{Op: coordinator.CallConsume, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team",
+			Usage: u, Meant: coordinator.UsagePart}
 	}
 	// 100 tokens are more than a has left; alone the request would go there.
 	both := r.ask(part("1", coordinator.Usage{Requests: 1}), part("2", coordinator.Usage{InputTokens: 100}))
@@ -124,8 +135,10 @@ providers:
 			t.Errorf("part %d: state %d in %s", i, a.State, a.Pool)
 		}
 	}
-	none := r.ask(part("3", coordinator.Usage{Requests: 1}), part("4", coordinator.Usage{InputTokens: 401})) // 400 are left of b's
-	if none[0].State == coordinator.CallGranted || none[1].State == coordinator.CallGranted || none[0].Pool != none[1].Pool {
+	// 400 are left of b's
+	none := r.ask(part("3", coordinator.Usage{Requests: 1}), part("4", coordinator.Usage{InputTokens: 401}))
+	if none[0].State == coordinator.CallGranted || none[1].State == coordinator.CallGranted ||
+		none[0].Pool != none[1].Pool {
 		t.Errorf("%+v", none)
 	}
 	r.holds("openai@a", coordinator.DimTotalTokens, 0, 0)
@@ -136,7 +149,8 @@ providers:
 func TestKeysCostTheSame(t *testing.T) {
 	r := calls(t, twoKeys)
 	for i, tc := range []struct{ asked, told, model string }{
-		{"openai", "", ""}, {"openai@b", "", ""}, {"openai@b", "openai", ""}, {"openai", "openai@b", ""}, {"openai@a", "openai", "big"},
+		{"openai", "", ""}, {"openai@b", "", ""}, {"openai@b", "openai", ""}, {"openai", "openai@b", ""},
+		{"openai@a", "openai", "big"},
 	} {
 		id := string(rune('a' + i))
 		c := toOpenAI(coordinator.CallReserve, id, 10, 5)

@@ -50,18 +50,22 @@ func answered(op coordinator.CallOp, id string, w coordinator.ProviderWord) *coo
 func TestCallChoosesAmongKeys(t *testing.T) {
 	r := calls(t, twoProviders)
 	a := r.state(routed(coordinator.CallReserve, "1", "openai/big"), coordinator.CallGranted)
-	if a.Provider != "openai@main" || a.Pool != "openai@main/big" || len(a.Routes) != 2 || !a.Routes[0].Chosen || a.Routes[1].Chosen {
+	if a.Provider != "openai@main" || a.Pool != "openai@main/big" || len(a.Routes) != 2 || !a.Routes[0].Chosen ||
+		a.Routes[1].Chosen {
 		t.Errorf("%+v", a)
 	}
-	if a := r.state(routed(coordinator.CallReserve, "2", "openai/big"), coordinator.CallGranted); a.Provider != "openai@spare" {
+	if a := r.state(routed(coordinator.CallReserve, "2", "openai/big"),
+		coordinator.CallGranted); a.Provider != "openai@spare" {
 		t.Errorf("%s: %+v", a.Provider, a.Routes) // 9 of 100 are left there, 10 here: 3.09/4 against 3.10/4
 	}
-	if a := r.state(routed(coordinator.CallReserve, "3", "openai@main/big"), coordinator.CallGranted); a.Provider != "openai@main" {
+	if a := r.state(routed(coordinator.CallReserve, "3", "openai@main/big"),
+		coordinator.CallGranted); a.Provider != "openai@main" {
 		t.Errorf("the key that was named: %+v", a)
 	}
 	plain := tokens(coordinator.CallReserve, "4", 1, 1)
 	plain.Group, plain.Usage.Provider, plain.Usage.Model = "team", "openai", "big"
-	if a := r.state(plain, coordinator.CallGranted); a.Pool != "openai@spare/big" || len(a.Routes) != 2 { // 8 of 10 are left of main's burst, 9 of spare's
+	// 8 of 10 are left of main's burst, 9 of spare's
+	if a := r.state(plain, coordinator.CallGranted); a.Pool != "openai@spare/big" || len(a.Routes) != 2 {
 		t.Errorf("who names the provider alone has the same choice: %+v", a)
 	}
 }
@@ -72,7 +76,8 @@ func TestCallChoosesByItsTerms(t *testing.T) {
 	r := calls(t, twoProviders+"routing: {remaining: 0, price: 2, latency: 1, success: 1}\n")
 	// 2,000 tokens cost $0.020 with openai and $0.010 with the lab: 1/2 of 1
 	a := r.state(routed(coordinator.CallCheck, "1", "openai@main/big", "lab"), coordinator.CallGranted)
-	if a.Provider != "lab" || a.Routes[0].Terms.Price != 0.5 || a.Routes[0].Score != (2*0.5+1+1)/4 || a.Routes[1].Score != 1 {
+	if a.Provider != "lab" || a.Routes[0].Terms.Price != 0.5 || a.Routes[0].Score != (2*0.5+1+1)/4 ||
+		a.Routes[1].Score != 1 {
 		t.Errorf("%+v", a.Routes)
 	}
 	// The lab is slow, and fails half the time: (2·1 + 0.1 + 0.5)/4 = 0.65 < (2·0.5 + 1 + 1)/4 = 0.75.
@@ -82,9 +87,12 @@ func TestCallChoosesByItsTerms(t *testing.T) {
 		r.state(answered(coordinator.CallSettle, id, w), coordinator.CallGranted)
 	}
 	r.state(routed(coordinator.CallReserve, "fast", "openai@main/big"), coordinator.CallGranted)
-	r.state(answered(coordinator.CallSettle, "fast", coordinator.ProviderWord{Status: 200, Latency: 500 * time.Millisecond}), coordinator.CallGranted)
+	r.state(answered(coordinator.CallSettle, "fast",
+		coordinator.ProviderWord{Status: 200, Latency: 500 * time.Millisecond}), coordinator.CallGranted)
 	a = r.state(routed(coordinator.CallCheck, "2", "openai@main/big", "lab"), coordinator.CallGranted)
-	if a.Provider != "openai@main" || a.Routes[1].Terms != (coordinator.RouteTerms{Remaining: a.Routes[1].Terms.Remaining, Price: 1, Latency: 0.1, Success: 0.5}) || a.Routes[1].Score != 0.65 {
+	if a.Provider != "openai@main" ||
+		a.Routes[1].Terms != (coordinator.RouteTerms{Remaining: a.Routes[1].Terms.Remaining, Price: 1, Latency: 0.1,
+			Success: 0.5}) || a.Routes[1].Score != 0.65 {
 		t.Errorf("%+v", a.Routes)
 	}
 }
@@ -104,7 +112,8 @@ func TestProviderRefuses(t *testing.T) {
 	if a.Lacks.Limit != "provider" || !a.Lacks.RetryAt.Equal(r.now.Add(closed)) || a.Lacks.Node != "lab" {
 		t.Errorf("%+v", a.Lacks)
 	}
-	if a := r.state(routed(coordinator.CallCheck, "3", "lab", "openai/big"), coordinator.CallGranted); a.Provider != "openai@main" || a.Routes[0].Lacks == nil {
+	if a := r.state(routed(coordinator.CallCheck, "3", "lab", "openai/big"),
+		coordinator.CallGranted); a.Provider != "openai@main" || a.Routes[0].Lacks == nil {
 		t.Errorf("%+v", a.Routes)
 	}
 	r.state(answered(coordinator.CallRelease, "2", refused), coordinator.CallGranted) // of the same round
@@ -120,7 +129,8 @@ func TestProviderRefuses(t *testing.T) {
 	r.pass(max(closed, 20*time.Second+r.apart(20*time.Second, "2")))
 	r.state(routed(coordinator.CallReserve, "4", "lab"), coordinator.CallGranted)
 	r.now = r.now.Add(time.Second)
-	r.state(answered(coordinator.CallSettle, "4", coordinator.ProviderWord{Status: 429, RetryAfter: time.Second}), coordinator.CallGranted)
+	r.state(answered(coordinator.CallSettle, "4", coordinator.ProviderWord{Status: 429, RetryAfter: time.Second}),
+		coordinator.CallGranted)
 	if got := health(); got != 490 { // 0.7 · 700
 		t.Errorf("it is used at %d per mille, want 490", got)
 	}
@@ -144,13 +154,15 @@ func (r callRig) apart(wait time.Duration, id string) time.Duration {
 // A pool opens again after the moment that its provider has named, and less than a tenth and a minute
 // later: each at a moment of its own.
 func TestPoolsOpenApart(t *testing.T) {
-	for _, c := range []struct{ asked, most time.Duration }{{20 * time.Second, 22 * time.Second}, {time.Hour, time.Hour + time.Minute}} {
+	for _, c := range []struct{ asked, most time.Duration }{{20 * time.Second, 22 * time.Second},
+		{time.Hour, time.Hour + time.Minute}} {
 		seen := make(map[time.Duration]bool)
 		for i := range 50 {
 			r, id := calls(t, twoProviders), fmt.Sprint("call-", i)
 			r.state(routed(coordinator.CallReserve, id, "lab"), coordinator.CallGranted)
 			r.now = r.now.Add(time.Second)
-			r.state(answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: c.asked}), coordinator.CallGranted)
+			r.state(answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: c.asked}),
+				coordinator.CallGranted)
 			closed := r.Ledger().HealthOf(&fairshare.Charge{Provider: "lab"}).BlockedUntil.Sub(r.now)
 			if closed < c.asked || closed >= c.most {
 				t.Errorf("%s: it is closed for %v, want from %v to %v", id, closed, c.asked, c.most)
@@ -184,7 +196,8 @@ func TestProviderRefusesWithoutAWord(t *testing.T) {
 	r.state(routed(coordinator.CallReserve, "ill", "lab"), coordinator.CallGranted)
 	r.now = r.now.Add(time.Second)
 	r.state(answered(coordinator.CallRelease, "ill", silent), coordinator.CallGranted)
-	if a := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallRefused); a.Lacks.RetryAt.Sub(r.now) != time.Second {
+	if a := r.state(routed(coordinator.CallCheck, "z", "lab"),
+		coordinator.CallRefused); a.Lacks.RetryAt.Sub(r.now) != time.Second {
 		t.Errorf("%+v", a.Lacks)
 	}
 }
@@ -224,7 +237,8 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 		c.Agent = agent
 		r.state(c, coordinator.CallGranted)
 		r.now = r.now.Add(time.Millisecond)
-		c = answered(coordinator.CallRelease, fmt.Sprint(n), coordinator.ProviderWord{Status: 429, RetryAfter: 10 * time.Second})
+		c = answered(coordinator.CallRelease, fmt.Sprint(n),
+			coordinator.ProviderWord{Status: 429, RetryAfter: 10 * time.Second})
 		c.Agent, c.OwnOnly = agent, true
 		r.state(c, coordinator.CallGranted)
 	}
@@ -241,7 +255,8 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 		t.Errorf("one agent cuts it to %d per mille, want 500", got)
 	}
 	refused("y") // 0.7 · 500
-	if h := health(); h.PerMille != 350 || h.BlockedUntil.Sub(r.now) != 10*time.Second+r.apart(10*time.Second, fmt.Sprint(n)) {
+	if h := health(); h.PerMille != 350 || h.BlockedUntil.Sub(r.now) != 10*time.Second+r.apart(10*time.Second,
+		fmt.Sprint(n)) {
 		t.Errorf("a second agent: %+v", h)
 	}
 	r.pass(22 * time.Second) // it has rested
@@ -255,13 +270,15 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 // long as it says, and a little longer.
 func TestProviderByAnAgentsWord(t *testing.T) {
 	r := calls(t, twoProviders)
-	for id, want := range map[string]time.Duration{"agent": time.Minute, "gateway": time.Hour + r.apart(time.Hour, "gateway")} {
+	for id, want := range map[string]time.Duration{"agent": time.Minute,
+		"gateway": time.Hour + r.apart(time.Hour, "gateway")} {
 		r.state(routed(coordinator.CallReserve, id, "lab"), coordinator.CallGranted)
 		r.now = r.now.Add(time.Second)
 		c := answered(coordinator.CallRelease, id, coordinator.ProviderWord{Status: 429, RetryAfter: time.Hour})
 		c.OwnOnly = id == "agent"
 		r.state(c, coordinator.CallGranted)
-		if a := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallRefused); a.Lacks.RetryAt.Sub(r.now) != want {
+		if a := r.state(routed(coordinator.CallCheck, "z", "lab"),
+			coordinator.CallRefused); a.Lacks.RetryAt.Sub(r.now) != want {
 			t.Errorf("%s: %v", id, a.Lacks.RetryAt.Sub(r.now))
 		}
 		r.pass(want)

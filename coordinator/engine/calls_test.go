@@ -18,7 +18,8 @@ func calls(t *testing.T, yaml string) callRig {
 }
 
 func callOf(op coordinator.CallOp, id string) *coordinator.Call {
-	return &coordinator.Call{Op: op, Key: coordinator.KeyOf(coordinator.TaskID("call:" + id)), Keep: true, Agent: "x", Priority: coordinator.PriorityNormal}
+	return &coordinator.Call{Op: op, Key: coordinator.KeyOf(coordinator.TaskID("call:" + id)), Keep: true, Agent: "x",
+		Priority: coordinator.PriorityNormal}
 }
 
 // tokens is a call of which it is known what it takes.
@@ -112,7 +113,8 @@ func TestCallIsReservedExtendedAndSettled(t *testing.T) {
 	r.holds(teamAgent, coordinator.DimTotalTokens, 0, 300)
 	more := tokens(coordinator.CallExtend, "1", 0, 50)
 	more.TTL = 5 * time.Minute
-	if a := r.state(more, coordinator.CallGranted); !a.Until.Equal(r.now.Add(5*time.Minute)) || a.Amounts[coordinator.DimTotalTokens] != 350 {
+	if a := r.state(more, coordinator.CallGranted); !a.Until.Equal(r.now.Add(5*time.Minute)) ||
+		a.Amounts[coordinator.DimTotalTokens] != 350 {
 		t.Errorf("%+v", a)
 	}
 	r.holds(teamAgent, coordinator.DimTotalTokens, 0, 350)
@@ -133,7 +135,8 @@ func TestCallIsReservedOnce(t *testing.T) {
 	r := calls(t, oneTeam)
 	r.state(tokens(coordinator.CallReserve, "1", 100, 200), coordinator.CallGranted)
 	r.now = r.now.Add(time.Second)
-	if a := r.state(tokens(coordinator.CallReserve, "1", 1, 1), coordinator.CallGranted); !a.Standing || a.Amounts[coordinator.DimTotalTokens] != 300 || !a.Until.Equal(r.now.Add(59*time.Second)) {
+	if a := r.state(tokens(coordinator.CallReserve, "1", 1, 1), coordinator.CallGranted); !a.Standing ||
+		a.Amounts[coordinator.DimTotalTokens] != 300 || !a.Until.Equal(r.now.Add(59*time.Second)) {
 		t.Errorf("%+v", a)
 	}
 	r.holds(teamAgent, coordinator.DimTotalTokens, 0, 300)
@@ -150,7 +153,8 @@ func TestCallIsRefused(t *testing.T) {
 	r := calls(t, oneTeam)
 	r.state(tokens(coordinator.CallConsume, "1", 400, 90), coordinator.CallGranted)
 	before := r.books()
-	a := r.state(tokens(coordinator.CallReserve, "2", 300, 100), coordinator.CallRefused) // 10 are left of x's own, 250 have accrued to y
+	// 10 are left of x's own, 250 have accrued to y
+	a := r.state(tokens(coordinator.CallReserve, "2", 300, 100), coordinator.CallRefused)
 	if a.Lacks == nil || a.Lacks.Dimension != coordinator.DimTotalTokens || a.Lacks.RetryAt.IsZero() || !a.Until.IsZero() {
 		t.Errorf("%+v", a.Lacks)
 	}
@@ -218,8 +222,10 @@ func TestCallIsChargedAfterTheFact(t *testing.T) {
 // Of several calls that are asked about together all are granted, or nothing is set aside for any.
 func TestCallsAreAllGrantedOrNone(t *testing.T) {
 	r := calls(t, oneTeam)
-	answers := r.ask(tokens(coordinator.CallConsume, "1", 100, 0), tokens(coordinator.CallConsume, "2", 990, 0), tokens(coordinator.CallConsume, "3", 50, 0))
-	if answers[0].State != coordinator.CallPutBy || answers[1].State != coordinator.CallRefused || answers[2].State != coordinator.CallPutBy {
+	answers := r.ask(tokens(coordinator.CallConsume, "1", 100, 0), tokens(coordinator.CallConsume, "2", 990, 0),
+		tokens(coordinator.CallConsume, "3", 50, 0))
+	if answers[0].State != coordinator.CallPutBy || answers[1].State != coordinator.CallRefused ||
+		answers[2].State != coordinator.CallPutBy {
 		t.Errorf("%+v", answers)
 	}
 	r.holds(teamAgent, coordinator.DimTotalTokens, 0, 0)
@@ -263,8 +269,10 @@ func TestCallStandsBackBehindTasks(t *testing.T) {
 		t.Errorf("%+v", a.Lacks)
 	}
 	// Who asks why hears that it is not for want of quota.
-	a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "team", Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
-	if a.Explanation.Verdict.OK || !strings.HasSuffix(a.Lack, "; tasks wait for it, and go first") || a.Explanation.Limits[0].Refuses || a.Routes[0].Lacks == nil {
+	a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "team",
+		Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
+	if a.Explanation.Verdict.OK || !strings.HasSuffix(a.Lack, "; tasks wait for it, and go first") ||
+		a.Explanation.Limits[0].Refuses || a.Routes[0].Lacks == nil {
 		t.Errorf("explained as %q: %+v", a.Lack, a)
 	}
 	small.Priority = coordinator.PriorityHigh

@@ -50,7 +50,8 @@ func TestRefusedPoolIsJudgedByIt(t *testing.T) {
 	r.pass(5 * time.Second) // open again, at 70 % of its rates; its bucket is full again
 	after := r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallGranted).Routes[0].Terms
 	if want := before.Remaining * 0.7; after.Remaining > want {
-		t.Errorf("remaining %v after a refusal, %v before; want %v: times the part of its rates that is used", after.Remaining, before.Remaining, want)
+		t.Errorf("remaining %v after a refusal, %v before; want %v: times the part of its rates that is used",
+			after.Remaining, before.Remaining, want)
 	}
 }
 
@@ -77,7 +78,8 @@ func TestDoubtedUsage(t *testing.T) {
 		c.Usage.Requests = 1_000_000
 		return c
 	}
-	for _, op := range []coordinator.CallOp{coordinator.CallCharge, coordinator.CallConsume, coordinator.CallReserve, coordinator.CallCheck} {
+	for _, op := range []coordinator.CallOp{coordinator.CallCharge, coordinator.CallConsume, coordinator.CallReserve,
+		coordinator.CallCheck} {
 		r.state(many(op), coordinator.CallDoubted)
 	}
 }
@@ -87,8 +89,10 @@ func TestReservationOfAnother(t *testing.T) {
 	r := calls(t, oneTeam)
 	r.state(tokens(coordinator.CallReserve, "1", 100, 0), coordinator.CallGranted)
 	for op, want := range map[coordinator.CallOp]coordinator.CallState{
-		coordinator.CallSettle: coordinator.CallUnknown, coordinator.CallRelease: coordinator.CallUnknown, coordinator.CallExtend: coordinator.CallUnknown,
-		coordinator.CallReserve: coordinator.CallTaken, coordinator.CallConsume: coordinator.CallTaken, coordinator.CallCharge: coordinator.CallTaken,
+		coordinator.CallSettle: coordinator.CallUnknown, coordinator.CallRelease: coordinator.CallUnknown,
+		coordinator.CallExtend:  coordinator.CallUnknown,
+		coordinator.CallReserve: coordinator.CallTaken, coordinator.CallConsume: coordinator.CallTaken,
+		coordinator.CallCharge: coordinator.CallTaken,
 	} {
 		c := tokens(op, "1", 50, 0)
 		c.Agent, c.OwnOnly = "y", true
@@ -119,7 +123,8 @@ func TestSpentIDs(t *testing.T) {
 
 // What an agent tells of itself teaches nobody's estimates.
 func TestChargesTeachNobody(t *testing.T) {
-	r := calls(t, "pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, group_id: team}]\n")
+	r := calls(t,
+		"pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, group_id: team}]\n")
 	asked := func() int64 {
 		c := callOf(coordinator.CallCheck, "z")
 		c.Usage.Model = "m"
@@ -139,7 +144,8 @@ func TestChargesTeachNobody(t *testing.T) {
 // A call that needs no tokens is a call all the same: it passes where the tokens are used up, and is
 // counted, and refused, as a request.
 func TestCallWithoutTokens(t *testing.T) {
-	r := calls(t, `groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, requests: {amount: 3, per: day}}}]`)
+	r := calls(t,
+		`groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, requests: {amount: 3, per: day}}}]`)
 	ask := func(op coordinator.CallOp, id string, in float64, want coordinator.CallState) coordinator.CallAnswer {
 		t.Helper()
 		c := tokens(op, id, in, 0)
@@ -149,7 +155,8 @@ func TestCallWithoutTokens(t *testing.T) {
 	ask(coordinator.CallConsume, "1", 1000, coordinator.CallGranted)
 	ask(coordinator.CallConsume, "2", 1, coordinator.CallRefused)
 	for _, id := range []string{"3", "4"} {
-		if a := ask(coordinator.CallConsume, id, 0, coordinator.CallGranted); a.Amounts[coordinator.DimRequests] != 1 || a.Amounts[coordinator.DimTotalTokens] != 0 {
+		if a := ask(coordinator.CallConsume, id, 0, coordinator.CallGranted); a.Amounts[coordinator.DimRequests] != 1 ||
+			a.Amounts[coordinator.DimTotalTokens] != 0 {
 			t.Errorf("%+v", a)
 		}
 	}

@@ -55,7 +55,8 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		answer.State = coordinator.CancelDone
 	case t == nil:
 		answer.Agent = e.fleet.named(r.Ref)
-	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering || t.state == stateBidding:
+	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering ||
+		t.state == stateBidding:
 		e.leavePending(t)
 		t.cancelReason = ev.Reason
 		e.failCancelled(now, t)

@@ -118,10 +118,11 @@ func TestCancel(t *testing.T) {
 			with(lists("a"), "withdraw t.1 a"),
 			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
 		}},
-		{"of an earlier coordinator, and its agent lists it", func(r *rig) { lists("a").do(r) }, []string{"withdraw  a", "cancel t: asked"}, []then{
-			with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
-			with(redeliver, "ack 1"),
-		}},
+		{"of an earlier coordinator, and its agent lists it", func(r *rig) { lists("a").do(r) },
+			[]string{"withdraw  a", "cancel t: asked"}, []then{
+				with(result(coordinator.OutcomeCancelled), "completed t.1 a cancelled"),
+				with(redeliver, "ack 1"),
+			}},
 		{"given up with its session", func(r *rig) {
 			waiting(r)
 			lost.do(r)
@@ -214,7 +215,8 @@ func TestReasonsOfCancelsAreKept(t *testing.T) {
 			r := ready(t, policyOf(worker("a")))
 			tt.do(r)
 			engine.CheckIndexes(t, r.Engine)
-			if len(r.failures) != 1 || r.failures[0].Failure.Text != tt.want || r.failures[0].Failure.Reason != coordinator.ReasonCancelled {
+			if len(r.failures) != 1 || r.failures[0].Failure.Text != tt.want ||
+				r.failures[0].Failure.Reason != coordinator.ReasonCancelled {
 				t.Fatalf("failures %+v, want one cancelled: %q", r.failures, tt.want)
 			}
 			if n := len(r.CancelReasons()); n != 0 {
@@ -238,7 +240,8 @@ func TestReasonsOfCancelsAreBounded(t *testing.T) {
 	}
 	want(t, r.assign(job(name(0))), "fail t0 cancelled")
 	want(t, r.assign(job(name(1))), "fail t1 cancelled")
-	if oldest, next := r.failures[0].Failure.Text, r.failures[1].Failure.Text; oldest != "it was withdrawn" || next != "not wanted" {
+	if oldest, next := r.failures[0].Failure.Text, r.failures[1].Failure.Text; oldest != "it was withdrawn" ||
+		next != "not wanted" {
 		t.Errorf("the oldest says %q, the next %q", oldest, next)
 	}
 	r.now = r.now.Add(time.Hour)       // the dedupe window

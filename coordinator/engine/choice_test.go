@@ -26,24 +26,34 @@ func TestStrategies(t *testing.T) {
 		want     coordinator.AgentID
 	}{
 		// capability_match: min (load, −capabilities).
-		{"least loaded", "capability_match", [3]float64{0.2, 0.1, 0.3}, [3]int{}, job("t"), "b"},                 // 0.1 < 0.2 < 0.3
-		{"tie: most capabilities", "capability_match", [3]float64{0.1, 0.1, 0.1}, [3]int{}, job("t"), "c"},       // −2 < −1
-		{"load before capabilities", "capability_match", [3]float64{0.1, 0.2, 0.2}, [3]int{}, job("t"), "a"},     // (0.1, −1) < (0.2, −2)
-		{"tie of both: smaller id", "capability_match", [3]float64{0.1, 0.1, 0.2}, [3]int{}, job("t"), "a"},      // nobody had work yet
-		{"slots in use are load", "capability_match", [3]float64{0.1, 0.2, 0.3}, [3]int{4, 0, 0}, job("t"), "b"}, // max(0.1, 4/10) = 0.4
+		// 0.1 < 0.2 < 0.3
+		{"least loaded", "capability_match", [3]float64{0.2, 0.1, 0.3}, [3]int{}, job("t"), "b"},
+		{"tie: most capabilities", "capability_match", [3]float64{0.1, 0.1, 0.1}, [3]int{}, job("t"), "c"}, // −2 < −1
+		// (0.1, −1) < (0.2, −2)
+		{"load before capabilities", "capability_match", [3]float64{0.1, 0.2, 0.2}, [3]int{}, job("t"), "a"},
+		// nobody had work yet
+		{"tie of both: smaller id", "capability_match", [3]float64{0.1, 0.1, 0.2}, [3]int{}, job("t"), "a"},
+		// max(0.1, 4/10) = 0.4
+		{"slots in use are load", "capability_match", [3]float64{0.1, 0.2, 0.3}, [3]int{4, 0, 0}, job("t"), "b"},
 		{"only the capable", "capability_match", [3]float64{0.1, 0.1, 0.8}, [3]int{}, job("t").needs("y"), "c"},
 		// least_loaded: min load.
 		{"least loaded", "least_loaded", [3]float64{0.3, 0.2, 0.1}, [3]int{}, job("t"), "c"},
 		{"tie: not by capabilities", "least_loaded", [3]float64{0.2, 0.1, 0.1}, [3]int{}, job("t"), "b"}, // smaller id
 		// priority_based: high and critical by (rank, load), others by load.
-		{"critical to rank 1", "priority_based", [3]float64{0.1, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityCritical), "b"}, // (1, 0.8) < (3, 0.1)
-		{"high to rank 1", "priority_based", [3]float64{0.1, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityHigh), "b"},
-		{"normal by load", "priority_based", [3]float64{0.2, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityNormal), "c"}, // 0.1
+		// (1, 0.8) < (3, 0.1)
+		{"critical to rank 1", "priority_based", [3]float64{0.1, 0.8, 0.1}, [3]int{},
+			job("t").prio(coordinator.PriorityCritical), "b"},
+		{"high to rank 1", "priority_based", [3]float64{0.1, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityHigh),
+			"b"},
+		// 0.1
+		{"normal by load", "priority_based", [3]float64{0.2, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityNormal),
+			"c"},
 		{"low by load", "priority_based", [3]float64{0.2, 0.8, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityLow), "c"},
 		// round_robin: whoever had work least recently; nobody had any: smaller id.
 		{"first of the list", "round_robin", [3]float64{0.8, 0.1, 0.1}, [3]int{}, job("t"), "a"},
 		// A strategy never overrules eligibility.
-		{"best rank is overloaded", "priority_based", [3]float64{0.2, 0.9, 0.1}, [3]int{}, job("t").prio(coordinator.PriorityCritical), "a"},
+		{"best rank is overloaded", "priority_based", [3]float64{0.2, 0.9, 0.1}, [3]int{},
+			job("t").prio(coordinator.PriorityCritical), "a"},
 		{"first is full", "round_robin", [3]float64{}, [3]int{10, 0, 0}, job("t"), "b"},
 	}
 	for _, tt := range tests {
@@ -192,17 +202,20 @@ func TestExplain(t *testing.T) {
 	r := ready(t, policyOf(worker("a").can("go"), worker("b").can("go"), worker("c")).route("go", "go"))
 	r.hear(beat("a").active(1))
 	d, _, _ := r.Explain(r.now, &job("t").kind("go").Task)
-	if d.Agent != "b" || d.Eligible != 1 || d.Refused[coordinator.Full] != 1 || d.Refused[coordinator.LacksCapability] != 1 {
+	if d.Agent != "b" || d.Eligible != 1 || d.Refused[coordinator.Full] != 1 ||
+		d.Refused[coordinator.LacksCapability] != 1 {
 		t.Errorf("decision %+v", d)
 	}
 	if d.Missing[0] != (coordinator.MissingCapability{Capability: "go", Agents: 1}) || d.Nearest.Agent != "a" {
 		t.Errorf("missing %v, nearest %v", d.Missing, d.Nearest)
 	}
-	if d, reason, _ := r.Explain(r.now, &job("t").kind("nonsense").Task); reason != coordinator.ReasonUnknownTaskType || d.Agent != "" || d.Fleet != 3 {
+	if d, reason, _ := r.Explain(r.now, &job("t").kind("nonsense").Task); reason != coordinator.ReasonUnknownTaskType ||
+		d.Agent != "" || d.Fleet != 3 {
 		t.Errorf("unknown type: %+v", d)
 	}
 	r.Explain(r.now, &job("t").needs("go", "rust").not("a").Task)
-	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 || r.PendingClasses() != 2 { // those of the two routes
+	// those of the two routes
+	if s := r.Snapshot(r.now); s.Dispatching != 0 || s.Remembered != 0 || r.PendingClasses() != 2 {
 		t.Errorf("explaining left traces: %+v", s)
 	}
 }

@@ -21,7 +21,8 @@ func TestClaims(t *testing.T) {
 		ids := make([]coordinator.AgentID, len(crew))
 		for i := range crew {
 			crew[i] = worker(coordinator.AgentID(fmt.Sprint("a", i))).slots(rapid.IntRange(1, 6).Draw(rt, "slots")).
-				pulls(rapid.SampledFrom([]coordinator.PullMode{coordinator.PullShared, coordinator.PullShared, coordinator.PullLiteral, coordinator.PullOff}).Draw(rt, "mode"))
+				pulls(rapid.SampledFrom([]coordinator.PullMode{coordinator.PullShared, coordinator.PullShared,
+					coordinator.PullLiteral, coordinator.PullOff}).Draw(rt, "mode"))
 			if rapid.Bool().Draw(rt, "can") {
 				crew[i].can("go")
 			}
@@ -58,7 +59,8 @@ func TestClaims(t *testing.T) {
 					if !open || claim.Agent != f.Agent || claim.ClaimID != f.ClaimID {
 						rt.Fatalf("%+v answers no claim", f)
 					}
-					if a := r.FleetAgent(f.Agent); a.Spec().Pull != coordinator.PullOff && f.Granted != handed[f.Agent] || f.Granted > claim.MaxItems {
+					if a := r.FleetAgent(f.Agent); a.Spec().Pull != coordinator.PullOff && f.Granted != handed[f.Agent] ||
+						f.Granted > claim.MaxItems {
 						rt.Fatalf("%d of %d were granted to %s, and it got %d", f.Granted, claim.MaxItems, f.Agent, handed[f.Agent])
 					}
 					if (f.Limit == "") != (f.Granted == claim.MaxItems) {
@@ -151,7 +153,8 @@ func TestClaims(t *testing.T) {
 				}
 			},
 			"offline": func(rt *rapid.T) {
-				do(coordinator.AgentReported{Report: beat(rapid.SampledFrom(ids).Draw(rt, "agent")).stamped(r.now).status(coordinator.StatusOffline).AgentReport, Live: true})
+				do(coordinator.AgentReported{Report: beat(rapid.SampledFrom(ids).Draw(rt, "agent")).stamped(r.now).
+					status(coordinator.StatusOffline).AgentReport, Live: true})
 			},
 			"policy": func(rt *rapid.T) {
 				if rapid.IntRange(0, 3).Draw(rt, "at 0") == 0 {

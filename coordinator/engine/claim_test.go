@@ -62,7 +62,8 @@ func TestClaim(t *testing.T) {
 		want(t, r.assign(job("t2")))
 	})
 	t.Run("only what it can do", func(t *testing.T) {
-		r := ready(t, policyOf(worker("a").slots(2).pulls(coordinator.PullShared), worker("gpu").can("gpu").pulls(coordinator.PullShared)).route("train", "gpu"))
+		r := ready(t, policyOf(worker("a").slots(2).pulls(coordinator.PullShared),
+			worker("gpu").can("gpu").pulls(coordinator.PullShared)).route("train", "gpu"))
 		want(t, r.assign(job("t1").kind("train")))
 		want(t, r.claim(claim("a", 1)), "granted 0 to a no_unclaimed_items")
 		want(t, r.claim(claim("gpu", 1)), "dispatch t1.1 gpu", "granted 1 to gpu ")
@@ -102,7 +103,8 @@ func TestClaim(t *testing.T) {
 		want(t, r.claim(claim("b", 2).rate(1)), "dispatch t2.1 b", "dispatch t3.1 b", "granted 2 to b ")
 	})
 	t.Run("the part of one that does not ask any more lapses", func(t *testing.T) {
-		r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9).pulls(coordinator.PullShared)).
+		r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared),
+			worker("b").slots(9).pulls(coordinator.PullShared)).
 			set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Minute }))
 		r.claim(claim("a", 9).rate(16))
 		want(t, r.claim(claim("b", 2).rate(1)), "granted 0 to b no_unclaimed_items")
@@ -135,13 +137,16 @@ func TestNothingIsPushedToWhoPulls(t *testing.T) {
 // TestNoPartForWhoDoesNotPullAnyMore: a and b have claimed, equally fast; then b is one
 // that is pushed to. It is busy, so that four tasks wait: all are a's part.
 func TestNoPartForWhoDoesNotPullAnyMore(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9).pulls(coordinator.PullShared)))
+	r := ready(t, policyOf(worker("a").slots(9).pulls(coordinator.PullShared),
+		worker("b").slots(9).pulls(coordinator.PullShared)))
 	r.claim(claim("a", 9).rate(1))
 	r.claim(claim("b", 9).rate(1))
-	r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a").slots(9).pulls(coordinator.PullShared), worker("b").slots(9)).Policy})
+	r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a").slots(9).pulls(coordinator.PullShared),
+		worker("b").slots(9)).Policy})
 	r.hear(beat("b").status(coordinator.StatusBusy))
 	r.wait(1, 4)
-	want(t, r.claim(claim("a", 4).rate(1)), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a", "granted 4 to a ")
+	want(t, r.claim(claim("a", 4).rate(1)), "dispatch t1.1 a", "dispatch t2.1 a", "dispatch t3.1 a", "dispatch t4.1 a",
+		"granted 4 to a ")
 }
 
 // TestFairParts is BALANCING's example: 49 items and 16, 8 and 4 items a second make
@@ -149,7 +154,8 @@ func TestNoPartForWhoDoesNotPullAnyMore(t *testing.T) {
 // gives what is asked for.
 func TestFairParts(t *testing.T) {
 	crew := func(mode coordinator.PullMode) *policyBuilder {
-		return policyOf(worker("a1").slots(60).pulls(mode), worker("a2").slots(60).pulls(mode), worker("a3").slots(60).pulls(mode))
+		return policyOf(worker("a1").slots(60).pulls(mode), worker("a2").slots(60).pulls(mode),
+			worker("a3").slots(60).pulls(mode))
 	}
 	rates := map[coordinator.AgentID]float64{"a1": 16, "a2": 8, "a3": 4}
 	r := ready(t, crew(coordinator.PullShared))

@@ -39,7 +39,8 @@ func (r *rig) asks(set []coordinator.QuotaControl, remove ...string) []string {
 func TestControlsAreKept(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
 	r.Records(nil)
-	one, two := control(coordinator.ControlSet, "pool/x", "weight", "5"), control(coordinator.ControlBoost, "pool/x", "total_tokens", "+50%")
+	one, two := control(coordinator.ControlSet, "pool/x", "weight", "5"),
+		control(coordinator.ControlBoost, "pool/x", "total_tokens", "+50%")
 	for _, step := range []struct {
 		set     []coordinator.QuotaControl
 		remove  []string
@@ -49,7 +50,8 @@ func TestControlsAreKept(t *testing.T) {
 		{[]coordinator.QuotaControl{one, two}, nil, []string{"pool/x weight 5", "pool/x total_tokens +50%"}, 1},
 		{[]coordinator.QuotaControl{one}, nil, []string{"pool/x weight 5", "pool/x total_tokens +50%"}, 0},
 		// Another value takes the place of the one before.
-		{[]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/x", "weight", "6")}, nil, []string{"pool/x weight 6", "pool/x total_tokens +50%"}, 1},
+		{[]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/x", "weight", "6")}, nil,
+			[]string{"pool/x weight 6", "pool/x total_tokens +50%"}, 1},
 		{nil, []string{one.ID, "set-nobody"}, []string{"pool/x total_tokens +50%"}, 1},
 		{nil, []string{one.ID}, []string{"pool/x total_tokens +50%"}, 0},
 		{[]coordinator.QuotaControl{one}, []string{two.ID}, []string{"pool/x weight 5"}, 1},
@@ -67,7 +69,8 @@ func TestControlsAreKept(t *testing.T) {
 // What waits starts in the very turn in which the limit, or the weight, is another; what is to go
 // first by the new weights goes first.
 func TestControlledQuotasActInTheSameTurn(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("w").slots(100)).quotas(quotasOf().pool(seats(2)).group("x", 1, daily(1000)).group("y", 1, nil))))
+	r := ready(t, patient(policyOf(worker("w").slots(100)).quotas(quotasOf().pool(seats(2)).group("x", 1, daily(1000)).
+		group("y", 1, nil))))
 	r.assign(job("x0").of("x").tokens(500, 400)) // 900 of 1,000
 	r.assign(job("x1").of("x").tokens(300, 0))
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/x", "total_tokens.amount", "2000")})
@@ -94,7 +97,8 @@ func TestControlledQuotasActInTheSameTurn(t *testing.T) {
 func TestManyControlsInASnapshot(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
 	for i := range 60 {
-		r.asks([]coordinator.QuotaControl{control(coordinator.ControlGroup, fmt.Sprint("g", i), "", strings.Repeat("x", 8<<10))})
+		r.asks([]coordinator.QuotaControl{control(coordinator.ControlGroup, fmt.Sprint("g", i), "",
+			strings.Repeat("x", 8<<10))})
 	}
 	largest := 0
 	for _, rec := range r.imaged() {
@@ -115,7 +119,8 @@ func TestManyControlsInASnapshot(t *testing.T) {
 // A control ends by itself, with whoever leads then; who follows waits for the record.
 func TestControlsEndInTime(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
-	short, long := control(coordinator.ControlBoost, "pool/x", "total_tokens", "+50%"), control(coordinator.ControlBoost, "pool/x", "weight", "+1")
+	short, long := control(coordinator.ControlBoost, "pool/x", "total_tokens", "+50%"),
+		control(coordinator.ControlBoost, "pool/x", "weight", "+1")
 	short.Until, long.Until = r.now.Add(time.Hour), r.now.Add(3*time.Hour)
 	r.asks([]coordinator.QuotaControl{control(coordinator.ControlSet, "pool/x", "weight", "5"), long, short})
 	all := heirs(r)

@@ -122,7 +122,8 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	names = coordinator.SortedUnique(names)
 	report := make([]coordinator.CapabilitySnapshot, 0, len(names))
 	for _, name := range names {
-		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name], Demand: e.demand.perSecond(name, asked[name], now)}
+		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name],
+			Demand: e.demand.perSecond(name, asked[name], now)}
 		bitset(e.fleet.index.Offering[name]).each(func(i int) {
 			a := e.fleet.agents[i]
 			s.Agents++

@@ -110,7 +110,8 @@ func (e *Engine) announcedAnew(now time.Time, a *agent, ev coordinator.AgentRepo
 	switch {
 	case !ok:
 		e.refuseStatus(a.spec.ID, coordinator.StatusNotAdmitted)
-	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent || !slices.Equal(spec.Capabilities, a.spec.Capabilities),
+	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent ||
+		!slices.Equal(spec.Capabilities, a.spec.Capabilities),
 		!maps.Equal(spec.Labels, a.spec.Labels):
 		e.letJoin(now, ev)
 	}

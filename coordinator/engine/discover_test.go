@@ -21,7 +21,8 @@ func (b *policyBuilder) joins() *policyBuilder {
 	b.Discovery = &coordinator.Discovery{
 		Agents: []string{"x*"}, Capabilities: []string{"go", "py"}, Queues: []string{"q*"}, MaxAgents: 3, MaxConcurrent: 2,
 		ForgetAfter: time.Minute,
-		Template:    coordinator.AgentSpec{Rank: 3, HealthCheckInterval: interval, Timeout: time.Minute, AcceptTimeout: time.Minute},
+		Template: coordinator.AgentSpec{Rank: 3, HealthCheckInterval: interval, Timeout: time.Minute,
+			AcceptTimeout: time.Minute},
 	}
 	return b
 }
@@ -59,7 +60,8 @@ func TestJoin(t *testing.T) {
 	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
 	want(t, r.pass(59*time.Second))
 	want(t, r.hear(beat("x1").offering("go")), "agent x1 online", "leave agent.x1") // just in time: its minute begins anew
-	want(t, r.pass(time.Second), "fail t task_timeout", "withdraw t.1 x1")          // a minute and the margin after it was confirmed
+	// a minute and the margin after it was confirmed
+	want(t, r.pass(time.Second), "fail t task_timeout", "withdraw t.1 x1")
 	want(t, r.hear(beat("x1").offering("go").status(coordinator.StatusOffline)), "agent x1 offline", "take back agent.x1")
 	want(t, r.look("x1", 0, 0), "leave agent.x1")
 	r.pass(time.Minute + engine.JoinDelay)
@@ -82,9 +84,11 @@ func TestWaitsForWhoMayJoin(t *testing.T) {
 		{"admitted", policyOf(worker("a")).joins(), job("t").needs("go"), nil, []string{"fail t no_agents_online"}},
 		{"no fleet at all", policyOf().joins(), job("t").needs("go", "py"), nil, []string{"fail t no_agents_online"}},
 		{"it asks for nothing, and nobody is there", policyOf().joins(), job("t"), nil, []string{"fail t no_agents_online"}},
-		{"whoever could have it is excluded", policyOf(worker("a").can("go")).joins(), job("t").needs("go").not("a"), nil, []string{"fail t no_agents_online"}},
+		{"whoever could have it is excluded", policyOf(worker("a").can("go")).joins(), job("t").needs("go").not("a"), nil,
+			[]string{"fail t no_agents_online"}},
 		{"not admitted", policyOf(worker("a")).joins(), job("t").needs("root"), []string{"fail t no_eligible_agents"}, nil},
-		{"one of two not admitted", policyOf(worker("a")).joins(), job("t").needs("go", "root"), []string{"fail t no_eligible_agents"}, nil},
+		{"one of two not admitted", policyOf(worker("a")).joins(), job("t").needs("go", "root"),
+			[]string{"fail t no_eligible_agents"}, nil},
 		{"discovery is off", policyOf(worker("a")), job("t").needs("go"), []string{"fail t no_eligible_agents"}, nil},
 		{"nobody may wait", policyOf(worker("a")).joins().set(func(s *coordinator.Settings) { s.AssignmentTimeout = 0 }),
 			job("t").needs("go"), []string{"fail t no_agents_online"}, nil},
@@ -262,7 +266,8 @@ func TestPolicyOverDiscovery(t *testing.T) {
 	r.hear(beat("x3").offering("go")) // is about to, when …
 	r.install(policyOf(worker("x1"), worker("x3")).joins())
 	r.pass(engine.JoinDelay)
-	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2", "x3"}) || r.seen("x1").Discovered || !r.seen("x2").Discovered {
+	if ids := r.fleetIDs(); !slices.Equal(ids, []string{"x1", "x2", "x3"}) || r.seen("x1").Discovered ||
+		!r.seen("x2").Discovered {
 		t.Errorf("the fleet is %v", ids)
 	}
 	engine.CheckIndexes(t, r.Engine)
@@ -380,7 +385,8 @@ func TestJoiningHistories(t *testing.T) {
 			"": func(*rapid.T) {}, "policy": policy, "report": report, "report again": report, "report once more": report,
 			"task": func(t *rapid.T) {
 				handle++
-				task := job(coordinator.TaskID(fmt.Sprint("t", handle))).needs(rapid.SampledFrom([]string{"go", "py"}).Draw(t, "needs"))
+				task := job(coordinator.TaskID(fmt.Sprint("t", handle))).
+					needs(rapid.SampledFrom([]string{"go", "py"}).Draw(t, "needs"))
 				task.AcceptedAt = now
 				apply(coordinator.TaskReceived{Handle: handle, Task: &task.Task})
 			},
@@ -390,7 +396,8 @@ func TestJoiningHistories(t *testing.T) {
 				}
 				apply(coordinator.DispatchSettled{Handle: open[0].Handle, Outcome: coordinator.PublishConfirmed})
 				if rapid.Bool().Draw(t, "done") {
-					apply(coordinator.ResultReported{Result: coordinator.Result{Task: open[0].Task.ID, Agent: open[0].Agent, Timestamp: now}, Live: true})
+					apply(coordinator.ResultReported{Result: coordinator.Result{Task: open[0].Task.ID, Agent: open[0].Agent,
+						Timestamp: now}, Live: true})
 				}
 				open = open[1:]
 			},
@@ -421,7 +428,8 @@ func TestJoiningHistories(t *testing.T) {
 			open = nil
 			for _, a := range slices.Clone(e.FleetAgents()) {
 				apply(coordinator.QueueSeen{Agent: a.Spec().ID})
-				apply(coordinator.AgentReported{Report: beat(a.Spec().ID).running().status(coordinator.StatusOffline).stamped(now).AgentReport, Live: true})
+				apply(coordinator.AgentReported{Report: beat(a.Spec().ID).running().status(coordinator.StatusOffline).stamped(now).
+					AgentReport, Live: true})
 				apply(coordinator.QueueSeen{Agent: a.Spec().ID})
 			}
 		}

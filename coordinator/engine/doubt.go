@@ -127,7 +127,8 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 // triedBefore is the agent from which the task came back, where its own message is delivered again before
 // the one that came back, which alone knows of all agents before.
 func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []coordinator.AgentID {
-	if r == nil || r.Fate != coordinator.FateForgotten || r.Flags&dedupe.WasTried == 0 || r.Content != ev.Task.ContentHash || !ev.Redelivered {
+	if r == nil || r.Fate != coordinator.FateForgotten || r.Flags&dedupe.WasTried == 0 ||
+		r.Content != ev.Task.ContentHash || !ev.Redelivered {
 		return nil
 	}
 	return with(nil, e.fleet.named(r.Ref))

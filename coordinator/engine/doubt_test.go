@@ -139,7 +139,8 @@ func TestAdopt(t *testing.T) {
 	})
 	t.Run("out of the past, and untold", func(t *testing.T) {
 		r := tracking(t, p)
-		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now.Add(-time.Hour)).Result, Untold: true}), "completed t.1 a succeeded")
+		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now.Add(-time.Hour)).Result, Untold: true}),
+			"completed t.1 a succeeded")
 	})
 	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
 		r := tracking(t, p)

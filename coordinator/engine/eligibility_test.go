@@ -34,9 +34,11 @@ func TestCriteria(t *testing.T) {
 		{"ready", worker("a").can("go"), beat("a").status(ready), 0, nothing, coordinator.Eligible},
 		{"busy", worker("a").can("go"), beat("a").status(busy), 0, nothing, coordinator.NotReady},
 		{"busy counts", worker("a").can("go"), beat("a").status(busy), 0, busyCounts, coordinator.Eligible},
-		{"busy counts, but is full", worker("a").can("go"), beat("a").status(busy).active(1), 0, busyCounts, coordinator.Full},
+		{"busy counts, but is full", worker("a").can("go"), beat("a").status(busy).active(1), 0, busyCounts,
+			coordinator.Full},
 		{"offline", worker("a").can("go"), beat("a").status(offline), 0, nothing, coordinator.WentOffline},
-		{"offline though busy counts", worker("a").can("go"), beat("a").status(offline), 0, busyCounts, coordinator.WentOffline},
+		{"offline though busy counts", worker("a").can("go"), beat("a").status(offline), 0, busyCounts,
+			coordinator.WentOffline},
 		{"no report", worker("a").can("go"), nil, 0, nothing, coordinator.NotSeen},
 
 		// 3. Capacity: active < max_concurrent_tasks, and available_capacity ≥ 1.
@@ -60,7 +62,8 @@ func TestCriteria(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			// Assignment timeout 0: a task that nobody can have fails at once and says why.
-			p := policyOf(tt.agent, worker("other").can("else")).route("go", "go").set(func(s *coordinator.Settings) { s.AssignmentTimeout = 0 }).set(tt.set)
+			p := policyOf(tt.agent, worker("other").can("else")).route("go", "go").
+				set(func(s *coordinator.Settings) { s.AssignmentTimeout = 0 }).set(tt.set)
 			r := boot(t, p)
 			if tt.report != nil {
 				r.hear(tt.report)
@@ -81,7 +84,8 @@ func TestCriteria(t *testing.T) {
 			if d.Refused != expected {
 				t.Errorf("refused %v, want %v", d.Refused, expected)
 			}
-			if near := d.Nearest; (near != nil) != (tt.want != coordinator.LacksCapability) || near != nil && (near.Agent != "a" || near.Why != tt.want) {
+			if near := d.Nearest; (near != nil) != (tt.want != coordinator.LacksCapability) || near != nil &&
+				(near.Agent != "a" || near.Why != tt.want) {
 				t.Errorf("nearest %+v", near)
 			}
 		})
@@ -141,9 +145,11 @@ func TestReasons(t *testing.T) {
 		want string
 	}{
 		{"no such type", func(t *testing.T) *rig { return ready(t, two()) }, job("t").kind("nonsense"), "unknown_task_type"},
-		{"a type of its own, with capabilities", func(t *testing.T) *rig { return ready(t, two()) }, job("t").kind("nonsense").needs("go"), ""},
+		{"a type of its own, with capabilities", func(t *testing.T) *rig { return ready(t, two()) },
+			job("t").kind("nonsense").needs("go"), ""},
 		{"nobody has it", func(t *testing.T) *rig { return ready(t, two()) }, job("t").needs("gpu"), "no_eligible_agents"},
-		{"nobody has both", func(t *testing.T) *rig { return ready(t, two()) }, job("t").kind("go").needs("gpu"), "no_eligible_agents"},
+		{"nobody has both", func(t *testing.T) *rig { return ready(t, two()) }, job("t").kind("go").needs("gpu"),
+			"no_eligible_agents"},
 		{"no agents at all", func(t *testing.T) *rig { return boot(t, policyOf().set(now)) }, job("t"), "no_eligible_agents"},
 		{"all excluded", func(t *testing.T) *rig { return ready(t, two()) }, job("t").not("a", "b"), "no_eligible_agents"},
 		{"nobody came", func(t *testing.T) *rig { return boot(t, two()) }, job("t"), "no_agents_online"},

@@ -111,7 +111,8 @@ func (e *Engine) end(now time.Time, t *openTask, reason coordinator.Reason, text
 }
 
 // refuse fails a delivery that never became an open task.
-func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task, reason coordinator.Reason, text string) {
+func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task, reason coordinator.Reason,
+	text string) {
 	e.emit(&coordinator.Fail{
 		Handle: h, Task: t,
 		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},

@@ -41,7 +41,8 @@ type Engine struct {
 	takeBacks   int                                       // agents' queues that the shell consumes
 	watchFrom   int                                       // where the next look at the queues begins
 	idleFrom    int                                       // likewise, at those of the idle
-	missesFrom  time.Time                                 // from then on agents' consumers are missed that were there before the session
+	// from then on agents' consumers are missed that were there before the session
+	missesFrom  time.Time
 	demand      demand
 	trust       trust
 	asking      question

@@ -156,7 +156,8 @@ func nearer(a, b *coordinator.Refusal) bool {
 // out of reach where an agent that does may join: it is not online, no more is known.
 func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Reason, string) {
 	reason, text := countedReason(d), d.Text()
-	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 && e.joining.mayBring(t.askedOf()) {
+	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 &&
+		e.joining.mayBring(t.askedOf()) {
 		return coordinator.ReasonNoAgentsOnline, text + "; discovery admits agents that could take it, and none has joined"
 	}
 	return reason, text

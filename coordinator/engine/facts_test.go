@@ -67,8 +67,9 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 		f.tasks[r.Key] = taskFacts{
 			content: r.Content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
 			tried: named(open.tried), failed: named(open.failed), untouched: named(open.untouched),
-			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning, attempted: open.attempted,
-			timeout: open.timeout, batch: open.batch,
+			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning,
+			attempted: open.attempted,
+			timeout:   open.timeout, batch: open.batch,
 		}
 	}
 	for _, a := range e.fleet.agents {
@@ -101,7 +102,8 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 	if e.trust.breakers != nil {
 		for _, p := range e.trust.breakers.Pairs() {
 			st := e.trust.breakers.Look(now, p)
-			f.words[fmt.Sprint("breaker ", e.fleet.agents[p.Agent].spec.ID, p.Capability)] = fmt.Sprint(st.State, st.Until, st.Opened, st.Faults)
+			f.words[fmt.Sprint("breaker ", e.fleet.agents[p.Agent].spec.ID, p.Capability)] = fmt.Sprint(st.State, st.Until,
+				st.Opened, st.Faults)
 		}
 	}
 	return f
@@ -149,7 +151,8 @@ func (f Facts) AddQuotas(e *Engine, now time.Time, lags bool) {
 		case *coordinator.QuotaBefore:
 			f.words[fmt.Sprint("used ", r.Node, r.Dimension, r.Rate)] = fmt.Sprint(r.Start, r.Values)
 		case *coordinator.PoolHeard:
-			f.words["heard of "+r.Node] = fmt.Sprint(r.BlockedUntil, r.PerMille, r.CutAt, r.Refusals, r.Calls, r.Success, r.Latency)
+			f.words["heard of "+r.Node] = fmt.Sprint(r.BlockedUntil, r.PerMille, r.CutAt, r.Refusals, r.Calls, r.Success,
+				r.Latency)
 		case *coordinator.QuotaReserved:
 			key := fmt.Sprint("reserved ", r.Key)
 			f.words[key] += fmt.Sprintf("%+v %+v;", *r, r.Loans)

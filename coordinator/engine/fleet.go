@@ -152,7 +152,8 @@ func (a *agent) room() int {
 // maximum and by what it said was available, less the dispatches since and the slots
 // that its bids hold, plus what it has told the end of since.
 func (a *agent) free() int {
-	return max(0, min(a.room()-a.inFlight(), a.report.Available+min(a.credit, a.report.Active)-a.uncovered)-a.bidding.Held())
+	return max(0, min(a.room()-a.inFlight(),
+		a.report.Available+min(a.credit, a.report.Active)-a.uncovered)-a.bidding.Held())
 }
 
 // reportedLoad is the load that the agent reported, less the part of the tasks

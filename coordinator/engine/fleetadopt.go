@@ -34,7 +34,8 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	}
 	f.ready = f.byCause[coordinator.Eligible]
 	f.left = make(map[coordinator.AgentID]*agent)
-	specs = slices.SortedFunc(slices.Values(specs), func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
+	specs = slices.SortedFunc(slices.Values(specs),
+		func(a, b coordinator.AgentSpec) int { return cmp.Compare(a.ID, b.ID) })
 	f.index = criteria.NewFleet(specs)
 	for i, spec := range specs {
 		a := old[spec.ID]

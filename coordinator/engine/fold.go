@@ -50,7 +50,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 		e.foldBreaker(at, r)
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
-	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore, *coordinator.QuotaTold,
+	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
+		*coordinator.QuotaTold,
 		*coordinator.EstimateBefore, *coordinator.ShareBefore:
 		e.foldQuota(r)
 	case *coordinator.PoolHeard:
@@ -120,7 +121,8 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.arrivals++
 	t := &openTask{
 		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
-		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected, blamed: r.Blamed, taught: r.Taught,
+		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected,
+		blamed: r.Blamed, taught: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		due: dueOf(r.Task), arrival: e.arrivals, index: -1,
 		lease: lease{
@@ -205,7 +207,8 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	switch t := e.tasks.of(rec); {
 	case t != nil:
 		e.foldEnd(at, t, !endsWithDelivery(r))
-	case rec != nil && rec.Fate == coordinator.FateForgotten && rec.Attempt > 0 && r.Fate.HasEnded() && !endsWithDelivery(r):
+	case rec != nil && rec.Fate == coordinator.FateForgotten && rec.Attempt > 0 && r.Fate.HasEnded() &&
+		!endsWithDelivery(r):
 		e.inDoubt.messages[r.Key]++ // it ended while the broker had it
 	}
 	if rec == nil {

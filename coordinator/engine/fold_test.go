@@ -86,7 +86,8 @@ func (h *history) durable(e *engine.Engine) engine.Facts {
 		return f
 	}
 	// Whoever follows does not know who waits: what a group that does lags behind is lost.
-	h.waited = h.waited || slices.ContainsFunc(h.e.OpenTasks(), func(o *engine.OpenTask) bool { return o.State() == engine.StateWaiting })
+	h.waited = h.waited || slices.ContainsFunc(h.e.OpenTasks(),
+		func(o *engine.OpenTask) bool { return o.State() == engine.StateWaiting })
 	f.AddQuotas(e, h.now, !h.waited)
 	return f
 }

@@ -160,7 +160,8 @@ func TestLateTick(t *testing.T) {
 	r.confirm(1)
 	r.giveBack(r.latest())        // its back-off is 125 to 250 ms
 	r.now = r.now.Add(staleAfter) // the shell stalled: the retry, its patience and the silence are all overdue
-	want(t, r.apply(coordinator.Tick{}), "agent a stale", "take back agent.a", "agent b stale", "take back agent.b", "fail t1 retries_exhausted")
+	want(t, r.apply(coordinator.Tick{}), "agent a stale", "take back agent.a", "agent b stale", "take back agent.b",
+		"fail t1 retries_exhausted")
 }
 
 // TestStartUpGrace: until one health interval has passed since the session

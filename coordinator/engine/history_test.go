@@ -20,12 +20,16 @@ var (
 	capabilities = []string{"c1", "c2", "c3", "c4"}
 	// The model knows whom the first four choose. Of the others it knows whom they may
 	// choose.
-	strategies = []string{"capability_match", "least_loaded", "priority_based", "round_robin", "load_balanced", "reward_rate", "weighted"}
-	batchings  = []coordinator.Batch{{}, {MaxSize: 2, MaxWait: 100 * time.Millisecond}, {MaxSize: 3, MaxWait: time.Second}, {MaxSize: 5, MaxWait: 7 * time.Second}}
-	taskIDs    = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
-	outcomes   = []coordinator.PublishOutcome{
-		coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
-		coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown, coordinator.PublishNotSent, coordinator.PublishAbandoned,
+	strategies = []string{"capability_match", "least_loaded", "priority_based", "round_robin", "load_balanced",
+		"reward_rate", "weighted"}
+	batchings = []coordinator.Batch{{}, {MaxSize: 2, MaxWait: 100 * time.Millisecond}, {MaxSize: 3, MaxWait: time.Second},
+		{MaxSize: 5, MaxWait: 7 * time.Second}}
+	taskIDs  = []coordinator.TaskID{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"}
+	outcomes = []coordinator.PublishOutcome{
+		coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
+		coordinator.PublishConfirmed,
+		coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown, coordinator.PublishNotSent,
+		coordinator.PublishAbandoned,
 	}
 )
 
@@ -50,7 +54,8 @@ func (h *history) changePolicy(t *rapid.T) {
 		Strategy: rapid.SampledFrom(strategies).Draw(t, "strategy"), Strategies: strategy.All(),
 		Routes: map[string]coordinator.Route{
 			"any": {Batch: rapid.SampledFrom(batchings).Draw(t, "batches of any")},
-			"one": {Required: []string{"c1"}, Strategy: "round_robin", Batch: rapid.SampledFrom(batchings).Draw(t, "batches of one")},
+			"one": {Required: []string{"c1"}, Strategy: "round_robin", Batch: rapid.SampledFrom(batchings).
+				Draw(t, "batches of one")},
 			"two": {Required: []string{"c1", "c2"}, Preferred: someOf(t, "preferred", agentIDs, 2)},
 		},
 		Settings: coordinator.Settings{
@@ -64,7 +69,8 @@ func (h *history) changePolicy(t *rapid.T) {
 			BusyIsEligible:    rapid.Bool().Draw(t, "busy is eligible"),
 			Priorities:        drawPriorities(t),
 			DedupeWindow:      240 * time.Hour, DedupeMaxIDs: 1_000_000,
-			Breaker:          coordinator.Breaker{Consecutive: rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "consecutive faults"), Off: rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "no breaker")},
+			Breaker: coordinator.Breaker{Consecutive: rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "consecutive faults"),
+				Off: rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "no breaker")},
 			SuspectIntervals: rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "suspect intervals"),
 			SlowStart:        seconds(t, "slow start", 0, 0, 20),
 			Seed:             7,
@@ -162,7 +168,8 @@ func (h *history) sendBurst(t *rapid.T) {
 	for range rapid.SampledFrom([]int{2, 3, 4, 5, 6, 30}).Draw(t, "tasks") {
 		h.handle++
 		task := &coordinator.Task{
-			ID: coordinator.TaskID(fmt.Sprint("n", h.handle)), Type: taskType, Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
+			ID: coordinator.TaskID(fmt.Sprint("n", h.handle)), Type: taskType,
+			Priority:   coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
 			AcceptedAt: h.now, ContentHash: 1,
 		}
 		h.charge(t, task)
@@ -173,7 +180,8 @@ func (h *history) sendBurst(t *rapid.T) {
 // charge says for a task whose quota it takes, and how much.
 func (h *history) charge(t *rapid.T, task *coordinator.Task) {
 	if h.limited {
-		task.Group, task.EstimatedUsage, task.Alternatives = drawGroup(t, h.e.Policy().Quotas), drawUsage(t), drawAlternatives(t)
+		task.Group, task.EstimatedUsage, task.Alternatives = drawGroup(t, h.e.Policy().Quotas), drawUsage(t),
+			drawAlternatives(t)
 	}
 }
 
@@ -248,7 +256,8 @@ func (h *history) sendResult(t *rapid.T) {
 	case 1:
 		r.DispatchID = ""
 	case 2:
-		r.DispatchID = rapid.SampledFrom([]string{"t0.1", "t1.2", "t1.x", "t1.0", "t1.o5v0j9c0.1", "t0.1.1"}).Draw(t, "dispatch id")
+		r.DispatchID = rapid.SampledFrom([]string{"t0.1", "t1.2", "t1.x", "t1.0", "t1.o5v0j9c0.1", "t0.1.1"}).
+			Draw(t, "dispatch id")
 	}
 	h.do(coordinator.ResultReported{Result: r, Live: true})
 }
@@ -296,8 +305,9 @@ func (h *history) control(t *rapid.T) {
 	ev := coordinator.QuotaControlsRequested{Token: uint64(rapid.IntRange(0, 1).Draw(t, "somebody waits"))}
 	for range rapid.IntRange(0, 2).Draw(t, "set") {
 		c := coordinator.QuotaControl{
-			Kind: coordinator.QuotaControlKind(rapid.IntRange(0, 3).Draw(t, "kind")), Target: rapid.SampledFrom([]string{"pool/g1", "pool/g2"}).Draw(t, "target"),
-			Key: "weight", Value: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"), At: h.now, By: "ann",
+			Kind:   coordinator.QuotaControlKind(rapid.IntRange(0, 3).Draw(t, "kind")),
+			Target: rapid.SampledFrom([]string{"pool/g1", "pool/g2"}).Draw(t, "target"),
+			Key:    "weight", Value: rapid.SampledFrom([]string{"1", "2"}).Draw(t, "value"), At: h.now, By: "ann",
 		}
 		if seconds := rapid.IntRange(-1, 60).Draw(t, "until"); seconds > 0 {
 			c.Until = h.now.Add(time.Duration(seconds) * time.Second)
@@ -339,7 +349,8 @@ func (h *history) muster(*rapid.T) {
 
 // idle is the report of an agent that runs nothing.
 func (h *history) idle(id coordinator.AgentID) coordinator.AgentReport {
-	r := coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 3, Timestamp: h.now.Add(h.skew[id])}
+	r := coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, Available: 3,
+		Timestamp: h.now.Add(h.skew[id])}
 	if !h.plain[id] {
 		r.ActiveTasks = []coordinator.TaskID{}
 	}
@@ -398,7 +409,8 @@ func (h *history) settleOne(t *rapid.T) {
 	open := slices.Sorted(maps.Keys(h.inState(engine.StateDispatching)))
 	if len(open) == 0 {
 		if h.handle > 0 { // an answer that comes after its session changes nothing
-			h.do(coordinator.DispatchSettled{Handle: 1 + h.handle/2, Outcome: rapid.SampledFrom(outcomes).Draw(t, "late outcome")})
+			h.do(coordinator.DispatchSettled{Handle: 1 + h.handle/2, Outcome: rapid.SampledFrom(outcomes).
+				Draw(t, "late outcome")})
 		}
 		return
 	}

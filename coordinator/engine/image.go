@@ -201,10 +201,12 @@ func (e *Engine) imageLearner(m *Image) {
 	add(coordinator.LearntBefore{First: true, AsOf: s.AsOf})
 	add(coordinator.LearntBefore{Sums: [6]float64{s.Fleet.Successes, s.Fleet.Outcomes, s.Fleet.Seconds, s.Fleet.Timed}})
 	for _, a := range s.Agents {
-		add(coordinator.LearntBefore{Agent: a.Agent, Sums: [6]float64{a.Successes, a.Expected, a.Paces, a.Paced, a.Dollars, a.Costed}})
+		add(coordinator.LearntBefore{Agent: a.Agent, Sums: [6]float64{a.Successes, a.Expected, a.Paces, a.Paced, a.Dollars,
+			a.Costed}})
 	}
 	for _, t := range s.Types {
-		add(coordinator.LearntBefore{Typed: true, Type: t.Type, Sums: [6]float64{t.Fleet.Successes, t.Fleet.Outcomes, t.Fleet.Seconds, t.Fleet.Timed}})
+		add(coordinator.LearntBefore{Typed: true, Type: t.Type, Sums: [6]float64{t.Fleet.Successes, t.Fleet.Outcomes,
+			t.Fleet.Seconds, t.Fleet.Timed}})
 		for _, p := range t.Agents {
 			add(coordinator.LearntBefore{
 				Typed: true, Type: t.Type, Agent: p.Agent,

@@ -29,8 +29,10 @@ func CheckIndexes(t failer, e *Engine) {
 		v := f.views[i]
 		again := coordinator.AgentView{
 			ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
-			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility, Capacity: a.itemsPerSecond(), Pending: a.items(),
-			ReportedLoad: a.report.Load, Hash: coordinator.Hash(string(a.spec.ID), 0), Cost: cmp.Or(a.spec.Cost, a.meanCost), Labels: a.spec.Labels,
+			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility,
+			Capacity: a.itemsPerSecond(), Pending: a.items(),
+			ReportedLoad: a.report.Load, Hash: coordinator.Hash(string(a.spec.ID), 0), Cost: cmp.Or(a.spec.Cost, a.meanCost),
+			Labels: a.spec.Labels,
 		}
 		switch {
 		case a.number != i || f.byID[a.spec.ID] != a:
@@ -53,7 +55,8 @@ func CheckIndexes(t failer, e *Engine) {
 	for why, set := range f.byCause {
 		for i := range f.agents {
 			if set.has(i) != (int(f.causes[i]) == why) {
-				t.Fatalf("%s is among those that are %s, and is %s", f.agents[i].spec.ID, coordinator.Ineligibility(why), f.causes[i])
+				t.Fatalf("%s is among those that are %s, and is %s", f.agents[i].spec.ID, coordinator.Ineligibility(why),
+					f.causes[i])
 			}
 		}
 		if n := set.common(set); n != f.tally[why] {
@@ -65,7 +68,8 @@ func CheckIndexes(t failer, e *Engine) {
 			if a.state == coordinator.AgentOnline {
 				online[c]++
 			}
-			if set := e.trust.ejected[c]; e.trust.breakers != nil && (set != nil && set.has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
+			if set := e.trust.ejected[c]; e.trust.breakers != nil &&
+				(set != nil && set.has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
 				t.Fatalf("%s and %q: the breaker says otherwise", a.spec.ID, c)
 			}
 		}
@@ -92,8 +96,11 @@ func CheckIndexes(t failer, e *Engine) {
 		if o.handle != h {
 			t.Fatalf("handle %d is kept under %d", o.handle, h)
 		}
-		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) || // a lease begins when it is settled
-			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored || o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 || slices.Contains(e.retries.tasks, o)) {
+		// a lease begins when it is settled
+		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) ||
+			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored ||
+				o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 ||
+				slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {
@@ -109,7 +116,8 @@ func CheckIndexes(t failer, e *Engine) {
 			for i, a := range f.agents {
 				why := criteria.Check(o.askedOf(), &a.spec) // by all that is registered
 				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))
-				if c.feasible.has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly && saysPlainly(why) {
+				if c.feasible.has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
+					saysPlainly(why) {
 					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.spec.ID, c.feasible.has(i), why)
 				}
 			}
@@ -124,7 +132,8 @@ func CheckIndexes(t failer, e *Engine) {
 		case stateGathering:
 			gathering++
 			count[o.task.Priority]++
-			if g := e.batches.gathering[batchKeyOf(o)]; g == nil || !slices.Contains(g.members, o) || !o.retry.at.Equal(g.closes) {
+			if g := e.batches.gathering[batchKeyOf(o)]; g == nil || !slices.Contains(g.members, o) ||
+				!o.retry.at.Equal(g.closes) {
 				t.Fatalf("%s waits for others, but they do not know of it: %+v", o.task.ID, g)
 			}
 		}
@@ -205,9 +214,11 @@ func checkReferences(t failer, e *Engine) {
 		switch {
 		case r == nil || r.Ref != o.number || int(o.number) != n || o.over:
 			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
-		case (r.Fate == coordinator.FateOpen) != (o.state != stateLeased), (e.held[o.handle] == o) != (o.state != stateLeased):
+		case (r.Fate == coordinator.FateOpen) != (o.state != stateLeased),
+			(e.held[o.handle] == o) != (o.state != stateLeased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.Fate, e.held[o.handle] == o)
-		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered || o.apart):
+		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered ||
+			o.apart):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
 		case o.state >= stateDispatching && (o.place < 0) != o.returning:
 			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.spec.ID, o.place, o.returning)
@@ -338,7 +349,8 @@ func checkIsolated(t failer, e *Engine) {
 	for _, o := range e.held {
 		switch waits := o.state == stateWaiting || o.state == stateUnscored; {
 		case o.among != nil && !waits, o.state == stateWaiting && o.alone != (o.among != nil):
-			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone, o.among != nil)
+			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone,
+				o.among != nil)
 		}
 	}
 }
@@ -373,7 +385,8 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 	})
 	switch {
 	case got.Refused != want || all+eligible != len(f.agents) || got.WithoutQuota != 0:
-		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused, len(f.agents), eligible, got.WithoutQuota, want)
+		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused,
+			len(f.agents), eligible, got.WithoutQuota, want)
 	case all > coordinator.MaxNamed && feasible > coordinator.MaxNamed:
 		all = 0
 	case all > coordinator.MaxNamed:

@@ -32,7 +32,8 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 		t.Errorf("%d instances are seen, want the one that is left", n)
 	}
 	r.pass(time.Second)
-	want(t, r.hear(beat("a").running("t").by("one").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
+	want(t, r.hear(beat("a").running("t").by("one").status(coordinator.StatusOffline)), "agent a offline",
+		"take back agent.a")
 }
 
 // TestOneProcessAfterAnother: an agent that is started again, after a crash too, is no second one.
@@ -48,7 +49,8 @@ func TestOneProcessAfterAnother(t *testing.T) {
 		t.Errorf("%d instances are seen, want 1", n)
 	}
 	// None of those that crashed was heard after the last had come: its goodbye is the agent's.
-	want(t, r.hear(beat("a").running().by("three").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
+	want(t, r.hear(beat("a").running().by("three").status(coordinator.StatusOffline)), "agent a offline",
+		"take back agent.a")
 }
 
 // TestNoInstances: whoever does not say which process it is, is one.
@@ -74,7 +76,8 @@ func TestPredecessorIsNotCounted(t *testing.T) {
 	}
 }
 
-// TestSecondProcessDies: the warning is over when only one has been heard for three heartbeats, and comes again with the next.
+// TestSecondProcessDies: the warning is over when only one has been heard for three heartbeats, and comes again
+// with the next.
 func TestSecondProcessDies(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	both := func() (lines []string) {

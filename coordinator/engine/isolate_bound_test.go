@@ -12,7 +12,8 @@ import (
 // is idle: 2,000 events with 5,000 of them took 4 s before.
 func TestManyThatMustBeAlone(t *testing.T) {
 	const tasks, events = 5000, 2000
-	p := policyOf(worker("a").slots(tasks).can("gpu"), worker("b").slots(tasks).can("gpu"), worker("c").can("gpu"), worker("idle")).route("render", "gpu").set(func(s *coordinator.Settings) {
+	p := policyOf(worker("a").slots(tasks).can("gpu"), worker("b").slots(tasks).can("gpu"), worker("c").can("gpu"),
+		worker("idle")).route("render", "gpu").set(func(s *coordinator.Settings) {
 		s.PoisonedAfter, s.AssignmentTimeout, s.MaxQueueSize, s.DedupeMaxIDs = 2, time.Hour, tasks, 2*tasks
 	})
 	r := tracking(t, p)

@@ -153,7 +153,8 @@ func (w *wreckage) crash(id coordinator.AgentID) {
 // ends its agent's process. Before, a harmless one was parked with it: what went down together
 // went to the next agent together.
 func TestPoisonIsParkedAlone(t *testing.T) {
-	for name, words := range map[string]words{"agents say what they run": saysAll, "how tasks end": saysResults, "how many they run": saysNumbers} {
+	for name, words := range map[string]words{"agents say what they run": saysAll, "how tasks end": saysResults,
+		"how many they run": saysNumbers} {
 		t.Run(name, func(t *testing.T) { poisonIsParkedAlone(t, words) })
 	}
 }
@@ -180,7 +181,8 @@ func poisonIsParkedAlone(t *testing.T, words words) {
 		t.Errorf("poison: %q, want poisoned", w.ends["poison"])
 	}
 	if w.crashes != 3 || w.shared == 0 {
-		t.Errorf("%d agents went down, %d with several in hand; want 3, as for a task that is alone from the beginning", w.crashes, w.shared)
+		t.Errorf("%d agents went down, %d with several in hand; want 3, as for a task that is alone from the beginning",
+			w.crashes, w.shared)
 	}
 	engine.CheckIndexes(t, w.Engine)
 }
@@ -188,9 +190,10 @@ func poisonIsParkedAlone(t *testing.T, words words) {
 // An agent that claims gets a task that must be alone if it has nothing in hand, and nothing
 // else while it has it.
 func TestClaimAlone(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(4).pulls(coordinator.PullShared), worker("b").slots(4), worker("c").slots(4)).set(func(s *coordinator.Settings) {
-		s.PoisonedAfter = 2 // suspected once is enough
-	}))
+	r := ready(t, policyOf(worker("a").slots(4).pulls(coordinator.PullShared), worker("b").slots(4), worker("c").slots(4)).
+		set(func(s *coordinator.Settings) {
+			s.PoisonedAfter = 2 // suspected once is enough
+		}))
 	r.look("b", 0, 1)
 	r.order("c", coordinator.OrderCordon)
 	first, second := r.give(job("t1")), r.give(job("t2"))
@@ -208,7 +211,8 @@ func TestClaimAlone(t *testing.T) {
 	if why := r.whyNot("a"); why != coordinator.KeptFree {
 		t.Errorf("a is %v", why)
 	}
-	want(t, r.tell(says("a", "t1")), "completed t1.2 a succeeded", "dispatch t2.2 a again?", "granted 1 to a agent_unavailable")
+	want(t, r.tell(says("a", "t1")), "completed t1.2 a succeeded", "dispatch t2.2 a again?",
+		"granted 1 to a agent_unavailable")
 	r.confirm(r.latest().Handle)
 	want(t, r.tell(says("a", "t2")), "completed t2.2 a succeeded")
 	want(t, r.claim(claim("a", 3)), "dispatch t3.1 a", "granted 1 to a no_unclaimed_items")
@@ -217,11 +221,13 @@ func TestClaimAlone(t *testing.T) {
 // TestAloneWithoutQuota: a task that must be alone waits for a seat. It is not tried again and again, for an
 // agent that claims or for one that is pushed to, and goes when there is a seat.
 func TestAloneWithoutQuota(t *testing.T) {
-	for name, mode := range map[string]coordinator.PullMode{"claimed": coordinator.PullShared, "pushed": coordinator.PullOff} {
+	for name, mode := range map[string]coordinator.PullMode{"claimed": coordinator.PullShared,
+		"pushed": coordinator.PullOff} {
 		t.Run(name, func(t *testing.T) {
 			p := policyOf(worker("a").slots(4).pulls(mode), worker("b").slots(4), worker("c").slots(4))
 			q := quotasOf().group("team", 1, seats(1)).group("others", 1, nil)
-			r := ready(t, patient(p).quotas(q).set(func(s *coordinator.Settings) { s.PoisonedAfter = 2 })) // suspected once is enough
+			// suspected once is enough
+			r := ready(t, patient(p).quotas(q).set(func(s *coordinator.Settings) { s.PoisonedAfter = 2 }))
 			r.order("a", coordinator.OrderCordon)
 			r.order("c", coordinator.OrderCordon)
 			first := r.give(job("t1").of("team").not("c"))
@@ -425,8 +431,10 @@ func TestCondemnedWhereItWasSuspected(t *testing.T) {
 	second.Tried, second.Suspected = nil, nil // the older copy was made before a had the task
 	r.returns(second, coordinator.ReturnTakenBack, true)
 	got := r.latest()
-	if both := []coordinator.AgentID{"a", "b"}; got.Agent != "c" || !slices.Equal(got.Failed, both) || !slices.Equal(slices.Sorted(slices.Values(got.Tried)), both) {
-		t.Errorf("%s to %s, failed on %v, tried on %v; want c, both on a and b", got.DispatchID, got.Agent, got.Failed, got.Tried)
+	if both := []coordinator.AgentID{"a", "b"}; got.Agent != "c" || !slices.Equal(got.Failed, both) ||
+		!slices.Equal(slices.Sorted(slices.Values(got.Tried)), both) {
+		t.Errorf("%s to %s, failed on %v, tried on %v; want c, both on a and b", got.DispatchID, got.Agent, got.Failed,
+			got.Tried)
 	}
 }
 
@@ -454,7 +462,8 @@ func TestResumedUnderAnotherPolicy(t *testing.T) {
 	next := policyOf(worker("a").slots(2), worker("b").slots(2))
 	next.Settings.PoisonedAfter = 3
 	want("two failures more may be", r.install(next))
-	want("its message again", r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 a again?", "dispatch waits.1 a")
+	want("its message again", r.returns(d, coordinator.ReturnTakenBack, true), "dispatch t.2 a again?",
+		"dispatch waits.1 a")
 }
 
 // TestResumedInCompany: a task need not be alone by the policy under which it was dispatched, and has company

@@ -106,5 +106,6 @@ func TestAuctionGoesOnBesideOneThatEnds(t *testing.T) {
 	r.bid(bid("x", "t2").fit(0.9))
 	want(t, r.pass(400*time.Millisecond), "auction of t1 awarded by window", "award t1.1 x", "dispatch t1.1 x")
 	want(t, r.bid(bid("y", "t2").fit(0.2)))
-	want(t, r.pass(100*time.Millisecond), "auction of t2 awarded by window", "award t2.1 y", "dispatch t2.1 y", "bid of x for t2: lost")
+	want(t, r.pass(100*time.Millisecond), "auction of t2 awarded by window", "award t2.1 y", "dispatch t2.1 y",
+		"bid of x for t2: lost")
 }

@@ -80,7 +80,8 @@ func TestFloodDelaysNobodysFirst(t *testing.T) {
 					return d.of("other", 0) > 0
 				})
 				if ahead, late := d.of("flood", 0), d.now.Sub(at); ahead > flood.ahead || late > flood.within {
-					t.Errorf("begun after %d tasks of the flood and %v, want at most %d and %v", ahead, late, flood.ahead, flood.within)
+					t.Errorf("begun after %d tasks of the flood and %v, want at most %d and %v", ahead, late, flood.ahead,
+						flood.within)
 				}
 				if bound > floodCost+1 {
 					t.Errorf("when it is seen its bound is %d, want that of one task", bound)

@@ -51,7 +51,8 @@ func TestComesOutOfItsLane(t *testing.T) {
 		r.last++
 		task := job("u").Task
 		task.AcceptedAt = epoch
-		want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: coordinator.LaneHeld, MaybeDuplicate: true}), "dispatch u.1 a again?")
+		want(t, r.apply(coordinator.TaskReceived{Handle: r.last, Task: &task, Lane: coordinator.LaneHeld,
+			MaybeDuplicate: true}), "dispatch u.1 a again?")
 	})
 	t.Run("a session later", func(t *testing.T) {
 		r := inALane(t)
@@ -85,14 +86,17 @@ func TestCopiesInALane(t *testing.T) {
 		want  string
 	}{
 		{name: "done", story: func(r *rig) { r.give(job("t")); r.tell(says("a", "t")) }, want: "ack 3"},
-		{name: "given up by its agent", story: func(r *rig) { r.give(job("t")); r.tell(says("a", "t").but(coordinator.OutcomeFailed)) }, want: "ack 3"},
+		{name: "given up by its agent",
+			story: func(r *rig) { r.give(job("t")); r.tell(says("a", "t").but(coordinator.OutcomeFailed)) }, want: "ack 3"},
 		{name: "with its agent", story: func(r *rig) { r.give(job("t")) }, want: "ack 3"},
 		{name: "on its way", story: func(r *rig) { r.assign(job("t")) }, want: "ack 3"},
 		{name: "failed", story: func(r *rig) { r.assign(job("t").kind("none")) }, want: "ack 3"},
-		{name: "failed, or not told", story: func(r *rig) { r.assign(job("t").kind("none")) }, again: true, want: "dispatch t.1 a again?"},
+		{name: "failed, or not told", story: func(r *rig) { r.assign(job("t").kind("none")) }, again: true,
+			want: "dispatch t.1 a again?"},
 		{name: "cancelled", story: func(r *rig) { r.withdraw("t"); r.assign(job("t")) }, want: "ack 3"},
 		{name: "cancelled before either came", story: func(r *rig) { r.withdraw("t"); r.last++ }, want: "fail t cancelled"},
-		{name: "other content was done", story: func(r *rig) { r.give(job("t").content(2)); r.tell(says("a", "t")) }, want: "fail t duplicate_task"},
+		{name: "other content was done", story: func(r *rig) { r.give(job("t").content(2)); r.tell(says("a", "t")) },
+			want: "fail t duplicate_task"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -216,7 +220,8 @@ func TestMovesEndBeforeADrain(t *testing.T) {
 // tasks are in one, and which of those are withdrawn.
 func TestLanesSurviveATakeOver(t *testing.T) {
 	r := leader(t)
-	p := policyOf(worker("a").slots(2), worker("b").slots(2)).lanes(1, "g").set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour })
+	p := policyOf(worker("a").slots(2), worker("b").slots(2)).lanes(1, "g").
+		set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour })
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	for _, id := range []coordinator.TaskID{"1", "2", "3", "4"} {
 		r.give(job(id))
@@ -349,7 +354,8 @@ func TestLaneCopyAfterTheWindow(t *testing.T) {
 			heir.apply(coordinator.TaskReceived{Handle: heir.last, Task: &copied, Lane: "other"})
 			return heir.latest()
 		}
-		if d := out("t", task.AcceptedAt.Add(-time.Second)); d.Task.ID != "t" || !d.MaybeDuplicate || d.DispatchID == first.DispatchID {
+		if d := out("t", task.AcceptedAt.Add(-time.Second)); d.Task.ID != "t" || !d.MaybeDuplicate ||
+			d.DispatchID == first.DispatchID {
 			t.Errorf("%s: %s goes to %s, marked %v, after %s", how, d.DispatchID, d.Agent, d.MaybeDuplicate, first.DispatchID)
 		}
 		if d := out("u", heir.now.Add(-65*time.Minute)); d.Task.ID != "u" || d.MaybeDuplicate {

@@ -93,7 +93,8 @@ func TestLeaderDiesInAMove(t *testing.T) {
 						r.moved(r.handleOf("t"), coordinator.PublishConfirmed)
 					}
 					for how, heir := range heirs(r) {
-						t.Run(fmt.Sprintf("%s, %s, %s, messages %q, the second after the end: %v", move.name, at.name, how, messages, ended), func(t *testing.T) {
+						t.Run(fmt.Sprintf("%s, %s, %s, messages %q, the second after the end: %v", move.name, at.name, how, messages,
+							ended), func(t *testing.T) {
 							heir.endsOnce(t, move.source, messages, ended)
 						})
 					}

@@ -71,7 +71,8 @@ const (
 // newDepot has these agents' slots taken for a second each by a task.
 func newDepot(t testing.TB, p *policyBuilder) *depot {
 	p.set(func(s *coordinator.Settings) {
-		s.AssignmentTimeout, s.StaleAfter, s.MaxQueueSize, s.DedupeMaxIDs, s.DedupeWindow = 24*time.Hour, 1000*time.Hour, 10_000, 1_000_000, 24*time.Hour
+		s.AssignmentTimeout, s.StaleAfter, s.MaxQueueSize, s.DedupeMaxIDs, s.DedupeWindow = 24*time.Hour, 1000*time.Hour,
+			10_000, 1_000_000, 24*time.Hour
 	})
 	d := &depot{
 		t: t, e: engine.New(), now: epoch, service: time.Second, begins: brokerTakes,

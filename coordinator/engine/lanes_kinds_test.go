@@ -67,7 +67,8 @@ func TestOneKindToALane(t *testing.T) {
 func TestLanesBesideAreDropped(t *testing.T) {
 	r := kinds(t)
 	r.crowds(5, job("n").group("team"))
-	want(t, r.crowds(5, job("u").group("team").prio(coordinator.PriorityCritical)), "team", "team", "team", "team", "team~1")
+	want(t, r.crowds(5, job("u").group("team").prio(coordinator.PriorityCritical)), "team", "team", "team", "team",
+		"team~1")
 	for _, l := range r.Snapshot(r.now).Lanes {
 		if l.Orphan {
 			t.Errorf("%s is an orphan", l.Lane)

@@ -33,14 +33,16 @@ func TestPlaceInALane(t *testing.T) {
 				if !quotas { // of all that wait for the same agents, here and in lanes
 					waiting += inLane
 				}
-				if p := r.place(task(i)); p.Lane != "" || p.InLane != inLane || p.Ahead != ahead || p.AtLeast || p.Waiting != waiting {
+				if p := r.place(task(i)); p.Lane != "" || p.InLane != inLane || p.Ahead != ahead || p.AtLeast ||
+					p.Waiting != waiting {
 					t.Errorf("t%d waits here: %+v; want %d ahead, and %d in its lane", i, p, ahead, inLane)
 				}
 			}
 			laned := func(i, ahead, inLane int) {
 				t.Helper()
 				p := r.place(task(i))
-				if p.Lane != "team" || p.InLane != inLane || p.Ahead != ahead || p.AtLeast || p.Quotas != quotas || (p.Bound > 0) != quotas {
+				if p.Lane != "team" || p.InLane != inLane || p.Ahead != ahead || p.AtLeast || p.Quotas != quotas ||
+					(p.Bound > 0) != quotas {
 					t.Errorf("t%d: %+v; want it in lane team of %d tasks, and %d ahead", i, p, inLane, ahead)
 				}
 			}
@@ -103,8 +105,10 @@ func TestPlaceInALaneHolds(t *testing.T) {
 				for lane, q := range d.queues {
 					for _, task := range q.tasks {
 						p, waits := d.e.Place(d.now, task)
-						if !waits || p.Lane != lane || p.InLane != len(q.tasks) || p.Group != task.Group || p.Ahead > rest[task.Group]-1 || p.Unbounded != "" {
-							t.Fatalf("%s in lane %q of %d, and %d of its group: %+v, %v", task.ID, lane, len(q.tasks), rest[task.Group], p, waits)
+						if !waits || p.Lane != lane || p.InLane != len(q.tasks) || p.Group != task.Group ||
+							p.Ahead > rest[task.Group]-1 || p.Unbounded != "" {
+							t.Fatalf("%s in lane %q of %d, and %d of its group: %+v, %v", task.ID, lane, len(q.tasks), rest[task.Group], p,
+								waits)
 						}
 						said[task.ID] = p
 					}
@@ -117,7 +121,8 @@ func TestPlaceInALaneHolds(t *testing.T) {
 				for _, s := range d.begun[dispatched:] {
 					p, laned := said[s.task.ID]
 					if laned && (before[s.task.Group] > p.Ahead || cost > p.Likely || p.Likely > p.Bound) {
-						t.Fatalf("%s starts after %d of its group and a cost of %d; its place: %+v", s.task.ID, before[s.task.Group], cost, p)
+						t.Fatalf("%s starts after %d of its group and a cost of %d; its place: %+v", s.task.ID, before[s.task.Group],
+							cost, p)
 					}
 					before[s.task.Group]++
 					cost += floodCost

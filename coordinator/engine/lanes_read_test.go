@@ -24,7 +24,8 @@ func TestReadingBack(t *testing.T) {
 	done, given := "first", coordinator.Handle(1)
 	finish := func(next string, more ...string) {
 		t.Helper()
-		want(t, r.tell(says("a", coordinator.TaskID(done))), append(more, "completed "+done+".1 a succeeded", "dispatch "+next+".1 a")...)
+		want(t, r.tell(says("a", coordinator.TaskID(done))),
+			append(more, "completed "+done+".1 a succeeded", "dispatch "+next+".1 a")...)
 		given++
 		r.confirm(given)
 		done = next
@@ -135,7 +136,8 @@ func TestOrphan(t *testing.T) {
 	r.Records(nil)
 	want(t, r.apply(coordinator.LaneSeen{Lane: "a", Missing: true, Dropped: true}))
 	records := r.Records(nil)
-	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) || r.Lane("a") != nil {
+	if len(records) != 1 || *records[0].(*coordinator.LaneKnown) != (coordinator.LaneKnown{Lane: "a"}) ||
+		r.Lane("a") != nil {
 		t.Fatalf("recorded: %v", records)
 	}
 }
@@ -162,7 +164,8 @@ func TestLaneThatIsBack(t *testing.T) {
 			t.Fatalf("looked at are %v, want %v", got, want)
 		}
 	}
-	for how, journal := range map[string][]coordinator.Record{"records": before.Records(nil), "snapshot": before.imaged()} {
+	for how, journal := range map[string][]coordinator.Record{"records": before.Records(nil),
+		"snapshot": before.imaged()} {
 		for back, listed := range map[string]bool{"reload": false, "start": true} {
 			t.Run(how+", "+back, func(t *testing.T) {
 				before.SetPolicy(listing("a", "b"))

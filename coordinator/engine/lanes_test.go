@@ -122,7 +122,8 @@ func TestHeldNoLongerThanTheBrokerAllows(t *testing.T) {
 	want(t, r.beats(27*time.Minute+59*time.Second), "move laned to ~held")
 	want(t, r.beats(time.Second), "fail back all_agents_at_capacity")
 	want(t, r.moved(3, coordinator.PublishNotSent), "fail laned all_agents_at_capacity") // nor can this one, held as long
-	if text := r.failures[1].Failure.Text; !strings.Contains(text, "held for 28m0s (broker_consumer_timeout_seconds less 120)") {
+	if text := r.failures[1].Failure.Text; !strings.Contains(text,
+		"held for 28m0s (broker_consumer_timeout_seconds less 120)") {
 		t.Error(text)
 	}
 }
@@ -155,17 +156,22 @@ func TestCrowding(t *testing.T) {
 		{"room for four", []*taskBuilder{job("t1"), job("t2"), job("t3"), job("t4")}, nil},
 		{"the latest", []*taskBuilder{job("t1"), job("t2"), job("t3"), job("t4"), job("t5"), job("t6")},
 			[]string{"move t5 to other", "move t6 to other"}},
-		{"the lowest, not the latest", []*taskBuilder{job("t1"), job("low").prio(coordinator.PriorityLow), job("t3"), job("t4"), job("t5").prio(coordinator.PriorityCritical)},
+		{"the lowest, not the latest", []*taskBuilder{job("t1"), job("low").prio(coordinator.PriorityLow), job("t3"),
+			job("t4"), job("t5").prio(coordinator.PriorityCritical)},
 			[]string{"move low to other"}},
-		{"of the group with most", []*taskBuilder{job("a1").group("a"), job("a2").group("a"), job("a3").group("a"), job("b1").group("b"), job("b2").group("b")},
+		{"of the group with most", []*taskBuilder{job("a1").group("a"), job("a2").group("a"), job("a3").group("a"),
+			job("b1").group("b"), job("b2").group("b")},
 			[]string{"move a3 to a"}},
 		{"its highest priority does not help a group that floods", []*taskBuilder{
-			job("a1").group("a").prio(3), job("a2").group("a").prio(3), job("a3").group("a").prio(3), job("b1").group("b").prio(0), job("b2").group("b").prio(0)},
+			job("a1").group("a").prio(3), job("a2").group("a").prio(3), job("a3").group("a").prio(3),
+			job("b1").group("b").prio(0), job("b2").group("b").prio(0)},
 			[]string{"move a3 to a"}},
-		{"groups without a lane share one", []*taskBuilder{job("x").group("x"), job("y1").group("y"), job("y2").group("y"), job("a1").group("a"), job("a2").group("a")},
+		{"groups without a lane share one", []*taskBuilder{job("x").group("x"), job("y1").group("y"), job("y2").group("y"),
+			job("a1").group("a"), job("a2").group("a")},
 			[]string{"move y2 to other"}},
 		{"of the group with most of those that share a lane", []*taskBuilder{
-			job("f1").group("flood"), job("f2").group("flood"), job("f3").group("flood"), job("f4").group("flood"), job("v").group("victim").prio(0)},
+			job("f1").group("flood"), job("f2").group("flood"), job("f3").group("flood"), job("f4").group("flood"),
+			job("v").group("victim").prio(0)},
 			[]string{"move f4 to other"}},
 	}
 	for _, tt := range tests {

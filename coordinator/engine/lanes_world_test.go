@@ -23,7 +23,8 @@ type laned struct {
 
 // putInLane notes that the lane has the message of a delivery that is being moved.
 func (l *ledger) putInLane(r *receipt) {
-	l.lanes = append(l.lanes, &laned{task: r.task, lane: r.moving.Lane, message: r.message, maybe: r.moving.MaybeDuplicate})
+	l.lanes = append(l.lanes, &laned{task: r.task, lane: r.moving.Lane, message: r.message,
+		maybe: r.moving.MaybeDuplicate})
 }
 
 // moves are the deliveries that are on their way into a lane.
@@ -107,7 +108,8 @@ func (h *history) outOfLane(t *rapid.T) {
 	switch rapid.IntRange(0, 3).Draw(t, "look at 0, ended at 1") {
 	case 0:
 		if open := slices.Sorted(maps.Keys(h.l.dropping)); len(open) > 0 && rapid.Bool().Draw(t, "deleted or refused") {
-			h.do(coordinator.LaneSeen{Lane: rapid.SampledFrom(open).Draw(t, "dropped"), Missing: rapid.Bool().Draw(t, "gone"), Dropped: true})
+			h.do(coordinator.LaneSeen{Lane: rapid.SampledFrom(open).Draw(t, "dropped"), Missing: rapid.Bool().Draw(t, "gone"),
+				Dropped: true})
 			return
 		}
 		keys := []string{"g1", "g2", coordinator.LaneOther}

@@ -100,7 +100,8 @@ func (e *Engine) renew(t *openTask) {
 	if t.state != stateLeased || t.over || t.unlisted.IsZero() {
 		return
 	}
-	t.deadline, t.runsFrom = later(t.deadline, t.unlisted.Add(t.timeout+leaseMargin)), t.unlisted // after an alarm it may have more
+	// after an alarm it may have more
+	t.deadline, t.runsFrom = later(t.deadline, t.unlisted.Add(t.timeout+leaseMargin)), t.unlisted
 	e.watchLease(t)
 }
 
@@ -137,7 +138,8 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 			r.Flags |= dedupe.Overdue
 		}
 	case t.returning:
-		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID, t.timeout, t.dispatchID)
+		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID,
+			t.timeout, t.dispatchID)
 	}
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.spec.ID,

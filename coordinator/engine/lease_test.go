@@ -68,8 +68,10 @@ func TestLeaseBeginsWithTheWork(t *testing.T) {
 		ends  time.Duration
 		text  string
 	}{
-		{"begun at once", 0, 11 * time.Second, "a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since the dispatch reached its queue (dispatch t.1)"},
-		{"waits in the queue", 4 * time.Second, 15 * time.Second, "a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since its latest report that did not list the task yet (dispatch t.1)"},
+		{"begun at once", 0, 11 * time.Second,
+			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since the dispatch reached its queue (dispatch t.1)"},
+		{"waits in the queue", 4 * time.Second, 15 * time.Second,
+			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since its latest report that did not list the task yet (dispatch t.1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tracking(t, policyOf(worker("a")))
@@ -184,7 +186,8 @@ func TestLeasesOutliveTheirAgent(t *testing.T) {
 // agents still have, and goes on bounding the rest.
 func TestLeasesAndTheBoundOfIDs(t *testing.T) {
 	const leases, most = 50, 20
-	r := boot(t, policyOf(worker("a").slots(leases), worker("b").slots(5000)).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = most }))
+	r := boot(t, policyOf(worker("a").slots(leases), worker("b").slots(5000)).
+		set(func(s *coordinator.Settings) { s.DedupeMaxIDs = most }))
 	r.hear(beat("a").available(leases).running())
 	for i := range leases {
 		r.give(job(coordinator.TaskID(fmt.Sprint("kept", i))))

@@ -160,7 +160,10 @@ func (l *ledger) dispatched(d *coordinator.Dispatch) (resumed bool, err error) {
 	switch {
 	case slices.Contains(d.Tried, d.Agent) && !resumed && !l.mayHaveAgain(d.Handle, d.Agent):
 		return resumed, fmt.Errorf("%s goes to %s, which had it before: %v", d.DispatchID, d.Agent, d.Tried)
-	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool { return !slices.Contains(d.Tried, id) && !l.awaited(d.Handle, id) }):
+	case slices.ContainsFunc(d.Failed, func(id coordinator.AgentID) bool {
+		return !slices.Contains(d.Tried, id) &&
+			!l.awaited(d.Handle, id)
+	}):
 		return resumed, fmt.Errorf("%s: failed on %v, tried on %v", d.DispatchID, d.Failed, d.Tried)
 	case !d.Task.Deadline.IsZero() && !d.At.Before(d.Task.Deadline):
 		return resumed, fmt.Errorf("%s was dispatched after its deadline", d.Task.ID)
@@ -223,7 +226,8 @@ func (l *ledger) mayLive(r *receipt) error {
 	if life.ended == notEnded {
 		return nil
 	}
-	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1 || life.doubled || life.unsent)
+	again := life.ended == failed || life.ended != doneFor && (!r.redelivered && r.lane == "" || len(life.messages) > 1 ||
+		life.doubled || life.unsent)
 	if r.returned != nil {
 		again = life.ended == failed && (r.redelivered || life.newest() < r.returned.Attempt)
 	}

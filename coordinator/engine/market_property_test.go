@@ -74,13 +74,15 @@ func TestAuctions(t *testing.T) {
 			"bid":  func(rt *rapid.T) { b.bids(rt) },
 			"bid2": func(rt *rapid.T) { b.bids(rt) },
 			"time": func(rt *rapid.T) {
-				b.now = b.now.Add(time.Duration(rapid.SampledFrom([]int{1, 3, 20, 100, 400, 600, 31_000}).Draw(rt, "ms")) * time.Millisecond)
+				b.now = b.now.Add(time.Duration(rapid.SampledFrom([]int{1, 3, 20, 100, 400, 600, 31_000}).
+					Draw(rt, "ms")) * time.Millisecond)
 				b.do(coordinator.Tick{})
 			},
 			"settle": func(rt *rapid.T) {
 				for _, h := range b.dispatching() {
 					outcome := rapid.SampledFrom([]coordinator.PublishOutcome{
-						coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishRejected,
+						coordinator.PublishConfirmed, coordinator.PublishConfirmed, coordinator.PublishConfirmed,
+						coordinator.PublishRejected,
 					}).Draw(rt, "outcome")
 					if outcome == coordinator.PublishRejected { // it is nowhere
 						b.live[b.HeldTask(h).Task().ID]--
@@ -104,7 +106,8 @@ func TestAuctions(t *testing.T) {
 				if d := b.some(rt); d != nil {
 					b.last++
 					b.live[d.Task.ID]--
-					b.do(coordinator.TaskReturned{Handle: b.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Cause: coordinator.ReturnExpired})
+					b.do(coordinator.TaskReturned{Handle: b.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried,
+						Cause: coordinator.ReturnExpired})
 				}
 			},
 			"unheard": func(rt *rapid.T) {
@@ -112,7 +115,8 @@ func TestAuctions(t *testing.T) {
 			},
 			"cancel": func(rt *rapid.T) {
 				if b.tasks > 0 {
-					b.do(coordinator.CancelRequested{Task: coordinator.TaskID(fmt.Sprint("t", rapid.IntRange(1, b.tasks).Draw(rt, "which")))})
+					b.do(coordinator.CancelRequested{
+						Task: coordinator.TaskID(fmt.Sprint("t", rapid.IntRange(1, b.tasks).Draw(rt, "which")))})
 				}
 			},
 			"report": func(rt *rapid.T) {
@@ -174,7 +178,8 @@ func (b *bazaar) do(ev coordinator.Event) {
 		}
 	}
 	for _, a := range b.FleetAgents() {
-		if held := a.Bids(); held > 0 && held > a.Maximum()-len(a.Open()) && held > max(0, a.Report().Available-a.Uncovered()) {
+		if held := a.Bids(); held > 0 && held > a.Maximum()-len(a.Open()) &&
+			held > max(0, a.Report().Available-a.Uncovered()) {
 			// It may report that it has less room than when it bid; never may it have bid beyond.
 			if a.Heard().Before(b.now) {
 				b.t.Fatalf("%s has %d of %d slots, and %d are held", a.Spec().ID, len(a.Open()), a.Maximum(), held)

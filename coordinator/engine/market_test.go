@@ -68,9 +68,12 @@ func TestMarketBestBidWins(t *testing.T) {
 		winner string
 	}{
 		{"the fittest", []*bidBuilder{bid("a", "t").fit(0.7), bid("b", "t").fit(0.9).busy(3), bid("c", "t").fit(0.8)}, "b"},
-		{"of equals the least busy", []*bidBuilder{bid("a", "t").busy(2), bid("b", "t").busy(1).lasts(time.Hour), bid("c", "t").busy(3)}, "b"},
-		{"of those the quickest", []*bidBuilder{bid("a", "t").lasts(3 * time.Second), bid("b", "t").lasts(2 * time.Second), bid("c", "t").lasts(time.Second)}, "c"},
-		{"in whatever order they come", []*bidBuilder{bid("c", "t").fit(0.1), bid("b", "t").fit(0.2), bid("a", "t").fit(0.3)}, "a"},
+		{"of equals the least busy", []*bidBuilder{bid("a", "t").busy(2), bid("b", "t").busy(1).lasts(time.Hour),
+			bid("c", "t").busy(3)}, "b"},
+		{"of those the quickest", []*bidBuilder{bid("a", "t").lasts(3 * time.Second), bid("b", "t").lasts(2 * time.Second),
+			bid("c", "t").lasts(time.Second)}, "c"},
+		{"in whatever order they come", []*bidBuilder{bid("c", "t").fit(0.1), bid("b", "t").fit(0.2), bid("a", "t").fit(0.3)},
+			"a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := ready(t, policyOf(worker("a").slots(4), worker("b").slots(4), worker("c").slots(4)).market(everybody))
@@ -83,7 +86,8 @@ func TestMarketBestBidWins(t *testing.T) {
 				t.Errorf("%v, want the two others to hear that they lost", lines[3:])
 			}
 			d := r.latest().Decision
-			if d.Strategy != "market" || d.Eligible != 3 || len(d.Candidates) != 3 || string(d.Candidates[0].Agent) != c.winner || d.Terms[0] != "fitness" {
+			if d.Strategy != "market" || d.Eligible != 3 || len(d.Candidates) != 3 ||
+				string(d.Candidates[0].Agent) != c.winner || d.Terms[0] != "fitness" {
 				t.Errorf("the decision says %+v", d)
 			}
 			r.slots(coordinator.AgentID(c.winner), 1, 3)
@@ -140,13 +144,15 @@ func TestMarketWithoutBids(t *testing.T) {
 		{"the first match", true, "a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := ready(t, policyOf(worker("a").slots(2), worker("b").slots(2), worker("full")).market(func(m *coordinator.Market) {
-				m.InviteAll, m.FirstMatch = true, c.literal
-			}))
+			r := ready(t, policyOf(worker("a").slots(2), worker("b").slots(2), worker("full")).
+				market(func(m *coordinator.Market) {
+					m.InviteAll, m.FirstMatch = true, c.literal
+				}))
 			r.hear(beat("full").active(1))
 			r.give(job("before").by("least_loaded").not("b", "full"))
 			want(t, r.assign(job("t")), offers("t.1", "a", "b")...)
-			if d, _, _ := r.Explain(r.now, &job("next").Task); d.Offers != 2 || string(d.Agent) != c.want || d.First != c.literal {
+			if d, _, _ := r.Explain(r.now, &job("next").Task); d.Offers != 2 || string(d.Agent) != c.want ||
+				d.First != c.literal {
 				t.Errorf("another would be %q", d.Text())
 			}
 			want(t, r.pass(500*time.Millisecond), "auction of t no_bids by window", "dispatch t.1 "+c.want)
@@ -233,7 +239,8 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 	t.Run("another policy", func(t *testing.T) {
 		r := begin(t)
 		old := bid("a", "t").inAuction(r.auctions["t"])
-		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a"), worker("b")).by("least_loaded").Policy}), append(ended, "dispatch t.1 a")...)
+		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("a"), worker("b")).by("least_loaded").Policy}),
+			append(ended, "dispatch t.1 a")...)
 		want(t, r.bid(old), "bid of a for t: late")
 	})
 	t.Run("another fleet", func(t *testing.T) { // whoever has left is out of it
@@ -349,7 +356,8 @@ func TestNothingGoesToWhoLeaves(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(2)).market(everybody))
 	r.assign(job("t1"))
 	r.assign(job("t2"))
-	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "auction of t1 unheard by all_answered", "auction of t2 unheard by all_answered",
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "auction of t1 unheard by all_answered",
+		"auction of t2 unheard by all_answered",
 		"agent a offline", "take back agent.a")
 	engine.CheckIndexes(t, r.Engine)
 	want(t, r.hear(beat("a")), "agent a online", "leave agent.a", "offer t1.1 a", "offer t2.1 a")
@@ -362,8 +370,10 @@ func TestPolicyThatEndsAuctionsAndAgents(t *testing.T) {
 	r.assign(job("t").not("b"))
 	r.now = r.now.Add(400 * time.Millisecond)
 	r.hear(beat("b"))
-	p := policyOf(worker("a"), worker("b")).by("least_loaded").set(func(s *coordinator.Settings) { s.StaleAfter = 300 * time.Millisecond })
-	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "auction of t abandoned by window", "agent a stale", "take back agent.a")
+	p := policyOf(worker("a"), worker("b")).by("least_loaded").
+		set(func(s *coordinator.Settings) { s.StaleAfter = 300 * time.Millisecond })
+	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "auction of t abandoned by window", "agent a stale",
+		"take back agent.a")
 	engine.CheckIndexes(t, r.Engine)
 }
 
@@ -380,5 +390,6 @@ func TestBidAfterFleetGrew(t *testing.T) {
 	r.assign(job("t1"))
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &policy("a", "b", "x", "y").Policy})) // x is number 2 now
 	want(t, r.bid(bid("x", "t1").lasts(2*time.Second)))
-	want(t, r.bid(bid("y", "t1")), "auction of t1 awarded by all_answered", "award t1.1 y", "dispatch t1.1 y", "bid of x for t1: lost")
+	want(t, r.bid(bid("y", "t1")), "auction of t1 awarded by all_answered", "award t1.1 y", "dispatch t1.1 y",
+		"bid of x for t1: lost")
 }

@@ -34,7 +34,8 @@ func TestMarkOnEveryWayBack(t *testing.T) {
 	}{
 		{"refused", nil, rejected, false, false},
 		{"refused, and perhaps not for the first time", nil, rejected, true, true},
-		{"not known to have been taken in time", nil, expired, false, true}, // its channel may have ended a moment after it took it
+		// its channel may have ended a moment after it took it
+		{"not known to have been taken in time", nil, expired, false, true},
 		{"the same, and its heartbeats do not list it", []func(*rig){lists()}, expired, false, true},
 		{"begun, and ended since by its own account", []func(*rig){lists("t"), lists()}, expired, false, false},
 		{"begun at an agent that is drained", []func(*rig){lists("t"), drained}, expired, false, true},
@@ -45,7 +46,8 @@ func TestMarkOnEveryWayBack(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := leader(t)
-			p := policyOf(worker("a"), worker("b"), worker("c"), worker("d"), worker("e")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 9 })
+			p := policyOf(worker("a"), worker("b"), worker("c"), worker("d"), worker("e")).
+				set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 9 })
 			r.install(p)
 			for _, a := range p.Agents {
 				r.hear(beat(a.ID).running())
@@ -68,7 +70,8 @@ func TestMarkOnEveryWayBack(t *testing.T) {
 				}
 				r.confirm(d.Handle)
 				journal = append(journal, r.Records(nil)...)
-				for how, heir := range map[string]*rig{"by its records": r.heirOf(r.now, journal), "by a snapshot": r.heirOf(r.now, r.imaged())} {
+				for how, heir := range map[string]*rig{"by its records": r.heirOf(r.now, journal),
+					"by a snapshot": r.heirOf(r.now, r.imaged())} {
 					heir.returns(d, rejected, false)
 					heir.pass(10 * time.Second)
 					if next := heir.latest(); next.Attempt != d.Attempt+1 || next.MaybeDuplicate != marked {
@@ -101,7 +104,8 @@ func TestReturnOfWhatIsForgottenIsMarked(t *testing.T) {
 func TestLostChannelWithoutAJournal(t *testing.T) {
 	for _, cause := range []coordinator.ReturnCause{coordinator.ReturnExpired, coordinator.ReturnDeliveryLimit} {
 		start := func() (*rig, coordinator.Dispatch) {
-			r := tracking(t, policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.StaleAfter = 9 * time.Hour }))
+			r := tracking(t, policyOf(worker("a"), worker("b")).
+				set(func(s *coordinator.Settings) { s.StaleAfter = 9 * time.Hour }))
 			task := lasting("t", 8*time.Hour).Task
 			task.AcceptedAt = epoch.Add(-time.Hour)
 			r.hear(beat("a").running("t"))

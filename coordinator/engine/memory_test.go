@@ -260,7 +260,8 @@ func TestDedupeWindow(t *testing.T) {
 // TestReturnsUseNoPlaces: the window holds so many ids, however often their tasks came
 // back.
 func TestReturnsUseNoPlaces(t *testing.T) {
-	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 4 }))
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c"), worker("d")).
+		set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 4 }))
 	for _, id := range []coordinator.TaskID{"t1", "t2", "t3"} {
 		d := r.give(job(id))
 		for range 2 {

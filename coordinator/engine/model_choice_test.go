@@ -138,7 +138,8 @@ func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
 
 // best is the agent the task should go to of those who are trusted, nil when nobody
 // may have it.
-func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID, trusted func(coordinator.AgentID) bool) *modelAgent {
+func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID,
+	trusted func(coordinator.AgentID) bool) *modelAgent {
 	preferred := m.policy.Routes[t.Type].Preferred
 	if len(t.Preferred) > 0 {
 		preferred = t.Preferred
@@ -170,7 +171,8 @@ func (m *model) sameBatch(a, b *coordinator.Dispatch) bool {
 	s, t, route := a.Task, b.Task, m.policy.Routes[a.Task.Type]
 	required := func(t *coordinator.Task) []string { return coordinator.MergeSorted(route.Required, t.Required) }
 	return route.Batch.MaxSize >= 2 && a.Agent == b.Agent && s.Type == t.Type && m.strategy(s) == m.strategy(t) &&
-		slices.Equal(required(s), required(t)) && slices.Equal(s.Excluded, t.Excluded) && slices.Equal(s.Preferred, t.Preferred)
+		slices.Equal(required(s), required(t)) && slices.Equal(s.Excluded, t.Excluded) &&
+		slices.Equal(s.Preferred, t.Preferred)
 }
 
 // barred are the agents that the task may not go to because they had it.
@@ -214,7 +216,9 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	// Agents that cool down, become steady or are trusted again in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
 	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
-	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil && !m.isolating && !m.engine.IsIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a && !m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
+	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil &&
+		!m.isolating && !m.engine.IsIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a &&
+		!m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {
 		return fmt.Errorf("%s went to %s, the strategy's choice is %s", d.Task.ID, d.Agent, best.spec.ID)
 	}
 	m.sequence++

@@ -27,7 +27,8 @@ type model struct {
 	ejectedBefore, ejected ejections                    // before and after the event being applied
 	engine                 *engine.Engine               // asked for what the model has no rules of its own for
 	suspected              map[coordinator.AgentID]bool // before the event
-	isolating              bool                         // an agent had a task that must be alone, or was kept for one, before the event
+	// an agent had a task that must be alone, or was kept for one, before the event
+	isolating bool
 }
 
 type modelAgent struct {
@@ -75,7 +76,8 @@ type modelEnd struct {
 const keptForOne = "(kept free)"
 
 func newModel() *model {
-	return &model{agents: make(map[coordinator.AgentID]*modelAgent), orders: make(map[coordinator.AgentID]coordinator.Order)}
+	return &model{agents: make(map[coordinator.AgentID]*modelAgent),
+		orders: make(map[coordinator.AgentID]coordinator.Order)}
 }
 
 func (m *model) install(now time.Time, p *coordinator.Policy) {
@@ -93,7 +95,8 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 		case !was[spec.ID]: // only what counts against it is known of one that comes back
 			*a = modelAgent{slots: a.slots}
 		case a.spec.Queue != spec.Queue:
-			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = false, time.Time{}, false, false, false, time.Time{}
+			a.noQueue, a.coolsAt, a.hadConsumer, a.seenConsumer, a.unattended, a.missedAt = false, time.Time{}, false, false,
+				false, time.Time{}
 		}
 		a.spec, a.listed = spec, true
 	}

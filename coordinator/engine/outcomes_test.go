@@ -14,8 +14,9 @@ import (
 func TestUnroutable(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b")))
 	want(t, r.assign(job("t1")), "dispatch t1.1 a")
-	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a", "dispatch t1.1 b") // same attempt: the first is nowhere
-	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.b")                    // nobody left: waits
+	// same attempt: the first is nowhere
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a", "dispatch t1.1 b")
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.b") // nobody left: waits
 	if got := r.whyNot("a"); got != coordinator.QueueMissing {
 		t.Errorf("%v, want queue missing", got)
 	}
@@ -92,7 +93,8 @@ func TestTimeoutOfADispatch(t *testing.T) {
 	task := job("t2")
 	task.Timeout = time.Second
 	r.assign(task)
-	if d := r.latest(); d.Timeout != time.Second || d.AcceptTimeout != time.Minute || d.Queue != "agent.a" || !d.At.Equal(r.now) {
+	if d := r.latest(); d.Timeout != time.Second || d.AcceptTimeout != time.Minute || d.Queue != "agent.a" ||
+		!d.At.Equal(r.now) {
 		t.Errorf("dispatch %+v", d)
 	}
 }

@@ -85,7 +85,8 @@ func (e *Engine) whyNow(now time.Time, t *openTask) string {
 	case most > 0 && !now.Before(t.task.AcceptedAt.Add(most)):
 		return fmt.Sprintf("; it was to wait for at most %s (max_wait_seconds)", most)
 	case e.heldThroughout(t) && !now.Before(t.came.Add(e.policy.Settings.MaxTimeout)):
-		return fmt.Sprintf("; the broker lets a message be held for %s (broker_consumer_timeout_seconds less 120)", e.policy.Settings.MaxTimeout)
+		return fmt.Sprintf("; the broker lets a message be held for %s (broker_consumer_timeout_seconds less 120)",
+			e.policy.Settings.MaxTimeout)
 	}
 	return ""
 }
@@ -176,7 +177,10 @@ func (e *Engine) awaits(now time.Time, t *openTask) bool {
 	if c.nobody {
 		return true // one may join
 	}
-	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.isAwaited(e.openedAt) && c.feasible.has(a.number) })
+	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool {
+		return a.isAwaited(e.openedAt) &&
+			c.feasible.has(a.number)
+	})
 }
 
 // isAwaited reports whether the agent has not been heard since the session opened, or its

@@ -86,8 +86,10 @@ func TestStuckIsTold(t *testing.T) {
 		fails  time.Duration
 		reason string
 	}{
-		{"its agent leaves", func(r *rig) { r.hear(beat("a").status(coordinator.StatusOffline)) }, 40 * time.Second, "no_agents_online"},
-		{"its agent is cordoned", func(r *rig) { r.order("a", coordinator.OrderCordon) }, 40 * time.Second, "all_agents_at_capacity"},
+		{"its agent leaves", func(r *rig) { r.hear(beat("a").status(coordinator.StatusOffline)) }, 40 * time.Second,
+			"no_agents_online"},
+		{"its agent is cordoned", func(r *rig) { r.order("a", coordinator.OrderCordon) }, 40 * time.Second,
+			"all_agents_at_capacity"},
 		{"its agent hangs", func(*rig) {}, 331 * time.Second, "all_agents_at_capacity"}, // 5 min, a margin of 1 s, 30 s
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -177,7 +179,8 @@ func TestMaxWait(t *testing.T) {
 			}
 			want(t, r.pass(tt.want-1))
 			want(t, r.pass(1), "fail t all_agents_at_capacity")
-			if text := r.failures[0].Failure.Text; !strings.Contains(text, fmt.Sprintf("at most %s (max_wait_seconds)", tt.want)) {
+			if text := r.failures[0].Failure.Text; !strings.Contains(text,
+				fmt.Sprintf("at most %s (max_wait_seconds)", tt.want)) {
 				t.Error(text)
 			}
 		})
@@ -187,7 +190,8 @@ func TestMaxWait(t *testing.T) {
 		task := job("t").not("b")
 		task.MaxWait = 10 * time.Second
 		d := r.give(task)
-		d.Task = &coordinator.Task{ID: "t", Type: "any", ContentHash: 1, AcceptedAt: d.Task.AcceptedAt, MaxWait: 10 * time.Second}
+		d.Task = &coordinator.Task{ID: "t", Type: "any", ContentHash: 1, AcceptedAt: d.Task.AcceptedAt,
+			MaxWait: 10 * time.Second}
 		r.give(job("u").not("a"))
 		r.pass(time.Minute)
 		r.returns(d, coordinator.ReturnRejected, false) // b is busy, and goes on
@@ -226,7 +230,8 @@ func TestQuotaThatMoves(t *testing.T) {
 		n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1, Per: time.Minute, Burst: 1}
 	}
 	eachMinute := func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 100, Period: coordinator.Period{Unit: coordinator.PerMinute}}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 100,
+			Period: coordinator.Period{Unit: coordinator.PerMinute}}
 	}
 	for _, tt := range []struct {
 		name  string

@@ -138,7 +138,8 @@ func (e *Engine) class(of kin, keep bool) *class {
 		}
 		p.inUse = len(p.classes) - len(p.active)
 	}
-	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.index.Meet(of.needs), active: -1}
+	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.index.Meet(of.needs),
+		active: -1}
 	c.feasible, c.able = bitset(c.criteria.Set), c.criteria.Able
 	c.nobody = c.able == 0
 	c.usable = e.usable(c.feasible, c.required)

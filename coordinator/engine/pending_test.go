@@ -138,7 +138,8 @@ func TestDueFirst(t *testing.T) {
 	r.assign(in("soon", 31*time.Minute)) // after old, which is due in 30, and before new, due in 60
 	r.assign(in("sooner", 10*time.Minute))
 	r.assign(in("high", 50*time.Minute).prio(high))
-	want(t, r.serve(6), "dispatch high.1 a", "dispatch sooner.1 a", "dispatch old.1 a", "dispatch tomorrow.1 a", "dispatch soon.1 a", "dispatch new.1 a")
+	want(t, r.serve(6), "dispatch high.1 a", "dispatch sooner.1 a", "dispatch old.1 a", "dispatch tomorrow.1 a",
+		"dispatch soon.1 a", "dispatch new.1 a")
 }
 
 // TestPrioritiesInAnyBacklog: whatever waits, of several kinds and for several agents, every task of a
@@ -150,9 +151,10 @@ func TestPrioritiesInAnyBacklog(t *testing.T) {
 		agents := []string{"x", "y", "xy"} // what each can do
 		order := drawPriorities(rt)
 		order.Strict = false
-		p := policyOf(worker("x").can("x"), worker("y").can("y"), worker("xy").can("x", "y")).set(func(s *coordinator.Settings) {
-			s.AssignmentTimeout, s.StaleAfter, s.Priorities = 20*time.Hour, 20*time.Hour, order
-		})
+		p := policyOf(worker("x").can("x"), worker("y").can("y"), worker("xy").can("x", "y")).
+			set(func(s *coordinator.Settings) {
+				s.AssignmentTimeout, s.StaleAfter, s.Priorities = 20*time.Hour, 20*time.Hour, order
+			})
 		r := boot(t, p)
 		for _, a := range agents {
 			r.hear(beat(coordinator.AgentID(a)).active(1))

@@ -252,9 +252,11 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	likely, _ := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, 0)
 	switch {
 	case !weighed:
-		p.Unbounded = fmt.Sprintf("group %s, or one that it is part of, has weight 0: it is served when no group beside it with weight waits", p.Group)
+		p.Unbounded = fmt.Sprintf(
+			"group %s, or one that it is part of, has weight 0: it is served when no group beside it with weight waits", p.Group)
 	case !turns:
-		p.Unbounded = "priority_order is strict, and tasks of higher priority wait: these go first for as long as there are any"
+		p.Unbounded =
+			"priority_order is strict, and tasks of higher priority wait: these go first for as long as there are any"
 	case takers == 0:
 		p.Unbounded = "no agent that may have it is online and takes work"
 	default:

@@ -41,10 +41,14 @@ func waitingFor(t *testing.T, p *policyBuilder, waiting ...*taskBuilder) *rig {
 func TestPlaceInTheOrderOfGroups(t *testing.T) {
 	first, second := job("a1").of("alpha").tokens(1000, 500), job("a2").of("alpha").tokens(1000, 500)
 	urgent := job("a3").of("alpha").prio(3).tokens(1000, 500)
-	r := waitingFor(t, policyOf(worker("a")).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, nil).group("busy", 1, nil)).
-		set(func(s *coordinator.Settings) { s.CountsWaiting = true }), first, second, urgent, job("b1").of("beta").tokens(1000, 500), job("b2").of("beta").tokens(1000, 500), job("b3").of("beta").tokens(1000, 500))
+	r := waitingFor(t, policyOf(worker("a")).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, nil).
+		group("busy", 1, nil)).
+		set(func(s *coordinator.Settings) { s.CountsWaiting = true }), first, second, urgent,
+		job("b1").of("beta").tokens(1000, 500), job("b2").of("beta").tokens(1000, 500),
+		job("b3").of("beta").tokens(1000, 500))
 	p := r.place(second)
-	if p.Group != "alpha" || p.Ahead != 1 || p.Waiting != 2 || p.Others != 3 || p.Higher != 1 || p.Lacks != nil || p.Unbounded != "" || p.AtLeast {
+	if p.Group != "alpha" || p.Ahead != 1 || p.Waiting != 2 || p.Others != 3 || p.Higher != 1 || p.Lacks != nil ||
+		p.Unbounded != "" || p.AtLeast {
 		t.Errorf("the second of alpha: %+v", p)
 	}
 	// Every task costs 1000 + 2·500 = 2000. "busy" was dispatched at this very moment: a rate
@@ -55,7 +59,8 @@ func TestPlaceInTheOrderOfGroups(t *testing.T) {
 	if want := 4. / (4 + 64); p.Part != want { // normal and critical wait
 		t.Errorf("%v of the dispatches are of its priority, want %v", p.Part, want)
 	}
-	if first := r.place(first); first.Ahead != 0 || first.Bound >= p.Bound || first.Likely > first.Bound || first.Likely <= 0 {
+	if first := r.place(first); first.Ahead != 0 || first.Bound >= p.Bound || first.Likely > first.Bound ||
+		first.Likely <= 0 {
 		t.Errorf("the first of alpha: %+v, before the second: %+v", first, p)
 	}
 	if p := r.place(urgent); p.Ahead != 0 || p.Waiting != 1 || p.Higher != 0 || p.Lower != 5 || p.Part != 64./(4+64) {
@@ -78,19 +83,28 @@ func TestPlaceWithoutBound(t *testing.T) {
 		strict bool
 		says   string // in Unbounded; empty: there is a bound
 	}{
-		"nothing against it":   {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), slots: 1},
-		"no weight":            {quotas: quotasOf().group("team", 0, nil).group("busy", 1, nil), slots: 1, says: "group team, or one that it is part of, has weight 0"},
-		"no share of lower":    {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true, others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1, says: "priority_order is strict"},
-		"a share of lower":     {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1},
-		"the lower one waits":  {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true, others: []*taskBuilder{job("x").of("busy").prio(0)}, slots: 1},
-		"nobody online":        {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), before: func(r *rig) { r.hear(beat("a").status(coordinator.StatusOffline)) }, slots: 1, says: "no agent that may have it is online"},
-		"an agent is cordoned": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), before: func(r *rig) { r.order("a", coordinator.OrderCordon) }, slots: 1, says: "no agent that may have it is online"},
+		"nothing against it": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), slots: 1},
+		"no weight": {quotas: quotasOf().group("team", 0, nil).group("busy", 1, nil), slots: 1,
+			says: "group team, or one that it is part of, has weight 0"},
+		"no share of lower": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true,
+			others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1, says: "priority_order is strict"},
+		"a share of lower": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil),
+			others: []*taskBuilder{job("x").of("busy").prio(2)}, slots: 1},
+		"the lower one waits": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil), strict: true,
+			others: []*taskBuilder{job("x").of("busy").prio(0)}, slots: 1},
+		"nobody online": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil),
+			before: func(r *rig) { r.hear(beat("a").status(coordinator.StatusOffline)) }, slots: 1,
+			says: "no agent that may have it is online"},
+		"an agent is cordoned": {quotas: quotasOf().group("team", 1, nil).group("busy", 1, nil),
+			before: func(r *rig) { r.order("a", coordinator.OrderCordon) }, slots: 1,
+			says: "no agent that may have it is online"},
 		"a seat, back some time": {quotas: quotasOf().group("team", 1, seats).group("busy", 1, nil), before: nil, slots: 3,
 			says: "nobody can tell when its quota is back"},
 		"a budget, back tomorrow": {quotas: quotasOf().group("team", 1, daily(3000)).group("busy", 1, nil), slots: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := ready(t, policyOf(worker("a").slots(c.slots)).quotas(c.quotas).set(func(s *coordinator.Settings) { s.Priorities.Strict = c.strict }))
+			r := ready(t, policyOf(worker("a").slots(c.slots)).quotas(c.quotas).
+				set(func(s *coordinator.Settings) { s.Priorities.Strict = c.strict }))
 			r.give(job("busy").of("busy").tokens(1000, 500))
 			if c.slots > 1 {
 				r.give(job("t0").of("team").tokens(1000, 500)) // has the seat, or half of the budget
@@ -104,10 +118,12 @@ func TestPlaceWithoutBound(t *testing.T) {
 				c.before(r)
 			}
 			p := r.place(task)
-			if !strings.Contains(p.Unbounded, c.says) || (p.Unbounded == "") != (c.says == "") || (p.Bound > 0) != (c.says == "") {
+			if !strings.Contains(p.Unbounded, c.says) || (p.Unbounded == "") != (c.says == "") ||
+				(p.Bound > 0) != (c.says == "") {
 				t.Errorf("%+v, want %q", p, c.says)
 			}
-			if lack, ok := r.LacksQuota(&task.Task); ok != (c.slots > 1) || ok && (p.Lacks == nil || lack != p.LacksText || !strings.Contains(lack, "pool/team")) {
+			if lack, ok := r.LacksQuota(&task.Task); ok != (c.slots > 1) || ok &&
+				(p.Lacks == nil || lack != p.LacksText || !strings.Contains(lack, "pool/team")) {
 				t.Errorf("it lacks %q, %v; %+v", lack, ok, p.Lacks)
 			}
 		})
@@ -130,7 +146,8 @@ func TestPlaceWithoutQuotas(t *testing.T) {
 	r.pass(10 * time.Second)
 	want(t, r.tell(says("a", "before")), "completed before.1 a succeeded", "dispatch high.1 a")
 	// One in the ten seconds since tasks wait. The low one is the second, so it starts after two more.
-	if p := r.place(low); p.Quotas || p.Ahead != 1 || p.Waiting != 2 || p.Higher != 1 || p.Lower != 0 || p.Part != 1./(1+4) || p.Rate != 0.1 || p.Starts != 20*time.Second || p.Lacks != nil || p.Bound != 0 {
+	if p := r.place(low); p.Quotas || p.Ahead != 1 || p.Waiting != 2 || p.Higher != 1 || p.Lower != 0 ||
+		p.Part != 1./(1+4) || p.Rate != 0.1 || p.Starts != 20*time.Second || p.Lacks != nil || p.Bound != 0 {
 		t.Errorf("the low one: %+v", p)
 	}
 	if p := r.place(normal); p.Ahead != 0 || p.Lower != 1 || p.Higher != 0 || p.Starts != 10*time.Second {
@@ -166,8 +183,10 @@ func TestFirstStartsWhenASlotIsFree(t *testing.T) {
 
 // What competes for the same agents, be it by way of others, goes at one pace: x with y for b, y with z for c.
 func TestPacesOfThoseThatShareAgents(t *testing.T) {
-	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("x", "y"), worker("c").can("y", "z"), worker("d").can("w")))
-	for _, b := range []*taskBuilder{job("2").needs("x", "y"), job("3").needs("y", "z"), job("1").needs("x"), job("4").needs("w")} {
+	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("x", "y"), worker("c").can("y", "z"),
+		worker("d").can("w")))
+	for _, b := range []*taskBuilder{job("2").needs("x", "y"), job("3").needs("y", "z"), job("1").needs("x"),
+		job("4").needs("w")} {
 		r.give(b)
 	}
 	for i, needs := range []string{"x", "x", "x", "y", "y", "z", "w"} {
@@ -197,7 +216,8 @@ func TestPlaceHolds(t *testing.T) {
 		for _, g := range groups {
 			q.group(g, rapid.Int64Range(1, 5).Draw(rt, "weight"), nil)
 		}
-		r := ready(t, policyOf(worker("a").slots(slots)).quotas(q).set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour; s.StaleAfter = time.Hour }))
+		r := ready(t, policyOf(worker("a").slots(slots)).quotas(q).
+			set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour; s.StaleAfter = time.Hour }))
 		running := []coordinator.TaskID{}
 		for i := range slots {
 			id := coordinator.TaskID(fmt.Sprint("busy", i))
@@ -211,7 +231,8 @@ func TestPlaceHolds(t *testing.T) {
 			id := coordinator.TaskID(fmt.Sprint("t", i))
 			in, out := rapid.Float64Range(1000, 3000).Draw(rt, "in"), rapid.Float64Range(1, 1000).Draw(rt, "out")
 			in, out = math.Ceil(in), math.Ceil(out)
-			b := job(id).of(rapid.SampledFrom(groups).Draw(rt, "group")).prio(coordinator.Priority(rapid.IntRange(0, 2).Draw(rt, "priority"))).tokens(in, out)
+			b := job(id).of(rapid.SampledFrom(groups).Draw(rt, "group")).
+				prio(coordinator.Priority(rapid.IntRange(0, 2).Draw(rt, "priority"))).tokens(in, out)
 			cost[id], usage[id] = int64(in+2*out), [2]float64{in, out}
 			tasks = append(tasks, b)
 			r.assign(b)
@@ -255,7 +276,8 @@ func TestPlaceHolds(t *testing.T) {
 
 // Quotas tells who waits, who was served of late, and what was refused.
 func TestQuotasForReaders(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, daily(4000)).group("idle", 4, nil).open()))
+	r := ready(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, daily(4000)).
+		group("idle", 4, nil).open()))
 	r.give(job("a1").of("alpha").tokens(1000, 1000)) // 1000 + 2·1000 = 3000 of cost
 	r.give(job("b1").of("beta").tokens(2000, 500))   // 2000 + 2·500 = 3000; 2500 of 4000 tokens
 	want(t, r.assign(job("b2").of("beta").tokens(2000, 500)))
@@ -269,7 +291,8 @@ func TestQuotasForReaders(t *testing.T) {
 	// Of 8000, 3/8, 3/8 and 2/8 (of `other`, whose weight is 1). By weight among those three
 	// 3:1:1.
 	for _, want := range []engine.QuotaGroup{
-		{Name: "alpha", Waiting: 1, Share: 3. / 8, Target: 3. / 5}, {Name: "beta", Waiting: 1, Parked: 1, Share: 3. / 8, Target: 1. / 5},
+		{Name: "alpha", Waiting: 1, Share: 3. / 8, Target: 3. / 5}, {Name: "beta", Waiting: 1, Parked: 1, Share: 3. / 8,
+			Target: 1. / 5},
 		{Name: "other", Share: 2. / 8, Target: 1. / 5}, {Name: "idle"},
 	} {
 		if got[want.Name] != want {
@@ -282,13 +305,15 @@ func TestQuotasForReaders(t *testing.T) {
 	r.tell(says("a", "a1").used(500, 500))
 	s = r.Quotas(r.now, 2, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind == coordinator.QuotaGroup })
 	if s.Reserved != 2000 || s.Used != 1000 || len(s.Nodes) != 2 || s.All != 3 {
-		t.Errorf("%d tokens set aside for %d; %d nodes of %d; want 2000, 1000; 2 of 3", s.Reserved, s.Used, len(s.Nodes), s.All)
+		t.Errorf("%d tokens set aside for %d; %d nodes of %d; want 2000, 1000; 2 of 3", s.Reserved, s.Used, len(s.Nodes),
+			s.All)
 	}
 	// 8000 + a2's 2000, as if in ten seconds; after ten minutes nothing is "of late" any more.
 	if s.Rate != 1000 {
 		t.Errorf("%v a second, want 1000", s.Rate)
 	}
-	if s = r.Quotas(r.now.Add(10*time.Minute), 0, nil); s.Rate != 0 || slices.ContainsFunc(s.Groups, func(g engine.QuotaGroup) bool { return g.Share != 0 }) {
+	if s = r.Quotas(r.now.Add(10*time.Minute), 0, nil); s.Rate != 0 ||
+		slices.ContainsFunc(s.Groups, func(g engine.QuotaGroup) bool { return g.Share != 0 }) {
 		t.Errorf("after ten minutes: %v, %+v", s.Rate, s.Groups)
 	}
 	if s := ready(t, policyOf(worker("a"))).Quotas(epoch, 10, nil); s.Installed || s.Groups != nil {
@@ -301,7 +326,8 @@ func TestExplainQuota(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))))
 	r.give(job("t1").of("team").tokens(500, 100))
 	ask := func(group string, in, out float64) engine.QuotaAnswer {
-		a, ok := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
+		a, ok := r.ExplainQuota(r.now,
+			&engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
 		if !ok {
 			t.Fatal("there are no quotas")
 		}
@@ -314,7 +340,9 @@ func TestExplainQuota(t *testing.T) {
 		says     string
 	}{
 		{"team", 300, 100, true, ""}, // 600 + 400 are the whole
-		{"team", 301, 100, false, "too little is left of the budget of pool/team in total_tokens: 400 left, 401 asked; back when something of it ends"}, // 600 are set aside
+		// 600 are set aside
+		{"team", 301, 100, false,
+			"too little is left of the budget of pool/team in total_tokens: 400 left, 401 asked; back when something of it ends"},
 		{"team", 900, 101, false, "it needs more total_tokens at once than the budget of pool/team ever allows"},
 		{"nobody", 1e6, 1e6, true, ""},
 	} {
@@ -324,21 +352,25 @@ func TestExplainQuota(t *testing.T) {
 		}
 	}
 	a := ask("team", 300, 100)
-	if !slices.Equal(a.Nodes, []string{"pool/team", "pool"}) || len(a.Explanation.Limits) != 1 || a.Explanation.Limits[0].Left != 400 {
+	if !slices.Equal(a.Nodes, []string{"pool/team", "pool"}) || len(a.Explanation.Limits) != 1 ||
+		a.Explanation.Limits[0].Left != 400 {
 		t.Errorf("%+v", a)
 	}
-	want(t, r.assign(job("t2").of("team").tokens(300, 100)), "quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t2.1 a")
+	want(t, r.assign(job("t2").of("team").tokens(300, 100)), "quota pool/team total_tokens 80%",
+		"quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t2.1 a")
 }
 
 // Whoever follows tells of quotas without getting ahead of what it folds: that would be
 // counted in another period than by the leader.
 func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	e := engine.New()
-	e.Apply(epoch, coordinator.PolicyChanged{Policy: &policyOf(worker("a")).quotas(quotasOf().group("team", 1, daily(1000))).Policy}, nil)
+	e.Apply(epoch, coordinator.PolicyChanged{Policy: &policyOf(worker("a")).
+		quotas(quotasOf().group("team", 1, daily(1000))).Policy}, nil)
 	e.Follow()
 	e.Apply(epoch, coordinator.AgentReported{Report: beat("a").stamped(epoch).AgentReport, Live: true}, nil)
 	reserve := func(id string, at time.Time) {
-		e.Fold(at, &coordinator.QuotaReserved{Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team", Amounts: coordinator.Amounts{coordinator.DimTotalTokens: 100}, Expect: 1, At: at})
+		e.Fold(at, &coordinator.QuotaReserved{Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "team",
+			Amounts: coordinator.Amounts{coordinator.DimTotalTokens: 100}, Expect: 1, At: at})
 	}
 	reserve("t1.1", epoch)
 	tomorrow := epoch.Add(24 * time.Hour)
@@ -348,7 +380,8 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	if _, ok := e.ExplainQuota(tomorrow, &engine.QuotaQuestion{Group: "team"}); !ok {
 		t.Error("a follower does not answer")
 	}
-	if d, reason, _ := e.Explain(tomorrow, &job("t9").of("team").tokens(500, 401).Task); reason != coordinator.ReasonQuotaExhausted || d.Agent != "a" {
+	if d, reason, _ := e.Explain(tomorrow, &job("t9").of("team").tokens(500, 401).
+		Task); reason != coordinator.ReasonQuotaExhausted || d.Agent != "a" {
 		t.Errorf("of 901 more it says %s, %s", reason, d.Text())
 	}
 	reserve("t2.1", epoch.Add(time.Second))

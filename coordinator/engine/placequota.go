@@ -25,7 +25,8 @@ func (e *Engine) byQuota(now time.Time, t *openTask, its *precedence, p *Place) 
 
 // quotaDelay is how long quota keeps it with whichever of its agents it keeps it shortest: what goes
 // before it goes to that one at worst.
-func (e *Engine) quotaDelay(now time.Time, t *openTask, before *fairshare.Before) (shortest time.Duration, short *fairshare.Shortage) {
+func (e *Engine) quotaDelay(now time.Time, t *openTask, before *fairshare.Before) (shortest time.Duration,
+	short *fairshare.Shortage) {
 	charge := e.demandOf(t)
 	ask := func(agent coordinator.AgentID) (time.Duration, *fairshare.Shortage) {
 		charge.Agent = agent
@@ -153,5 +154,6 @@ func describeShortage(s *fairshare.Shortage) string {
 	if s.Limit == fairshare.LimitSeats {
 		return fmt.Sprintf("nobody can tell when its quota is back: when something ends that has the seats of %s now", s.Node)
 	}
-	return fmt.Sprintf("of the %s of %s in %s less is its own than it needs, and nobody can tell what others will leave", s.Limit, s.Node, s.Dimension)
+	return fmt.Sprintf("of the %s of %s in %s less is its own than it needs, and nobody can tell what others will leave",
+		s.Limit, s.Node, s.Dimension)
 }

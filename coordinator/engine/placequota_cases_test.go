@@ -48,9 +48,11 @@ func TestPlaceBesideAMemberThatUsesAll(t *testing.T) {
 			n.Borrowing.Rule = rule
 		}
 	}
-	q := quotasOf().pool(daily(1000)).group("own", 1, rule(coordinator.BorrowNever, 100)).group("all", 1, rule(coordinator.BorrowGroupRemaining, 900))
+	q := quotasOf().pool(daily(1000)).group("own", 1, rule(coordinator.BorrowNever, 100)).
+		group("all", 1, rule(coordinator.BorrowGroupRemaining, 900))
 	q.RepayPercent = 0
-	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)).set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)).
+		set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
 	r.hear(beat("x").available(100))
 	r.flood(5, 50, 50, "own") // the first goes today
 	last := job("last").of("own").tokens(50, 50)
@@ -79,7 +81,8 @@ providers: [{provider: openai, limits: {concurrency: {amount: 1}}}]
 	want(t, keepDispatches(r.assign(job("b2").of("b"))))
 	task := job("a1").of("a")
 	want(t, keepDispatches(r.assign(task)))
-	if p := r.place(task); p.Lacks == nil || !p.Lacks.Kept || !strings.Contains(p.Unbounded, "something ends that has the seats of pool/a") {
+	if p := r.place(task); p.Lacks == nil || !p.Lacks.Kept ||
+		!strings.Contains(p.Unbounded, "something ends that has the seats of pool/a") {
 		t.Errorf("%+v, %+v", p, p.Lacks)
 	}
 }
@@ -93,7 +96,8 @@ func TestPlaceByTheAgentThatMayHaveIt(t *testing.T) {
 		}
 	}
 	r := ready(t, patient(policyOf(worker("small").slots(9), worker("large").slots(9)).
-		quotas(quotasOf().group("team", 1, nil).agent("small", "team", tokens(1000, 1000)).agent("large", "team", tokens(100, 10_000)))))
+		quotas(quotasOf().group("team", 1, nil).agent("small", "team", tokens(1000, 1000)).agent("large", "team",
+			tokens(100, 10_000)))))
 	r.give(job("first").of("team").tokens(5000, 5000))
 	task := job("next").of("team").tokens(2500, 2500)
 	want(t, keepDispatches(r.assign(task)))

@@ -37,7 +37,8 @@ func TestPlaceBehindARate(t *testing.T) {
 func TestPlaceBehindABudget(t *testing.T) {
 	q := quotasOf().group("team", 1, daily(3000))
 	q.RepayPercent = 0 // nothing is taken off for the day before
-	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)).set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)).
+		set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
 	r.hear(beat("x").available(100))
 	r.flood(9, 1000, 1000, "team")
 	last := job("last").of("team").tokens(1000, 1000)
@@ -67,7 +68,8 @@ func TestPlaceWhereABudgetLapses(t *testing.T) {
 		n.Rates[coordinator.DimRequests].Per = time.Hour
 	})
 	q.RepayPercent = 0
-	r := ready(t, patient(policyOf(worker("x").slots(1000)).quotas(q)).set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
+	r := ready(t, patient(policyOf(worker("x").slots(1000)).quotas(q)).
+		set(func(s *coordinator.Settings) { s.AssignmentTimeout = 1000 * time.Hour }))
 	r.hear(beat("x").available(1000))
 	midnight := epoch.Truncate(24 * time.Hour).Add(24 * time.Hour)
 	r.pass(midnight.Add(-time.Hour).Sub(r.now))
@@ -80,7 +82,8 @@ func TestPlaceWhereABudgetLapses(t *testing.T) {
 		t.Fatal("it went before the budget of the third day")
 	}
 	r.pass(24 * time.Hour)
-	if at := r.latest().Task.ID; at != last.ID || p.Unbounded != "" || p.QuotaDelay < 25*time.Hour || p.QuotaLikely > p.QuotaDelay || p.QuotaLikely <= 0 {
+	if at := r.latest().Task.ID; at != last.ID || p.Unbounded != "" || p.QuotaDelay < 25*time.Hour ||
+		p.QuotaLikely > p.QuotaDelay || p.QuotaLikely <= 0 {
 		t.Errorf("%s; %+v", at, p)
 	}
 }
@@ -96,7 +99,8 @@ func TestPlaceWithoutBoundForQuota(t *testing.T) {
 		"seats for fewer": {quotasOf().group("team", 1, seats(1)), 10, "something ends that has the seats of pool/team"},
 		"no part of a budget": {quotasOf().pool(daily(1000)).group("team", 1, daily(0)).group("rest", 1, part), 900,
 			"of the budget of pool/team in total_tokens less is its own"},
-		"no part of a rate": {quotasOf().pool(requests(1, 1)).group("team", 1, noneOf(requests(1, 1))).group("rest", 1, partOfRequests(0)), 10,
+		"no part of a rate": {quotasOf().pool(requests(1, 1)).group("team", 1, noneOf(requests(1, 1))).
+			group("rest", 1, partOfRequests(0)), 10,
 			"of the rate of pool/team in requests less is its own"},
 		"less than it needs": {quotasOf().pool(daily(1000)).group("team", 1, part).group("rest", 1, part), 900,
 			"of the budget of pool/team in total_tokens less is its own"},
@@ -125,7 +129,8 @@ func noneOf(rate func(*coordinator.QuotaNode)) func(*coordinator.QuotaNode) {
 // drawCaps draws what a group or the pool may do: nothing is lent, so that no more than quota and
 // turns decide when a task starts.
 func drawCaps(t *rapid.T, what string, pool *coordinator.QuotaNode) func(*coordinator.QuotaNode) {
-	kind := rapid.SampledFrom([]string{"none", "requests", "tokens", "budget", "requests and budget", "both rates"}).Draw(t, what)
+	kind := rapid.SampledFrom([]string{"none", "requests", "tokens", "budget", "requests and budget", "both rates"}).
+		Draw(t, what)
 	n, m := rapid.Int64Range(1, 5).Draw(t, what+" requests"), rapid.Int64Range(3000, 9000).Draw(t, what+" tokens")
 	per := rapid.SampledFrom([]time.Duration{time.Second, 20 * time.Second, 3 * time.Minute}).Draw(t, what+" for every")
 	return func(node *coordinator.QuotaNode) {
@@ -157,7 +162,8 @@ func TestPlaceHoldsForQuota(t *testing.T) {
 		for _, g := range groups {
 			q.group(g, rapid.Int64Range(1, 5).Draw(rt, "weight"), drawCaps(rt, g, &q.Nodes[0]))
 		}
-		r := ready(t, patient(policyOf(worker("x").slots(100_000)).quotas(q)).set(func(s *coordinator.Settings) { s.StaleAfter = 1000 * time.Hour }))
+		r := ready(t, patient(policyOf(worker("x").slots(100_000)).quotas(q)).
+			set(func(s *coordinator.Settings) { s.StaleAfter = 1000 * time.Hour }))
 		r.hear(beat("x").available(100_000))
 		same := rapid.Bool().Draw(rt, "all alike")
 		n := 0

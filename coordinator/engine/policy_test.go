@@ -42,7 +42,8 @@ func TestShorterThreshold(t *testing.T) {
 	r := full(t, func(*coordinator.Settings) {})
 	r.pass(10 * time.Second)
 	r.assign(job("t1"))
-	want(t, r.install(policyOf(worker("a").slots(2)).set(func(s *coordinator.Settings) { s.StaleAfter = 10 * time.Second })),
+	want(t, r.install(policyOf(worker("a").slots(2)).
+		set(func(s *coordinator.Settings) { s.StaleAfter = 10 * time.Second })),
 		"agent a stale", "take back agent.a")
 	want(t, r.hear(beat("a").active(1)), "agent a online", "leave agent.a", "dispatch t1.1 a")
 }

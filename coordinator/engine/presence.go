@@ -72,7 +72,8 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if a.state == s {
 		return
 	}
-	wasOnline, isNew := a.state == coordinator.AgentOnline, !e.openedAt.IsZero() && (a.state != coordinator.AgentNeverSeen || !now.Before(e.graceEnd))
+	wasOnline, isNew := a.state == coordinator.AgentOnline, !e.openedAt.IsZero() &&
+		(a.state != coordinator.AgentNeverSeen || !now.Before(e.graceEnd))
 	a.state, a.suspect = s, false
 	if s == coordinator.AgentOnline && isNew { // else it is we who are new
 		a.since = now

@@ -132,7 +132,8 @@ func newHistory(t *rapid.T) *history {
 	h.twin = engine.New()
 	h.twin.Follow()
 	for _, id := range agentIDs {
-		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock of "+string(id))
+		h.skew[id] = rapid.SampledFrom([]time.Duration{0, 0, -10 * time.Minute, 10 * time.Minute}).
+			Draw(t, "clock of "+string(id))
 		h.plain[id] = rapid.Bool().Draw(t, string(id)+" is plain")
 	}
 	return h
@@ -190,7 +191,8 @@ func (h *history) tell(ev coordinator.Event) {
 	case coordinator.TakeBackEnded:
 		delete(l.taken, ev.Agent)
 	case coordinator.TaskReceived:
-		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: h.message(ev.Handle)})
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane,
+			maybe: ev.MaybeDuplicate, message: h.message(ev.Handle)})
 	case coordinator.LaneMoved:
 		h.moveSettled(ev)
 	case coordinator.LaneSeen:
@@ -198,7 +200,8 @@ func (h *history) tell(ev coordinator.Event) {
 			delete(l.dropping, ev.Lane)
 		}
 	case coordinator.TaskReturned:
-		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: h.message(ev.Handle)})
+		l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev,
+			message: h.message(ev.Handle)})
 		if a := l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil {
 			a.standing = past
 		}
@@ -343,7 +346,8 @@ func (h *history) checkBatches() {
 		case d.BatchSize != size[d.BatchID] || d.BatchSize < 2 || d.BatchSize > most:
 			h.t.Fatalf("%s in a batch of %d, which has %d, at most %d", d.DispatchID, d.BatchSize, size[d.BatchID], most)
 		case first.DispatchID != d.BatchID || d != first && !h.m.sameBatch(first, d):
-			h.t.Fatalf("%s to %s shares the batch %s of %s to %s", d.DispatchID, d.Agent, d.BatchID, first.DispatchID, first.Agent)
+			h.t.Fatalf("%s to %s shares the batch %s of %s to %s", d.DispatchID, d.Agent, d.BatchID, first.DispatchID,
+				first.Agent)
 		case r.redelivered || r.returned != nil || d.MaybeDuplicate || len(d.Tried) > 0:
 			h.t.Fatalf("%s has been here before, and shares the batch %s", d.DispatchID, d.BatchID)
 		}
@@ -382,7 +386,8 @@ func (h *history) checkStates() {
 		switch moving := beside[handle]; {
 		case moving != nil:
 			if !r.open && !r.void || o != nil || moving.State() != engine.StateMoving || moving.Task().ID != r.task.ID {
-				h.t.Fatalf("handle %d (%s): open %v, held %v, kept beside %s in state %d", handle, r.task.ID, r.open, o != nil, moving.Task().ID, moving.State())
+				h.t.Fatalf("handle %d (%s): open %v, held %v, kept beside %s in state %d", handle, r.task.ID, r.open, o != nil,
+					moving.Task().ID, moving.State())
 			}
 			continue
 		case r.open != (o != nil):
@@ -394,7 +399,8 @@ func (h *history) checkStates() {
 		case (o.State() == engine.StateMoving) != (r.moving != nil):
 			h.t.Fatalf("handle %d (%s): state %d, moving %v", handle, r.task.ID, o.State(), r.moving != nil)
 		case (o.State() == engine.StateDispatching) != (r.live != nil):
-			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.State() == engine.StateDispatching, r.live != nil)
+			h.t.Fatalf("handle %d (%s): dispatching %v, live %v", handle, r.task.ID, o.State() == engine.StateDispatching,
+				r.live != nil)
 		case o.State() == engine.StateGathering:
 			limits := h.m.policy.Routes[r.task.Type].Batch
 			if limits.MaxSize < 2 || r.redelivered || r.returned != nil || !h.now.Before(r.task.AcceptedAt.Add(limits.MaxWait)) {
@@ -407,7 +413,8 @@ func (h *history) checkStates() {
 			}
 			trusted := func(id coordinator.AgentID) bool { return !h.m.ejected.from(id, h.m.required(r.task)) }
 			if a := h.m.best(h.now, r.task, o.Barred(), trusted); a != nil && !o.Alone() {
-				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID, h.e.FirstOfClass(o))
+				h.t.Fatalf("%s waits although %s could take it; in its class %+v goes first", r.task.ID, a.spec.ID,
+					h.e.FirstOfClass(o))
 			}
 		}
 		if !o.Over() {
@@ -546,7 +553,8 @@ func (h *history) repeat(how string, shuffle, withoutTicks bool) {
 	}
 	for i := range min(len(before), len(after)) {
 		if !reflect.DeepEqual(before[i], after[i]) {
-			h.t.Fatalf("the same history gives other effects %s: effect %d is %s instead of %s\n%+v\n%+v", how, i, describe(after[i]), describe(before[i]), after[i], before[i])
+			h.t.Fatalf("the same history gives other effects %s: effect %d is %s instead of %s\n%+v\n%+v", how, i,
+				describe(after[i]), describe(before[i]), after[i], before[i])
 		}
 	}
 	if len(before) != len(after) {

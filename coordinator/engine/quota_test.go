@@ -13,7 +13,8 @@ import (
 type quotaTree struct{ coordinator.Quotas }
 
 func quotasOf() *quotaTree {
-	q := &quotaTree{coordinator.Quotas{RepayPercent: 20, ReservationTTL: 15 * time.Minute, TombstoneTTL: time.Hour, DefaultOutput: 512}}
+	q := &quotaTree{coordinator.Quotas{RepayPercent: 20, ReservationTTL: 15 * time.Minute, TombstoneTTL: time.Hour,
+		DefaultOutput: 512}}
 	q.Nodes = []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}
 	return q
 }
@@ -48,7 +49,8 @@ func (q *quotaTree) in(parent, name string, weight int64, change func(*coordinat
 func (q *quotaTree) agent(name, group string, change func(*coordinator.QuotaNode)) *quotaTree {
 	for i := range q.Nodes {
 		if q.Nodes[i].Name == group {
-			n := coordinator.QuotaNode{ID: q.Nodes[i].ID + "/" + name, Kind: coordinator.QuotaAgent, Name: name, Parent: i, Weight: 1}
+			n := coordinator.QuotaNode{ID: q.Nodes[i].ID + "/" + name, Kind: coordinator.QuotaAgent, Name: name, Parent: i,
+				Weight: 1}
 			change(&n)
 			q.Nodes = append(q.Nodes, n)
 		}
@@ -59,7 +61,8 @@ func (q *quotaTree) agent(name, group string, change func(*coordinator.QuotaNode
 // daily is a budget of total tokens for a day.
 func daily(tokens int64) func(*coordinator.QuotaNode) {
 	return func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: tokens, Period: coordinator.Period{Unit: coordinator.PerDay}}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: tokens,
+			Period: coordinator.Period{Unit: coordinator.PerDay}}
 	}
 }
 
@@ -94,7 +97,8 @@ func TestQuotaIsSetAsideAndSettled(t *testing.T) {
 	want(t, r.assign(job("t2").of("team").tokens(400, 100))) // 600 + 500 > 1000: it waits
 	want(t, r.assign(job("t3").of("nobody").tokens(1e6, 1e6)), "dispatch t3.1 a")
 	// 450 were used: 450 + 500 fit
-	want(t, r.tell(says("a", "t1").used(400, 50)), "completed t1.1 a succeeded", "quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "dispatch t2.1 a")
+	want(t, r.tell(says("a", "t1").used(400, 50)), "completed t1.1 a succeeded", "quota pool/team total_tokens 80%",
+		"quota pool/team total_tokens 90%", "dispatch t2.1 a")
 	engine.CheckIndexes(t, r.Engine)
 }
 
@@ -117,7 +121,8 @@ func TestQuotaExhausted(t *testing.T) {
 	r.assign(job("t2").of("team").tokens(9, 1))
 	want(t, r.pass(30*time.Second), "fail t2 quota_exhausted")
 	f := r.failures[0].Failure
-	if !f.RetryAt.Equal(time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)) || !strings.Contains(f.Text, "the budget of pool/team in total_tokens is used up") {
+	if !f.RetryAt.Equal(time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)) ||
+		!strings.Contains(f.Text, "the budget of pool/team in total_tokens is used up") {
 		t.Errorf("%+v", f)
 	}
 	want(t, r.assign(job("t3").of("team").tokens(900, 101)), "fail t3 exceeds_quota")
@@ -127,11 +132,14 @@ func TestQuotaExhausted(t *testing.T) {
 // less. What comes after who waits, in his group and at his priority or below, waits behind him,
 // even if there is enough for it: else small tasks would keep a large one waiting for ever.
 func TestQuotaLackParksTheGroupAlone(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("poor", 1, daily(104)).group("rich", 1, daily(1e6))))
-	want(t, r.assign(job("p1").of("poor").tokens(90, 10)), "quota pool/poor total_tokens 80%", "quota pool/poor total_tokens 90%", "dispatch p1.1 a")
+	r := ready(t, policyOf(worker("a").slots(10)).
+		quotas(quotasOf().group("poor", 1, daily(104)).group("rich", 1, daily(1e6))))
+	want(t, r.assign(job("p1").of("poor").tokens(90, 10)), "quota pool/poor total_tokens 80%",
+		"quota pool/poor total_tokens 90%", "dispatch p1.1 a")
 	want(t, r.assign(job("p2").of("poor").tokens(90, 10))) // 4 are left
 	want(t, r.assign(job("r1").of("rich").tokens(90, 10)), "dispatch r1.1 a")
-	want(t, r.assign(job("p3").of("poor").prio(coordinator.PriorityCritical).tokens(1, 1)), "dispatch p3.1 a") // 2 are left
+	// 2 are left
+	want(t, r.assign(job("p3").of("poor").prio(coordinator.PriorityCritical).tokens(1, 1)), "dispatch p3.1 a")
 	want(t, r.assign(job("p4").of("poor").tokens(1, 1)))
 	want(t, r.assign(job("p5").of("poor").prio(coordinator.PriorityLow).tokens(1, 1)))
 	s := r.Snapshot(r.now)
@@ -139,7 +147,8 @@ func TestQuotaLackParksTheGroupAlone(t *testing.T) {
 		t.Errorf("they wait for %v", s.PendingReasons)
 	}
 	// p2 leaves: there is enough for those behind it.
-	want(t, r.withdraw("p2"), "fail p2 cancelled", "cancel p2: done", "quota pool/poor total_tokens 100%", "dispatch p4.1 a")
+	want(t, r.withdraw("p2"), "fail p2 cancelled", "cancel p2: done", "quota pool/poor total_tokens 100%",
+		"dispatch p4.1 a")
 }
 
 // A rate lets the next task out to the millisecond.
@@ -157,8 +166,9 @@ func TestQuotaRate(t *testing.T) {
 // An agent whose own quota is used up does not keep the task from another. When all of them have
 // used theirs, it goes to whoever has some again first: a after 1 s, b, which had two, too.
 func TestQuotaOfOneAgent(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10), worker("b").slots(10)).by("round_robin").quotas(quotasOf().group("team", 1, nil).
-		agent("a", "team", requests(1, 1)).agent("b", "team", requests(1, 2))))
+	r := ready(t, policyOf(worker("a").slots(10), worker("b").slots(10)).by("round_robin").
+		quotas(quotasOf().group("team", 1, nil).
+			agent("a", "team", requests(1, 1)).agent("b", "team", requests(1, 2))))
 	for i, agent := range []string{"a", "b", "b"} { // the third would be a's turn
 		id := coordinator.TaskID([]string{"t1", "t2", "t3"}[i])
 		want(t, r.assign(job(id).of("team")), "dispatch "+string(id)+".1 "+agent)
@@ -182,7 +192,10 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 		"refused, never begun": {func(r *rig, d coordinator.Dispatch) {
 			r.tell(says("a", "t1").but(coordinator.OutcomeRejected))
 		}, 0},
-		"comes back untouched":       {func(r *rig, d coordinator.Dispatch) { r.returns(d, coordinator.ReturnExpired, false) }, 0},
+		"comes back untouched": {func(r *rig, d coordinator.Dispatch) {
+			r.returns(d, coordinator.ReturnExpired,
+				false)
+		}, 0},
 		"succeeds, and does not say": {func(r *rig, d coordinator.Dispatch) { r.tell(says("a", "t1")) }, 600},
 		"fails, and says": {func(r *rig, d coordinator.Dispatch) {
 			r.tell(says("a", "t1").but(coordinator.OutcomeFailed).used(10, 5))
@@ -223,9 +236,10 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 // A dispatch id that is used again, because nobody remembers the task, is not paid for by
 // what is remembered of its first life.
 func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).set(func(s *coordinator.Settings) {
-		s.StaleAfter, s.DedupeWindow = time.Hour, time.Minute
-	}))
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).
+		set(func(s *coordinator.Settings) {
+			s.StaleAfter, s.DedupeWindow = time.Hour, time.Minute
+		}))
 	r.give(job("t1").of("team").tokens(900, 100))
 	r.Track("a")
 	r.pass(6 * time.Minute) // overdue: its quota expires, and is remembered for an hour
@@ -235,9 +249,11 @@ func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
 
 // What a task is only thought to take never keeps it out for good.
 func TestQuotaEstimateBeyondTheLimit(t *testing.T) {
-	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(2000))).set(func(s *coordinator.Settings) { s.MaxQueueSize = 1000 }))
+	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(2000))).
+		set(func(s *coordinator.Settings) { s.MaxQueueSize = 1000 }))
 	want(t, r.assign(job("t1").of("team").tokens(0, 0).with("big")), // nothing is known: 2048 and 512 tokens, of 2000
-		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t1.1 a")
+		"quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%",
+		"dispatch t1.1 a")
 	want(t, r.assign(job("t2").of("team").tokens(2048, 512)), "fail t2 exceeds_quota") // stated
 }
 
@@ -253,13 +269,18 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 		used    int64
 		told    []string
 	}{
-		"as much again":       {limited, 1900, 100, false, 2000, nil},
-		"and one":             {limited, 1900, 101, false, 2000, []string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
-		"and one, late":       {limited, 1900, 101, true, 2000, []string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
-		"10^15 of output":     {limited, 10, 1e15, false, 2000, []string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600, charged 2000`}},
-		"a thousand times":    {unlimited, 999_000, 1000, false, 1_000_000, nil},
-		"once more":           {unlimited, 999_000, 1001, false, 1_000_001, []string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600, charged 1000001`}},
-		"of more than can be": {unlimited, 1e15, 0, false, 100_000_000, []string{`a says that t1 of "team" took 1000000000000000 of input_tokens, estimated 500, charged 100000000`}},
+		"as much again": {limited, 1900, 100, false, 2000, nil},
+		"and one": {limited, 1900, 101, false, 2000,
+			[]string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
+		"and one, late": {limited, 1900, 101, true, 2000,
+			[]string{`a says that t1 of "team" took 2001 of total_tokens, estimated 600, charged 2000`}},
+		"10^15 of output": {limited, 10, 1e15, false, 2000,
+			[]string{`a says that t1 of "team" took 1000000000000010 of total_tokens, estimated 600, charged 2000`}},
+		"a thousand times": {unlimited, 999_000, 1000, false, 1_000_000, nil},
+		"once more": {unlimited, 999_000, 1001, false, 1_000_001,
+			[]string{`a says that t1 of "team" took 1000001 of total_tokens, estimated 600, charged 1000001`}},
+		"of more than can be": {unlimited, 1e15, 0, false, 100_000_000,
+			[]string{`a says that t1 of "team" took 1000000000000000 of input_tokens, estimated 500, charged 100000000`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, c.limit)).
@@ -285,7 +306,8 @@ func TestQuotaExcessiveUsage(t *testing.T) {
 					ended = one
 				}
 			}
-			if ended == nil || ended.Used[coordinator.DimTotalTokens] != c.used || (ended.Told[coordinator.DimTotalTokens] > c.used) != (ended.Told != coordinator.Amounts{}) {
+			if ended == nil || ended.Used[coordinator.DimTotalTokens] != c.used ||
+				(ended.Told[coordinator.DimTotalTokens] > c.used) != (ended.Told != coordinator.Amounts{}) {
 				t.Fatalf("it is recorded as %+v, want %d used", ended, c.used)
 			}
 		})

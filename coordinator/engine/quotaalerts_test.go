@@ -62,7 +62,8 @@ func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
 		} {
 			heir := r.heirOf(r.now, journal)
 			check(name, reached(heir.opened), nil)
-			check(name+", session lost and back", append(reached(heir.apply(coordinator.SessionLost{})), reached(heir.apply(coordinator.SessionOpened{}))...), nil)
+			check(name+", session lost and back", append(reached(heir.apply(coordinator.SessionLost{})),
+				reached(heir.apply(coordinator.SessionOpened{}))...), nil)
 			check(name+", the next 100", heir.charges("next", 100), c.after)
 		}
 		r.SetPolicy(&lower)
@@ -100,7 +101,8 @@ func TestQuotaAlertsOfACallThatExpires(t *testing.T) {
 		t.Errorf("without a session %q are told", got)
 	}
 	r.Records(nil)
-	if got, want := reached(r.pass(time.Minute)), []string{"quota pool/a total_tokens 80%", "quota pool/a total_tokens 90%"}; !slices.Equal(got, want) {
+	if got, want := reached(r.pass(time.Minute)),
+		[]string{"quota pool/a total_tokens 80%", "quota pool/a total_tokens 90%"}; !slices.Equal(got, want) {
 		t.Errorf("told of %q, want %q", got, want)
 	}
 	recorded := 0

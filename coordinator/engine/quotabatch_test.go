@@ -17,7 +17,8 @@ func TestQuotaOfABatch(t *testing.T) {
 		quotas(quotasOf().group("poor", 1, daily(100)).group("rich", 1, nil))))
 	r.give(job("p1").kind("alone").of("poor").tokens(45, 45))
 	want(t, r.assign(job("p2").kind("alone").of("poor").tokens(25, 25))) // 10 are left
-	r.assignAll(job("r1").of("rich").tokens(1, 1), job("p3").of("poor").tokens(1, 1), job("p4").of("poor").prio(coordinator.PriorityCritical).tokens(1, 1), job("r2").of("rich").tokens(1, 1))
+	r.assignAll(job("r1").of("rich").tokens(1, 1), job("p3").of("poor").tokens(1, 1),
+		job("p4").of("poor").prio(coordinator.PriorityCritical).tokens(1, 1), job("r2").of("rich").tokens(1, 1))
 	want(t, keepDispatches(r.pass(batchWait)), "dispatch p4.1 b", "dispatch r1.1 b", "dispatch r2.1 b")
 	r.withdraw("p2") // now there is enough for the first that waits
 	if d := r.latest(); d.Task.ID != "p3" {
@@ -36,7 +37,8 @@ func TestQuotaOfATaskThatWaitedAside(t *testing.T) {
 		}
 		return 1, nil
 	}
-	r := ready(t, patient(policyOf(worker("a").slots(8)).expressed(t, formula).quotas(quotasOf().group("poor", 1, daily(100)))))
+	r := ready(t, patient(policyOf(worker("a").slots(8)).expressed(t, formula).
+		quotas(quotasOf().group("poor", 1, daily(100)))))
 	r.give(job("p1").of("poor").tokens(45, 45))
 	want(t, r.assign(job("p2").of("poor").tokens(25, 25)))                           // 10 are left
 	want(t, r.assign(job("p3").of("poor").by(strategy.ExpressionName).tokens(1, 1))) // behind it, and aside

@@ -133,7 +133,8 @@ func newQuotaSide(b *testing.B, mode string, groups int, quotas bool) *quotaSide
 func benchQuotas(mode string, groups int) *coordinator.Quotas {
 	q := quotasOf()
 	limits := func(n *coordinator.QuotaNode, amount int64) {
-		for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimCost} {
+		for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimInputTokens,
+			coordinator.DimOutputTokens, coordinator.DimCost} {
 			n.Budgets[d] = &coordinator.QuotaLimit{Nominal: amount, Period: coordinator.Period{Unit: coordinator.PerMonth}}
 			n.Rates[d] = &coordinator.QuotaLimit{Nominal: amount, Per: time.Second}
 		}
@@ -142,13 +143,15 @@ func benchQuotas(mode string, groups int) *coordinator.Quotas {
 	limits(pool, 1<<55)
 	switch mode {
 	case "rate":
-		pool.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: int64(time.Second / quotaPace), Per: time.Second, Burst: 10}
+		pool.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: int64(time.Second / quotaPace),
+			Per: time.Second, Burst: 10}
 	case "seats":
 		pool.Seats = &coordinator.QuotaLimit{Nominal: quotaRunning}
 	}
 	orgs := max(1, groups/100)
 	add := func(name string, parent int, weight int64) {
-		n := coordinator.QuotaNode{ID: q.Nodes[parent].ID + "/" + name, Kind: coordinator.QuotaGroup, Name: name, Parent: parent, Weight: weight}
+		n := coordinator.QuotaNode{ID: q.Nodes[parent].ID + "/" + name, Kind: coordinator.QuotaGroup, Name: name,
+			Parent: parent, Weight: weight}
 		limits(&n, coordinator.ByWeight)
 		switch mode {
 		case "rate":
@@ -208,7 +211,8 @@ var benchKinds = func() (kinds [quotaKinds]string) {
 func (s *quotaSide) group(i int) string { return fmt.Sprint("team-", i*7919%s.groups) }
 
 func (s *quotaSide) usage(i int) *coordinator.Usage {
-	return &coordinator.Usage{Requests: 1, InputTokens: float64(500 + i%1500), OutputTokens: float64(50 + i%300), Provider: "lab", Model: "m"}
+	return &coordinator.Usage{Requests: 1, InputTokens: float64(500 + i%1500), OutputTokens: float64(50 + i%300),
+		Provider: "lab", Model: "m"}
 }
 
 // step lets the time of one task pass: one ends if enough are running, and as many come as

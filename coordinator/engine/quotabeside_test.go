@@ -69,8 +69,10 @@ func TestLimitsOfSeveralPeriodsAreInSnapshots(t *testing.T) {
 // A limit of 0 is never, of money too: a has its $50 of $100, at noon as well, when half of what b has not used
 // has accrued to it.
 func TestBorrowingLimitOfZero(t *testing.T) {
-	for limit, want := range map[string]coordinator.CallState{"0": coordinator.CallRefused, "none": coordinator.CallGranted} {
-		r := calls(t, "pool: {limits: {cost_usd: {amount: 100, per: day}}}\ngroups: [{id: a, borrowing: {limit: "+limit+"}}, {id: b}]\n")
+	for limit, want := range map[string]coordinator.CallState{"0": coordinator.CallRefused,
+		"none": coordinator.CallGranted} {
+		r := calls(t, "pool: {limits: {cost_usd: {amount: 100, per: day}}}\ngroups: [{id: a, borrowing: {limit: "+limit+
+			"}}, {id: b}]\n")
 		for i, usd := range []float64{50, 10} {
 			c := tokens(coordinator.CallConsume, fmt.Sprint(i), 0, 0)
 			c.Agent, c.Group, c.Usage.CostUSD = "", "a", usd

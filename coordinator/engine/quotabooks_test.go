@@ -90,8 +90,10 @@ func CheckParked(t failer, e *Engine) {
 				_, behind := q.Ahead(e.now, c, o.level) // in another queue: for a rate that it would have to share
 				forget()
 				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
-					t.Fatalf("%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
-						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.Without != nil && w.Without.Has(i))
+					t.Fatalf(
+						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
+						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.Without != nil &&
+							w.Without.Has(i))
 				}
 			}
 		}

@@ -69,7 +69,8 @@ func demonstrate(t *testing.T, text string) *demonstration {
 func (d *demonstration) call(agent coordinator.AgentID, tokens int64) *taskBuilder {
 	d.calls++
 	half := float64(tokens / 2)
-	return job(coordinator.TaskID(fmt.Sprint("call-", d.calls))).of(d.group[agent]).needs(string(agent)).tokens(float64(tokens)-half, half)
+	return job(coordinator.TaskID(fmt.Sprint("call-", d.calls))).of(d.group[agent]).needs(string(agent)).
+		tokens(float64(tokens)-half, half)
 }
 
 // consume is check_and_consume_quota: the call, and the answer if it goes to its agent at once.
@@ -298,7 +299,8 @@ func TestFairShareGroupCap(t *testing.T) {
 		if d.consume(b) {
 			t.Errorf("%s is admitted", victim)
 		}
-		if p, _ := d.Place(d.now, &b.Task); p.Lacks == nil || p.Lacks.Node != "pool/project_alpha" || !p.Lacks.RetryAt.Equal(group.End) {
+		if p, _ := d.Place(d.now, &b.Task); p.Lacks == nil || p.Lacks.Node != "pool/project_alpha" ||
+			!p.Lacks.RetryAt.Equal(group.End) {
 			t.Errorf("%s: %+v", victim, p.Lacks)
 		}
 	}

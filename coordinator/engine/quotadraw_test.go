@@ -25,7 +25,8 @@ const crowd = 30
 
 // drawGroup draws to whom a task belongs.
 func drawGroup(t *rapid.T, q *coordinator.Quotas) string {
-	if q != nil && slices.ContainsFunc(q.Nodes, func(n coordinator.QuotaNode) bool { return n.Name == "m0" }) && rapid.Bool().Draw(t, "of the crowd") {
+	if q != nil && slices.ContainsFunc(q.Nodes, func(n coordinator.QuotaNode) bool { return n.Name == "m0" }) &&
+		rapid.Bool().Draw(t, "of the crowd") {
 		return fmt.Sprint("m", rapid.IntRange(0, crowd-1).Draw(t, "member"))
 	}
 	return rapid.SampledFrom(quotaGroups).Draw(t, "group")
@@ -40,10 +41,13 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		return nil
 	}
 	q := &coordinator.Quotas{
-		Unpriced:  rapid.SampledFrom([]coordinator.UnpricedRule{coordinator.UnpricedRefuse, coordinator.UnpricedWarn, coordinator.UnpricedWarn, coordinator.UnpricedCharge}).Draw(t, "unpriced"),
-		AnyCaller: rapid.SampledFrom([]bool{true, true, false}).Draw(t, "any caller"), UnpricedPrice: coordinator.Price{InputPerMillion: 1_000_000},
+		Unpriced: rapid.SampledFrom([]coordinator.UnpricedRule{coordinator.UnpricedRefuse, coordinator.UnpricedWarn,
+			coordinator.UnpricedWarn, coordinator.UnpricedCharge}).Draw(t, "unpriced"),
+		AnyCaller:      rapid.SampledFrom([]bool{true, true, false}).Draw(t, "any caller"),
+		UnpricedPrice:  coordinator.Price{InputPerMillion: 1_000_000},
 		RepayPercent:   rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"),
-		ReservationTTL: 15 * time.Minute, TombstoneTTL: rapid.SampledFrom([]time.Duration{20 * time.Second, time.Hour}).Draw(t, "tombstones"), DefaultOutput: 40,
+		ReservationTTL: 15 * time.Minute, TombstoneTTL: rapid.SampledFrom([]time.Duration{20 * time.Second, time.Hour}).
+				Draw(t, "tombstones"), DefaultOutput: 40,
 	}
 	add := func(n coordinator.QuotaNode) int {
 		if n.ID = n.Name; n.Parent >= 0 {
@@ -55,12 +59,14 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "rules at 0") == 0 { // of days that end soon
 		q.Adjustment = coordinator.Adjustment{
-			Idle: &coordinator.IdleRule{BelowPercent: 50, Days: 1, Step: 1, MinWeight: 1}, Slow: &coordinator.SlowRule{Above: time.Second, Percent: 10, MaxPercent: 20},
+			Idle: &coordinator.IdleRule{BelowPercent: 50, Days: 1, Step: 1, MinWeight: 1},
+			Slow: &coordinator.SlowRule{Above: time.Second, Percent: 10, MaxPercent: 20},
 		}
 		q.Location = time.FixedZone("soon", int((12*time.Hour - seconds(t, "midnight", 1, 10, 60, 300)).Seconds()))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "prices at 0") == 0 {
-		q.Prices = []coordinator.Price{{Provider: "p", PerRequest: rapid.SampledFrom([]int64{1, 1e12}).Draw(t, "price"), InputPerMillion: 1e6, OutputPerMillion: 1e12}}
+		q.Prices = []coordinator.Price{{Provider: "p", PerRequest: rapid.SampledFrom([]int64{1, 1e12}).Draw(t, "price"),
+			InputPerMillion: 1e6, OutputPerMillion: 1e12}}
 	}
 	places := []int{add(coordinator.QuotaNode{Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1})}
 	provider := rapid.SampledFrom([]string{"", "", "p"}).Draw(t, "default provider")
@@ -71,7 +77,8 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		parent := rapid.SampledFrom(places).Draw(t, "parent")
 		at := add(coordinator.QuotaNode{
 			Kind: coordinator.QuotaGroup, Name: fmt.Sprint("g", i), Parent: parent, Provider: provider,
-			Model: rapid.SampledFrom([]string{"", "", quotaModels[0]}).Draw(t, "default model"), Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t),
+			Model: rapid.SampledFrom([]string{"", "", quotaModels[0]}).Draw(t, "default model"), Weight: rapid.Int64Range(0, 3).
+				Draw(t, "weight"), Borrowing: drawBorrowing(t),
 		})
 		places = append(places, at)
 	}
@@ -80,7 +87,8 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 		divided := rate != nil && rapid.Bool().Draw(t, "it divides the rate")
 		for i := range crowd {
 			name := fmt.Sprint("m", i)
-			n := coordinator.QuotaNode{Kind: coordinator.QuotaGroup, ID: "pool/" + name, Name: name, Weight: int64(i % 3), Borrowing: coordinator.Borrowing{Priority: i % 2}}
+			n := coordinator.QuotaNode{Kind: coordinator.QuotaGroup, ID: "pool/" + name, Name: name, Weight: int64(i % 3),
+				Borrowing: coordinator.Borrowing{Priority: i % 2}}
 			if divided {
 				n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight, Per: rate.Per}
 			}
@@ -90,7 +98,8 @@ func drawQuotas(t *rapid.T) *coordinator.Quotas {
 	if len(places) > 1 && rapid.IntRange(0, 2).Draw(t, "agents of their own at 0") == 0 {
 		for _, id := range agentIDs[:4] {
 			if group := rapid.SampledFrom(places).Draw(t, "its group"); group > 0 {
-				add(coordinator.QuotaNode{Kind: coordinator.QuotaAgent, Name: string(id), Parent: group, Weight: 1, Borrowing: drawBorrowing(t)})
+				add(coordinator.QuotaNode{Kind: coordinator.QuotaAgent, Name: string(id), Parent: group, Weight: 1,
+					Borrowing: drawBorrowing(t)})
 			}
 		}
 	}
@@ -110,10 +119,12 @@ func drawProvider(t *rapid.T, q *coordinator.Quotas, pool string, add func(coord
 	if n := rapid.IntRange(0, len(quotaModels)).Draw(t, "models"); n > 0 {
 		shared = nil
 		for _, model := range quotaModels[:n] {
-			shared = append(shared, add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: pool, Model: model, Parent: top, Weight: 1}))
+			shared = append(shared, add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: pool,
+				Model: model, Parent: top, Weight: 1}))
 		}
 	}
-	agents := slices.DeleteFunc(slices.Clone(q.Nodes), func(n coordinator.QuotaNode) bool { return n.Kind != coordinator.QuotaAgent })
+	agents := slices.DeleteFunc(slices.Clone(q.Nodes),
+		func(n coordinator.QuotaNode) bool { return n.Kind != coordinator.QuotaAgent })
 	for _, at := range shared {
 		for _, name := range quotaGroups[1:3] {
 			if !rapid.Bool().Draw(t, "part") {
@@ -136,7 +147,8 @@ func drawProvider(t *rapid.T, q *coordinator.Quotas, pool string, add func(coord
 
 func drawBorrowing(t *rapid.T) coordinator.Borrowing {
 	return coordinator.Borrowing{
-		Rule:         rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowAccrued, coordinator.BorrowNever, coordinator.BorrowGroupRemaining}).Draw(t, "rule"),
+		Rule: rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowAccrued,
+			coordinator.BorrowNever, coordinator.BorrowGroupRemaining}).Draw(t, "rule"),
 		NoGlobalPool: rapid.Bool().Draw(t, "no pool"), Priority: rapid.IntRange(0, 1).Draw(t, "borrows first"),
 	}
 }
@@ -168,13 +180,17 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 		}
 		return l
 	}
-	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimOutputTokens, coordinator.DimTotalTokens, coordinator.DimCost} {
-		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] }, [...]int64{8, 0, 150, 400, 1e15}[d])
+	for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimOutputTokens,
+		coordinator.DimTotalTokens, coordinator.DimCost} {
+		n.Budgets[d] = limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Budgets[d] },
+			[...]int64{8, 0, 150, 400, 1e15}[d])
 		if b := n.Budgets[d]; b != nil && b.Period == (coordinator.Period{}) {
-			b.Period = coordinator.Period{Unit: rapid.SampledFrom([]coordinator.PeriodUnit{coordinator.PerMinute, coordinator.PerHour}).Draw(t, "period")}
+			b.Period = coordinator.Period{
+				Unit: rapid.SampledFrom([]coordinator.PeriodUnit{coordinator.PerMinute, coordinator.PerHour}).Draw(t, "period")}
 		}
 	}
-	if r := limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Rates[coordinator.DimRequests] }, 6); r != nil {
+	if r := limit(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Rates[coordinator.DimRequests] },
+		6); r != nil {
 		if r.Per == 0 {
 			r.Per = rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "per")
 		}
@@ -192,9 +208,11 @@ func drawUsage(t *rapid.T) *coordinator.Usage {
 	if rapid.IntRange(0, 11).Draw(t, "as much as a message can say at 0") == 0 {
 		return &coordinator.Usage{Requests: 1e15, InputTokens: 1e15, OutputTokens: 1e15, CostUSD: 1e15}
 	}
-	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")), OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
+	u := &coordinator.Usage{InputTokens: float64(rapid.SampledFrom([]int{0, 10, 100}).Draw(t, "in")),
+		OutputTokens: float64(rapid.SampledFrom([]int{0, 1, 30, 100}).Draw(t, "out"))}
 	if rapid.IntRange(0, 3).Draw(t, "of a provider at 0") == 0 {
-		u.Provider, u.Model = rapid.SampledFrom(quotaProviders).Draw(t, "provider"), rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model")
+		u.Provider, u.Model = rapid.SampledFrom(quotaProviders).Draw(t, "provider"),
+			rapid.SampledFrom([]string{"", quotaModels[0], quotaModels[1], "unlisted"}).Draw(t, "model")
 	}
 	return u
 }
@@ -220,7 +238,8 @@ func showQuotas(q *coordinator.Quotas) (s string) {
 	}
 	for i := range q.Nodes {
 		n := &q.Nodes[i]
-		s += fmt.Sprintf("\n\t%s ×%d rule %d priority %d by %q", n.ID, n.Weight, n.Borrowing.Rule, n.Borrowing.Priority, n.Provider)
+		s += fmt.Sprintf("\n\t%s ×%d rule %d priority %d by %q", n.ID, n.Weight, n.Borrowing.Rule, n.Borrowing.Priority,
+			n.Provider)
 		for d := range coordinator.Dimension(coordinator.NumDimensions) {
 			if b := n.Budgets[d]; b != nil {
 				s += fmt.Sprintf(", %d %s each period %d", b.Nominal, d, b.Period.Unit)

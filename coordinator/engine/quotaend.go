@@ -155,7 +155,8 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 }
 
 // excessive emits usage that exceeds the trust limit, or by far what was set aside; once for each dispatch.
-func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, ended *coordinator.QuotaEnded, x fairshare.Excess) {
+func (e *Engine) excessive(id coordinator.TaskID, c *fairshare.Charge, ended *coordinator.QuotaEnded,
+	x fairshare.Excess) {
 	if x.Used > 0 {
 		e.emit(x.Effect(id, c, ended))
 	}
@@ -189,7 +190,8 @@ func (e *Engine) quotaAlerts() {
 			continue
 		}
 		e.emit(coordinator.QuotaReached{
-			Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends, MayBorrow: a.MayBorrow,
+			Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends,
+			MayBorrow: a.MayBorrow,
 		})
 	}
 }

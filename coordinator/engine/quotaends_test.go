@@ -73,7 +73,8 @@ func TestQuotaDefaultOutput(t *testing.T) {
 		b.EstimatedUsage = &coordinator.Usage{InputTokens: 100}
 		return b
 	}
-	r := ready(t, policyOf(worker("a")).quotas(tree(40)).set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour }))
+	r := ready(t, policyOf(worker("a")).quotas(tree(40)).
+		set(func(s *coordinator.Settings) { s.AssignmentTimeout = time.Hour }))
 	r.give(input("t1"))
 	r.used("pool/team", 0, 140)
 	want(t, r.assign(input("t2"))) // the agent is busy
@@ -93,7 +94,8 @@ func TestQuotaIsToldWhenItIsUsed(t *testing.T) {
 	r.hear(beat("a").running("t2"))
 	r.pass(6 * time.Minute) // t2 is overdue
 	r.used("pool/team", 450, 0)
-	want(t, keepQuota(r.tell(says("a", "t2").of("t2.1").used(400, 100))), "quota pool/team total_tokens 80%", "quota pool/team total_tokens 90%")
+	want(t, keepQuota(r.tell(says("a", "t2").of("t2.1").used(400, 100))), "quota pool/team total_tokens 80%",
+		"quota pool/team total_tokens 90%")
 	r.give(job("t3").of("team").tokens(1, 1))
 	want(t, keepQuota(r.tell(says("a", "t3").used(50, 50))), "quota pool/team total_tokens 100%")
 }
@@ -166,7 +168,8 @@ func TestQuotaOfBeforeIsToldLate(t *testing.T) {
 // The bill of a task that is told too late moves its group behind the others as if it had been told
 // in time: a owes 6,000, which are 20 of b's tasks of 300.
 func TestQuotaLateBillsCountForTurns(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("a").slots(1), worker("b").can("b").slots(1)).quotas(quotasOf().group("a", 1, nil).group("b", 1, nil))))
+	r := ready(t, patient(policyOf(worker("a").slots(1), worker("b").can("b").slots(1)).
+		quotas(quotasOf().group("a", 1, nil).group("b", 1, nil))))
 	r.give(job("late").of("a").needs("b").tokens(100, 100))
 	r.hear(beat("b").running("late"))
 	r.pass(6 * time.Minute) // overdue: what it was charged is given back
@@ -204,7 +207,8 @@ func TestQuotaReservationsAreForgotten(t *testing.T) {
 // Within a group and priority the task that was accepted first goes first, whatever others could
 // do it as well.
 func TestQuotaOrderWithinAGroup(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("a").can("x", "y"), worker("b").can("x")).quotas(quotasOf().group("team", 1, nil))))
+	r := ready(t, patient(policyOf(worker("a").can("x", "y"), worker("b").can("x")).
+		quotas(quotasOf().group("team", 1, nil))))
 	r.order("b", coordinator.OrderCordon)
 	r.give(job("first").of("team").needs("x"))
 	var expected []string
@@ -261,7 +265,8 @@ func TestQuotaOfTheBestBidder(t *testing.T) {
 
 // Who claims a task for which his own quota is used up does not keep it from another.
 func TestQuotaOfWhoClaims(t *testing.T) {
-	r := ready(t, patient(policyOf(worker("a").slots(5).pulls(coordinator.PullShared), worker("b").slots(5).pulls(coordinator.PullShared)).
+	r := ready(t, patient(policyOf(worker("a").slots(5).pulls(coordinator.PullShared),
+		worker("b").slots(5).pulls(coordinator.PullShared)).
 		quotas(quotasOf().group("team", 1, nil).agent("a", "team", requests(1, 1)).agent("b", "team", requests(10, 10)))))
 	for i := range 3 {
 		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).of("team")))

@@ -15,9 +15,12 @@ import (
 func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
 	used := func(asked int) string {
-		return fmt.Sprintf("too little is left of the budget of pool/team in total_tokens: 100 left, %d asked; back when something of it ends", asked)
+		return fmt.Sprintf(
+			"too little is left of the budget of pool/team in total_tokens: 100 left, %d asked; back when something of it ends",
+			asked)
 	}
-	r := ready(t, policyOf(worker("a").slots(4), worker("b").slots(4)).quotas(quotasOf().group("team", 1, daily(1000)).group("free", 1, nil)))
+	r := ready(t, policyOf(worker("a").slots(4), worker("b").slots(4)).
+		quotas(quotasOf().group("team", 1, daily(1000)).group("free", 1, nil)))
 	r.give(job("runs").of("team").tokens(600, 300))
 	want(t, r.assign(job("waits").of("team").tokens(300, 300)))
 	for name, c := range map[string]struct {
@@ -28,13 +31,19 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	}{
 		"it waits": {job("waits").of("team").tokens(300, 300), "b", coordinator.ReasonQuotaExhausted,
 			"would go to b once its quota allows: " + used(600) + " (b by capability_match, best of 2 eligible among 2 agents)"},
-		"it would lack some": {job("new").of("team").prio(coordinator.PriorityHigh).tokens(200, 300), "b", coordinator.ReasonQuotaExhausted,
+		"it would lack some": {job("new").of("team").prio(coordinator.PriorityHigh).tokens(200, 300), "b",
+			coordinator.ReasonQuotaExhausted,
 			"would go to b once its quota allows: " + used(500)},
-		"it would wait behind who waits": {job("new").of("team").tokens(1, 1), "b", coordinator.ReasonQuotaExhausted, "would go to b once its quota allows: " + used(600)},
-		"it goes before who waits":       {job("new").of("team").prio(coordinator.PriorityHigh).tokens(1, 1), "b", coordinator.ReasonNone, "b by capability_match"},
-		"it has what it needs":           {job("runs").of("team").tokens(600, 300), "b", coordinator.ReasonNone, "b by capability_match"},
-		"another group's":                {job("new").of("free").tokens(1e6, 1), "b", coordinator.ReasonNone, "b by capability_match"},
-		"more than there ever is":        {job("new").of("team").tokens(900, 101), "", coordinator.ReasonExceedsQuota, "2 of 2 agents eligible"},
+		"it would wait behind who waits": {job("new").of("team").tokens(1, 1), "b", coordinator.ReasonQuotaExhausted,
+			"would go to b once its quota allows: " + used(600)},
+		"it goes before who waits": {job("new").of("team").prio(coordinator.PriorityHigh).tokens(1, 1), "b",
+			coordinator.ReasonNone, "b by capability_match"},
+		"it has what it needs": {job("runs").of("team").tokens(600, 300), "b", coordinator.ReasonNone,
+			"b by capability_match"},
+		"another group's": {job("new").of("free").tokens(1e6, 1), "b", coordinator.ReasonNone,
+			"b by capability_match"},
+		"more than there ever is": {job("new").of("team").tokens(900, 101), "", coordinator.ReasonExceedsQuota,
+			"2 of 2 agents eligible"},
 	} {
 		c.task.AcceptedAt = r.now
 		d, reason, text := r.Explain(r.now, &c.task.Task)
@@ -42,7 +51,8 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 			t.Errorf("%s: %s, %s: %q", name, d.Agent, reason, d.Text())
 		}
 		lacks := reason == coordinator.ReasonQuotaExhausted
-		if l := d.Lacks; lacks != (l != nil) || lacks && (!strings.Contains(c.text, text) || l.Text != text || !l.RetryAt.Equal(midnight) ||
+		if l := d.Lacks; lacks != (l != nil) || lacks && (!strings.Contains(c.text, text) || l.Text != text ||
+			!l.RetryAt.Equal(midnight) ||
 			l.Node != "pool/team" || l.Limit != "budget" || l.Dimension != coordinator.DimTotalTokens) {
 			t.Errorf("%s: %q, %+v", name, text, l)
 		}
@@ -52,7 +62,8 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	}
 	// Nothing was charged or dispatched by all these questions, and who waits still does.
 	r.used("pool/team", 0, 900)
-	want(t, r.tell(says("a", "runs").used(300, 100)), "completed runs.1 a succeeded", "quota pool/team total_tokens 100%", "dispatch waits.1 b")
+	want(t, r.tell(says("a", "runs").used(300, 100)), "completed runs.1 a succeeded", "quota pool/team total_tokens 100%",
+		"dispatch waits.1 b")
 }
 
 // While every agent is busy a task that waits for quota does not wait for an agent.
@@ -63,12 +74,14 @@ func TestExplainOfAParkedTaskWhileAgentsAreBusy(t *testing.T) {
 	want(t, r.assign(job("t2").of("team").tokens(1, 1)))
 	r.give(job("f1").of("free"))
 	d, reason, _ := r.Explain(r.now, &job("t2").of("team").tokens(1, 1).Task)
-	if reason != coordinator.ReasonQuotaExhausted || d.Agent != "" || d.Text() != "0 of 1 agents eligible: 1 full; nearest: a (full); it waits for quota, too: "+
-		"the budget of pool/team in total_tokens is used up; back at 2030-01-02T00:00:00Z" {
+	if reason != coordinator.ReasonQuotaExhausted || d.Agent != "" ||
+		d.Text() != "0 of 1 agents eligible: 1 full; nearest: a (full); it waits for quota, too: "+
+			"the budget of pool/team in total_tokens is used up; back at 2030-01-02T00:00:00Z" {
 		t.Errorf("%s: %q", reason, d.Text())
 	}
 	// One that has not come yet would wait for an agent first.
-	if _, reason, _ := r.Explain(r.now, &job("t3").of("team").tokens(1, 1).Task); reason != coordinator.ReasonAllAgentsAtCapacity {
+	if _, reason, _ := r.Explain(r.now, &job("t3").of("team").tokens(1, 1).
+		Task); reason != coordinator.ReasonAllAgentsAtCapacity {
 		t.Errorf("%s", reason)
 	}
 }
@@ -95,7 +108,8 @@ func TestExplainOfAgentsWithQuotaOfTheirOwn(t *testing.T) {
 		want(t, r.assign(job("t"+coordinator.TaskID(agent)).of("team")), "dispatch t"+string(agent)+".1 "+string(d.Agent))
 	}
 	d, reason := ask()
-	if reason != coordinator.ReasonQuotaExhausted || d.Lacks == nil || d.Lacks.Node != "pool/team/b" || !d.Lacks.RetryAt.Equal(r.now.Add(time.Minute)) {
+	if reason != coordinator.ReasonQuotaExhausted || d.Lacks == nil || d.Lacks.Node != "pool/team/b" ||
+		!d.Lacks.RetryAt.Equal(r.now.Add(time.Minute)) {
 		t.Errorf("%s: %+v", reason, d.Lacks)
 	}
 }
@@ -116,7 +130,8 @@ func TestExplainOfAnAuctionThatWaitsForQuota(t *testing.T) {
 				t.Fatalf("%d go", len(r.dispatches))
 			}
 			d, reason, text := r.Explain(r.now, &job("second").of("team").by("market").Task)
-			if reason != coordinator.ReasonQuotaExhausted || d.Lacks == nil || !strings.HasPrefix(d.Lacks.Node, "pool/team") || text != d.Lacks.Text {
+			if reason != coordinator.ReasonQuotaExhausted || d.Lacks == nil || !strings.HasPrefix(d.Lacks.Node, "pool/team") ||
+				text != d.Lacks.Text {
 				t.Fatalf("%s %q %+v", reason, text, d.Lacks)
 			}
 			want(t, r.assign(job("second").of("team").by("market"))) // nobody is asked
@@ -130,9 +145,12 @@ func TestExplainOfAnAuctionThatWaitsForQuota(t *testing.T) {
 // What a budget lacks is said with what is left, lent and asked, and that a bound on borrowing is what is in the way.
 func TestLackOfABudget(t *testing.T) {
 	for want, v := range map[string]fairshare.Verdict{
-		"too little is left of the budget of x in cost_usd: $2.4167 left, $10 asked; back when something of it ends": {Left: 2_416_700, Asked: 10_000_000},
-		"the budget of x in cost_usd is used up ($7 lent to others); back when something of it ends":                 {Lent: 7_000_000, Asked: 1},
-		"y may not borrow so much cost_usd: $1 left, $3 asked; back when something of it ends":                       {By: "y", Left: 1_000_000, Asked: 3_000_000},
+		"too little is left of the budget of x in cost_usd: $2.4167 left, $10 asked; back when something of it ends": {
+			Left: 2_416_700, Asked: 10_000_000},
+		"the budget of x in cost_usd is used up ($7 lent to others); back when something of it ends": {
+			Lent: 7_000_000, Asked: 1},
+		"y may not borrow so much cost_usd: $1 left, $3 asked; back when something of it ends": {
+			By: "y", Left: 1_000_000, Asked: 3_000_000},
 		"others leave too little of the budget of x in cost_usd so far: $3 to be borrowed; back when something of it ends": {
 			Left: 9_000_000, Asked: 3_000_000},
 	} {

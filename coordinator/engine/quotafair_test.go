@@ -98,10 +98,12 @@ func TestQuotaLowPriorityHasItsShare(t *testing.T) {
 			p.Agents[0].Capabilities = []string{"go"}
 		})
 		for i := range 300 {
-			r.assign(job(coordinator.TaskID(fmt.Sprint("h", i))).of("team").kind(kinds[0]).prio(coordinator.PriorityHigh).tokens(10, 10))
+			r.assign(job(coordinator.TaskID(fmt.Sprint("h", i))).of("team").kind(kinds[0]).prio(coordinator.PriorityHigh).
+				tokens(10, 10))
 		}
 		for i := range 300 {
-			r.assign(job(coordinator.TaskID(fmt.Sprint("l", i))).of("team").kind(kinds[1]).prio(coordinator.PriorityLow).tokens(10, 10))
+			r.assign(job(coordinator.TaskID(fmt.Sprint("l", i))).of("team").kind(kinds[1]).prio(coordinator.PriorityLow).
+				tokens(10, 10))
 		}
 		low := 0
 		for range 170 {

@@ -88,7 +88,8 @@ func (e *Engine) adoptReservations() {
 	}
 	q.lost = nil
 	for _, r := range q.ledger.Export(e.now) {
-		if r, is := r.(*coordinator.QuotaReserved); is && r.State == 0 && r.Until.IsZero() && !held[r.Key] && !slices.Contains(q.lost, r.Key) {
+		if r, is := r.(*coordinator.QuotaReserved); is && r.State == 0 && r.Until.IsZero() && !held[r.Key] &&
+			!slices.Contains(q.lost, r.Key) {
 			q.lost = append(q.lost, r.Key)
 		}
 	}
@@ -122,7 +123,8 @@ func (e *Engine) imageQuotas(m *Image) {
 		m.others = append(m.others, recordOf(row, i == 0))
 	}
 	shares := q.shares.Export()
-	m.others = append(m.others, &coordinator.ShareBefore{First: true, Values: append([]int64{creditRow}, shares.Credit[:]...)})
+	m.others = append(m.others, &coordinator.ShareBefore{First: true,
+		Values: append([]int64{creditRow}, shares.Credit[:]...)})
 	for _, t := range shares.Tags {
 		m.others = append(m.others, &coordinator.ShareBefore{
 			Group: t.Name, Parent: t.Parent, Own: t.Own,
@@ -154,12 +156,14 @@ func (q *quotas) shareRow(r *coordinator.ShareBefore) {
 
 func rowOf(r *coordinator.EstimateBefore) fairshare.EstimatorRow {
 	return fairshare.EstimatorRow{
-		Tenant: r.Tenant, Model: r.Model, Level: fairshare.EstimateLevel(r.Level), Input: r.Input, Bucket: r.Bucket, Sum: r.Sum, Counts: r.Counts,
+		Tenant: r.Tenant, Model: r.Model, Level: fairshare.EstimateLevel(r.Level), Input: r.Input, Bucket: r.Bucket,
+		Sum: r.Sum, Counts: r.Counts,
 	}
 }
 
 func recordOf(r fairshare.EstimatorRow, first bool) *coordinator.EstimateBefore {
 	return &coordinator.EstimateBefore{
-		First: first, Tenant: r.Tenant, Model: r.Model, Level: uint8(r.Level), Input: r.Input, Bucket: r.Bucket, Sum: r.Sum, Counts: r.Counts,
+		First: first, Tenant: r.Tenant, Model: r.Model, Level: uint8(r.Level), Input: r.Input, Bucket: r.Bucket, Sum: r.Sum,
+		Counts: r.Counts,
 	}
 }

@@ -114,7 +114,8 @@ func TestQuotaWeightZero(t *testing.T) {
 	if n := r.servedOf(100, 200, 100); n["paying"] != 100 {
 		t.Errorf("while paying waits: %v", n)
 	}
-	if p, _ := r.Place(r.now, r.someone("scraps")); p.Unbounded != "group scraps, or one that it is part of, has weight 0: it is served when no group beside it with weight waits" {
+	if p, _ := r.Place(r.now, r.someone(
+		"scraps")); p.Unbounded != "group scraps, or one that it is part of, has weight 0: it is served when no group beside it with weight waits" {
 		t.Errorf("scraps: %q", p.Unbounded)
 	}
 	if n := r.servedOf(20, 200, 100); n["scraps"] != 10 || n["crumbs"] != 10 {
@@ -159,11 +160,14 @@ func TestQuotaFloodThatNobodyIsCapableOf(t *testing.T) {
 	r := boot(t, p)
 	r.hear(beat("a"))
 	for i := range 2000 {
-		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("g", i))).needs("gpu").of("flood").prio(coordinator.PriorityCritical).tokens(200, 100)))
+		want(t, r.assign(job(coordinator.TaskID(fmt.Sprint("g", i))).needs("gpu").of("flood").
+			prio(coordinator.PriorityCritical).tokens(200, 100)))
 	}
 	for i := range 20 {
-		r.assign(job(coordinator.TaskID(fmt.Sprint("f", i))).needs("any").of("flood").prio(coordinator.PriorityLow).tokens(200, 100))
-		r.assign(job(coordinator.TaskID(fmt.Sprint("o", i))).needs("any").of("other").prio(coordinator.PriorityLow).tokens(200, 100))
+		r.assign(job(coordinator.TaskID(fmt.Sprint("f", i))).needs("any").of("flood").prio(coordinator.PriorityLow).
+			tokens(200, 100))
+		r.assign(job(coordinator.TaskID(fmt.Sprint("o", i))).needs("any").of("other").prio(coordinator.PriorityLow).
+			tokens(200, 100))
 	}
 	n := r.servedOf(39, 200, 100) // f0 has gone; what is left goes without a pause
 	if n["flood"] != 19 || n["other"] != 20 {

@@ -27,7 +27,8 @@ func partOfSeats(n *coordinator.QuotaNode) { seats(coordinator.ByWeight)(n) }
 
 // lendingRig has one agent with slots for all, and begins with a period of 100 s.
 func lendingRig(t *testing.T, q *quotaTree) *rig {
-	r := ready(t, patient(policyOf(worker("x").slots(100_000)).quotas(q)).set(func(s *coordinator.Settings) { s.MaxQueueSize = 1_000_000 }))
+	r := ready(t, patient(policyOf(worker("x").slots(100_000)).quotas(q)).
+		set(func(s *coordinator.Settings) { s.MaxQueueSize = 1_000_000 }))
 	r.hear(beat("x").available(100_000))
 	r.pass(100*time.Second - r.now.Sub(epoch)) // 2030-01-01 12:00:00 is 18,936,288 times 100 s
 	return r
@@ -76,7 +77,8 @@ func TestQuotaOwnerOfARateReturns(t *testing.T) {
 // every one of its tasks goes at once, before the flood of a's, which goes on with what accrues to
 // c: 10 a second, too.
 func TestQuotaOwnerOfABudgetReturns(t *testing.T) {
-	r := lendingRig(t, quotasOf().pool(hundredSeconds(3000)).group("a", 1, partOf).group("b", 1, partOf).group("c", 1, partOf))
+	r := lendingRig(t, quotasOf().pool(hundredSeconds(3000)).group("a", 1, partOf).group("b", 1, partOf).
+		group("c", 1, partOf))
 	before := len(r.dispatches)
 	r.flood(2000, 1, 1, "a")
 	r.pass(40 * time.Second)
@@ -108,7 +110,8 @@ func TestQuotaOwnerOfABudgetReturns(t *testing.T) {
 // lent is b's again, though c never was on its way: the task goes.
 func TestQuotaOwnerHearsOfALoanGivenBack(t *testing.T) {
 	never := func(n *coordinator.QuotaNode) { daily(1000)(n); n.Borrowing.Rule = coordinator.BorrowNever }
-	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(daily(2000)).group("b", 1, never).group("c", 1, daily(1000)))))
+	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(daily(2000)).group("b", 1, never).
+		group("c", 1, daily(1000)))))
 	r.assign(job("c0").of("c").tokens(1400, 99))
 	r.assign(job("b0").of("b").tokens(490, 1))
 	want(t, r.assign(job("b1").of("b").tokens(90, 10)))
@@ -158,10 +161,12 @@ func TestQuotaLoneTenant(t *testing.T) {
 			return quotasOf().pool(whole).group("lone", 0, part).group("b", 1, part).group("c", 1, part)
 		},
 		"in a group in a group": func(whole, part part) *quotaTree {
-			return quotasOf().pool(whole).group("x", 1, part).group("y", 2, part).in("x", "z", 1, part).in("x", "b", 1, part).in("z", "lone", 1, part).in("z", "c", 3, part)
+			return quotasOf().pool(whole).group("x", 1, part).group("y", 2, part).in("x", "z", 1, part).in("x", "b", 1, part).
+				in("z", "lone", 1, part).in("z", "c", 3, part)
 		},
 		"whose agent has a part": func(whole, part part) *quotaTree {
-			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).agent("x", "lone", part).agent("other", "lone", part)
+			return quotasOf().pool(whole).group("lone", 1, part).group("b", 1, part).agent("x", "lone", part).
+				agent("other", "lone", part)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +198,8 @@ func TestQuotaLoneTenant(t *testing.T) {
 // others and is not used: nothing at the beginning, 500 after half of the period. Who is given an
 // amount leaves the rest to the team: 400 of its own, from the first moment on.
 func TestQuotaOfAGroupThatIsAllDivided(t *testing.T) {
-	r := lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, partOf).in("team", "b", 1, partOf))
+	r := lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, partOf).
+		in("team", "b", 1, partOf))
 	r.flood(20, 50, 50, "team")
 	if len(r.dispatches) != 0 {
 		t.Errorf("%d go at once", len(r.dispatches))
@@ -201,7 +207,8 @@ func TestQuotaOfAGroupThatIsAllDivided(t *testing.T) {
 	if n := r.goesOut(50 * time.Second); n["team"] != 5 {
 		t.Errorf("after 50 s %v have gone, want 500 tokens' worth", n)
 	}
-	r = lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, hundredSeconds(300)).in("team", "b", 1, hundredSeconds(300)))
+	r = lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, hundredSeconds(300)).
+		in("team", "b", 1, hundredSeconds(300)))
 	r.flood(20, 50, 50, "team")
 	if len(r.dispatches) != 4 {
 		t.Errorf("%d go at once, want 400 tokens' worth", len(r.dispatches))

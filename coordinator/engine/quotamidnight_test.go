@@ -25,7 +25,8 @@ func TestDaysWithoutMidnight(t *testing.T) {
 			}
 			q := ruled()
 			q.Location = zone
-			r := &rig{Engine: engine.New(), t: t, now: begins.Add(-30 * time.Hour), auctions: make(map[coordinator.TaskID]string)}
+			r := &rig{Engine: engine.New(), t: t, now: begins.Add(-30 * time.Hour),
+				auctions: make(map[coordinator.TaskID]string)}
 			r.Record(true)
 			p := policyOf(worker("a").slots(50)).quotas(q)
 			r.apply(coordinator.PolicyChanged{Policy: &p.Policy})

@@ -56,7 +56,8 @@ providers:
 `)))
 	big, all := "openai/big", "openai"
 	const in, out = coordinator.DimInputTokens, coordinator.DimOutputTokens
-	want(t, r.assign(job("b1").of("team").tokens(400, 30).with("big")), "quota openai/big input_tokens 80%", "dispatch b1.1 a")
+	want(t, r.assign(job("b1").of("team").tokens(400, 30).with("big")), "quota openai/big input_tokens 80%",
+		"dispatch b1.1 a")
 	want(t, r.assign(job("b2").of("team").tokens(101, 10).with("big"))) // 400 + 101 > 500
 	want(t, r.assign(job("s1").of("team").tokens(1000, 30).with("small")), "dispatch s1.1 a")
 	want(t, r.assign(job("n1").of("team").tokens(1000, 30).with("new")), // 30 + 30 + 30 of 100
@@ -69,7 +70,8 @@ providers:
 	// What no limit ever allows fails, by the limit of whoever has one.
 	want(t, r.assign(job("b3").of("team").tokens(501, 1).with("big")), "fail b3 exceeds_quota")
 	want(t, r.assign(job("n2").of("team").tokens(501, 101).with("new")), "fail n2 exceeds_quota")
-	for i, limit := range []string{"input_tokens at once than the budget of openai/big ever", "output_tokens at once than the budget of openai ever"} {
+	for i, limit := range []string{"input_tokens at once than the budget of openai/big ever",
+		"output_tokens at once than the budget of openai ever"} {
 		if text := r.failures[i].Failure.Text; !strings.Contains(text, limit) {
 			t.Errorf("it says %q, want %q", text, limit)
 		}
@@ -80,7 +82,9 @@ providers:
 		"quota openai/big input_tokens 90%", "quota openai/big input_tokens 100%", "dispatch b2.1 a")
 	r.holds(big, in, 399, 101)
 	r.holds(all, out, 20, 70)
-	want(t, r.tell(says("a", "b2").used(101, 9)), "completed b2.1 a succeeded", "quota openai output_tokens 100%", "dispatch over-small.1 a") // 89 + 11
+	// 89 + 11
+	want(t, r.tell(says("a", "b2").used(101, 9)), "completed b2.1 a succeeded", "quota openai output_tokens 100%",
+		"dispatch over-small.1 a")
 	// The day is over: whoever waits goes.
 	r.tell(says("a", "s1").used(1000, 30))
 	r.tell(says("a", "n1").used(1000, 30))

@@ -43,7 +43,8 @@ func TestFairShareDivisions(t *testing.T) {
 			if _, err := fmt.Sscanf(c.quotas, format, fields...); err != nil {
 				t.Fatal(err)
 			}
-			text := fmt.Sprintf("groups:\n  - {id: team, total_quota_monthly_tokens: %d, reset_interval: monthly}\nagents:\n", total)
+			text := fmt.Sprintf("groups:\n  - {id: team, total_quota_monthly_tokens: %d, reset_interval: monthly}\nagents:\n",
+				total)
 			for i, w := range weights {
 				text += fmt.Sprintf("  - {id: %c, group_id: team, weight: %d, initial_quota: 0}\n", 'a'+i, w)
 			}
@@ -106,9 +107,11 @@ agents:
 		t.Errorf("%v, the last after %v", n, last)
 	}
 	february := time.Date(2030, 2, 1, 0, 0, 0, 0, time.UTC)
-	for id, dimension := range map[coordinator.TaskID]coordinator.Dimension{"call-21": coordinator.DimTotalTokens, "call-32": coordinator.DimCost} {
+	for id, dimension := range map[coordinator.TaskID]coordinator.Dimension{"call-21": coordinator.DimTotalTokens,
+		"call-32": coordinator.DimCost} {
 		p, _ := d.Place(d.now, d.open(id).Task())
-		if v := p.Lacks; v == nil || v.Dimension != dimension || v.Limit != fairshare.LimitBudget || !v.RetryAt.Equal(february) {
+		if v := p.Lacks; v == nil || v.Dimension != dimension || v.Limit != fairshare.LimitBudget ||
+			!v.RetryAt.Equal(february) {
 			t.Errorf("%s waits for %+v", id, v)
 		}
 	}

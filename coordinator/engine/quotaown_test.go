@@ -60,7 +60,8 @@ func TestQuotaOwnWaitsHearOfTheirOwnAlone(t *testing.T) {
 // need not: a task goes to them, or waits for one that is free.
 func TestQuotaOfAgentsWithoutTheirOwn(t *testing.T) {
 	q := quotasOf().group("team", 1, nil).agent("a", "team", seats(1)).agent("b", "team", seats(1))
-	r := ready(t, policyOf(worker("a").slots(5), worker("b").slots(5), worker("c").slots(1), worker("d").slots(1)).quotas(q))
+	r := ready(t, policyOf(worker("a").slots(5), worker("b").slots(5), worker("c").slots(1), worker("d").slots(1)).
+		quotas(q))
 	got := make(map[coordinator.AgentID]int)
 	for i := range 6 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("t", i))).of("team"))

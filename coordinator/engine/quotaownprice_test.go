@@ -52,8 +52,10 @@ func TestOwnWordLowersNoPrice(t *testing.T) {
 			if c.op == settle {
 				r.state(costing(coordinator.CallReserve, c.own, "big", c.dollars), coordinator.CallGranted)
 			}
-			told := r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*costing(c.op, c.own, c.model, c.dollars)}}, nil)
-			if a := told[len(told)-1].(*coordinator.CallAnswered).Answers[0]; a.State != coordinator.CallGranted || a.Amounts[coordinator.DimCost] != c.cost {
+			told := r.Apply(r.now, coordinator.CallAsked{Token: 1,
+				Calls: []coordinator.Call{*costing(c.op, c.own, c.model, c.dollars)}}, nil)
+			if a := told[len(told)-1].(*coordinator.CallAnswered).Answers[0]; a.State != coordinator.CallGranted ||
+				a.Amounts[coordinator.DimCost] != c.cost {
 				t.Errorf("it is %s, %d µ$, want %d", a.State, a.Amounts[coordinator.DimCost], c.cost)
 			}
 			r.holds("pool/team", coordinator.DimCost, c.cost, 0)
@@ -80,7 +82,8 @@ func TestOwnWordIsNoPrice(t *testing.T) {
 	for own, want := range map[bool]coordinator.CallState{true: coordinator.CallNever, false: coordinator.CallGranted} {
 		for _, op := range []coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume, coordinator.CallCheck} {
 			r := calls(t, ownPrices)
-			effects := r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*costing(op, own, "new", 0.25)}}, nil)
+			effects := r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*costing(op, own, "new", 0.25)}},
+				nil)
 			if a := effects[len(effects)-1].(*coordinator.CallAnswered).Answers[0]; a.State != want {
 				t.Errorf("%s, own %t: it is %s, want %s", op, own, a.State, want)
 			}

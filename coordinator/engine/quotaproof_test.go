@@ -19,7 +19,8 @@ func TestQuotaHistories(t *testing.T) {
 	histories(t, func(h *history) map[string]func(*rapid.T) {
 		h.limited = true
 		return map[string]func(*rapid.T){
-			"task": h.sendTask, "burst": h.sendBurst, "result": h.sendResult, "return": h.returnOne, "calls": h.askCalls, "a call": h.askCalls, "quotas go": h.quotasGo, "question": h.question,
+			"task": h.sendTask, "burst": h.sendBurst, "result": h.sendResult, "return": h.returnOne, "calls": h.askCalls,
+			"a call": h.askCalls, "quotas go": h.quotasGo, "question": h.question,
 		}
 	})
 }

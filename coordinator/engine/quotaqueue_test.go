@@ -23,14 +23,16 @@ func TestQuotaKeptSeatIsGivenOn(t *testing.T) {
 	r.tell(says("y", "b0").used(1, 1))
 	r.pass(time.Minute)
 	if r.latest().Task.ID != "b2" {
-		t.Errorf("a seat is idle, and b2 waits for one: kept %v, although it is affordable: %v", r.KeptFrom(r.open("b2")), r.Affordable(r.now, r.open("b2"), "y"))
+		t.Errorf("a seat is idle, and b2 waits for one: kept %v, although it is affordable: %v", r.KeptFrom(r.open("b2")),
+			r.Affordable(r.now, r.open("b2"), "y"))
 	}
 }
 
 // The same in a nested tree, when who it was kept for is cancelled: he waits behind the pool,
 // the others behind the department.
 func TestQuotaKeptSeatOfADepartment(t *testing.T) {
-	q := quotasOf().pool(seats(3)).group("d", 1, seats(2)).in("d", "a", 1, seats(1)).in("d", "b", 1, seats(1)).group("o", 1, seats(1))
+	q := quotasOf().pool(seats(3)).group("d", 1, seats(2)).in("d", "a", 1, seats(1)).in("d", "b", 1, seats(1)).
+		group("o", 1, seats(1))
 	r := ready(t, patient(policyOf(worker("x").can("x").slots(1), worker("y").can("y").slots(50)).quotas(q)))
 	for i := range 5 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("b", i))).needs("y").of("b"))

@@ -13,14 +13,16 @@ import (
 // Who waits for tokens behind one node may be refused first by one and then by another on its way
 // to the root. It waits once all the time, and is served once.
 func TestQuotaRefusedByAnotherNode(t *testing.T) {
-	r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 1, partOf).group("c", 1, partOf))
+	r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 1, partOf).
+		group("c", 1, partOf))
 	assign := func(id coordinator.TaskID) []string {
 		return keepDispatches(r.assign(job(id).of(string(id[:1])).tokens(80, 20)))
 	}
 	tell := func(id coordinator.TaskID, in float64) []string {
 		return keepDispatches(r.tell(says("x", id).used(in, 10)))
 	}
-	for _, id := range []coordinator.TaskID{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3"} { // a third each, and 100 are left
+	// a third each, and 100 are left
+	for _, id := range []coordinator.TaskID{"a1", "a2", "a3", "b1", "b2", "b3", "c1", "c2", "c3"} {
 		want(t, assign(id), "dispatch "+string(id)+".1 x")
 	}
 	want(t, assign("a4")) // 400 > 333, and nothing has accrued yet of which a could borrow
@@ -38,7 +40,8 @@ func TestQuotaRefusedByAnotherNode(t *testing.T) {
 func TestQuotaTightBooks(t *testing.T) {
 	groups := []string{"a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
-		r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 2, partOf).group("c", 1, partOf))
+		r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 2, partOf).
+			group("c", 1, partOf))
 		r.pass(time.Duration(rapid.IntRange(0, 99).Draw(rt, "s of the period")) * time.Second)
 		told := 0
 		for i := range rapid.IntRange(10, 60).Draw(rt, "steps") {

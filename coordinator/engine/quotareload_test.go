@@ -49,7 +49,8 @@ func TestQuotaReloadOffersByTurns(t *testing.T) {
 func TestQuotaReloadServesBeforeItCounts(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(2)))))
 	r.flood(10, 1, 1, "a")
-	p := patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(5)))).set(func(s *coordinator.Settings) { s.MaxQueueSize = 3 })
+	p := patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(5)))).
+		set(func(s *coordinator.Settings) { s.MaxQueueSize = 3 })
 	got := r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	for i, line := range got {
 		got[i], _, _ = strings.Cut(line, " ")

@@ -30,14 +30,17 @@ func TestExplainedRoutesAreThoseOfACheck(t *testing.T) {
 		check.Seats = 1 // as over HTTP
 		told := r.state(check, coordinator.CallGranted)
 		a, ok := r.ExplainQuota(r.now, asking(routes...))
-		if !ok || a.Lack != "" || !a.Explanation.Verdict.OK || a.Group != "team" || !a.Known || !reflect.DeepEqual(a.Routes, told.Routes) || a.Provider != told.Provider || a.Amounts != told.Amounts {
+		if !ok || a.Lack != "" || !a.Explanation.Verdict.OK || a.Group != "team" || !a.Known ||
+			!reflect.DeepEqual(a.Routes, told.Routes) || a.Provider != told.Provider || a.Amounts != told.Amounts {
 			t.Errorf("%v: %+v\nexplained, and\n%+v\ntold", routes, a, told)
 		}
-		if !slices.Contains(a.Nodes, told.Pool) || a.Weights != (coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1}) {
+		if !slices.Contains(a.Nodes, told.Pool) ||
+			a.Weights != (coordinator.RouteTerms{Remaining: 1, Price: 1, Latency: 1, Success: 1}) {
 			t.Errorf("%v: charged to %v, by weights %+v", routes, a.Nodes, a.Weights)
 		}
 	}
-	if a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known || a.Amounts[coordinator.DimConcurrency] != 1 || a.Amounts[coordinator.DimRequests] != 1 {
+	if a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known ||
+		a.Amounts[coordinator.DimConcurrency] != 1 || a.Amounts[coordinator.DimRequests] != 1 {
 		t.Errorf("a group that there is not, with a call that is estimated: %+v", a)
 	}
 }
@@ -51,10 +54,12 @@ func TestExplainedRoutesWithoutQuota(t *testing.T) {
 	}{{"1", "lab", time.Hour}, {"2", "openai@main/big", 2 * time.Minute}, {"3", "openai@spare/big", time.Minute}} {
 		r.state(routed(coordinator.CallReserve, c.id, c.to), coordinator.CallGranted)
 		r.now = r.now.Add(time.Second)
-		r.state(answered(coordinator.CallRelease, c.id, coordinator.ProviderWord{Status: 429, RetryAfter: c.after}), coordinator.CallGranted)
+		r.state(answered(coordinator.CallRelease, c.id, coordinator.ProviderWord{Status: 429, RetryAfter: c.after}),
+			coordinator.CallGranted)
 	}
 	a, _ := r.ExplainQuota(r.now, asking("lab", "openai/big"))
-	if len(a.Routes) != 3 || a.Provider != "openai@spare" || a.Explanation.Verdict.OK || a.Explanation.Verdict.Node != "openai@spare/big" ||
+	if len(a.Routes) != 3 || a.Provider != "openai@spare" || a.Explanation.Verdict.OK ||
+		a.Explanation.Verdict.Node != "openai@spare/big" ||
 		!strings.HasPrefix(a.Lack, "openai@spare/big is left alone, because its provider has refused calls; back at ") {
 		t.Errorf("%+v", a)
 	}
@@ -82,7 +87,8 @@ providers: [{provider: lab, limits: {requests: {rate: 600, per: minute, burst: 1
 		asked.now = asked.now.Add(-3 * time.Minute)
 		asked.ExplainQuota(asked.now, asking("lab", "far"))
 		asked.now = asked.now.Add(3 * time.Minute)
-		want, got := quiet.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0], asked.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0]
+		want, got := quiet.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0],
+			asked.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0]
 		if !reflect.DeepEqual(want, got) {
 			t.Fatalf("call %d: %+v %+v\nafter a question, and\n%+v %+v\nwithout", i, got, got.Lacks, want, want.Lacks)
 		}

@@ -26,7 +26,8 @@ func ruled() *quotaTree {
 			n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 100, Per: time.Second, Burst: 100}
 		}
 	}
-	q := quotasOf().group("x", 5, daily(1000)).agent("a", "x", part(3)).agent("b", "x", part(1)).group("y", 5, requests(1000, 1000))
+	q := quotasOf().group("x", 5, daily(1000)).agent("a", "x", part(3)).agent("b", "x", part(1)).
+		group("y", 5, requests(1000, 1000))
 	q.Adjustment = coordinator.Adjustment{
 		Idle: &coordinator.IdleRule{BelowPercent: 10, Days: 3, Step: 1, MinWeight: 1},
 		Slow: &coordinator.SlowRule{Above: 2 * time.Second, Percent: 10, MaxPercent: 25},
@@ -46,7 +47,8 @@ func ruledRig(t testing.TB) *serves {
 	t.Helper()
 	r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
 	r.Record(true)
-	p := policyOf(worker("a").slots(50), worker("b").slots(50)).quotas(ruled()).set(func(s *coordinator.Settings) { s.StaleAfter = 10_000 * time.Hour })
+	p := policyOf(worker("a").slots(50), worker("b").slots(50)).quotas(ruled()).
+		set(func(s *coordinator.Settings) { s.StaleAfter = 10_000 * time.Hour })
 	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
 	r.apply(coordinator.SessionOpened{})
 	for _, a := range p.Agents {
@@ -124,8 +126,10 @@ func (r *serves) day(work func()) {
 // it; days of use give it back, and in the end nothing is left of it.
 func TestIdleRule(t *testing.T) {
 	r := ruledRig(t)
-	busy := func() { r.works("b", "x", 150, time.Second); r.works("a", "y", 500, time.Second) } // x has 150 of 1,000; b 150 of 250; a nothing of 750
-	r.day(busy)                                                                                 // the day on which counting began says nothing
+	// x has 150 of 1,000; b 150 of 250; a nothing of 750
+	busy := func() { r.works("b", "x", 150, time.Second); r.works("a", "y", 500, time.Second) }
+	// the day on which counting began says nothing
+	r.day(busy)
 	for range 2 {
 		r.day(busy)
 	}
@@ -133,7 +137,10 @@ func TestIdleRule(t *testing.T) {
 	r.day(busy) // the third whole one
 	r.stands("pool/x/a weight -1")
 	c := r.QuotaControls()[0]
-	if c.Rule != "idle" || c.By != "rule idle" || !strings.Contains(c.Reason, "under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") || !c.At.Equal(midnightAfter(r.now.Add(-24*time.Hour))) {
+	if c.Rule != "idle" || c.By != "rule idle" ||
+		!strings.Contains(c.Reason,
+			"under 10 % of its own used on 3 days in a row (0 of 750 on the last): weight 2 instead of 3") ||
+		!c.At.Equal(midnightAfter(r.now.Add(-24*time.Hour))) {
 		t.Errorf("%+v", c)
 	}
 	for range 3 {
@@ -243,7 +250,8 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 			for range rapid.IntRange(0, 3).Draw(rt, "tasks") {
 				agent := rapid.SampledFrom([]coordinator.AgentID{"a", "b"}).Draw(rt, "agent")
 				group := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "group")
-				tokens, took := rapid.IntRange(1, 60).Draw(rt, "tokens"), time.Duration(rapid.IntRange(0, 4).Draw(rt, "seconds"))*time.Second
+				tokens, took := rapid.IntRange(1, 60).Draw(rt, "tokens"),
+					time.Duration(rapid.IntRange(0, 4).Draw(rt, "seconds"))*time.Second
 				for range rapid.SampledFrom([]int{1, often}).Draw(rt, "times") {
 					if r.mayWork(agent, group) {
 						r.works(agent, group, float64(tokens), took)
@@ -255,11 +263,13 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 				rt.Fatalf("changed within a day: %q, then %q", before, r.standing())
 			}
 			r.journal = append(r.journal, r.Records(nil)...)
-			for how, heir := range map[string]*rig{"by its records": r.heirOf(r.now, r.journal), "by a snapshot": r.heirOf(r.now, r.imaged())} {
+			for how, heir := range map[string]*rig{"by its records": r.heirOf(r.now, r.journal),
+				"by a snapshot": r.heirOf(r.now, r.imaged())} {
 				if !heir.DayStart().Equal(r.DayStart()) || !reflect.DeepEqual(heir.DayUse(), r.DayUse()) {
 					rt.Fatalf("%s: the day %v %+v, want %v %+v", how, heir.DayStart(), heir.DayUse(), r.DayStart(), r.DayUse())
 				}
-				if !slices.EqualFunc(heir.QuotaControls(), r.QuotaControls(), func(x, y coordinator.QuotaControl) bool { return x.Same(&y) && x.Reason == y.Reason }) {
+				if !slices.EqualFunc(heir.QuotaControls(), r.QuotaControls(),
+					func(x, y coordinator.QuotaControl) bool { return x.Same(&y) && x.Reason == y.Reason }) {
 					rt.Fatalf("%s: %+v, want %+v", how, heir.QuotaControls(), r.QuotaControls())
 				}
 			}
@@ -275,6 +285,7 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 
 // mayWork tells whether there is quota for a small task.
 func (r *serves) mayWork(agent coordinator.AgentID, group string) bool {
-	a, ok := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
+	a, ok := r.ExplainQuota(r.now,
+		&engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
 	return ok && a.Explanation.Verdict.OK
 }

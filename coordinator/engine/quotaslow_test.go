@@ -15,7 +15,8 @@ func TestSlowRule(t *testing.T) {
 	q := ruled()
 	q.Adjustment.Idle = nil
 	r.reload(q)
-	slow := func() { r.worksOften("b", "x", 10, 3*time.Second); r.worksOften("a", "x", 10, time.Second) } // b 3 s; x 2 s, which is not slow yet
+	// b 3 s; x 2 s, which is not slow yet
+	slow := func() { r.worksOften("b", "x", 10, 3*time.Second); r.worksOften("a", "x", 10, time.Second) }
 	r.day(slow)
 	r.day(slow)
 	r.stands("pool/x/b limits +10%")

@@ -161,7 +161,8 @@ func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
 	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
 	a := worker("a").slots(30)
 	a.Timeout = time.Hour
-	r := leads(t, patient(policyOf(a).quotas(quotasOf().group("x", 1, daily(1000)).group("y", 1, requests(1, 1)).group("z", 1, seats(1)))))
+	r := leads(t, patient(policyOf(a).quotas(quotasOf().group("x", 1, daily(1000)).group("y", 1, requests(1, 1)).
+		group("z", 1, seats(1)))))
 	r.pass(midnight.Add(-2 * time.Minute).Sub(r.now))
 	r.give(job("x1").of("x").tokens(300, 100))
 	r.tell(says("a", "x1").used(300, 100))
@@ -173,7 +174,8 @@ func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
 	r.give(job("y1").of("y"))
 	r.give(job("z1").of("z"))
 	known := r.books()
-	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+		"by a snapshot": r.imaged()} {
 		t.Run(how, func(t *testing.T) {
 			heir := r.heirOf(midnight.Add(-5*time.Minute), journal)
 			heir.t = t
@@ -181,8 +183,10 @@ func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
 			today := func(used, reserved, before, open int64) {
 				t.Helper()
 				n, _ := heir.Ledger().Node(heir.now, "pool/x")
-				if b := n.Budgets[0]; !b.Start.Equal(midnight) || b.Used != used || b.Reserved != reserved || b.UsedBefore != before || b.ReservedBefore != open {
-					t.Errorf("at %s: %+v, want %d used and %d set aside, %d and %d of the day before", heir.now.Format(time.TimeOnly), b, used, reserved, before, open)
+				if b := n.Budgets[0]; !b.Start.Equal(midnight) || b.Used != used || b.Reserved != reserved ||
+					b.UsedBefore != before || b.ReservedBefore != open {
+					t.Errorf("at %s: %+v, want %d used and %d set aside, %d and %d of the day before", heir.now.Format(time.TimeOnly),
+						b, used, reserved, before, open)
 				}
 			}
 			if got := heir.books(); !reflect.DeepEqual(got, known) {

@@ -237,7 +237,8 @@ func TestQuotaConvergesToMaxMin(t *testing.T) {
 		}
 		for i := range want {
 			if math.Abs(served[i]-want[i]*seconds) > 0.05*capacity*seconds {
-				rt.Errorf("g%d, weight %d, wants %v and has %v, want %v", i, tree.weight[i], demand[i]*seconds, served[i], want[i]*seconds)
+				rt.Errorf("g%d, weight %d, wants %v and has %v, want %v", i, tree.weight[i], demand[i]*seconds, served[i],
+					want[i]*seconds)
 			}
 		}
 	})

@@ -24,7 +24,8 @@ func called(id, group, provider, model string, in, out float64) *coordinator.Cal
 func unpricedOf(effects []coordinator.Effect) (all []string) {
 	for _, f := range effects {
 		if u, is := f.(coordinator.ModelUnpriced); is {
-			all = append(all, fmt.Sprintf("%s/%s of %s at %s, refused: %t", u.Service.Provider, u.Service.Model, u.Group, u.Node, u.Refused))
+			all = append(all, fmt.Sprintf("%s/%s of %s at %s, refused: %t", u.Service.Provider, u.Service.Model, u.Group, u.Node,
+				u.Refused))
 		}
 	}
 	return all
@@ -43,16 +44,25 @@ func TestCallOfAModelWithoutAPrice(t *testing.T) {
 		used int64 // µ$
 		told string
 	}{
-		"one with a price":         {"", called("1", "team", "openai", "big", 1000, 500), coordinator.CallGranted, 200_000, ""}, // 1000·100 + 500·200
-		"one without":              {"", called("2", "team", "openai", "new", 1000, 500), coordinator.CallNever, 0, "openai/new of team at pool/team, refused: true"},
-		"one of another provider":  {"", called("2", "team", "acme", "", 1000, 500), coordinator.CallNever, 0, "acme/ of team at pool/team, refused: true"},
-		"nobody names one":         {"", called("2", "team", "", "", 1000, 500), coordinator.CallNever, 0, "/ of team at pool/team, refused: true"},
+		// 1000·100 + 500·200
+		"one with a price": {"", called("1", "team", "openai", "big", 1000, 500), coordinator.CallGranted, 200_000, ""},
+		"one without": {"", called("2", "team", "openai", "new", 1000, 500), coordinator.CallNever, 0,
+			"openai/new of team at pool/team, refused: true"},
+		"one of another provider": {"", called("2", "team", "acme", "", 1000, 500), coordinator.CallNever, 0,
+			"acme/ of team at pool/team, refused: true"},
+		"nobody names one": {"", called("2", "team", "", "", 1000, 500), coordinator.CallNever, 0,
+			"/ of team at pool/team, refused: true"},
 		"a request without tokens": {"", called("2", "team", "", "", 0, 0), coordinator.CallGranted, 0, ""}, // of no model
 		"it says what it costs":    {"", stated, coordinator.CallGranted, 250_000, ""},
-		"warn":                     {"unpriced: warn", called("4", "team", "openai", "new", 1000, 500), coordinator.CallGranted, 0, "openai/new of team at pool/team, refused: false"},
+		"warn": {"unpriced: warn", called("4", "team", "openai", "new", 1000, 500),
+			coordinator.CallGranted, 0, "openai/new of team at pool/team, refused: false"},
 		// 1000·10 + 500·30 µ$
-		"price":                       {"unpriced: price\nunpriced_price: {input_per_million_tokens: 10, output_per_million_tokens: 30}", called("5", "team", "openai", "new", 1000, 500), coordinator.CallGranted, 25_000, "openai/new of team at pool/team, refused: false"},
-		"the group has no such limit": {"unknown_callers: allow", called("6", "elsewhere", "openai", "new", 1000, 500), coordinator.CallGranted, 0, ""},
+		"price": {
+			"unpriced: price\nunpriced_price: {input_per_million_tokens: 10, output_per_million_tokens: 30}",
+			called("5", "team", "openai", "new", 1000, 500), coordinator.CallGranted, 25_000,
+			"openai/new of team at pool/team, refused: false"},
+		"the group has no such limit": {"unknown_callers: allow", called("6", "elsewhere", "openai", "new", 1000, 500),
+			coordinator.CallGranted, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := calls(t, teamOfOneDollar(c.more))
@@ -62,7 +72,8 @@ func TestCallOfAModelWithoutAPrice(t *testing.T) {
 				t.Errorf("it is %s, want %s: %+v", a.State, c.want, a.Lacks)
 			}
 			if c.want == coordinator.CallNever {
-				if text := a.Lacks.Text; a.Lacks.Limit != "price" || !strings.Contains(text, "has no price, and cost_usd of pool/team is limited") {
+				if text := a.Lacks.Text; a.Lacks.Limit != "price" ||
+					!strings.Contains(text, "has no price, and cost_usd of pool/team is limited") {
 					t.Errorf("%+v", a.Lacks)
 				}
 			}
@@ -88,11 +99,13 @@ func TestCallPassesOverAModelWithoutAPrice(t *testing.T) {
 // concerned.
 func TestTaskOfAModelWithoutAPrice(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).under(t, teamOfOneDollar("")))
-	want(t, r.assign(job("t1").of("team").tokens(50, 25).with("new")), "unpriced openai/new refused", "fail t1 exceeds_quota")
+	want(t, r.assign(job("t1").of("team").tokens(50, 25).with("new")), "unpriced openai/new refused",
+		"fail t1 exceeds_quota")
 	if f := r.failures[0].Failure; !strings.Contains(f.Text, "openai/new has no price") {
 		t.Errorf("%+v", f)
 	}
-	want(t, r.assign(job("t2").of("team").tokens(50, 25)), "unpriced / refused", "fail t2 exceeds_quota") // tokens of a model that nobody names
+	// tokens of a model that nobody names
+	want(t, r.assign(job("t2").of("team").tokens(50, 25)), "unpriced / refused", "fail t2 exceeds_quota")
 	want(t, r.assign(job("t3").of("team")), "dispatch t3.1 a")
 	want(t, r.assign(job("t4").of("team").tokens(50, 25).with("big")), "dispatch t4.1 a")
 }
@@ -136,25 +149,33 @@ func TestGatewayNamesNobody(t *testing.T) {
 		want coordinator.CallState
 		says string
 	}{
-		"a group":                    {team, ask("", "team", false), coordinator.CallGranted, ""},
-		"a misspelt group":           {team, ask("", "tema", false), coordinator.CallUnlisted, `quotas.yaml lists no group "tema"; did you mean team? Else correct group_id`},
-		"whatever its agent":         {team, ask("worker-1", "tema", false), coordinator.CallUnlisted, `no group "tema"`},
-		"an agent":                   {team, ask("worker-1", "", false), coordinator.CallGranted, ""},
-		"a misspelt agent":           {team, ask("Worker_1x", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "Worker_1x"; did you mean worker-1?`},
-		"an agent that is like none": {team, ask("gpu", "", false), coordinator.CallUnlisted, `quotas.yaml lists no agent "gpu"; name the group that is charged (group_id)`},
-		"whose group is named":       {team, ask("gpu", "team", false), coordinator.CallGranted, ""},
-		"that asks for itself":       {team, ask("gpu", "", true), coordinator.CallUnlisted, `quotas.yaml lists no agent "gpu"; list the agent there with its group_id`},
-		"misspelt":                   {team, ask("Worker_1x", "", true), coordinator.CallUnlisted, "did you mean worker-1?"},
-		"listed":                     {team, ask("worker-1", "", true), coordinator.CallGranted, ""},
-		"what was used already":      {team, charged, coordinator.CallUnlisted, "did you mean team?"},
-		"as was admitted before":     {team, admitted, coordinator.CallGranted, ""},
-		"neither":                    {team, provider, coordinator.CallUnlisted, "the call names neither a group nor an agent"},
-		"a part alone":               {team, part, coordinator.CallUnlisted, "no descriptor of the request names a group or an agent"},
-		"a part that was used":       {team, &spent, coordinator.CallGranted, ""},
-		"a part alone, allowed":      {team + "unknown_callers: allow\n", part, coordinator.CallGranted, ""},
-		"neither, allowed":           {team + "unknown_callers: allow\n", provider, coordinator.CallGranted, ""},
-		"allowed":                    {team + "unknown_callers: allow\n", ask("", "tema", false), coordinator.CallGranted, ""},
-		"no groups are listed":       {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", ask("gpu", "", false), coordinator.CallGranted, ""},
+		"a group": {team, ask("", "team", false), coordinator.CallGranted, ""},
+		"a misspelt group": {team, ask("", "tema", false), coordinator.CallUnlisted,
+			`quotas.yaml lists no group "tema"; did you mean team? Else correct group_id`},
+		"whatever its agent": {team, ask("worker-1", "tema", false), coordinator.CallUnlisted, `no group "tema"`},
+		"an agent":           {team, ask("worker-1", "", false), coordinator.CallGranted, ""},
+		"a misspelt agent": {team, ask("Worker_1x", "", false), coordinator.CallUnlisted,
+			`quotas.yaml lists no agent "Worker_1x"; did you mean worker-1?`},
+		"an agent that is like none": {team, ask("gpu", "", false), coordinator.CallUnlisted,
+			`quotas.yaml lists no agent "gpu"; name the group that is charged (group_id)`},
+		"whose group is named": {team, ask("gpu", "team", false), coordinator.CallGranted, ""},
+		"that asks for itself": {team, ask("gpu", "", true), coordinator.CallUnlisted,
+			`quotas.yaml lists no agent "gpu"; list the agent there with its group_id`},
+		"misspelt":               {team, ask("Worker_1x", "", true), coordinator.CallUnlisted, "did you mean worker-1?"},
+		"listed":                 {team, ask("worker-1", "", true), coordinator.CallGranted, ""},
+		"what was used already":  {team, charged, coordinator.CallUnlisted, "did you mean team?"},
+		"as was admitted before": {team, admitted, coordinator.CallGranted, ""},
+		"neither": {team, provider, coordinator.CallUnlisted,
+			"the call names neither a group nor an agent"},
+		"a part alone": {team, part, coordinator.CallUnlisted,
+			"no descriptor of the request names a group or an agent"},
+		"a part that was used":  {team, &spent, coordinator.CallGranted, ""},
+		"a part alone, allowed": {team + "unknown_callers: allow\n", part, coordinator.CallGranted, ""},
+		"neither, allowed":      {team + "unknown_callers: allow\n", provider, coordinator.CallGranted, ""},
+		"allowed": {team + "unknown_callers: allow\n", ask("", "tema", false), coordinator.CallGranted,
+			""},
+		"no groups are listed": {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", ask("gpu", "", false),
+			coordinator.CallGranted, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := calls(t, c.file)
@@ -173,7 +194,8 @@ func TestPartsOfACallNameItsCallerOnce(t *testing.T) {
 		c.Meant, c.Agent, c.Group, c.Usage.Provider = coordinator.UsagePart, "", group, "openai"
 		return c
 	}
-	for group, want := range map[string]coordinator.CallState{"team": coordinator.CallGranted, "tema": coordinator.CallUnlisted} {
+	for group, want := range map[string]coordinator.CallState{"team": coordinator.CallGranted,
+		"tema": coordinator.CallUnlisted} {
 		r := calls(t, "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\n")
 		answers := r.ask(part("1", ""), part("2", group))
 		if answers[1].State != want || want == coordinator.CallGranted && answers[0].State != want {
@@ -187,10 +209,12 @@ func TestPartsOfACallNameItsCallerOnce(t *testing.T) {
 func TestTaskOfAnUnknownGroup(t *testing.T) {
 	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\n"
 	for name, c := range map[string]struct{ file, group, says string }{
-		"listed":               {team, "team", ""},
-		"none":                 {team, "", ""},
-		"misspelt":             {team, "tema", `/group: quotas.yaml lists no group "tema"; did you mean team? Else correct group, list the group, or set unknown_callers: allow there`},
-		"like none":            {team, "research", `/group: quotas.yaml lists no group "research"; correct group, list the group, or set unknown_callers: allow there`},
+		"listed": {team, "team", ""},
+		"none":   {team, "", ""},
+		"misspelt": {team, "tema",
+			`/group: quotas.yaml lists no group "tema"; did you mean team? Else correct group, list the group, or set unknown_callers: allow there`},
+		"like none": {team, "research",
+			`/group: quotas.yaml lists no group "research"; correct group, list the group, or set unknown_callers: allow there`},
 		"an agent's id":        {team + "agents: [{id: a, group_id: team}]\n", "a", `lists no group "a"`},
 		"allowed":              {team + "unknown_callers: allow\n", "tema", ""},
 		"no groups are listed": {"pool: {limits: {total_tokens: {amount: 1000, per: day}}}\n", "tema", ""},
@@ -251,7 +275,8 @@ func TestTaskWithoutLLMTakesNoTokens(t *testing.T) {
 			r.holds("pool", coordinator.DimRequests, 0, 1)
 		})
 	}
-	r := ready(t, policyOf(worker("a").slots(100)).under(t, "pool: {limits: {total_tokens: {amount: 100000, per: day}, requests: {amount: 50, per: day}}}"))
+	r := ready(t, policyOf(worker("a").slots(100)).
+		under(t, "pool: {limits: {total_tokens: {amount: 100000, per: day}, requests: {amount: 50, per: day}}}"))
 	for i := range 50 {
 		r.give(job(coordinator.TaskID(fmt.Sprint("t", i))))
 	}
@@ -280,7 +305,8 @@ func TestCallOfAGroupHasWhatItsAgentsLeave(t *testing.T) {
 	for _, terms := range []string{"", ", borrowing: {rule: never}", ", borrowing: {limit: 0}", ", lending: {limit: 0}"} {
 		r := calls(t, "groups: [{id: team, limits: {cost_usd: {amount: 100, per: month}}"+terms+"}]\n"+
 			"agents: [{id: x, group_id: team, weight: 3}, {id: y, group_id: team}]\n")
-		dollars := func(id string, agent coordinator.AgentID, usd float64, want coordinator.CallState) coordinator.CallAnswer {
+		dollars := func(id string, agent coordinator.AgentID, usd float64,
+			want coordinator.CallState) coordinator.CallAnswer {
 			c := tokens(coordinator.CallConsume, id, 0, 0)
 			c.Agent, c.Group, c.Usage.CostUSD = agent, "team", usd
 			return r.state(c, want)
@@ -302,7 +328,8 @@ func TestCallOfAGroupHasWhatItsAgentsLeave(t *testing.T) {
 // its provider is that of the only one with a price for it.
 func TestTaskWithoutAGroupCostsWhatItsAgentsModelDoes(t *testing.T) {
 	const cost = coordinator.DimCost
-	file := strings.Replace(teamOfOneDollar("agents: [{id: a, group_id: team}]"), "{id: team, ", "{id: team, provider: openai, model: big, ", 1)
+	file := strings.Replace(teamOfOneDollar("agents: [{id: a, group_id: team}]"), "{id: team, ",
+		"{id: team, provider: openai, model: big, ", 1)
 	plain := teamOfOneDollar("agents: [{id: a, group_id: team}]")
 	named := func(b *taskBuilder, model string) *taskBuilder {
 		b = b.with(model)
@@ -315,14 +342,22 @@ func TestTaskWithoutAGroupCostsWhatItsAgentsModelDoes(t *testing.T) {
 		want []string
 		used int64
 	}{
-		"its agent's model":                {file, job("t").tokens(900, 450), []string{"dispatch t.1 a"}, 180_000},
-		"more than there ever is":          {file, job("t").tokens(9e6, 9e6), []string{"fail t exceeds_quota"}, 0},
-		"what is guessed is no such thing": {strings.Replace(file, "amount: 1,", "amount: 0.1,", 1), job("t").tokens(900, 0), []string{"quota pool/team cost_usd 80%", "quota pool/team cost_usd 90%", "quota pool/team cost_usd 100%", "dispatch t.1 a"}, 100_000}, // 900·100 + 512·200 µ$ by the guess
-		"nothing is said":                  {file, job("t"), []string{"dispatch t.1 a"}, 0},
-		"its agent has no model":           {plain, job("t").tokens(900, 450), []string{"unpriced / refused", "fail t exceeds_quota"}, 0},
-		"a model without its provider":     {plain, named(job("t").tokens(900, 450), "big"), []string{"dispatch t.1 a"}, 180_000},
-		"that nothing has a price for":     {plain, named(job("t").tokens(900, 450), "new"), []string{"unpriced /new refused", "fail t exceeds_quota"}, 0},
-		"that two providers have":          {strings.Replace(plain, "prices:\n", "prices:\n  - {provider: acme, model: big, per_request: 0}\n", 1), named(job("t").tokens(900, 450), "big"), []string{"unpriced /big refused", "fail t exceeds_quota"}, 0},
+		"its agent's model":       {file, job("t").tokens(900, 450), []string{"dispatch t.1 a"}, 180_000},
+		"more than there ever is": {file, job("t").tokens(9e6, 9e6), []string{"fail t exceeds_quota"}, 0},
+		// 900·100 + 512·200 µ$ by the guess
+		"what is guessed is no such thing": {strings.Replace(file, "amount: 1,", "amount: 0.1,", 1), job("t").tokens(900, 0),
+			[]string{"quota pool/team cost_usd 80%", "quota pool/team cost_usd 90%", "quota pool/team cost_usd 100%",
+				"dispatch t.1 a"}, 100_000},
+		"nothing is said": {file, job("t"), []string{"dispatch t.1 a"}, 0},
+		"its agent has no model": {plain, job("t").tokens(900, 450),
+			[]string{"unpriced / refused", "fail t exceeds_quota"}, 0},
+		"a model without its provider": {plain, named(job("t").tokens(900, 450), "big"), []string{"dispatch t.1 a"},
+			180_000},
+		"that nothing has a price for": {plain, named(job("t").tokens(900, 450), "new"),
+			[]string{"unpriced /new refused", "fail t exceeds_quota"}, 0},
+		"that two providers have": {strings.Replace(plain, "prices:\n",
+			"prices:\n  - {provider: acme, model: big, per_request: 0}\n", 1), named(job("t").tokens(900, 450), "big"),
+			[]string{"unpriced /big refused", "fail t exceeds_quota"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ready(t, policyOf(worker("a").slots(10)).under(t, c.file))
@@ -397,7 +432,8 @@ func TestUseOfAModelWithoutAPriceIsTold(t *testing.T) {
 	for more, cost := range map[string]int64{"": 0, price: 25_000} {
 		r := calls(t, teamOfOneDollar(more))
 		tell := func(c *coordinator.Call) string {
-			return strings.Join(unpricedOf(r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*c}}, nil)), "; ")
+			return strings.Join(unpricedOf(r.Apply(r.now, coordinator.CallAsked{Token: 1, Calls: []coordinator.Call{*c}}, nil)),
+				"; ")
 		}
 		c := called("1", "team", "openai", "new", 1000, 500)
 		c.Op = coordinator.CallCharge

@@ -48,7 +48,8 @@ func (e *Engine) QuotasMissing() bool {
 // wanted (nil: all). Nothing changes but the time. It takes O(nodes + groups + leaves that
 // wait in all classes), whatever waits there. An engine that follows tells how it was when
 // the latest record was made.
-func (e *Engine) Quotas(now time.Time, most int, wanted func(n *coordinator.QuotaNode, provider string) bool) QuotaSnapshot {
+func (e *Engine) Quotas(now time.Time, most int,
+	wanted func(n *coordinator.QuotaNode, provider string) bool) QuotaSnapshot {
 	q := &e.quotas
 	if !q.ledger.Installed() {
 		return QuotaSnapshot{}
@@ -96,7 +97,8 @@ func (e *Engine) QuotaNodes(now time.Time, ids []string) (nodes []fairshare.Node
 	return nodes
 }
 
-// quotaTime is when the ledger is to be read, or goes on under other quotas: one that follows must not get ahead of what it
+// quotaTime is when the ledger is to be read, or goes on under other quotas: one that follows must not get ahead of
+// what it
 // folds, or it would count it in another period than the leader does.
 func (e *Engine) quotaTime(now time.Time) time.Time {
 	if e.following && !e.quotas.ledger.Fresh() {
@@ -183,8 +185,9 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	p := q.ledger.PathOf(&c)
 	leaf := q.shares.Leaf(question.Group)
 	a = QuotaAnswer{
-		Known: question.Group == "" || q.shares.Name(leaf) == question.Group, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts,
-		Nodes: q.ledger.Chain(&p), Explanation: q.ledger.Explain(e.quotaTime(now), &p, &c),
+		Known: question.Group == "" || q.shares.Name(leaf) == question.Group, Provider: c.Provider, Model: c.Model,
+		Amounts: c.Amounts,
+		Nodes:   q.ledger.Chain(&p), Explanation: q.ledger.Explain(e.quotaTime(now), &p, &c),
 		Unlisted: q.ledger.UnlistedTask(question.Group),
 	}
 	if v := &a.Explanation.Verdict; !v.OK {
@@ -198,7 +201,8 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 func (e *Engine) explainRoutes(now time.Time, question *QuotaQuestion) (a QuotaAnswer) {
 	l := e.quotas.ledger
 	c := coordinator.Call{
-		Op: coordinator.CallCheck, Agent: question.Agent, Group: question.Group, Operation: question.Type, Usage: question.Usage, Seats: 1,
+		Op: coordinator.CallCheck, Agent: question.Agent, Group: question.Group, Operation: question.Type,
+		Usage: question.Usage, Seats: 1,
 		NoBorrowing: question.NoBorrowing, Priority: coordinator.PriorityNormal, Routes: question.Routes,
 	}
 	x := e.calls.Judge(now, &c)
@@ -221,7 +225,8 @@ func (e *Engine) explainRoutes(now time.Time, question *QuotaQuestion) (a QuotaA
 // explainLack adds to how a task would be decided, or why it waits, what quota it lacks, with the
 // reason for which it waits or fails then. open is the task if it is open, else nil; chosen who it
 // would go to but for quota.
-func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent, d *coordinator.Decision) (coordinator.Reason, string) {
+func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
+	d *coordinator.Decision) (coordinator.Reason, string) {
 	lacks, able := e.lackOf(e.quotaTime(now), t, open)
 	switch {
 	case lacks == nil && able != nil && !able.has(chosen.number) && !t.asks(): // it has none of its own, and others have

@@ -116,7 +116,8 @@ func TestQuotaFreeSeatIsNotIdle(t *testing.T) {
 
 // Of those who wait for something to borrow the higher priority has it.
 func TestQuotaBorrowingPriority(t *testing.T) {
-	q := quotasOf().pool(requests(1, 1)).group("a", 1, partOfRequests(0)).group("b", 1, partOfRequests(10)).group("idle", 8, partOfRequests(0))
+	q := quotasOf().pool(requests(1, 1)).group("a", 1, partOfRequests(0)).group("b", 1, partOfRequests(10)).
+		group("idle", 8, partOfRequests(0))
 	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(q)))
 	for i := range 60 {
 		r.assign(job(coordinator.TaskID(fmt.Sprint("a", i))).of("a"))
@@ -137,7 +138,8 @@ func TestQuotaBorrowingPriority(t *testing.T) {
 // By weight it would be a's turn: 15/100 against 5/1.
 func TestQuotaCreditsRankBorrowers(t *testing.T) {
 	ten := func(n *coordinator.QuotaNode) {
-		n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 10, Period: coordinator.Period{Unit: coordinator.PerDay}}
+		n.Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 10,
+			Period: coordinator.Period{Unit: coordinator.PerDay}}
 	}
 	thirty := func(n *coordinator.QuotaNode) { ten(n); n.Budgets[coordinator.DimRequests].Nominal = 30 }
 	q := quotasOf().pool(thirty).group("a", 100, ten).group("b", 1, ten).group("c", 1, ten)

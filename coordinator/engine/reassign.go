@@ -116,7 +116,8 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 // lists the task, and what it says of its slots counts it.
 func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
 	tried, tries, failed, suspected, attempt := t.tried, t.tries, t.failed, t.suspected, t.attempt
-	t.tried, t.failed, t.suspected = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID), slices.Clone(ev.Suspected)
+	t.tried, t.failed, t.suspected = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID),
+		slices.Clone(ev.Suspected)
 	t.tries = max(ev.Tries, len(t.tried))
 	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
 		t.tried, t.tries, t.failed, t.suspected = tried, tries, failed, suspected
@@ -234,7 +235,8 @@ func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 //
 // While a session has ended in which we consumed the agent's queue, it may be we who had it in
 // hand.
-func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask, flags dedupe.Flags) (counts bool) {
+func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask,
+	flags dedupe.Flags) (counts bool) {
 	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
 	t.tries = max(ev.Tries, len(without(ev.Tried, ev.Agent)))
 	begun, gaveUp, told, again := false, flags&dedupe.Attempted != 0, flags&dedupe.Returning != 0, false
@@ -247,7 +249,8 @@ func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturne
 	if before != nil {
 		begun, gaveUp, told, again = before.begun, before.attempted, before.returning, contains(before.tried, ev.Agent)
 		// Of two copies the older may have come back, which knows less.
-		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...), max(t.tries, before.tries)
+		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...),
+			max(t.tries, before.tries)
 	}
 	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.heldByUs)
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
@@ -317,7 +320,8 @@ func (e *Engine) failExhausted(now time.Time, t *openTask) {
 	}
 	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 		"%s came back (max_retry_attempts: %d), the last one as %s: %s %s; tried: %s",
-		dispatches(t.tries), e.policy.Settings.MaxRetryAttempts, t.last.end, t.last.agent, t.last.end.Phrase(), joinIDs(t.tried)), nil)
+		dispatches(t.tries), e.policy.Settings.MaxRetryAttempts, t.last.end, t.last.agent, t.last.end.Phrase(),
+		joinIDs(t.tried)), nil)
 }
 
 // dispatches counts them for people.

@@ -41,7 +41,8 @@ func TestWhoCountsAsTried(t *testing.T) {
 		{"handed out too often", nil, limit, false, had, had},
 		{"taken out of its queue", nil, taken, false, nil, nil}, // nobody had it in hand
 		{"taken out of its queue, and it had had it in hand", nil, taken, true, had, had},
-		{"taken out of its queue, and it had said that it runs it", func(r *rig) { r.hear(beat("a").running("t")) }, taken, false, had, had},
+		{"taken out of its queue, and it had said that it runs it", func(r *rig) { r.hear(beat("a").running("t")) }, taken,
+			false, had, had},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +57,8 @@ func TestWhoCountsAsTried(t *testing.T) {
 			r.pass(250 * time.Millisecond) // the longest first back-off
 			d = r.latest()
 			if d.Agent != "b" || d.Attempt != 2 || !slices.Equal(d.Tried, tt.tried) || !slices.Equal(d.Failed, tt.failed) {
-				t.Errorf("attempt %d to %s, tried %v, failed %v; want 2 to b, %v, %v", d.Attempt, d.Agent, d.Tried, d.Failed, tt.tried, tt.failed)
+				t.Errorf("attempt %d to %s, tried %v, failed %v; want 2 to b, %v, %v", d.Attempt, d.Agent, d.Tried, d.Failed,
+					tt.tried, tt.failed)
 			}
 			engine.CheckIndexes(t, r.Engine)
 		})
@@ -172,7 +174,8 @@ func TestLastWord(t *testing.T) {
 func TestLeavingIsNoRefusal(t *testing.T) {
 	const n = 2 * engine.RetryBurst / engine.RetryCost // twice what a full budget affords
 	start := func(t *testing.T) *rig {
-		r := tracking(t, policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) { s.MaxQueueSize = n }))
+		r := tracking(t, policyOf(worker("a").slots(n), worker("b").slots(n)).
+			set(func(s *coordinator.Settings) { s.MaxQueueSize = n }))
 		r.hear(beat("a").running().available(n))
 		r.hear(beat("b").running().available(n))
 		for i := range n {
@@ -211,10 +214,12 @@ func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
 		placed  int
 		failed  int
 	}{
-		"another takes them":                     {time.Hour, true, 51 * time.Second, n, 0},
-		"nobody does":                            {time.Hour, false, patience + engine.BackoffSameFirst, 0, 100 + engine.RetryFloor},
+		"another takes them": {time.Hour, true, 51 * time.Second, n, 0},
+		"nobody does": {time.Hour, false, patience + engine.BackoffSameFirst, 0,
+			100 + engine.RetryFloor},
 		"nobody does, until all have been tried": {time.Hour, false, 52*time.Second + patience, 0, n},
-		"until they may not be held":             {held, true, 51 * time.Second, 100 + int(held/time.Second)*engine.RetryFloor, n - 100 - int(held/time.Second)*engine.RetryFloor},
+		"until they may not be held": {held, true, 51 * time.Second,
+			100 + int(held/time.Second)*engine.RetryFloor, n - 100 - int(held/time.Second)*engine.RetryFloor},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := policyOf(worker("a").slots(n), worker("b").slots(n)).set(func(s *coordinator.Settings) {
@@ -258,7 +263,8 @@ func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
 // is parked, however many more there are and whatever max_retry_attempts says.
 func TestPoisoned(t *testing.T) {
 	start := func(t *testing.T) *rig {
-		p := policyOf(worker("a"), worker("b"), worker("c"), worker("d")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 10 })
+		p := policyOf(worker("a"), worker("b"), worker("c"), worker("d")).
+			set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 10 })
 		return tracking(t, p)
 	}
 	t.Run("three agents", func(t *testing.T) {
@@ -310,7 +316,8 @@ func TestPoisoned(t *testing.T) {
 
 // TestMaxRetryAttempts: so many dispatches may come back, then it fails.
 func TestMaxRetryAttempts(t *testing.T) {
-	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 2 }))
+	r := tracking(t, policyOf(worker("a"), worker("b"), worker("c")).
+		set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 2 }))
 	d := r.give(job("t"))
 	r.returns(d, coordinator.ReturnExpired, false)
 	want(t, r.pass(time.Second), "dispatch t.2 b again?")
@@ -321,7 +328,8 @@ func TestMaxRetryAttempts(t *testing.T) {
 // TestReturnOfWhatEnded: whatever its end, what comes back afterwards is dropped, and
 // what is somebody else's by now is not disturbed.
 func TestReturnOfWhatEnded(t *testing.T) {
-	for _, o := range []coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeFailed, coordinator.OutcomeCancelled} {
+	for _, o := range []coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeFailed,
+		coordinator.OutcomeCancelled} {
 		t.Run(o.String(), func(t *testing.T) {
 			r := tracking(t, policyOf(worker("a"), worker("b")))
 			d := r.give(job("t"))
@@ -343,7 +351,8 @@ func TestReturnOfWhatEnded(t *testing.T) {
 		d := r.give(job("t"))
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "fail t retries_exhausted")
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")
-		want(t, r.returns(d, coordinator.ReturnExpired, true), "fail t retries_exhausted") // nobody knows whether the failure got through
+		// nobody knows whether the failure got through
+		want(t, r.returns(d, coordinator.ReturnExpired, true), "fail t retries_exhausted")
 	})
 	t.Run("its id is another task's by now", func(t *testing.T) {
 		r := tracking(t, policyOf(worker("a").slots(2)))
@@ -397,7 +406,8 @@ func TestDeliveryLimitOfWhatStillRuns(t *testing.T) {
 	r.returns(d, coordinator.ReturnDeliveryLimit, false)
 	again := r.latest()
 	if again.Agent != "a" || again.DispatchID != d.DispatchID || !again.MaybeDuplicate || len(again.Failed) != 0 {
-		t.Errorf("%s to %s, marked %v, failed %v; want %s to a, marked, on none", again.DispatchID, again.Agent, again.MaybeDuplicate, again.Failed, d.DispatchID)
+		t.Errorf("%s to %s, marked %v, failed %v; want %s to a, marked, on none", again.DispatchID, again.Agent,
+			again.MaybeDuplicate, again.Failed, d.DispatchID)
 	}
 }
 

@@ -70,7 +70,8 @@ func (e *Engine) recordAssigned() {
 func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 	r := &coordinator.Assigned{
 		Task: t.task, Agent: t.agent.spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
-		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed, Taught: t.taught,
+		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed,
+		Taught:     t.taught,
 		Generation: t.generation, Probe: t.probe, Batch: t.batch, Service: t.service,
 		MaybeDuplicate: t.maybeDuplicate, OwnMessage: t.ownMessage,
 	}

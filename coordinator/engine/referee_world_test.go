@@ -66,7 +66,8 @@ func newWorld(
 	seed uint64, special *special, seen func(int, time.Time, coordinator.Event, func(*encoder)),
 ) *world {
 	w := &world{
-		chance: chance{seed}, special: special, calm: seed%2 == 0, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC), seen: seen,
+		chance: chance{seed}, special: special, calm: seed%2 == 0, now: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
+		seen:   seen,
 		engine: engine.New(),
 		held:   make(map[coordinator.Handle]coordinator.Event),
 	}

@@ -69,7 +69,10 @@ func TestRefusedAsAFullPass(t *testing.T) {
 				r.Trip(r.now, w.ID, "go")
 			}
 		}
-		some := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) coordinator.AgentID { return rapid.SampledFrom(crew).Draw(rt, "some").ID }), 0, 3)
+		some := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) coordinator.AgentID {
+			return rapid.SampledFrom(crew).
+				Draw(rt, "some").ID
+		}), 0, 3)
 		for i := range 4 {
 			b := job(numbered(i)).kind(rapid.SampledFrom([]string{"any", "go", "both"}).Draw(rt, "type")).
 				not(coordinator.SortedUnique(slices.Clone(some.Draw(rt, "excluded")))...).prefers(some.Draw(rt, "preferred")...).
@@ -87,7 +90,8 @@ func TestRefusedAsAFullPass(t *testing.T) {
 				sum += n
 			}
 			if sum != n || d.Fleet != n || len(d.Refusals) > coordinator.MaxNamed {
-				rt.Fatalf("of %d agents %d are eligible, and %v are refused; %d are named", n, d.Eligible, d.Refused, len(d.Refusals))
+				rt.Fatalf("of %d agents %d are eligible, and %v are refused; %d are named", n, d.Eligible, d.Refused,
+					len(d.Refusals))
 			}
 			r.confirm(r.latest().Handle)
 		}
@@ -113,7 +117,8 @@ func TestChoiceNamesWhoIsOut(t *testing.T) {
 		for _, refusal := range d.Refusals {
 			got = append(got, fmt.Sprint(refusal.Agent, " ", refusal.Why))
 		}
-		if strings.Join(got, ", ") != want || d.Refused[coordinator.LacksCapability] != lacking || d.Refused[coordinator.Full] != 1 || d.Refused[coordinator.Overloaded] != 1 {
+		if strings.Join(got, ", ") != want || d.Refused[coordinator.LacksCapability] != lacking ||
+			d.Refused[coordinator.Full] != 1 || d.Refused[coordinator.Overloaded] != 1 {
 			t.Errorf("%d lack it: named %v, want %s; refused %v", lacking, got, want, d.Refused)
 		}
 	}

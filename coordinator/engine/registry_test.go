@@ -25,9 +25,10 @@ func (b *specBuilder) every(d time.Duration) *specBuilder { b.HealthCheckInterva
 // TestSuspectAndDead: agents that report every 10 s are suspect after 30 and dead
 // after 90, those that report every 30 s after 90 and 270.
 func TestSuspectAndDead(t *testing.T) {
-	p := policyOf(worker("fast").every(10*time.Second), worker("slow").every(30*time.Second)).set(func(s *coordinator.Settings) {
-		s.SuspectIntervals, s.DeadIntervals = 3, 9
-	})
+	p := policyOf(worker("fast").every(10*time.Second), worker("slow").every(30*time.Second)).
+		set(func(s *coordinator.Settings) {
+			s.SuspectIntervals, s.DeadIntervals = 3, 9
+		})
 	r := ready(t, p)
 	check := func(want ...coordinator.Ineligibility) {
 		t.Helper()
@@ -56,7 +57,8 @@ func TestSuspectAndDead(t *testing.T) {
 
 // TestSuspectsTasksWait: what only a suspect could do waits for its next report.
 func TestSuspectsTasksWait(t *testing.T) {
-	r := ready(t, policyOf(worker("a").every(10*time.Second)).set(func(s *coordinator.Settings) { s.SuspectIntervals = 3 }))
+	r := ready(t, policyOf(worker("a").every(10*time.Second)).
+		set(func(s *coordinator.Settings) { s.SuspectIntervals = 3 }))
 	r.pass(30 * time.Second)
 	want(t, r.assign(job("t")))
 	want(t, r.hear(beat("a")), "dispatch t.1 a")
@@ -77,11 +79,14 @@ func TestSlowStart(t *testing.T) {
 		after time.Duration
 		slots int
 	}{
-		{0, 2}, {5 * time.Second, 2}, {10 * time.Second, 4}, {30 * time.Second, 12}, {55 * time.Second, 22}, {time.Minute, 24},
+		{0, 2}, {5 * time.Second, 2}, {10 * time.Second, 4}, {30 * time.Second, 12}, {55 * time.Second, 22},
+		{time.Minute, 24},
 	} {
 		r.pass(epoch.Add(interval + step.after).Sub(r.now))
-		if late, old := r.seen("late"), r.seen("old"); late.Slots != step.slots || late.Free != step.slots || old.Slots != 24 {
-			t.Errorf("after %v: %d slots, %d free, want %d; the other %d", step.after, late.Slots, late.Free, step.slots, old.Slots)
+		if late, old := r.seen("late"), r.seen("old"); late.Slots != step.slots || late.Free != step.slots ||
+			old.Slots != 24 {
+			t.Errorf("after %v: %d slots, %d free, want %d; the other %d", step.after, late.Slots, late.Free, step.slots,
+				old.Slots)
 		}
 		engine.CheckIndexes(t, r.Engine)
 	}
@@ -108,7 +113,8 @@ func TestSlowStartDoesNotDeadlock(t *testing.T) {
 // an agent's own word goes before it.
 func TestCapacity(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(4)))
-	if got := r.seen("a").Capacity; got.ItemsPerSecond != 0.5 || !got.WarmUp || got.Reported || got.Health != coordinator.Healthy {
+	if got := r.seen("a").Capacity; got.ItemsPerSecond != 0.5 || !got.WarmUp || got.Reported ||
+		got.Health != coordinator.Healthy {
 		t.Errorf("of nothing: %+v, want BALANCING's 0.5 items/s", got)
 	}
 	for i := range 60 { // one item in hand at a time, half a second each: two a second
@@ -123,7 +129,8 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("%+v, want 1.89 items/s and no guess", got)
 	}
 	r.hear(beat("a").capacity(8.5, 12))
-	if got := r.seen("a").Capacity; got.ItemsPerSecond != 8.5 || !got.Reported || got.Pending != 12 || got.Drain.Round(time.Millisecond) != 1412*time.Millisecond {
+	if got := r.seen("a").Capacity; got.ItemsPerSecond != 8.5 || !got.Reported || got.Pending != 12 ||
+		got.Drain.Round(time.Millisecond) != 1412*time.Millisecond {
 		t.Errorf("%+v, want 8.5 items/s, 12 pending, drained in 12/8.5 = 1.412 s", got)
 	}
 	r.hear(beat("a").capacity(0, 12))
@@ -254,7 +261,8 @@ func TestCapabilities(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	golang, gpu := got[0], got[1]
-	if golang.Agents != 3 || golang.Online != 2 || golang.Usable != 2 || golang.Slots != 5 || golang.Free != 3 || golang.Waiting != 0 || golang.Demand != 0 {
+	if golang.Agents != 3 || golang.Online != 2 || golang.Usable != 2 || golang.Slots != 5 || golang.Free != 3 ||
+		golang.Waiting != 0 || golang.Demand != 0 {
 		t.Errorf("go: %+v", golang)
 	}
 	if gpu.Agents != 1 || gpu.Usable != 1 || gpu.Free != 0 || gpu.Waiting != 2 {
@@ -306,7 +314,8 @@ func TestIdleTimeIsNoWork(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(4)).set(func(s *coordinator.Settings) { s.RefuseBacklogged = true }))
 	r.hear(beat("a").capacity(1e-300, 1_000_000_000))
-	if got := r.seen("a"); got.Capacity.Drain <= 0 || got.Capacity.Health != coordinator.OverloadedHealth || got.Eligibility != coordinator.Backlogged {
+	if got := r.seen("a"); got.Capacity.Drain <= 0 || got.Capacity.Health != coordinator.OverloadedHealth ||
+		got.Eligibility != coordinator.Backlogged {
 		t.Errorf("%v, %v, %v", got.Capacity.Drain, got.Capacity.Health, got.Eligibility)
 	}
 }
@@ -328,7 +337,8 @@ func TestRelayedIsNoClock(t *testing.T) {
 	}
 	r.pass(10 * time.Second)
 	r.hear(beat("a").capacity(2, 0).available(4).relayed())
-	want(t, r.hear(beat("a").status(coordinator.StatusOffline).stamped(r.now.Add(-behind))), "agent a offline", "take back agent.a")
+	want(t, r.hear(beat("a").status(coordinator.StatusOffline).stamped(r.now.Add(-behind))), "agent a offline",
+		"take back agent.a")
 	want(t, r.hear(beat("a").capacity(2, 0).available(4).relayed())) // which says nothing of that
 }
 

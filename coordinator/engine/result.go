@@ -153,7 +153,8 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 				t.failed = with(t.failed, r.Agent)
 			}
 			if a := e.fleet.known(r.Agent); counts && a != nil {
-				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault}) // its return has been put down to it already
+				// its return has been put down to it already
+				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
 			}
 		}
 		e.leaseChanged(t)
@@ -216,7 +217,8 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 	switch {
 	case rec.Fate == coordinator.FateWithdrawn && rec.Attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
-	case (rec.Fate == coordinator.FateLetGo || rec.Fate == coordinator.FateForgotten) && had && rec.Flags&dedupe.Returning == 0:
+	case (rec.Fate == coordinator.FateLetGo || rec.Fate == coordinator.FateForgotten) && had &&
+		rec.Flags&dedupe.Returning == 0:
 		e.settleLate(now, r, int(rec.Attempt))
 		if a != nil {
 			e.finishedPast(now, a, r, attempt, true)
@@ -277,7 +279,8 @@ func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *de
 	told := r.Outcome.Final() && rec.EndedByResult() && rec.Fate == fateOf(r.Outcome)
 	if _, done := e.retold[rec.Key]; !done && ev.Untold && told {
 		attempt = cmp.Or(attempt, int(rec.Attempt))
-		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.Key), Attempt: attempt, Late: attempt < int(rec.Attempt), At: now})
+		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.Key), Attempt: attempt,
+			Late: attempt < int(rec.Attempt), At: now})
 	}
 }
 

@@ -94,7 +94,8 @@ func TestCreditedLoad(t *testing.T) {
 		t.Errorf("%v, want overloaded", got)
 	}
 	r.tell(says("a", "t1"))
-	if got := r.seen("a"); got.Eligibility != coordinator.Eligible || got.Load < 0.674 || got.Load > 0.676 { // max(0.9 × 3/4, 3/5)
+	// max(0.9 × 3/4, 3/5)
+	if got := r.seen("a"); got.Eligibility != coordinator.Eligible || got.Load < 0.674 || got.Load > 0.676 {
 		t.Errorf("%v with load %v, want eligible with 0.675", got.Eligibility, got.Load)
 	}
 }
@@ -116,8 +117,10 @@ func TestFirstResultWins(t *testing.T) {
 		{"by dispatch id", nil, says("a", "t").of("t.1"), "completed t.1 a succeeded"},
 		{"by task and agent", nil, says("a", "t"), "completed t.1 a succeeded"},
 		{"a second one", []*resultBuilder{says("a", "t")}, says("a", "t").of("t.1"), "result of t by a: duplicate"},
-		{"a second, different one", []*resultBuilder{says("a", "t")}, says("a", "t").but(coordinator.OutcomeFailed), "result of t by a: duplicate"},
-		{"after it was given back", []*resultBuilder{says("a", "t").gaveUp()}, says("a", "t").gaveUp(), "result of t by a: duplicate"},
+		{"a second, different one", []*resultBuilder{says("a", "t")}, says("a", "t").but(coordinator.OutcomeFailed),
+			"result of t by a: duplicate"},
+		{"after it was given back", []*resultBuilder{says("a", "t").gaveUp()}, says("a", "t").gaveUp(),
+			"result of t by a: duplicate"},
 		{"another agent", nil, says("b", "t"), "result of t by b: wrong_agent"},
 		{"another agent, by its dispatch id", nil, says("b", "t").of("t.1"), "result of t by b: wrong_agent"},
 		{"an agent that nobody knows", nil, says("zoe", "t").of("t.1"), "result of t by zoe: wrong_agent"},
@@ -222,7 +225,8 @@ func TestLateResults(t *testing.T) {
 		r.slots("b", 0, 1)
 		want(t, r.returns(r.latest(), coordinator.ReturnRejected, false), "ack 3") // it drops it: it is done
 	})
-	for _, o := range []coordinator.Outcome{coordinator.OutcomeFailed, coordinator.OutcomeCancelled, coordinator.OutcomeRejected} {
+	for _, o := range []coordinator.Outcome{coordinator.OutcomeFailed, coordinator.OutcomeCancelled,
+		coordinator.OutcomeRejected} {
 		t.Run(o.String()+" while another has it", func(t *testing.T) {
 			r := start(t)
 			r.pass(time.Second)

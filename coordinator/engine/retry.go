@@ -71,7 +71,8 @@ func (t *openTask) cameBefore() string {
 	if t.tries == 0 || t.last.agent == "" {
 		return ""
 	}
-	return fmt.Sprintf("; %s came back, the last one as %s: %s %s", dispatches(t.tries), t.last.end, t.last.agent, t.last.end.Phrase())
+	return fmt.Sprintf("; %s came back, the last one as %s: %s %s", dispatches(t.tries), t.last.end, t.last.agent,
+		t.last.end.Phrase())
 }
 
 // word is what the agent has said of giving it back, as far as that is known by now.

@@ -14,7 +14,8 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		c.served = now
 		c.pace.add(now)
 	}
-	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout, service: e.serviceOf(t)}
+	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout,
+		service: e.serviceOf(t)}
 	if t.timeout <= 0 {
 		t.timeout = a.spec.Timeout
 	}
@@ -29,7 +30,8 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	made := e.asking.carrying(d)
 	made.Dispatch = coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
-		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed, Suspected: t.suspected,
+		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed,
+		Suspected:     t.suspected,
 		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}
@@ -126,7 +128,8 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
 		e.inDoubt.acked(now, t.key)
-		settled := &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Nowhere: outcome != coordinator.PublishConfirmed}
+		settled := &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now,
+			Nowhere: outcome != coordinator.PublishConfirmed}
 		if e.leaseOf(t.key, t.attempt) != nil { // it came back, and is on its way again under its id
 			settled.Attempt = 0
 		}

@@ -29,7 +29,8 @@ func TestLeasesStandWhilePublishingIsHeld(t *testing.T) {
 		want(t, r.pass(interval-1))
 		want(t, r.pass(1), "fail t task_timeout", "withdraw t.1 a")
 	})
-	t.Run("it says that it works on it", func(t *testing.T) { // as it may have before the alarm: what it says next is behind that
+	// as it may have before the alarm: what it says next is behind that
+	t.Run("it says that it works on it", func(t *testing.T) {
 		r := start(t, 20*time.Second)
 		r.hear(beat("a").running("t"))
 		want(t, r.pass(interval-1))

@@ -105,7 +105,8 @@ func (h *history) kill(t *rapid.T) {
 			t.Fatalf("%s was killed %v ago, and is not missed", id, within)
 		}
 		h.do(coordinator.Tick{})
-		if slices.ContainsFunc(h.e.Watched(h.now, engine.PresentMost), func(w coordinator.QueueWatch) bool { return w.Agent == id }) {
+		if slices.ContainsFunc(h.e.Watched(h.now, engine.PresentMost),
+			func(w coordinator.QueueWatch) bool { return w.Agent == id }) {
 			h.do(coordinator.QueueSeen{Agent: id, Ready: 1})
 		}
 		if n := h.e.ActiveClasses(); n > 0 && rapid.Bool().Draw(t, "a word of another") {
@@ -150,7 +151,8 @@ func (s *succession) kill(t *rapid.T) bool {
 		s.t.Fatalf("%s was killed, and is not missed", id)
 	}
 	for _, d := range slices.Clone(s.arrived) {
-		if d.Agent != id || !s.early && s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].standing == published {
+		if d.Agent != id || !s.early &&
+			s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].standing == published {
 			continue
 		}
 		s.heard[d.DispatchID] = true

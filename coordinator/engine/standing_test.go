@@ -29,7 +29,8 @@ func numbered(i int) coordinator.TaskID { return coordinator.TaskID(fmt.Sprint("
 // TestAssignmentSequence is ADR-018's verification of that name: its three agents
 // get fifteen tasks, none of which ends. Score = rate / (1 + n/5).
 func TestAssignmentSequence(t *testing.T) {
-	r := ready(t, policyOf(worker("A").slots(5).rate(0.95), worker("B").slots(5).rate(0.85), worker("C").slots(5).rate(0.90)).
+	r := ready(t, policyOf(worker("A").slots(5).rate(0.95), worker("B").slots(5).rate(0.85),
+		worker("C").slots(5).rate(0.90)).
 		by(strategy.LoadBalancedName))
 	expected := []struct {
 		agent coordinator.AgentID
@@ -56,8 +57,10 @@ func TestAssignmentSequence(t *testing.T) {
 // TestRoles: ADR-018 filters by role, which is a capability like any other, and looks
 // at Ready and Busy agents alike, which is a setting.
 func TestRoles(t *testing.T) {
-	r := ready(t, policyOf(worker("dev").can("role:developer").slots(5).rate(0.99), worker("rev").can("role:reviewer").slots(5).rate(0.5)).
-		route("review", "role:reviewer").by(strategy.LoadBalancedName).set(func(s *coordinator.Settings) { s.BusyIsEligible = true }))
+	r := ready(t, policyOf(worker("dev").can("role:developer").slots(5).rate(0.99), worker("rev").can("role:reviewer").
+		slots(5).rate(0.5)).
+		route("review", "role:reviewer").by(strategy.LoadBalancedName).
+		set(func(s *coordinator.Settings) { s.BusyIsEligible = true }))
 	r.hear(beat("rev").status(coordinator.StatusBusy).active(4).available(1))
 	if d := r.give(job("t1").kind("review")); d.Agent != "rev" {
 		t.Errorf("%s got it, want the reviewer", d.Agent)
@@ -66,7 +69,8 @@ func TestRoles(t *testing.T) {
 }
 
 // TestFairDistribution is ADR-018's: equal agents get equal shares, under every
-// strategy but the market, which asks them (see TestMarketHasNoFavourite). Half of the slots are in use: a task ends when ten others have come.
+// strategy but the market, which asks them (see TestMarketHasNoFavourite). Half of the slots are in use: a task
+// ends when ten others have come.
 // With n agents and k·n tasks χ² = Σ(xᵢ−k)²/k; beyond 27.9 is one case in a
 // thousand with 9 degrees of freedom.
 //
@@ -170,7 +174,8 @@ func TestWhatTeaches(t *testing.T) {
 				r.pass(interval)
 			}
 		}, -1},
-		{"returned too often", func(r *rig, d coordinator.Dispatch) { r.returns(d, coordinator.ReturnDeliveryLimit, false) }, -1},
+		{"returned too often", func(r *rig, d coordinator.Dispatch) { r.returns(d, coordinator.ReturnDeliveryLimit, false) },
+			-1},
 		{"cancelled", func(r *rig, d coordinator.Dispatch) { r.tell(says("a", "t").but(coordinator.OutcomeCancelled)) }, 0},
 		{"refused", func(r *rig, d coordinator.Dispatch) { r.tell(says("a", "t").but(coordinator.OutcomeRejected)) }, 0},
 		{"refused without a word", func(r *rig, d coordinator.Dispatch) { r.giveBack(d) }, 0},
@@ -247,7 +252,8 @@ func TestMeasuredCost(t *testing.T) {
 		r.tell(done)
 	}
 	d := r.give(job("t")).Decision
-	if len(d.Candidates) != 2 || d.Agent != "b" || math.Abs(-d.Candidates[0].Key.First-2.0/3) > 1e-9 || d.Candidates[1].Key.First != 0 {
+	if len(d.Candidates) != 2 || d.Agent != "b" || math.Abs(-d.Candidates[0].Key.First-2.0/3) > 1e-9 ||
+		d.Candidates[1].Key.First != 0 {
 		t.Errorf("%s: %+v, want b with 2/3 before a with 0", d.Agent, d.Candidates)
 	}
 	engine.CheckIndexes(t, r.Engine)
@@ -270,7 +276,8 @@ func TestFreeIn(t *testing.T) {
 	r.pass(10 * time.Second)
 	r.assign(job("t3"))
 	d, reason, text := r.Explain(r.now, &job("t4").Task)
-	if reason != coordinator.ReasonAllAgentsAtCapacity || d.Nearest.Agent != "a" || d.Nearest.FreeIn.Round(time.Second) != 20*time.Second {
+	if reason != coordinator.ReasonAllAgentsAtCapacity || d.Nearest.Agent != "a" ||
+		d.Nearest.FreeIn.Round(time.Second) != 20*time.Second {
 		t.Errorf("%v: nearest %+v, want a in 40 − 20 = 20 s", reason, d.Nearest)
 	}
 	if want := "0 of 2 agents eligible: 2 full; nearest: a (full, free in about 20 s)"; text != want {
@@ -280,7 +287,8 @@ func TestFreeIn(t *testing.T) {
 		t.Errorf("refusals %+v, want b second, in 40 − 10 = 30 s", d.Refusals)
 	}
 	r.pass(25 * time.Second) // a is 5 s overdue: 40/10 = 4 s; b has 5 s left
-	if d, _, _ := r.Explain(r.now, &job("t4").Task); d.Nearest.Agent != "a" || d.Nearest.FreeIn.Round(time.Second) != 4*time.Second {
+	if d, _, _ := r.Explain(r.now, &job("t4").Task); d.Nearest.Agent != "a" ||
+		d.Nearest.FreeIn.Round(time.Second) != 4*time.Second {
 		t.Errorf("nearest %+v, want a in 4 s", d.Nearest)
 	}
 }

@@ -59,7 +59,8 @@ func TestLoadBalancingStress(t *testing.T) {
 		return d
 	}
 	beat := func(id coordinator.AgentID) {
-		r := coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, ActiveTasks: []coordinator.TaskID{}, Timestamp: now}
+		r := coordinator.AgentReport{Agent: id, Status: coordinator.StatusReady, ActiveTasks: []coordinator.TaskID{},
+			Timestamp: now}
 		for task := range has[id] {
 			r.ActiveTasks = append(r.ActiveTasks, task)
 		}
@@ -87,7 +88,8 @@ func TestLoadBalancingStress(t *testing.T) {
 		case c < 9 && len(working) > 0:
 			d := take(&working)
 			delete(has[d.Agent], d.Task.ID)
-			r := coordinator.Result{Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Timestamp: now, Duration: time.Second}
+			r := coordinator.Result{Task: d.Task.ID, Agent: d.Agent, DispatchID: d.DispatchID, Timestamp: now,
+				Duration: time.Second}
 			if chance.IntN(5) == 0 {
 				r.Outcome = coordinator.OutcomeFailed
 			}

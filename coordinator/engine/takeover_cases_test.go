@@ -17,7 +17,8 @@ import (
 func heirs(r *rig) map[string]*rig {
 	r.t.Helper()
 	all := make(map[string]*rig)
-	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+	for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+		"by a snapshot": r.imaged()} {
 		all[name] = r.heirOf(r.now, journal)
 	}
 	return all
@@ -144,7 +145,8 @@ func TestMessageInDoubtAtATakeOver(t *testing.T) {
 func TestMessageOfAnUnansweredDispatchStaysInDoubt(t *testing.T) {
 	r := leader(t)
 	r.assign(job("t"))
-	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+		"by a snapshot": r.imaged()} {
 		heir := r.heirOf(r.now.Add(3*engine.ShortSession), journal, engine.ShortSession, 2*engine.ShortSession)
 		want(t, heir.tell(says("a", "t").of("t.1").but(coordinator.OutcomeFailed)), "completed t.1 a failed")
 		if got := heir.redeliver(job("t")); len(got) != 1 || !strings.HasPrefix(got[0], "ack ") {
@@ -160,7 +162,8 @@ func TestMessageOfAReturnedDispatchStaysInDoubt(t *testing.T) {
 	r.assign(job("t"))
 	first := r.latest()
 	r.giveBack(first)
-	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+	for how, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+		"by a snapshot": r.imaged()} {
 		heir := r.heirOf(r.now.Add(3*engine.ShortSession), journal, engine.ShortSession, 2*engine.ShortSession)
 		heir.returns(first, coordinator.ReturnRejected, true)
 		heir.pass(time.Minute) // its back-off
@@ -439,7 +442,8 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 			heir.Succeed(r.now, time.Second)
 			heir.Lead(heir.now)
 			told := 0
-			for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").of("t.1").Result, Untold: true}, nil) {
+			for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: says("a", "t").of("t.1").Result,
+				Untold: true}, nil) {
 				if c, is := f.(*coordinator.Completed); is {
 					if told++; c.Task == nil || c.Task.Type != "any" {
 						t.Errorf("told again of %+v", c.Task)
@@ -459,7 +463,8 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
 	task := func() *taskBuilder { return job("t").not("b") }
 	r := leader(t)
-	r.install(policyOf(worker("a").slots(2), worker("b").slots(2)).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
+	r.install(policyOf(worker("a").slots(2), worker("b").slots(2)).
+		set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
 	r.give(task())
 	first := r.latest()
 	want(t, r.returns(first, coordinator.ReturnExpired, false), "fail t retries_exhausted")

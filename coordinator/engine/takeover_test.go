@@ -93,16 +93,19 @@ func takeOvers(t *rapid.T) {
 	if laned { // tasks have to wait before they can be moved
 		slots = 1
 	}
-	p := policyOf(worker("a").slots(slots), worker("b").slots(slots), worker("c").slots(slots)).set(func(s *coordinator.Settings) {
-		s.DedupeWindow, s.Breaker = 240*time.Hour, coordinator.Breaker{Off: true}
-	})
+	p := policyOf(worker("a").slots(slots), worker("b").slots(slots), worker("c").slots(slots)).
+		set(func(s *coordinator.Settings) {
+			s.DedupeWindow, s.Breaker = 240*time.Hour, coordinator.Breaker{Off: true}
+		})
 	if laned {
 		p.lanes(rapid.SampledFrom([]int{0, 1, 2}).Draw(t, "room"))
 		p.Settings.AssignmentTimeout = 600 * time.Second
 	}
-	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), reached: make(map[string]bool), settings: settings{
-		policy: &p.Policy, early: rapid.Bool().Draw(t, "results before the confirm"), snapshots: rapid.Bool().Draw(t, "snapshots in between"),
-	}}
+	s := &succession{t: t, l: newLedger(), now: epoch, heard: make(map[string]bool), reached: make(map[string]bool),
+		settings: settings{
+			policy: &p.Policy, early: rapid.Bool().Draw(t, "results before the confirm"),
+			snapshots: rapid.Bool().Draw(t, "snapshots in between"),
+		}}
 	if rapid.Bool().Draw(t, "quotas") {
 		p.Quotas = drawQuotas(t)
 	}
@@ -194,7 +197,8 @@ func (s *succession) crash(t *rapid.T) {
 		if s.dying != silent {
 			s.dying = rapid.SampledFrom([]agony{recorded, silent}).Draw(t, "agony")
 		}
-		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel", "call", "move", "lane"}).Draw(t, "event")](t)
+		deeds[rapid.SampledFrom([]string{"task", "settle", "result", "return", "redeliver", "cancel", "call", "move",
+			"lane"}).Draw(t, "event")](t)
 	}
 	s.results = slices.Delete(s.results, 0, again)
 	s.loseDeliveries(t)
@@ -207,7 +211,8 @@ func (s *succession) crash(t *rapid.T) {
 	}
 	before := s.ahead
 	s.now = s.real()
-	s.ahead = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Minute, 2 * time.Hour, 100 * time.Hour}).Draw(t, "its clock is ahead")
+	s.ahead = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Minute, 2 * time.Hour, 100 * time.Hour}).
+		Draw(t, "its clock is ahead")
 	if s.now = s.now.Add(s.ahead); s.ahead < before { // a period that had passed is at hand again
 		clear(s.reached)
 	}

@@ -17,7 +17,8 @@ import (
 func (s *succession) deeds() map[string]func(*rapid.T) bool {
 	return map[string]func(*rapid.T) bool{
 		"task": s.sendTask, "settle": s.settleOne, "result": s.sendResult, "return": s.returnOne,
-		"redeliver": s.redeliver, "cancel": s.cancel, "call": s.call, "time": s.pass, "move": s.settleMove, "lane": s.outOfLane,
+		"redeliver": s.redeliver, "cancel": s.cancel, "call": s.call, "time": s.pass, "move": s.settleMove,
+		"lane":  s.outOfLane,
 		"alarm": s.alarm, "kill": s.kill, "revive": s.revive,
 	}
 }
@@ -36,7 +37,8 @@ func (s *succession) sendTask(t *rapid.T) bool {
 	s.handle++
 	s.do(coordinator.TaskReceived{Handle: s.handle, Task: &coordinator.Task{
 		ID: id, Type: "any", AcceptedAt: s.now, ContentHash: 1, Priority: coordinator.PriorityNormal,
-		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t), Alternatives: drawAlternatives(t),
+		Group: rapid.SampledFrom(quotaGroups).Draw(t, "group"), EstimatedUsage: drawUsage(t),
+		Alternatives: drawAlternatives(t),
 	}})
 	return true
 }
@@ -70,7 +72,8 @@ func (s *succession) settleOne(t *rapid.T) bool {
 			coordinator.PublishConfirmed, coordinator.PublishRejected, coordinator.PublishNotSent,
 		}).Draw(t, "outcome")
 	}
-	if outcome != coordinator.PublishConfirmed && !s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].again {
+	if outcome != coordinator.PublishConfirmed &&
+		!s.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)].again {
 		s.arrived = slices.DeleteFunc(s.arrived, func(x *coordinator.Dispatch) bool { return x == d }) // it never did
 	}
 	s.do(coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
@@ -182,7 +185,8 @@ func (s *succession) tell(ev coordinator.Event) {
 			s.stalls.end(s.now)
 		}
 	case coordinator.TaskReceived:
-		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane, maybe: ev.MaybeDuplicate, message: s.message()})
+		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, lane: ev.Lane,
+			maybe: ev.MaybeDuplicate, message: s.message()})
 	case coordinator.LaneMoved: // whatever becomes of the leader, the broker has it, or not
 		r := s.l.receipts[ev.Handle]
 		if ev.Outcome == coordinator.PublishConfirmed {
@@ -191,7 +195,8 @@ func (s *succession) tell(ev coordinator.Event) {
 		}
 		r.moving = nil
 	case coordinator.TaskReturned:
-		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev, message: s.message()})
+		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev,
+			message: s.message()})
 		if a := s.l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil && s.dying != silent {
 			a.standing = past // else whoever follows hears of it when it is delivered again
 		}
@@ -252,7 +257,8 @@ func (s *succession) loseDeliveries(t *rapid.T) {
 			r.moving = nil
 			r.open, r.void = false, true
 			s.lost = append(s.lost, r)
-		case s.real().Sub(r.acked) < engine.AckDoubt && rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
+		case s.real().Sub(r.acked) < engine.AckDoubt &&
+			rapid.Bool().Draw(t, fmt.Sprint("the acknowledgement of ", handle, " is lost")):
 			s.lost = append(s.lost, r)
 			r.acked = time.Time{}
 		}

@@ -119,7 +119,8 @@ func sortByDue(tasks []*openTask) {
 }
 
 func byDue(a, b *openTask) int {
-	return cmp.Or(cmp.Compare(b.task.Priority, a.task.Priority), cmp.Compare(a.due, b.due), cmp.Compare(a.arrival, b.arrival))
+	return cmp.Or(cmp.Compare(b.task.Priority, a.task.Priority), cmp.Compare(a.due, b.due),
+		cmp.Compare(a.arrival, b.arrival))
 }
 
 // open starts the life of a task.
@@ -161,7 +162,8 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 			e.inDoubt.came(key)
 		}
 		return
-	case ev.Lane != "" && r.Fate == coordinator.FateLaned && r.Content == ev.Task.ContentHash: // none that is in doubt: its lane has kept it
+	// none that is in doubt: its lane has kept it
+	case ev.Lane != "" && r.Fate == coordinator.FateLaned && r.Content == ev.Task.ContentHash:
 		if r.Flags&dedupe.Withdrawn != 0 {
 			e.failWithdrawn(now, &ev, key)
 			return

@@ -27,7 +27,8 @@ func TestTaskNeverWaitsWhileAModelHasRoom(t *testing.T) {
 			tasks++
 			j.Priority = coordinator.Priority(rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(rt, "priority"))
 			j.tokens(float64(rapid.IntRange(1, 400).Draw(rt, "tokens")), 1)
-			r.assign(j.either(rapid.SampledFrom([][]string{{"p1", "p2"}, {"p1", "p2"}, {"p2", "p1"}, {"p1", "p2", "p3"}, {"p3"}, {"p3/big", "p1"}}).Draw(rt, "models")...))
+			r.assign(j.either(rapid.SampledFrom([][]string{{"p1", "p2"}, {"p1", "p2"}, {"p2", "p1"}, {"p1", "p2", "p3"}, {"p3"},
+				{"p3/big", "p1"}}).Draw(rt, "models")...))
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"task":  func(*rapid.T) { send() },
@@ -63,10 +64,12 @@ func drawThreePools(t *rapid.T) string {
 	b.WriteString("alert_percents: []\ngroups: [{id: g1}, {id: g2, weight: 3}]\nproviders:\n")
 	for i := range 3 {
 		limit := rapid.SampledFrom([]string{
-			"total_tokens: {amount: 500, per: day}", "total_tokens: {amount: 900, per: hour}", "requests: {rate: 2, per: minute, burst: 2}",
+			"total_tokens: {amount: 500, per: day}", "total_tokens: {amount: 900, per: hour}",
+			"requests: {rate: 2, per: minute, burst: 2}",
 			"total_tokens: {rate: 600, per: minute, burst: 600}", "concurrency: {amount: 2}",
 		}).Draw(t, "limit")
-		fmt.Fprintf(&b, "  - {provider: p%d, limits: {%s}, share: %s}\n", i+1, limit, rapid.SampledFrom([]string{"first_come", "first_come", "by_weight"}).Draw(t, "share"))
+		fmt.Fprintf(&b, "  - {provider: p%d, limits: {%s}, share: %s}\n", i+1, limit,
+			rapid.SampledFrom([]string{"first_come", "first_come", "by_weight"}).Draw(t, "share"))
 	}
 	if rapid.Bool().Draw(t, "the first of those that have quota") {
 		b.WriteString("routing: {remaining: 0, price: 0, latency: 0, success: 0}\n")

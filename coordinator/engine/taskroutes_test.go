@@ -51,7 +51,8 @@ func TestTaskGoesWhereThereIsQuota(t *testing.T) {
 	r := twoPools(t, worker("a").slots(100))
 	want(t, r.assign(job("t1").of("team").tokens(700, 100).either("openai/big", "lab")), "dispatch t1.1 a") // 800 of 1,000
 	r.sentTo("openai", "big")
-	want(t, r.assign(job("t2").of("team").tokens(200, 100).either("openai/big", "lab")), "dispatch t2.1 a") // 800 + 300 > 1,000; 300 of 500
+	// 800 + 300 > 1,000; 300 of 500
+	want(t, r.assign(job("t2").of("team").tokens(200, 100).either("openai/big", "lab")), "dispatch t2.1 a")
 	r.sentTo("lab", "")
 	r.holds("openai", totalTokens, 0, 800)
 	r.holds("lab", totalTokens, 0, 300)
@@ -220,10 +221,12 @@ func TestExplainOfATaskWithAChoice(t *testing.T) {
 	const openai = "openai passed over: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends"
 	const lab = "lab passed over: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
 	t1 := job("t1").of("team").tokens(700, 100).either("openai/big", "lab")
-	explained("before t1", &t1.Task, "openai chosen", "lab passed over: it needs more total_tokens at once than the budget of lab ever allows")
+	explained("before t1", &t1.Task, "openai chosen",
+		"lab passed over: it needs more total_tokens at once than the budget of lab ever allows")
 	r.give(t1)
 	r.give(job("t2").of("team").tokens(200, 100).either("openai/big", "lab"))
-	if got := stands(r.latest().Decision.Models); !slices.Equal(got, []string{openai, "lab chosen"}) || r.latest().Decision.Models.Weights != (coordinator.RouteTerms{}) {
+	if got := stands(r.latest().Decision.Models); !slices.Equal(got, []string{openai, "lab chosen"}) ||
+		r.latest().Decision.Models.Weights != (coordinator.RouteTerms{}) {
 		t.Errorf("t2 was dispatched: %q", got)
 	}
 	r.assign(job("t3").of("team").tokens(200, 100).either("openai/big", "lab"))

@@ -26,7 +26,9 @@ const (
 	dutyLanes                // more tasks are to be moved than could be at once
 	dutyControls             // a change to the quotas ends
 	dutyDay                  // a day is over for the rules about quotas
-	dutyWiden                // a task has waited for its preferred agents alone for long enough, or an agent may have it again that asked for time
+	// a task has waited for its preferred agents alone for long enough, or an agent may have it again that asked for
+	// time
+	dutyWiden
 )
 
 // turns is how many there are at one Apply.

@@ -40,7 +40,8 @@ type distrust struct {
 const noCapability = ""
 
 func newTrust() trust {
-	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), told: make(map[distrust]bool), next: newTimer(dutyTrust, nil, nil)}
+	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), told: make(map[distrust]bool),
+		next: newTimer(dutyTrust, nil, nil)}
 }
 
 // needed lists the capabilities for which trust is needed.

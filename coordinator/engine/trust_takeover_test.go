@@ -16,7 +16,8 @@ import (
 func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 	p := policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("x", "go")
 	renamed := *p
-	renamed.Routes = map[string]coordinator.Route{"any": {}, "x": {Required: []string{"web"}}, "go": {Required: []string{"go"}}}
+	renamed.Routes = map[string]coordinator.Route{"any": {}, "x": {Required: []string{"web"}},
+		"go": {Required: []string{"go"}}}
 	for _, end := range []struct {
 		outcome coordinator.Outcome
 		after   time.Duration // that it is tried again
@@ -38,7 +39,8 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		want(t, r.assign(job("t1").kind("x")))
 		want(t, r.pass(20*time.Second), "dispatch t1.1 a0")
 		r.confirm(r.latest().Handle)
-		for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil), "by a snapshot": r.imaged()} {
+		for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
+			"by a snapshot": r.imaged()} {
 			leader := r.Policy()
 			r.SetPolicy(&renamed.Policy) // the file of whoever takes over
 			heir := r.heirOf(r.now, journal)
@@ -48,7 +50,8 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 			}
 			heir.tell(says("a0", "t1").but(end.outcome))
 			if heir.pass(end.after); heir.why("a0", "go") == coordinator.Ejected {
-				t.Errorf("%s, %s, and %s later: it is ejected still, from %v", name, end.outcome, end.after, heir.seen("a0").EjectedFrom)
+				t.Errorf("%s, %s, and %s later: it is ejected still, from %v", name, end.outcome, end.after,
+					heir.seen("a0").EjectedFrom)
 			}
 			engine.CheckIndexes(t, heir.Engine)
 		}
@@ -58,7 +61,8 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 // TestProbedIsTheCapabilityOnTrial: of what an agent offers, a task is its probe for that which
 // it is half-open with.
 func TestProbedIsTheCapabilityOnTrial(t *testing.T) {
-	r := ready(t, policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("go", "go").route("both", "go", "web"))
+	r := ready(t, policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("go", "go").
+		route("both", "go", "web"))
 	r.give(job("busy").kind("go").prefers("a1"))
 	r.fails("a0", "go", 5)
 	r.pass(30 * time.Second)

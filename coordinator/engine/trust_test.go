@@ -87,7 +87,8 @@ func TestProbe(t *testing.T) {
 	}
 	t.Run("success", func(t *testing.T) {
 		r := start(t)
-		want(t, r.tell(says("a0", "t1")), "a0 is trusted again with go", "completed t1.1 a0 succeeded", "dispatch t2.1 a0", "dispatch t3.1 a0")
+		want(t, r.tell(says("a0", "t1")), "a0 is trusted again with go", "completed t1.1 a0 succeeded", "dispatch t2.1 a0",
+			"dispatch t3.1 a0")
 		engine.CheckIndexes(t, r.Engine)
 	})
 	t.Run("failure", func(t *testing.T) {
@@ -176,7 +177,8 @@ func TestPoisonedTaskIsForgiven(t *testing.T) {
 		r.tell(says(d.Agent, "bad").gaveUp())
 		r.last++
 		r.apply(coordinator.TaskReturned{
-			Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed, Cause: coordinator.ReturnRejected,
+			Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
+			Cause: coordinator.ReturnRejected,
 		})
 	}
 	if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonPoisoned {
@@ -197,7 +199,8 @@ func TestTrustIsTold(t *testing.T) {
 	r := ready(t, p)
 	r.fails("a0", "go", 4)
 	r.give(job("fifth").kind("go").prefers("a0"))
-	want(t, r.tell(says("a0", "fifth").but(coordinator.OutcomeFailed)), "a0 is ejected from go", "completed fifth.1 a0 failed")
+	want(t, r.tell(says("a0", "fifth").but(coordinator.OutcomeFailed)), "a0 is ejected from go",
+		"completed fifth.1 a0 failed")
 	want(t, r.pass(30*time.Second))
 	r.fails("a0", "go", 1) // a trial
 	p.Settings.Breaker.Off = true
@@ -211,7 +214,8 @@ func TestTrustIsTold(t *testing.T) {
 // rate of success falls with every task: after some batches that convicts it, too.)
 func TestOneBatchIsOneFault(t *testing.T) {
 	p := policyOf(crew(3)...)
-	p.Routes["go"] = coordinator.Route{Required: []string{"go"}, Batch: coordinator.Batch{MaxSize: 8, MaxWait: time.Second}}
+	p.Routes["go"] = coordinator.Route{Required: []string{"go"},
+		Batch: coordinator.Batch{MaxSize: 8, MaxWait: time.Second}}
 	r := ready(t, p)
 	for round := range 5 {
 		before := len(r.dispatches)
@@ -282,7 +286,8 @@ func TestWhatAllRefuse(t *testing.T) {
 			r.giveBack(d)
 			r.pass(3 * time.Second)
 		}
-		if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonRetriesExhausted || f.Task.ID != numbered(i) {
+		if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonRetriesExhausted ||
+			f.Task.ID != numbered(i) {
 			t.Fatalf("%s: %v", f.Task.ID, f.Failure)
 		}
 	}
@@ -344,12 +349,14 @@ func TestRulesChange(t *testing.T) {
 func TestShrinkingFleet(t *testing.T) {
 	fleet := func(others int, stale time.Duration) *policyBuilder {
 		all := []*specBuilder{
-			worker("p").can("x", "y").slots(50), worker("q").can("x", "y").slots(50), worker("r").can("y").slots(50), worker("s").can("y").slots(50),
+			worker("p").can("x", "y").slots(50), worker("q").can("x", "y").slots(50), worker("r").can("y").slots(50),
+			worker("s").can("y").slots(50),
 		}
 		for i := range others {
 			all = append(all, worker(coordinator.AgentID("z"+string(numbered(i)))).can("z"))
 		}
-		return policyOf(all...).route("x", "x").route("y", "y").route("xy", "x", "y").set(func(s *coordinator.Settings) { s.StaleAfter = stale })
+		return policyOf(all...).route("x", "x").route("y", "y").route("xy", "x", "y").
+			set(func(s *coordinator.Settings) { s.StaleAfter = stale })
 	}
 	r := ready(t, fleet(100, 10*time.Minute))
 	r.fails("r", "y", 5)

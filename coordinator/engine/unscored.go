@@ -35,7 +35,8 @@ func (e *Engine) unscoredWhy(t *openTask, a *agent) string {
 	}
 	q := e.question(t)
 	e.fleet.key(q, a.number) // which looks up its standing
-	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.views[a.number], &q.standing)), " "), "")
+	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.views[a.number], &q.standing)),
+		" "), "")
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
 	}

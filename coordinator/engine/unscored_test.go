@@ -23,7 +23,8 @@ func weighs(c *coordinator.Case, _ *coordinator.AgentView, _ *coordinator.Standi
 // expressed adds the strategy expression, with that formula, to the policy.
 func (b *policyBuilder) expressed(t testing.TB, formula strategy.Score) *policyBuilder {
 	t.Helper()
-	s, err := strategy.Build(strategy.ExpressionName, strategy.Options{Exploration: -1, FormulaText: "w", Formula: formula})
+	s, err := strategy.Build(strategy.ExpressionName, strategy.Options{Exploration: -1, FormulaText: "w",
+		Formula: formula})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +49,17 @@ func TestUnscoredHoldsNobodyUp(t *testing.T) {
 	want(t, r.assign(job("good3").kind("x")))
 	want(t, r.tell(says("a", "good")), "completed good.1 a succeeded", "dispatch good3.1 a")
 	engine.CheckIndexes(t, r.Engine)
-	if s := r.Snapshot(r.now); s.Pending[coordinator.PriorityCritical] != 2 || s.PendingReasons[coordinator.ReasonNoEligibleAgents] != 3 {
+	if s := r.Snapshot(r.now); s.Pending[coordinator.PriorityCritical] != 2 ||
+		s.PendingReasons[coordinator.ReasonNoEligibleAgents] != 3 {
 		t.Errorf("pending %v, %v", s.Pending, s.PendingReasons)
 	}
 	r.confirm(6)
 	r.tell(says("b", "good2"))
 	r.tell(says("a", "good3"))
-	want(t, r.pass(30*time.Second), "fail bad no_eligible_agents", "fail bad2 no_eligible_agents", "fail bad3 no_eligible_agents")
-	if got := r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score (the formula fails: no such key: w); nearest: a (without a score)" {
+	want(t, r.pass(30*time.Second), "fail bad no_eligible_agents", "fail bad2 no_eligible_agents",
+		"fail bad3 no_eligible_agents")
+	if got :=
+		r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score (the formula fails: no such key: w); nearest: a (without a score)" {
 		t.Errorf("%q", got)
 	}
 }

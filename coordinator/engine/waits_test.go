@@ -12,14 +12,18 @@ import (
 
 // TestWhyTasksWait: tasks of one kind are explained once, with the counts that a refusal has.
 func TestWhyTasksWait(t *testing.T) {
-	r := ready(t, policyOf(worker("a").can("go"), worker("b").can("go"), worker("c").can("py")).route("go", "go").route("py", "py"))
+	r := ready(t, policyOf(worker("a").can("go"), worker("b").can("go"), worker("c").can("py")).route("go", "go").
+		route("py", "py"))
 	for _, id := range []coordinator.TaskID{"g1", "g2", "g3", "g4", "p1", "p2"} { // 2 + 1 run, 2 + 1 wait
 		r.assign(job(id).kind(map[byte]string{'g': "go", 'p': "py"}[id[0]]).accepted(r.now))
 		r.pass(time.Second)
 	}
 	s := r.Snapshot(r.now)
-	if len(s.Waits) != 2 || s.Waits[0].Tasks != 2 || s.Waits[0].Required[0] != "go" || s.Waits[0].Oldest != 4*time.Second || // g3: seconds 2 to 6
-		s.Waits[0].Reason != coordinator.ReasonAllAgentsAtCapacity || s.Waits[1].Tasks != 1 || s.Waits[1].Required[0] != "py" {
+	// g3: seconds 2 to 6
+	if len(s.Waits) != 2 || s.Waits[0].Tasks != 2 || s.Waits[0].Required[0] != "go" ||
+		s.Waits[0].Oldest != 4*time.Second ||
+		s.Waits[0].Reason != coordinator.ReasonAllAgentsAtCapacity || s.Waits[1].Tasks != 1 ||
+		s.Waits[1].Required[0] != "py" {
 		t.Errorf("%+v", s.Waits)
 	}
 	why := r.Waiters(r.now)
@@ -59,7 +63,8 @@ func TestALookExplainsSoManyKinds(t *testing.T) {
 	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.Explained() != engine.MaxExplained {
 		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.Explained(), engine.MaxExplained)
 	}
-	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", engine.MaxExplained))).Task); !ok || text == "" {
+	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", engine.MaxExplained))).Task); !ok ||
+		text == "" {
 		t.Errorf("in the next look: %q, %v", text, ok)
 	}
 }
@@ -85,7 +90,8 @@ func TestEjectionsSayUntilWhen(t *testing.T) {
 		r.tell(says("a", id).but(coordinator.OutcomeFailed))
 	}
 	a := r.seen("a")
-	if len(a.EjectedFrom) != 1 || a.EjectedFrom[0] != "go" || len(a.EjectedUntil) != 1 || !a.EjectedUntil[0].Equal(r.now.Add(30*time.Second)) {
+	if len(a.EjectedFrom) != 1 || a.EjectedFrom[0] != "go" || len(a.EjectedUntil) != 1 ||
+		!a.EjectedUntil[0].Equal(r.now.Add(30*time.Second)) {
 		t.Errorf("ejected from %v until %v, want go for 30 s from %v", a.EjectedFrom, a.EjectedUntil, r.now)
 	}
 }

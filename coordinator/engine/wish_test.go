@@ -34,7 +34,8 @@ func TestPreferredAloneUntilItWidens(t *testing.T) {
 		t.Errorf("it waits %v for %v until %v; want a, until %v", waits, agents, until, r.now.Add(1))
 	}
 	d, reason, _ := r.Explain(r.now, &job("t").kind("go").prefers("a").widens(10*time.Second).accepted(r.now).Task)
-	if reason != coordinator.ReasonAllAgentsAtCapacity || d.Refused[coordinator.NotPreferred] != 1 || d.Refused[coordinator.Full] != 1 || d.Eligible != 0 {
+	if reason != coordinator.ReasonAllAgentsAtCapacity || d.Refused[coordinator.NotPreferred] != 1 ||
+		d.Refused[coordinator.Full] != 1 || d.Eligible != 0 {
 		t.Errorf("%s: refused %v, %d eligible; want 1 full and 1 that is not preferred", reason, d.Refused, d.Eligible)
 	}
 	want(t, r.pass(1), "dispatch t.1 b")

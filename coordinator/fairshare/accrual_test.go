@@ -59,11 +59,13 @@ func (w *world) spendAll(owner string, d coordinator.Dimension) {
 		c.NoBorrowing = true
 		c.Amounts[d] = max(0, b.accrued(w.now.UnixNano())-had-spent)
 		if c.Amounts[d] > b.room() || b.room() < b.share-had-spent {
-			w.t.Fatalf("%s of %s: %d of its %d had accrued, %d spent since; it wants %d, and has room for %d", owner, d, had, b.share, spent, c.Amounts[d], b.room())
+			w.t.Fatalf("%s of %s: %d of its %d had accrued, %d spent since; it wants %d, and has room for %d", owner, d, had,
+				b.share, spent, c.Amounts[d], b.room())
 		}
 		for n := b; n != nil; n = n.up {
 			if n.left() < b.share-had-spent {
-				w.t.Fatalf("%s has %d left, less than the %d that are to accrue to %s", w.l.nodes[n.node].spec.ID, n.left(), b.share-had-spent, owner)
+				w.t.Fatalf("%s has %d left, less than the %d that are to accrue to %s", w.l.nodes[n.node].spec.ID, n.left(),
+					b.share-had-spent, owner)
 			}
 		}
 		key := id(5000 + 100*int(d) + i)
@@ -134,12 +136,15 @@ func TestLoneTenantBudget(t *testing.T) {
 	}{
 		{"one of four", weight(1), 9900},
 		{"of weight 0", weight(0), 9900},
-		{"that may borrow half as much as it has", lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 50}, coordinator.Bound{}), 3750},
-		{"that may borrow 100", lends(coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, coordinator.Bound{}), 2600},
+		{"that may borrow half as much as it has", lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 50},
+			coordinator.Bound{}), 3750},
+		{"that may borrow 100", lends(coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, coordinator.Bound{}),
+			2600},
 		{"that never borrows", rule(coordinator.BorrowNever), 2500},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			tr := newTree(budgetFor(100*time.Second, d, 10_000)).group("a", "pool", budgetFor(100*time.Second, d, coordinator.ByWeight), c.lonely)
+			tr := newTree(budgetFor(100*time.Second, d, 10_000)).
+				group("a", "pool", budgetFor(100*time.Second, d, coordinator.ByWeight), c.lonely)
 			for _, g := range []string{"b", "c", "d"} {
 				tr.group(g, "pool", budgetFor(100*time.Second, d, coordinator.ByWeight))
 			}
@@ -170,7 +175,8 @@ func TestLoneTenantBelowAGroup(t *testing.T) {
 		bound coordinator.Bound
 		want  int64
 	}{{coordinator.Bound{}, 990}, {coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, 600}} {
-		l := newTree(budgetFor(100*time.Second, d, 1000)).group("x", "pool", part, lends(c.bound, coordinator.Bound{})).group("y", "pool", part).group("a", "x", part).ledger()
+		l := newTree(budgetFor(100*time.Second, d, 1000)).group("x", "pool", part, lends(c.bound, coordinator.Bound{})).
+			group("y", "pool", part).group("a", "x", part).ledger()
 		begin := time.Unix(0, l.roots[0].span.end)
 		end := begin.Add(100 * time.Second)
 		got, asked := int64(0), 0

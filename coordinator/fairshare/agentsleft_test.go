@@ -44,7 +44,8 @@ func TestGroupHasWhatItsAgentsLeave(t *testing.T) {
 				t.Fatalf("300 of 400: %+v", v)
 			}
 			l.Release(epoch, id(1), false)
-			if v := l.Reserve(epoch, id(3), &Charge{Agent: "a", Amounts: coordinator.Amounts{d: 700}, NoBorrowing: true}, time.Time{}); !v.OK {
+			if v := l.Reserve(epoch, id(3), &Charge{Agent: "a", Amounts: coordinator.Amounts{d: 700}, NoBorrowing: true},
+				time.Time{}); !v.OK {
 				t.Errorf("a has 750 - 50 again: %+v", v)
 			}
 			if v := l.Reserve(epoch, id(4), tokens("team", 1), time.Time{}); v.OK || v.Permanent {
@@ -108,7 +109,8 @@ func TestGroupSettlesOutOfItsAgents(t *testing.T) {
 			for _, agent := range []string{"a", "b"} {
 				left += budgetView(t, l, epoch, "pool/team/"+agent).Cap
 			}
-			if told := l.Left(epoch, &p, &coordinator.Amounts{d: 1}, &Verdict{OK: true}); left != c.left || told[0].Left != c.left {
+			if told := l.Left(epoch, &p, &coordinator.Amounts{d: 1}, &Verdict{OK: true}); left != c.left ||
+				told[0].Left != c.left {
 				t.Errorf("the agents have %d left, the team %d, want %d", left, told[0].Left, c.left)
 			}
 		})

@@ -44,7 +44,8 @@ func (l *Ledger) watch(b *budget) {
 		}
 		b.alerted = percent
 		l.alerts = append(l.alerts, Alert{
-			Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all, Ends: timeOf(b.family.span.end),
+			Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all,
+			Ends:      timeOf(b.family.span.end),
 			MayBorrow: mayBorrow, node: b.node,
 		})
 	}

@@ -28,13 +28,17 @@ func TestOneAgentsWordOfAnswers(t *testing.T) {
 		{"sixteen failures by one agent", []said{{"x", 16, bad, 0}}, 500_000, 500_001, 0},
 		{"after a good past", []said{{"", 16, good, 0}, {"x", 100, bad, 0}}, 500_000, 500_001, 0},
 		{"a gateway", []said{{"", 16, bad, 0}}, 0, 1, 0},
-		{"a second agent goes on from there, to half of it again", []said{{"x", 16, bad, 0}, {"y", 16, bad, 0}}, 250_000, 250_001, 0},
-		{"two in turn", []said{{"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}}, 0, 130_000, 0},
+		{"a second agent goes on from there, to half of it again", []said{{"x", 16, bad, 0}, {"y", 16, bad, 0}}, 250_000,
+			250_001, 0},
+		{"two in turn", []said{{"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}, {"y", 1, bad, 0}, {"x", 16, bad, 0}},
+			0, 130_000, 0},
 		// 500,000, then 16 times a sixteenth of what lacks: 1 − 0.5·(15/16)¹⁶ = 0.82.
 		{"others say that it answers", []said{{"x", 16, bad, 0}, {"", 16, good, 0}}, 820_000, 825_000, 0},
 		{"the first agent's latency counts", []said{{"x", 1, good, time.Second}}, 1_000_000, 1_000_001, time.Second},
-		{"a lie of a nanosecond, after others", []said{{"", 16, good, time.Second}, {"x", 100, good, 1}}, 1_000_000, 1_000_001, 500 * time.Millisecond},
-		{"and one of an hour", []said{{"", 16, good, time.Second}, {"x", 100, good, time.Hour}}, 1_000_000, 1_000_001, 2 * time.Second},
+		{"a lie of a nanosecond, after others", []said{{"", 16, good, time.Second}, {"x", 100, good, 1}}, 1_000_000,
+			1_000_001, 500 * time.Millisecond},
+		{"and one of an hour", []said{{"", 16, good, time.Second}, {"x", 100, good, time.Hour}}, 1_000_000, 1_000_001,
+			2 * time.Second},
 		// The second one is not held to a lie that came first: after one of each, (1 ns + 2 s) / 2.
 		{"the first one lies", []said{{"x", 1, good, 1}, {"y", 1, good, 2 * time.Second}}, 1_000_000, 1_000_001, time.Second},
 	} {

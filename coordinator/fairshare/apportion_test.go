@@ -45,7 +45,8 @@ func TestApportion(t *testing.T) {
 		// 2^62·2^62/(2^62+1) is less than 2^62: one unit is left, for the larger.
 		{"2^62 by 2^62:1", 1 << 62, []int64{1 << 62, 1}, []int64{1 << 62, 0}},
 		// They add up to 2^63, and are halved once.
-		{"weights of 2^63", 1 << 62, []int64{1 << 61, 1 << 61, 1 << 61, 1 << 61}, []int64{1 << 60, 1 << 60, 1 << 60, 1 << 60}},
+		{"weights of 2^63", 1 << 62, []int64{1 << 61, 1 << 61, 1 << 61, 1 << 61},
+			[]int64{1 << 60, 1 << 60, 1 << 60, 1 << 60}},
 		{"and of more than 2^64", 9, []int64{biggest, biggest, biggest}, []int64{3, 3, 3}},
 		// Halved, 1 becomes 0; all the same nothing is lost.
 		{"beside the largest the smallest", biggest, []int64{biggest, 1, biggest}, []int64{1 << 62, 0, 1<<62 - 1}},

@@ -194,7 +194,8 @@ func TestBacklog(t *testing.T) {
 							}
 							got, ok := b.At(number(g), level, 0) // parked or not
 							if n += held; lens[[2]int{number(g), level}] != held || ok != (held > 0) || got != firstOf {
-								t.Fatalf("%d wait in %s at level %d of backlog %d, want %d", lens[[2]int{number(g), level}], g.name, level, i, held)
+								t.Fatalf("%d wait in %s at level %d of backlog %d, want %d", lens[[2]int{number(g), level}], g.name, level, i,
+									held)
 							}
 						}
 						if b.Parked(number(g)) != parked[[2]any{i, g}] {
@@ -217,8 +218,9 @@ func TestBacklog(t *testing.T) {
 				if level := s.Turn(serving); bits.OnesCount8(serving) > 0 {
 					var best Head[*waiting]
 					for _, b := range backlogs {
-						if head, ok := b.FirstAt(level); ok && (best.Item == nil || head.Leaf != best.Leaf && s.Before(head.Leaf, best.Leaf) ||
-							head.Leaf == best.Leaf && b.before(head.Item, best.Item)) {
+						if head, ok := b.FirstAt(level); ok &&
+							(best.Item == nil || head.Leaf != best.Leaf && s.Before(head.Leaf, best.Leaf) ||
+								head.Leaf == best.Leaf && b.before(head.Item, best.Item)) {
 							best = head
 						}
 					}

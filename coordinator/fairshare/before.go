@@ -37,7 +37,8 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
 	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
-		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
+		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare,
+		b.owes, b.alerted,
 		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
 	}}
 	if b.told|b.beyond != 0 {
@@ -72,7 +73,8 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 // bookOf is the budget that a record is about; nil: there is none.
 func (l *Ledger) bookOf(r *coordinator.QuotaBefore) *budget {
 	if v := r.Values; len(v) >= 17 {
-		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]), Interval: time.Duration(v[14])})
+		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]),
+			Interval: time.Duration(v[14])})
 	}
 	return l.budgetOf(r.Node, r.Dimension) // from before periods were written
 }

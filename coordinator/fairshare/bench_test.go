@@ -13,7 +13,8 @@ import (
 func benchmarkTree(tenants int) *Ledger {
 	limits := func(amount int64) []func(*coordinator.QuotaNode) {
 		var all []func(*coordinator.QuotaNode)
-		for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimCost} {
+		for _, d := range []coordinator.Dimension{coordinator.DimRequests, coordinator.DimInputTokens,
+			coordinator.DimOutputTokens, coordinator.DimCost} {
 			all = append(all, monthly(d, amount), func(n *coordinator.QuotaNode) {
 				n.Rates[d] = &coordinator.QuotaLimit{Nominal: amount, Per: time.Second}
 			})

@@ -42,7 +42,8 @@ func TestBorrowers(t *testing.T) {
 		{"credits within a priority", 2, 5, 5, 2, "b c a d"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			l := newTree(budgetFor(100*time.Second, d, 1200)).group("a", "pool", part, priority(x.a)).group("b", "pool", part, priority(x.b)).
+			l := newTree(budgetFor(100*time.Second, d, 1200)).group("a", "pool", part, priority(x.a)).group("b", "pool", part,
+				priority(x.b)).
 				group("c", "pool", part, priority(x.c)).group("d", "pool", part, priority(x.d)).ledger()
 			half := time.Unix(0, l.roots[0].span.start).Add(50 * time.Second)
 			if v := l.Reserve(half, id(0), tokens("c", 360), time.Time{}); !v.OK { // a is the first that has something

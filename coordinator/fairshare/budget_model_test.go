@@ -73,7 +73,8 @@ func (m *budgetModel) has(amount int64) {
 func (m *budgetModel) period(at int64) (begin, length int64) {
 	p := m.root.spec.Period
 	length = int64(map[coordinator.PeriodUnit]time.Duration{
-		coordinator.PerMinute: time.Minute, coordinator.PerHour: time.Hour, coordinator.PerDay: 24 * time.Hour, coordinator.PerInterval: p.Interval,
+		coordinator.PerMinute: time.Minute, coordinator.PerHour: time.Hour, coordinator.PerDay: 24 * time.Hour,
+		coordinator.PerInterval: p.Interval,
 	}[p.Unit])
 	return at - at%length, length
 }
@@ -166,7 +167,8 @@ func TestBudgetsModel(t *testing.T) {
 		q.RepayPercent = 0 // what is overdrawn is forgotten with its period
 		for i := range q.Nodes {
 			n := &q.Nodes[i]
-			if n.Borrowing.Rule, n.Beside = coordinator.BorrowNever, nil; n.Kind == coordinator.QuotaAgent { // its group may have what is its own
+			// its group may have what is its own
+			if n.Borrowing.Rule, n.Beside = coordinator.BorrowNever, nil; n.Kind == coordinator.QuotaAgent {
 				n.Budgets = [coordinator.NumDimensions]*coordinator.QuotaLimit{}
 			}
 		}
@@ -175,7 +177,8 @@ func TestBudgetsModel(t *testing.T) {
 			w.models[d] = budgetModels(q, d)
 		}
 		for range 150 {
-			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, 0, time.Second, 20 * time.Second, time.Minute, time.Hour, 24 * time.Hour}).Draw(t, "on"))
+			w.now = w.now.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, 0, time.Second, 20 * time.Second, time.Minute,
+				time.Hour, 24 * time.Hour}).Draw(t, "on"))
 			if w.l.View(w.now); len(w.keys) > 0 && rapid.SampledFrom([]bool{true, false, false}).Draw(t, "change") {
 				w.change(rapid.SampledFrom(w.keys).Draw(t, "key"))
 				continue
@@ -208,7 +211,8 @@ func (w *budgetWorld) drawAll(p *Path, a *coordinator.Amounts) {
 func (w *budgetWorld) admit(p *Path, a *coordinator.Amounts, v Verdict) bool {
 	ok, never, until := w.ask(p, a)
 	if v.OK != ok || v.Permanent != never || !ok && !never && v.RetryAt.UnixNano() != until {
-		w.t.Fatalf("%v at %v is answered with %+v; by the definition it is admitted: %v, will never be: %v, again at %v", a, w.l.Now(), v, ok, never, timeOf(until))
+		w.t.Fatalf("%v at %v is answered with %+v; by the definition it is admitted: %v, will never be: %v, again at %v", a,
+			w.l.Now(), v, ok, never, timeOf(until))
 	}
 	return v.OK
 }

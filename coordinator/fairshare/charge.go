@@ -15,7 +15,8 @@ const least = 1000
 // type), or of which noTokens does, takes no tokens. The amounts to be reserved
 // are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
 // means, and Expect what that counts for.
-func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *Estimator) (c Charge, usual coordinator.Amounts) {
+func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *Estimator) (c Charge,
+	usual coordinator.Amounts) {
 	c, usual, guessed := l.demand(demanded{group: group, operation: taskType, usage: u, noTokens: noTokens}, e)
 	l.Bound(&c, guessed)
 	return c, usual
@@ -24,7 +25,8 @@ func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens b
 // GiveTo has a charge for a task, and what is usual for it, be those of giving it to an agent. A task
 // without a group is charged to the group of its agent, so that it costs what that one's model does,
 // unless it states its cost.
-func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator.Amounts, taskType string, u *coordinator.Usage) {
+func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator.Amounts, taskType string,
+	u *coordinator.Usage) {
 	c.Agent, c.Payer = agent, ""
 	if c.Group == "" {
 		c.Payer, _ = l.GroupOfAgent(agent)
@@ -33,7 +35,8 @@ func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator
 		return
 	}
 	l.priceFor(c, usual, taskType)
-	if cost := c.Amounts[coordinator.DimCost]; cost > 0 && (u == nil || u.InputTokens <= 0 || u.OutputTokens <= 0) { // some of it is a guess
+	// some of it is a guess
+	if cost := c.Amounts[coordinator.DimCost]; cost > 0 && (u == nil || u.InputTokens <= 0 || u.OutputTokens <= 0) {
 		sure := *c
 		sure.Amounts = coordinator.Amounts{}
 		if u != nil {
@@ -42,7 +45,8 @@ func (l *Ledger) GiveTo(agent coordinator.AgentID, c *Charge, usual *coordinator
 		var none coordinator.Amounts
 		l.priceFor(&sure, &none, taskType)
 		p := l.PathOf(c)
-		c.Amounts[coordinator.DimCost] = max(min(cost, sure.Amounts[coordinator.DimCost]), min(cost, max(1, l.ever(&p, coordinator.DimCost))))
+		c.Amounts[coordinator.DimCost] = max(min(cost, sure.Amounts[coordinator.DimCost]),
+			min(cost, max(1, l.ever(&p, coordinator.DimCost))))
 	}
 }
 
@@ -209,7 +213,8 @@ func (l *Ledger) Divided(id string, kind Limit, d coordinator.Dimension) bool {
 	}
 	for i := range l.nodes {
 		nd := &l.nodes[i]
-		if kind == LimitBudget && nd.budgets[d] == nil || kind == LimitRate && nd.rates[d] == nil || kind == LimitSeats && nd.seats == nil {
+		if kind == LimitBudget && nd.budgets[d] == nil || kind == LimitRate && nd.rates[d] == nil || kind == LimitSeats &&
+			nd.seats == nil {
 			continue
 		}
 		for n := nd.parent; n >= 0; n = l.nodes[n].parent {

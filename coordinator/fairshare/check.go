@@ -192,7 +192,8 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 // Unpriced reports whether a charge is for a model without a price although money is limited on its
 // path, and at which node first.
 func (l *Ledger) Unpriced(p *Path, c *Charge) (n int32, is bool) {
-	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) && !l.prices.lacks(s, nil, 0) {
+	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) &&
+		!l.prices.lacks(s, nil, 0) {
 		return 0, false // or it is for the model of its agent's group
 	}
 	for _, n := range p.list() {
@@ -327,7 +328,8 @@ func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amoun
 func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 	if n > s.most {
 		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, forever)
-	} else if ok, at, behind := s.check(n); !ok && v.refuseBehind(at.node, behind.node, coordinator.DimConcurrency, LimitSeats, unknown) {
+	} else if ok, at, behind := s.check(n); !ok && v.refuseBehind(at.node, behind.node, coordinator.DimConcurrency,
+		LimitSeats, unknown) {
 		v.kept = at != s
 	}
 }
@@ -410,7 +412,8 @@ func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 	v := Verdict{OK: true}
 	l.walk()
 	for _, n := range p.list() {
-		for _, d := range [...]coordinator.Dimension{coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimTotalTokens, coordinator.DimCost} {
+		for _, d := range [...]coordinator.Dimension{coordinator.DimInputTokens, coordinator.DimOutputTokens,
+			coordinator.DimTotalTokens, coordinator.DimCost} {
 			if b := l.nodes[n].budgets[d]; b != nil && (l.first(b) && b.room() < 0 || b.left() < 0) {
 				v.refuse(n, d, LimitBudget, b.family.span.end)
 			}

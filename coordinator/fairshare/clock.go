@@ -104,7 +104,8 @@ func (l *Ledger) NotAfter(now time.Time) {
 			}
 		}
 		h := &nd.health
-		h.blocked, h.cutAt, h.rises, h.rest, h.takes = back(h.blocked), back(h.cutAt), back(h.rises), back(h.rest), back(h.takes)
+		h.blocked, h.cutAt, h.rises, h.rest, h.takes = back(h.blocked), back(h.cutAt), back(h.rises), back(h.rest),
+			back(h.takes)
 	}
 	l.reservationsNotAfter(at, was)
 	l.formerNotAfter(at, back)
@@ -164,7 +165,8 @@ func (l *Ledger) formerNotAfter(at int64, back func(int64) int64) {
 	for _, r := range l.exportClosed(nil) {
 		r := r.(*coordinator.QuotaBefore)
 		if key := (closedKey{r.Node, r.Dimension}); l.budgetOf(r.Node, r.Dimension) == nil && take(r) {
-			if l.closed[key] = slices.DeleteFunc(l.closed[key], func(x *coordinator.QuotaBefore) bool { return x == r }); len(l.closed[key]) == 0 {
+			if l.closed[key] = slices.DeleteFunc(l.closed[key], func(x *coordinator.QuotaBefore) bool { return x == r }); len(
+				l.closed[key]) == 0 {
 				delete(l.closed, key)
 			}
 		}

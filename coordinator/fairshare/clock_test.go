@@ -49,7 +49,8 @@ func TestClockAhead(t *testing.T) {
 				l.NotAfter(now)
 			}
 			v := budgetView(t, l, now, "pool/a")
-			if v.Used != used || v.Reserved != int64(3*len(c.ahead)) || !v.End.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) {
+			if v.Used != used || v.Reserved != int64(3*len(c.ahead)) ||
+				!v.End.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) {
 				t.Errorf("%s (snapshot: %v): %+v, want %d used", c.name, snapshot, v, used)
 			}
 			now = now.Add(time.Hour + time.Minute)
@@ -127,7 +128,8 @@ func TestClockAheadWithoutQuotas(t *testing.T) {
 		"used, none ahead":                              {{right, q, 300}, {right, nil, 0}, {ahead, nil, 0}, {right, nil, 0}},
 		"used, none, used ahead":                        {{right, q, 300}, {right, nil, 0}, {ahead, q, 200}},
 		"used, none ahead, used ahead, none at the end": {{right, q, 300}, {ahead, nil, 0}, {ahead, q, 200}, {right, nil, 0}},
-		"used ahead twice":                              {{ahead, q, 200}, {ahead, nil, 0}, {ahead.AddDate(0, 2, 0), q, 100}, {ahead, nil, 0}, {right, nil, 0}},
+		"used ahead twice": {{ahead, q, 200}, {ahead, nil, 0}, {ahead.AddDate(0, 2, 0), q, 100},
+			{ahead, nil, 0}, {right, nil, 0}},
 	} {
 		for _, snapshot := range []bool{false, true} {
 			l, now, want := NewLedger(), right, int64(0)

@@ -72,7 +72,8 @@ func TestCorrectKeepsBooks(outer *testing.T) {
 		for i := range rapid.IntRange(1, 30).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(200*time.Hour)).Draw(t, "later")))
 			if rapid.Bool().Draw(t, "correct") {
-				c := coordinator.QuotaControl{Kind: coordinator.ControlCorrect, Target: rapid.SampledFrom([]string{"pool", "pool/a", "pool/b"}).Draw(t, "node"), Key: d.String(), At: now}
+				c := coordinator.QuotaControl{Kind: coordinator.ControlCorrect,
+					Target: rapid.SampledFrom([]string{"pool", "pool/a", "pool/b"}).Draw(t, "node"), Key: d.String(), At: now}
 				by := rapid.Int64Range(-5000, 5000).Draw(t, "by")
 				if moved, ok := l.Correct(now, c.Target, d, by); !ok || moved > max(by, 0) || moved < min(by, 0) {
 					t.Fatalf("%d instead of %d", moved, by)

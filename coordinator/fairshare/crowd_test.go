@@ -64,7 +64,8 @@ func TestHowLongCallsAreRemembered(t *testing.T) {
 	for _, c := range []struct {
 		after          time.Duration
 		reserved, told bool
-	}{{59 * time.Second, true, true}, {61 * time.Second, false, true}, {59 * time.Minute, false, true}, {61 * time.Minute, false, false}} {
+	}{{59 * time.Second, true, true}, {61 * time.Second, false, true}, {59 * time.Minute, false, true},
+		{61 * time.Minute, false, false}} {
 		l.Due(start.Add(c.after))
 		if got := l.Knows(KeyOf("reserved")); got != c.reserved {
 			t.Errorf("after %v: what was reserved is known: %v", c.after, got)

@@ -62,7 +62,8 @@ func TestDebtOfARate(t *testing.T) {
 		}, 10},
 		{"a settlement", func(l *Ledger) { reserved(l); l.Settle(epoch, id(1), said, false) }, 600},
 		{"one of what nothing was reserved of", func(l *Ledger) {
-			l.Reserve(epoch, id(1), &Charge{Group: "liar", Provider: "p", Amounts: coordinator.Amounts{coordinator.DimTotalTokens: 1}}, time.Time{})
+			l.Reserve(epoch, id(1), &Charge{Group: "liar", Provider: "p",
+				Amounts: coordinator.Amounts{coordinator.DimTotalTokens: 1}}, time.Time{})
 			l.Settle(epoch, id(1), said, false)
 		}, 600},
 		{"one that was extended", func(l *Ledger) {
@@ -70,7 +71,8 @@ func TestDebtOfARate(t *testing.T) {
 			l.Extend(epoch, id(1), coordinator.Amounts{5}, time.Time{})
 			l.Settle(epoch, id(1), said, false)
 		}, 600},
-		{"one that has expired", func(l *Ledger) { reserved(l); l.Expire(epoch, id(1)); l.Settle(epoch, id(1), said, false) }, 600},
+		{"one that has expired", func(l *Ledger) { reserved(l); l.Expire(epoch, id(1)); l.Settle(epoch, id(1), said, false) },
+			600},
 		{"a record of another's word", func(l *Ledger) {
 			l.Fold(requestsOf("liar", lie).Reserved(id(1), epoch))
 			l.Fold(&coordinator.QuotaEnded{Key: id(1), How: coordinator.QuotaSettled, Used: said, At: epoch})
@@ -108,7 +110,8 @@ func TestDebtOfARate(t *testing.T) {
 func TestDebtOfBefore(t *testing.T) {
 	never := epoch.Add(20 * 365 * 24 * time.Hour).UnixNano()
 	listed := &coordinator.QuotaBefore{Node: "p", Rate: true, Values: []int64{never, 0}}
-	away := &coordinator.QuotaBefore{Node: "p", Rate: true, Values: []int64{never, 0, 600, int64(time.Minute), 600, 0, 0, 0}}
+	away := &coordinator.QuotaBefore{Node: "p", Rate: true, Values: []int64{never, 0, 600, int64(time.Minute), 600, 0, 0,
+		0}}
 	for _, c := range []struct {
 		name  string
 		row   *coordinator.QuotaBefore
@@ -152,7 +155,8 @@ func TestDebtOfAPart(t *testing.T) {
 		old  bool
 		debt int64
 	}{
-		{"a charge", func(l *Ledger) { l.Charge(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{1e9}}) }, false, 10},
+		{"a charge", func(l *Ledger) { l.Charge(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{1e9}}) },
+			false, 10},
 		{"what was let pass", func(l *Ledger) {
 			l.Reserve(epoch, id(1), &Charge{Group: "a", Amounts: coordinator.Amounts{600}}, time.Time{})
 		}, false, 590},

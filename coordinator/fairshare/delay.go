@@ -77,7 +77,8 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 
 // limits visits those that decide about a charge, one of the three each, and counts them: the budgets of
 // which it has a share, all rates that may refuse it, and the seats it takes.
-func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *shaper, t *seats, d coordinator.Dimension, nearest bool)) (n int) {
+func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *shaper, t *seats, d coordinator.Dimension,
+	nearest bool)) (n int) {
 	set := dimensionsOf(&c.Amounts)
 	var t turn
 	l.walk()

@@ -92,7 +92,8 @@ func (d *Directory) addBesides() {
 			if at < 0 {
 				at = len(d.besides)
 				one := *n
-				one.ID, one.Budgets, one.Rates, one.Seats, one.Beside = id, [coordinator.NumDimensions]*coordinator.QuotaLimit{}, [coordinator.NumDimensions]*coordinator.QuotaLimit{}, nil, nil
+				one.ID, one.Budgets, one.Rates, one.Seats, one.Beside = id, [coordinator.NumDimensions]*coordinator.QuotaLimit{},
+					[coordinator.NumDimensions]*coordinator.QuotaLimit{}, nil, nil
 				d.besides, d.above = append(d.besides, one), append(d.above, int32(n.Parent))
 				d.beside[int32(i)] = append(d.beside[int32(i)], int32(first+at))
 			}

@@ -36,15 +36,23 @@ func TestDirectoryForCall(t *testing.T) {
 		pool     string
 		own      bool
 	}{
-		"names nothing: its group's provider, by the first key": {coordinator.Call{Agent: "a1"}, "team", "openai@k1", "openai@k1", true},
-		"speaks for itself":                 {coordinator.Call{Agent: "a1", Group: "team", OwnOnly: true}, "team", "openai@k1", "openai@k1", true},
-		"the group above is not its own":    {coordinator.Call{Agent: "a1", Group: "top", OwnOnly: true}, "top", "openai@k1", "openai@k1", false},
-		"nor is one that it is not listed":  {coordinator.Call{Agent: "stranger", Group: "team", OwnOnly: true}, "team", "openai@k1", "openai@k1", false},
-		"a stranger without a group":        {coordinator.Call{Agent: "stranger", OwnOnly: true}, "", "", "", true},
-		"a gateway names any":               {coordinator.Call{Agent: "a1", Group: "top"}, "top", "openai@k1", "openai@k1", true},
-		"a model of the first key":          {coordinator.Call{Usage: coordinator.Usage{Provider: "openai", Model: "gpt"}}, "", "openai@k1", "openai@k1/gpt", true},
-		"another key":                       {coordinator.Call{Usage: coordinator.Usage{Provider: "openai@k2", Model: "gpt"}}, "", "openai@k2", "openai@k2", true},
-		"a provider that is not listed":     {coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "lab"}}, "team", "", "", true},
+		"names nothing: its group's provider, by the first key": {coordinator.Call{Agent: "a1"}, "team", "openai@k1",
+			"openai@k1", true},
+		"speaks for itself": {coordinator.Call{Agent: "a1", Group: "team", OwnOnly: true}, "team",
+			"openai@k1", "openai@k1", true},
+		"the group above is not its own": {coordinator.Call{Agent: "a1", Group: "top", OwnOnly: true}, "top", "openai@k1",
+			"openai@k1", false},
+		"nor is one that it is not listed": {coordinator.Call{Agent: "stranger", Group: "team", OwnOnly: true}, "team",
+			"openai@k1", "openai@k1", false},
+		"a stranger without a group": {coordinator.Call{Agent: "stranger", OwnOnly: true}, "", "", "", true},
+		"a gateway names any": {coordinator.Call{Agent: "a1", Group: "top"}, "top", "openai@k1", "openai@k1",
+			true},
+		"a model of the first key": {coordinator.Call{Usage: coordinator.Usage{Provider: "openai", Model: "gpt"}},
+			"", "openai@k1", "openai@k1/gpt", true},
+		"another key": {coordinator.Call{Usage: coordinator.Usage{Provider: "openai@k2", Model: "gpt"}},
+			"", "openai@k2", "openai@k2", true},
+		"a provider that is not listed": {coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "lab"}},
+			"team", "", "", true},
 		"a group that is not listed either": {coordinator.Call{Group: "nobody"}, "nobody", "", "", true},
 	} {
 		charge, _, own := d.ForCall(&c.call, NewEstimator())
@@ -62,10 +70,12 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	u := coordinator.Usage{Provider: "openai", InputTokens: 100}
 	charge, guessed, _ := d.ForCall(&coordinator.Call{Op: coordinator.CallReserve, Usage: u, Seats: 2}, NewEstimator())
 	// 100 in, 512 assumed out; a request of 7 micro-USD; 2 seats
-	if want := (coordinator.Amounts{1, 100, DefaultOutput, 100 + DefaultOutput, 7, 2}); charge.Amounts != want || guessed.of != tokens {
+	if want := (coordinator.Amounts{1, 100, DefaultOutput, 100 + DefaultOutput, 7, 2}); charge.Amounts != want ||
+		guessed.of != tokens {
 		t.Errorf("%v, guessed %06b; want %v, %06b", charge.Amounts, guessed, want, tokens)
 	}
-	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Meant: coordinator.UsageExact, Seats: 2}, NewEstimator())
+	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Meant: coordinator.UsageExact,
+		Seats: 2}, NewEstimator())
 	if want := (coordinator.Amounts{1, 100, 0, 100, 7, 0}); charge.Amounts != want || guessed.of != 0 {
 		t.Errorf("exactly: %v, guessed %06b; want %v", charge.Amounts, guessed, want)
 	}
@@ -74,7 +84,8 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 // A directory without quotas lists no group, and refuses none.
 func TestDirectoryWithoutQuotas(t *testing.T) {
 	d := NewDirectory(nil)
-	charge, _, own := d.ForCall(&coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "openai"}}, NewEstimator())
+	charge, _, own := d.ForCall(&coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "openai"}},
+		NewEstimator())
 	if p := d.PathOf(&charge); !p.Empty() || !own || d.ProviderOf(&charge) != "" {
 		t.Errorf("%+v, own %v", charge, own)
 	}

@@ -81,7 +81,8 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 	}
 	expected := stated
 	name := s.learntAs()
-	assumed := x.assumed || stated.Provider != "" || stated.Model != "" || stated.InputTokens > 0 || stated.OutputTokens > 0
+	assumed := x.assumed || stated.Provider != "" || stated.Model != "" || stated.InputTokens > 0 ||
+		stated.OutputTokens > 0
 	if !assumed { // that its group calls a model does not say that it does
 		name = unknownService + s.operation
 	}
@@ -168,8 +169,10 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 		*cost = max(*cost, atLeast)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
-	charge.Call, charge.Operation, charge.Untold, charge.Expect, charge.Asked = true, c.Operation, c.ChargeUntold, 0, c.Asked
-	if charge.Amounts[coordinator.DimConcurrency] = c.Seats; c.Op == coordinator.CallConsume || c.Op == coordinator.CallCharge {
+	charge.Call, charge.Operation, charge.Untold, charge.Expect, charge.Asked = true, c.Operation, c.ChargeUntold, 0,
+		c.Asked
+	if charge.Amounts[coordinator.DimConcurrency] = c.Seats; c.Op == coordinator.CallConsume ||
+		c.Op == coordinator.CallCharge {
 		charge.Amounts[coordinator.DimConcurrency] = 0
 	}
 	return charge, guessed, own
@@ -184,7 +187,8 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 // model
 // without a price, where no money is limited. Of its call that was for a dearer model than it names now that
 // one's price counts, which was looked at when the call was let pass.
-func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) coordinator.Amounts {
+func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage,
+	word coordinator.QuotaWord) coordinator.Amounts {
 	s, said, atLeast := d.serviceUsed(c, taskType), *u, int64(0)
 	if word != coordinator.WordBelieved {
 		said, atLeast = ownWord(u)
@@ -195,7 +199,8 @@ func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage, word 
 		*cost = c.Amounts[coordinator.DimCost]
 	}
 	if word != coordinator.WordBelieved && c.Call {
-		asked, _ := d.prices.cost(s.provider, s.model, s.operation, a[coordinator.DimRequests], a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+		asked, _ := d.prices.cost(s.provider, s.model, s.operation, a[coordinator.DimRequests], a[coordinator.DimInputTokens],
+			a[coordinator.DimOutputTokens])
 		*cost = max(*cost, asked)
 	}
 	*cost = max(*cost, atLeast)
@@ -223,7 +228,8 @@ func (d *Directory) limitsMoney(c *Charge) bool {
 
 // LacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
 // and of which model it was.
-func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage, word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
+func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage,
+	word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
 	s := d.serviceUsed(c, taskType)
 	if word != coordinator.WordBelieved {
 		said, _ := ownWord(u)

@@ -14,7 +14,8 @@ import (
 // The limits of random trees: budgets of three dimensions, rates of one, and seats.
 var (
 	randomDims    = []coordinator.Dimension{coordinator.DimRequests, coordinator.DimTotalTokens, coordinator.DimCost}
-	randomPeriods = []coordinator.Period{{Unit: coordinator.PerMinute}, {Unit: coordinator.PerHour}, {Unit: coordinator.PerDay}, {Unit: coordinator.PerInterval, Interval: 90 * time.Second}}
+	randomPeriods = []coordinator.Period{{Unit: coordinator.PerMinute}, {Unit: coordinator.PerHour},
+		{Unit: coordinator.PerDay}, {Unit: coordinator.PerInterval, Interval: 90 * time.Second}}
 )
 
 // randomModels are those that random trees may list.
@@ -24,7 +25,8 @@ var randomModels = []string{"m1", "m2"}
 // of a provider, or of its models, that has parts for some of them. wild: rates, seats and the simple
 // rule, too.
 func drawQuotas(t *rapid.T, wild bool) *coordinator.Quotas {
-	q := &coordinator.Quotas{RepayPercent: rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"), TombstoneTTL: 5 * time.Minute}
+	q := &coordinator.Quotas{RepayPercent: rapid.SampledFrom([]int64{0, 20, 100}).Draw(t, "repay"),
+		TombstoneTTL: 5 * time.Minute}
 	level := []int{0}
 	add := func(n coordinator.QuotaNode) {
 		if n.Parent >= 0 {
@@ -51,7 +53,8 @@ func drawQuotas(t *rapid.T, wild bool) *coordinator.Quotas {
 		name := fmt.Sprint("a", i+1)
 		group[name] = rapid.IntRange(1, n).Draw(t, "its group")
 		add(coordinator.QuotaNode{
-			Kind: coordinator.QuotaAgent, Name: name, Parent: group[name], Weight: rapid.Int64Range(0, 3).Draw(t, "weight"), Borrowing: drawBorrowing(t, wild),
+			Kind: coordinator.QuotaAgent, Name: name, Parent: group[name], Weight: rapid.Int64Range(0, 3).Draw(t, "weight"),
+			Borrowing: drawBorrowing(t, wild),
 		})
 	}
 	if !rapid.Bool().Draw(t, "provider") {
@@ -64,13 +67,15 @@ func drawQuotas(t *rapid.T, wild bool) *coordinator.Quotas {
 		shared = shared[1:]
 		for _, model := range randomModels[:models] {
 			shared = append(shared, len(q.Nodes))
-			add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: "p", Model: model, Parent: top, Weight: 1})
+			add(coordinator.QuotaNode{Kind: coordinator.QuotaModel, Name: model, Provider: "p", Model: model, Parent: top,
+				Weight: 1})
 		}
 	}
 	for _, at := range shared {
 		part := func(kind coordinator.QuotaKind, name string, under int) int {
 			add(coordinator.QuotaNode{
-				Kind: kind, Name: name, Provider: "p", Model: q.Nodes[at].Model, Parent: under, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"),
+				Kind: kind, Name: name, Provider: "p", Model: q.Nodes[at].Model, Parent: under, Weight: rapid.Int64Range(0, 3).
+					Draw(t, "weight"),
 				Borrowing: drawBorrowing(t, wild),
 			})
 			return len(q.Nodes) - 1
@@ -96,13 +101,16 @@ func drawBorrowing(t *rapid.T, wild bool) coordinator.Borrowing {
 		rules = append(rules, coordinator.BorrowGroupRemaining)
 	}
 	return coordinator.Borrowing{
-		Rule: rapid.SampledFrom(rules).Draw(t, "rule"), Priority: rapid.SampledFrom([]int{0, 0, 0, 7}).Draw(t, "priority"), NoGlobalPool: rapid.Bool().Draw(t, "no pool"),
-		SurchargePercent: rapid.SampledFrom([]int64{0, 0, 10}).Draw(t, "surcharge"), HeadroomPercent: rapid.SampledFrom([]int64{0, 0, 30}).Draw(t, "headroom"),
+		Rule: rapid.SampledFrom(rules).Draw(t, "rule"), Priority: rapid.SampledFrom([]int{0, 0, 0, 7}).Draw(t, "priority"),
+		NoGlobalPool:     rapid.Bool().Draw(t, "no pool"),
+		SurchargePercent: rapid.SampledFrom([]int64{0, 0, 10}).Draw(t, "surcharge"),
+		HeadroomPercent:  rapid.SampledFrom([]int64{0, 0, 30}).Draw(t, "headroom"),
 	}
 }
 
 func drawBound(t *rapid.T) coordinator.Bound {
-	return rapid.SampledFrom([]coordinator.Bound{{}, {}, {Kind: coordinator.BoundPercent, Value: 50}, {Kind: coordinator.BoundAmount, Value: 30}}).Draw(t, "bound")
+	return rapid.SampledFrom([]coordinator.Bound{{}, {}, {Kind: coordinator.BoundPercent, Value: 50},
+		{Kind: coordinator.BoundAmount, Value: 30}}).Draw(t, "bound")
 }
 
 // drawLimits draws a node's limits. As the loader sees to, what is given to those below a node
@@ -143,7 +151,8 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 			if l.Nominal == coordinator.ByWeight {
 				l.Period = up.Period
 			}
-			if n.Parent == 0 && up != nil && l.Period != up.Period && rapid.Bool().Draw(t, "beside") { // not on every level: paths have an end
+			// not on every level: paths have an end
+			if n.Parent == 0 && up != nil && l.Period != up.Period && rapid.Bool().Draw(t, "beside") {
 				n.Beside = append(n.Beside, coordinator.BesideBudget{Dimension: d, QuotaLimit: coordinator.QuotaLimit{
 					Nominal: coordinator.ByWeight, Period: up.Period, Borrow: bound(), Lend: bound(),
 				}})
@@ -156,7 +165,8 @@ func drawLimits(t *rapid.T, n *coordinator.QuotaNode, above []coordinator.QuotaN
 	}
 	if d := coordinator.DimRequests; rapid.Bool().Draw(t, "rate") {
 		up := of(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Rates[d] })
-		n.Rates[d] = &coordinator.QuotaLimit{Nominal: nominal(up, 100), Per: time.Second, Burst: rapid.Int64Range(0, 50).Draw(t, "burst"), Borrow: bound()}
+		n.Rates[d] = &coordinator.QuotaLimit{Nominal: nominal(up, 100), Per: time.Second, Burst: rapid.Int64Range(0, 50).
+			Draw(t, "burst"), Borrow: bound()}
 	}
 	if rapid.Bool().Draw(t, "seats") {
 		up := of(func(x *coordinator.QuotaNode) *coordinator.QuotaLimit { return x.Seats })

@@ -22,7 +22,8 @@ func TestReservationsOnAzureTraces(t *testing.T) {
 			byName[e.Name] = e.Tenants[i]
 		}
 		own, want := byName["p90 by log2(input) (Taskbus)"], most[tenant.Name]
-		if over, under := own.Over.Mean, own.Under.Mean; !(over > 0 && over <= want.over) || !(under > 0 && under <= want.under) {
+		if over, under := own.Over.Mean, own.Under.Mean; !(over > 0 && over <= want.over) ||
+			!(under > 0 && under <= want.under) {
 			t.Errorf("%s: reserves %.3f too much and %.3f too little, want at most %+v", tenant.Name, over, under, want)
 		}
 		if other := byName["max_output_tokens"]; other.Over.Mean < 18 || other.Under.Mean != 0 {

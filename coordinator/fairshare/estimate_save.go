@@ -63,13 +63,15 @@ func (e *Estimator) Import(rows []EstimatorRow) error {
 	fresh.defaultOutput = e.defaultOutput
 	for i := range rows {
 		if err := fresh.restore(&rows[i]); err != nil {
-			return fmt.Errorf("row %d of the estimates (tenant %q, model %q, level %d): %w; leave the estimates out, they are learnt anew",
+			return fmt.Errorf(
+				"row %d of the estimates (tenant %q, model %q, level %d): %w; leave the estimates out, they are learnt anew",
 				i, rows[i].Tenant, rows[i].Model, rows[i].Level, err)
 		}
 	}
 	for l := fresh.oldest; l != nil; l = l.newer {
 		if l.inputs.n == 0 || l.outputs.n == 0 {
-			return fmt.Errorf("tenant %q, model %q: its inputs or outputs are not among the estimates; leave the estimates out, they are learnt anew", l.tenant, l.model)
+			return fmt.Errorf(
+				"tenant %q, model %q: its inputs or outputs are not among the estimates; leave the estimates out, they are learnt anew", l.tenant, l.model)
 		}
 	}
 	for fresh.used > fresh.limit {

@@ -121,7 +121,8 @@ func TestLeastRecentlyObservedIsForgotten(t *testing.T) {
 	}
 	teach(e, "10", "m", 20, 10, 3)
 	if level(1) != LevelModel || level(0) != LevelBucket || level(2) != LevelBucket || level(10) != LevelBucket {
-		t.Errorf("levels of 0, 1, 2 and 10: %v, %v, %v, %v; 1 was not observed for longest", level(0), level(1), level(2), level(10))
+		t.Errorf("levels of 0, 1, 2 and 10: %v, %v, %v, %v; 1 was not observed for longest", level(0), level(1), level(2),
+			level(10))
 	}
 	// A model goes when the last tenant with it has gone.
 	for i := range 10 {

@@ -10,7 +10,8 @@ import (
 // TestExcess: what is told of beyond a thousand times what was reserved is charged, and said to be
 // an excess.
 func TestExcess(t *testing.T) {
-	const in, out, all, cost = coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimTotalTokens, coordinator.DimCost
+	const in, out, all, cost = coordinator.DimInputTokens, coordinator.DimOutputTokens, coordinator.DimTotalTokens,
+		coordinator.DimCost
 	for _, c := range []struct {
 		name           string
 		reserved, used coordinator.Amounts
@@ -24,8 +25,10 @@ func TestExcess(t *testing.T) {
 		{"and one more", coordinator.Amounts{all: 1}, coordinator.Amounts{all: 1_000_001}, Excess{all, 1, 1_000_001}},
 		{"nothing was estimated", coordinator.Amounts{all: 5000}, coordinator.Amounts{all: 5000, cost: 1e15}, Excess{}},
 		// 2000 times, 4000 times, 2500 times.
-		{"the worst of several", coordinator.Amounts{in: 3000, out: 1000, all: 4000}, coordinator.Amounts{in: 6_000_000, out: 4_000_000, all: 10_000_000}, Excess{out, 1000, 4_000_000}},
-		{"the first of equals", coordinator.Amounts{in: 2000, all: 2000}, coordinator.Amounts{in: 4_000_000, all: 4_000_000}, Excess{in, 2000, 4_000_000}},
+		{"the worst of several", coordinator.Amounts{in: 3000, out: 1000, all: 4000},
+			coordinator.Amounts{in: 6_000_000, out: 4_000_000, all: 10_000_000}, Excess{out, 1000, 4_000_000}},
+		{"the first of equals", coordinator.Amounts{in: 2000, all: 2000}, coordinator.Amounts{in: 4_000_000, all: 4_000_000},
+			Excess{in, 2000, 4_000_000}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := newTree(monthly(all, 10_000)).ledger()

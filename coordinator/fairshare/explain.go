@@ -62,7 +62,8 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	}
 	for i := range e.Limits {
 		x := &e.Limits[i]
-		x.Binds = !e.Verdict.OK && x.Node == e.Verdict.Node && x.Dimension == e.Verdict.Dimension && x.Limit == e.Verdict.Limit
+		x.Binds = !e.Verdict.OK && x.Node == e.Verdict.Node && x.Dimension == e.Verdict.Dimension &&
+			x.Limit == e.Verdict.Limit
 		x.Refuses = !e.Verdict.OK && (x.Refuses || x.Binds) // a share below may borrow by other rules than the node
 	}
 	return e

@@ -64,15 +64,17 @@ func (d *demonstration) has(node string, allocated, used int64) BudgetView {
 // document has set its month to 10 s in order not to wait; here the time is virtual.)
 func TestFairShareDemonstration(t *testing.T) {
 	tr := fairShareTree()
-	begin := time.Unix(0, spanOf(coordinator.Period{Unit: coordinator.PerInterval, Interval: fairShareMonth}, epoch.UnixNano(), nil).end).UTC()
+	begin := time.Unix(0, spanOf(coordinator.Period{Unit: coordinator.PerInterval, Interval: fairShareMonth},
+		epoch.UnixNano(), nil).end).UTC()
 	l := NewLedger()
 	l.Install(begin, &tr.Quotas)
 	d := &demonstration{T: t, l: l, now: begin}
 
 	// 500,000 by 5:3:2, 300,000 by 4:1.
 	for agent, want := range map[string]int64{
-		"project_alpha/agent_core_1": 250_000, "project_alpha/agent_core_2": 150_000, "project_alpha/agent_independent": 100_000,
-		"project_beta/agent_research_1": 240_000, "project_beta/agent_marketing_1": 60_000,
+		"project_alpha/agent_core_1": 250_000, "project_alpha/agent_core_2": 150_000,
+		"project_alpha/agent_independent": 100_000,
+		"project_beta/agent_research_1":   240_000, "project_beta/agent_marketing_1": 60_000,
 	} {
 		d.has(agent, want, 0)
 	}
@@ -120,7 +122,8 @@ func TestFairShareDemonstration(t *testing.T) {
 
 	// It borrows 5,000 of the group.
 	d.now = d.now.Add(time.Second)
-	if v := d.consume("agent_core_1", 5000, false); v.OK || v.Limit != LimitBudget || !v.RetryAt.Equal(begin.Add(fairShareMonth)) {
+	if v := d.consume("agent_core_1", 5000, false); v.OK || v.Limit != LimitBudget ||
+		!v.RetryAt.Equal(begin.Add(fairShareMonth)) {
 		t.Errorf("without borrowing: %+v", v)
 	}
 	if v := d.consume("agent_core_1", 5000, true); !v.OK || !v.Borrowed {
@@ -162,7 +165,8 @@ func TestFairShareGroupCap(t *testing.T) {
 	if spent != 500_000 {
 		t.Errorf("it has %d of the group's 500,000", spent)
 	}
-	for agent, node := range map[string]string{"agent_core_2": "pool/project_alpha", "agent_independent": "pool/project_alpha"} {
+	for agent, node := range map[string]string{"agent_core_2": "pool/project_alpha",
+		"agent_independent": "pool/project_alpha"} {
 		if v := d.consume(agent, 1000, true); v.OK || v.Permanent || v.Node != node {
 			t.Errorf("%s: %+v", agent, v)
 		}

@@ -63,7 +63,8 @@ func TestOpenUnderNoQuotas(t *testing.T) {
 func TestRemovedAndAddedAgain(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	with := func() *coordinator.Quotas {
-		return &newTree(monthly(d, 10_000)).group("alpha", "pool", monthly(d, 1000)).agent("a1", "alpha", monthly(d, 500)).Quotas
+		return &newTree(monthly(d, 10_000)).group("alpha", "pool", monthly(d, 1000)).agent("a1", "alpha", monthly(d, 500)).
+			Quotas
 	}
 	without := &newTree(monthly(d, 10_000)).Quotas
 	for _, restart := range []bool{false, true} {
@@ -114,7 +115,8 @@ func TestAddedLater(t *testing.T) {
 	use(t, l, at, 2, "alpha", 7)
 	heirs := map[string]*Ledger{"restarted": restarted(l, at, &after.Quotas), "live": l}
 	// A file edited while no coordinator runs has the same effect on what the snapshot knows nothing of.
-	edited := restarted(l, at, &newTree(monthly(d, 9000), monthly(coordinator.DimInputTokens, 1)).group("alpha", "pool", monthly(d, 5000)).Quotas)
+	edited := restarted(l, at, &newTree(monthly(d, 9000), monthly(coordinator.DimInputTokens, 1)).group("alpha", "pool",
+		monthly(d, 5000)).Quotas)
 	for name, l := range heirs {
 		pool, _ := l.Node(at, "pool")
 		requests, total := pool.Budgets[0], pool.Budgets[1]
@@ -202,7 +204,8 @@ func TestRateRemovedAndAddedAgain(t *testing.T) {
 	}
 	l := restarted(take(), epoch, without) // listed when the snapshot was taken
 	l.Install(epoch, q(1, 10))
-	if v := l.Reserve(epoch.Add(time.Second), id(2), &Charge{Group: "g", Amounts: coordinator.Amounts{1}}, time.Time{}); !v.OK {
+	if v := l.Reserve(epoch.Add(time.Second), id(2), &Charge{Group: "g", Amounts: coordinator.Amounts{1}},
+		time.Time{}); !v.OK {
 		t.Errorf("1 a second, empty at %v, refuses one a second later: %+v", epoch, v)
 	}
 }
@@ -280,7 +283,8 @@ func TestReloads(t *testing.T) {
 			for i := range w.l.nodes {
 				for _, b := range w.l.nodes[i].budgets {
 					if b != nil {
-						all[w.l.nodes[i].spec.ID+b.dim.String()+periodID(b.family.period, b.family.span, nil)] = book{b.used, b.family.span.end}
+						all[w.l.nodes[i].spec.ID+b.dim.String()+periodID(b.family.period, b.family.span, nil)] = book{b.used,
+							b.family.span.end}
 					}
 				}
 			}

@@ -48,7 +48,8 @@ func (l *Ledger) resumeHealth() {
 
 // isOver reports whether a record makes no difference any more.
 func isOver(now time.Time, r *coordinator.PoolHeard) bool {
-	return !r.BlockedUntil.After(now) && !r.RestUntil.After(now) && !r.TakesAfter.After(now) && riseSince(now, r).PerMille == wholeRate
+	return !r.BlockedUntil.After(now) && !r.RestUntil.After(now) && !r.TakesAfter.After(now) &&
+		riseSince(now, r).PerMille == wholeRate
 }
 
 // riseSince is the record with what has been given back since: risePerMille every riseEvery from the cut on.

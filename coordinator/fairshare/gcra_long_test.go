@@ -97,7 +97,8 @@ func follow(t *testing.T, r *rate, ops int, random *rand.Rand) {
 		early := x.after(now, cost) // by so much, or in time
 		early.ns -= now + r.tau
 		if ok && !early.within(-noBound, corrected) || !ok && !early.within(wait-rounded-1, wait+corrected) {
-			t.Fatalf("operation %d: %v, after %d ns; by the definition it is %+v early; %d were rounded", n, ok, wait, early, rounded)
+			t.Fatalf("operation %d: %v, after %d ns; by the definition it is %+v early; %d were rounded", n, ok, wait, early,
+				rounded)
 		}
 		rounded++
 		switch actual := random.Int64N(2 * r.burst); {

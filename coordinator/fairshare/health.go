@@ -72,7 +72,8 @@ func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 // Calls that were on their way already when the pool was cut back are no reason to cut it again: of
 // a hundred calls that are refused together the first one counts. by is the agent whose own report it is;
 // empty: a gateway's.
-func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord, by coordinator.AgentID) *coordinator.PoolHeard {
+func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord,
+	by coordinator.AgentID) *coordinator.PoolHeard {
 	l.advance(now.UnixNano())
 	n, ok := l.serviceNode(c.Provider, c.Model)
 	if !ok {
@@ -178,7 +179,8 @@ func (nd *node) heard(now int64, taken coordinator.Amounts) *coordinator.PoolHea
 func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	nd := &l.nodes[n]
 	h := &nd.health
-	h.part, h.refused, h.blocked, h.cutAt, h.rises = min(max(r.PerMille, 0), wholeRate), min(max(r.Refusals, 0), mostRefused), 0, 0, 0
+	h.part, h.refused, h.blocked, h.cutAt, h.rises = min(max(r.PerMille, 0), wholeRate),
+		min(max(r.Refusals, 0), mostRefused), 0, 0, 0
 	if h.by, h.rest, h.takes = r.By, 0, 0; !r.RestUntil.IsZero() {
 		h.rest = r.RestUntil.UnixNano()
 	}
@@ -186,7 +188,8 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 		h.takes = r.TakesAfter.UnixNano()
 	}
 	if r.Before {
-		h.calls, h.success, h.latency = min(max(r.Calls, 0), manyCalls), min(max(r.Success, 0), 1_000_000), max(int64(r.Latency), 0)
+		h.calls, h.success, h.latency = min(max(r.Calls, 0), manyCalls), min(max(r.Success, 0), 1_000_000),
+			max(int64(r.Latency), 0)
 		h.teller, h.beganSuccess, h.beganLatency = r.Teller, r.BeganSuccess, int64(r.BeganLatency)
 		if h.latency > 0 {
 			h.timed = h.calls

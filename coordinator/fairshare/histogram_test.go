@@ -35,7 +35,8 @@ func TestBins(t *testing.T) {
 			t.Fatalf("bin %d begins at %d, want %d, and is %d wide", b, least, next, width)
 		}
 		if binOf(least) != b || binOf(least+width-1) != b {
-			t.Fatalf("bin %d holds %d to %d, which are of bins %d and %d", b, least, least+width-1, binOf(least), binOf(least+width-1))
+			t.Fatalf("bin %d holds %d to %d, which are of bins %d and %d", b, least, least+width-1, binOf(least),
+				binOf(least+width-1))
 		}
 		next = least + width
 	}

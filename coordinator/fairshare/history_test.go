@@ -73,7 +73,8 @@ func TestTwins(t *testing.T) {
 			return l
 		}
 		heirs := map[string]*Ledger{
-			"told from the beginning": told(q, w.records), "told from the middle": told(then, image, w.records[after:]), "told at last": told(w.quotas, w.l.Export(w.now)),
+			"told from the beginning": told(q, w.records), "told from the middle": told(then, image, w.records[after:]),
+			"told at last": told(w.quotas, w.l.Export(w.now)),
 		}
 		w.now = w.l.Now() // what has been asked, and left nothing behind, they know nothing of
 		want := w.picture()

@@ -115,7 +115,8 @@ func (l *Ledger) inherit(old *node) {
 		if b := l.book(old.spec.ID, coordinator.Dimension(d), o.family.period); b.succeeds(o) {
 			old.budgets[d] = nil
 			b.used, b.spent, b.lent, b.borrowed = o.used, o.spent, o.lent, o.borrowed
-			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits, o.ownCredits, o.owes, o.alerted
+			b.lentOut, b.borrowedIn, b.credits, b.ownCredits, b.owes, b.alerted = o.lentOut, o.borrowedIn, o.credits,
+				o.ownCredits, o.owes, o.alerted
 			b.told, b.beyond, b.before = o.told, o.beyond, o.before
 			b.before.reserved = tally{} // comes again with the reservations
 			b.nominal, b.share = b.base+o.nominal-o.base, b.baseShare+o.share-o.baseShare
@@ -153,7 +154,8 @@ func (r *rate) follow(now int64, old *rate) {
 // alike reports whether a family is made as the other one, so that its books go on.
 func (b *budget) alike(x *budget, successor func(*budget) *budget) bool {
 	f := b.family
-	if b.base != x.base || b.baseShare != x.baseShare || b.borrowMax != x.borrowMax || b.lendMax != x.lendMax || b.rule != x.rule || b.pool != x.pool ||
+	if b.base != x.base || b.baseShare != x.baseShare || b.borrowMax != x.borrowMax || b.lendMax != x.lendMax ||
+		b.rule != x.rule || b.pool != x.pool ||
 		f.span != x.family.span || f.period != x.family.period || len(b.kids) != len(x.kids) {
 		return false
 	}

@@ -100,7 +100,8 @@ func changed(t *rapid.T, q *coordinator.Quotas) *coordinator.Quotas {
 func TestInstallOtherWeights(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	by := func(a, b int64) *tree {
-		return newTree(monthly(d, 1000)).group("a", "pool", weight(a), monthly(d, coordinator.ByWeight)).group("b", "pool", weight(b), monthly(d, coordinator.ByWeight))
+		return newTree(monthly(d, 1000)).group("a", "pool", weight(a), monthly(d, coordinator.ByWeight)).
+			group("b", "pool", weight(b), monthly(d, coordinator.ByWeight))
 	}
 	half := epoch.Add(31 * 24 * time.Hour / 2)
 	for _, c := range []struct {
@@ -119,7 +120,8 @@ func TestInstallOtherWeights(t *testing.T) {
 			l.Reserve(half, id(2), tokens("a", 200), time.Time{})
 			l.Install(half, &by(c.a, c.b).Quotas)
 			a, b := budgetView(t, l, half, "pool/a"), budgetView(t, l, half, "pool/b")
-			if a.Nominal != c.nominal || a.Used != 400 || a.Reserved != 200 || a.Borrowed != c.takes || b.Lent != c.takes || b.Used != 0 {
+			if a.Nominal != c.nominal || a.Used != 400 || a.Reserved != 200 || a.Borrowed != c.takes || b.Lent != c.takes ||
+				b.Used != 0 {
 				t.Errorf("a %+v, b %+v", a, b)
 			}
 			l.Release(half, id(2), false) // 400 are spent: 200 of what was borrowed comes back
@@ -200,7 +202,8 @@ func TestInstallHeals(t *testing.T) {
 // a period that is not over stays used, wherever the period
 // begins now, and what is set aside stays so.
 func TestRestartInAnotherZone(t *testing.T) {
-	zones := []*time.Location{nil, time.FixedZone("east", 5400), time.FixedZone("west", -8*3600), time.FixedZone("odd", 45*60+7)}
+	zones := []*time.Location{nil, time.FixedZone("east", 5400), time.FixedZone("west", -8*3600),
+		time.FixedZone("odd", 45*60+7)}
 	moved := 0
 	rapid.Check(t, func(t *rapid.T) {
 		q := drawQuotas(t, true)

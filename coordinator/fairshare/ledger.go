@@ -102,7 +102,9 @@ type Charge struct {
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil), opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore), ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil),
+		opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore),
+		ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
 }
 
 // Installed reports whether there are any quotas.

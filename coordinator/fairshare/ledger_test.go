@@ -24,7 +24,8 @@ func newTree(options ...func(*coordinator.QuotaNode)) *tree {
 	return t.add("pool", coordinator.QuotaPool, "", options)
 }
 
-func (t *tree) add(name string, kind coordinator.QuotaKind, under string, options []func(*coordinator.QuotaNode)) *tree {
+func (t *tree) add(name string, kind coordinator.QuotaKind, under string,
+	options []func(*coordinator.QuotaNode)) *tree {
 	n := coordinator.QuotaNode{ID: name, Kind: kind, Name: name, Parent: -1, Weight: 1}
 	if under != "" {
 		n.Parent = t.index[under]
@@ -115,15 +116,18 @@ func TestBudgetDividedByWeight(t *testing.T) {
 
 func TestAccrualLending(t *testing.T) {
 	const d = coordinator.DimTotalTokens
-	l := newTree(monthly(d, 2000)).group("a", "pool", monthly(d, coordinator.ByWeight)).group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
+	l := newTree(monthly(d, 2000)).group("a", "pool", monthly(d, coordinator.ByWeight)).
+		group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
 	half := epoch.Add(31 * 24 * time.Hour / 2)
-	if v := l.Reserve(half, id(1), tokens("a", 1500), time.Time{}); !v.OK || !v.Borrowed { // its 1000, and the 500 that have accrued to b
+	// its 1000, and the 500 that have accrued to b
+	if v := l.Reserve(half, id(1), tokens("a", 1500), time.Time{}); !v.OK || !v.Borrowed {
 		t.Errorf("half of b's has accrued: %+v", v)
 	}
 	if v := l.Reserve(half, id(2), tokens("a", 1), time.Time{}); v.OK {
 		t.Errorf("more than has accrued: %+v", v)
 	}
-	if v := l.Reserve(half, id(3), tokens("b", 500), time.Time{}); !v.OK || v.Borrowed { // what is still to accrue is its own
+	// what is still to accrue is its own
+	if v := l.Reserve(half, id(3), tokens("b", 500), time.Time{}); !v.OK || v.Borrowed {
 		t.Errorf("b comes back: %+v", v)
 	}
 	if v := l.Reserve(half, id(4), tokens("b", 1), time.Time{}); v.OK {
@@ -133,7 +137,8 @@ func TestAccrualLending(t *testing.T) {
 
 func TestRatesLoneTenant(t *testing.T) {
 	const d = coordinator.DimRequests
-	l := newTree(perSecond(d, 10, 10)).group("a", "pool", perSecond(d, coordinator.ByWeight, 0)).group("b", "pool", perSecond(d, coordinator.ByWeight, 0)).ledger()
+	l := newTree(perSecond(d, 10, 10)).group("a", "pool", perSecond(d, coordinator.ByWeight, 0)).
+		group("b", "pool", perSecond(d, coordinator.ByWeight, 0)).ledger()
 	passed, n := 0, 0
 	for at := epoch; at.Before(epoch.Add(100 * time.Second)); at = at.Add(50 * time.Millisecond) {
 		n++
@@ -145,7 +150,8 @@ func TestRatesLoneTenant(t *testing.T) {
 		t.Errorf("%d passed", passed)
 	}
 	for i := range 5 { // b comes back to its whole burst
-		if v := l.Reserve(epoch.Add(100*time.Second), id(100000+i), &Charge{Group: "b", Amounts: coordinator.Amounts{1}}, time.Time{}); !v.OK || v.Borrowed {
+		if v := l.Reserve(epoch.Add(100*time.Second), id(100000+i), &Charge{Group: "b", Amounts: coordinator.Amounts{1}},
+			time.Time{}); !v.OK || v.Borrowed {
 			t.Errorf("b's %d-th: %+v", i, v)
 		}
 	}

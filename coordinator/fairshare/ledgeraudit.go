@@ -5,7 +5,8 @@ import "taskbus/coordinator"
 // Audit compares what is reserved of every node with the open reservations: open is called for each of
 // these (but for those that end by themselves), wrong for every difference.
 // In no particular order, and without changing anything; it takes O(reservations · levels).
-func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node string, d coordinator.Dimension, reserved, sum int64)) {
+func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node string, d coordinator.Dimension, reserved,
+	sum int64)) {
 	type sums struct {
 		budgets [coordinator.NumDimensions]tally
 		running int64

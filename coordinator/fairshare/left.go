@@ -62,7 +62,8 @@ func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known
 	case v.Limit == LimitRate && s != nil:
 		x = s.leftNow(l.now, v.Dimension)
 	case v.Limit == LimitSeats && nd.seats != nil:
-		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.nominal, Left: nd.seats.available(), Most: nd.seats.nominal}
+		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.nominal, Left: nd.seats.available(),
+			Most: nd.seats.nominal}
 	case v.Limit == LimitProvider: // for so long there is nothing
 		pause := time.Duration(nd.health.blocked - l.now)
 		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Window: pause, Reset: pause}
@@ -105,7 +106,8 @@ func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	}
 	s := b.family.span
 	return coordinator.QuotaLeft{
-		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal, Left: max(0, left), Most: b.nominal,
+		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal, Left: max(0, left),
+		Most:   b.nominal,
 		Window: time.Duration(s.end - s.start), Reset: time.Duration(s.end - l.now),
 	}
 }

@@ -27,16 +27,21 @@ func TestLeftBeginsWithWhatRefuses(t *testing.T) {
 		"by the budget of its own, while less is left of the pool": {
 			asks: [3]int64{31, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool}, reset: end.Sub(half),
 		},
-		"by none": {asks: [3]int64{30, 1, 1}, want: []coordinator.QuotaLeft{pool, left("pool/a", coordinator.DimRequests, "rate", 20)}, reset: end.Sub(half)},
+		"by none": {asks: [3]int64{30, 1, 1},
+			want: []coordinator.QuotaLeft{pool, left("pool/a", coordinator.DimRequests, "rate", 20)}, reset: end.Sub(half)},
 		// 20 in a row, 10 a second: of 18 that are gone all are back in 1.8 s.
 		"by a rate that has 2 of 20": {
-			requests: 18, asks: [3]int64{1, 3, 0}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimRequests, "rate", 2), pool}, reset: 1800 * time.Millisecond,
+			requests: 18, asks: [3]int64{1, 3, 0},
+			want:  []coordinator.QuotaLeft{left("pool/a", coordinator.DimRequests, "rate", 2), pool},
+			reset: 1800 * time.Millisecond,
 		},
 		"by seats": {
-			seats: 3, asks: [3]int64{1, 0, 2}, want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimConcurrency, "seats", 1), pool},
+			seats: 3, asks: [3]int64{1, 0, 2},
+			want: []coordinator.QuotaLeft{left("pool/a", coordinator.DimConcurrency, "seats", 1), pool},
 		},
 		"for ever": {
-			asks: [3]int64{301, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool}, reset: end.Sub(half),
+			asks: [3]int64{301, 0, 0}, want: []coordinator.QuotaLeft{left("pool/a", d, "budget", 30), pool},
+			reset: end.Sub(half),
 		},
 	} {
 		l := newTree(monthly(d, 1000)).
@@ -78,11 +83,13 @@ func TestLeftOfWhatNobodyHasUsedUp(t *testing.T) {
 	l.nodes[l.byID["pool/a"]].health.blocked = epoch.Add(20 * time.Second).UnixNano()
 	v := l.Check(epoch, &p, asks)
 	got := l.Left(epoch, &p, &asks.Amounts, &v)
-	want := coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "provider", Window: 20 * time.Second, Reset: 20 * time.Second}
+	want := coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "provider",
+		Window: 20 * time.Second, Reset: 20 * time.Second}
 	if len(got) != 2 || got[0] != want || got[1].Limit != "rate" || got[1].Left != 20 {
 		t.Errorf("left alone: %+v", got)
 	}
-	behind := Verdict{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate, RetryAt: epoch.Add(3 * time.Second)}
+	behind := Verdict{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate,
+		RetryAt: epoch.Add(3 * time.Second)}
 	got = l.Left(epoch, &p, &asks.Amounts, &behind)
 	if len(got) != 1 || got[0].Left != 4 || got[0].Reset != 3*time.Second {
 		t.Errorf("5 are asked for, 20 are there and kept for others for 3 s: %+v", got)

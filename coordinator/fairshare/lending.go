@@ -309,7 +309,8 @@ func (l *Ledger) borrowRemaining(b *budget, amount, lacking int64) bool {
 	if above > 0 && (b.up == nil || above > b.borrowMax-b.borrowedIn) {
 		return false
 	}
-	for _, n := range [...]loan{{from: b, to: b, top: b, amount: lacking - above, unbacked: true}, {to: b, amount: above, unbacked: true}} {
+	for _, n := range [...]loan{{from: b, to: b, top: b, amount: lacking - above, unbacked: true},
+		{to: b, amount: above, unbacked: true}} {
 		if n.amount > 0 {
 			n.make()
 			l.loans = append(l.loans, n)

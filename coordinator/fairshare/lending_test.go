@@ -23,18 +23,27 @@ func TestWhoLends(t *testing.T) {
 		{name: "one after the other", takes: 250, lent: [3]int64{100, 100, 50}},
 		{name: "as much as there is", takes: 300, lent: [3]int64{100, 100, 100}},
 		{name: "and no more", takes: 301, refused: true},
-		{name: "b lends 10 % of its 200", b: []func(*coordinator.QuotaNode){lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundPercent, Value: 10})},
+		{name: "b lends 10 % of its 200",
+			b: []func(*coordinator.QuotaNode){
+				lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundPercent, Value: 10})},
 			takes: 60, lent: [3]int64{20, 40, 0}},
-		{name: "b lends 7", b: []func(*coordinator.QuotaNode){lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundAmount, Value: 7})},
+		{name: "b lends 7", b: []func(*coordinator.QuotaNode){
+			lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundAmount, Value: 7})},
 			takes: 60, lent: [3]int64{7, 53, 0}},
-		{name: "b always keeps 30 % of its 200", b: []func(*coordinator.QuotaNode){headroom(30)}, takes: 60, lent: [3]int64{40, 20, 0}},
-		{name: "a may borrow 25 % of its 200", a: []func(*coordinator.QuotaNode){lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 25}, coordinator.Bound{})},
+		{name: "b always keeps 30 % of its 200", b: []func(*coordinator.QuotaNode){headroom(30)}, takes: 60,
+			lent: [3]int64{40, 20, 0}},
+		{name: "a may borrow 25 % of its 200",
+			a: []func(*coordinator.QuotaNode){lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 25},
+				coordinator.Bound{})},
 			takes: 50, lent: [3]int64{50, 0, 0}},
-		{name: "and no more than that", a: []func(*coordinator.QuotaNode){lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 25}, coordinator.Bound{})},
+		{name: "and no more than that",
+			a: []func(*coordinator.QuotaNode){lends(coordinator.Bound{Kind: coordinator.BoundPercent, Value: 25},
+				coordinator.Bound{})},
 			takes: 51, refused: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", append(c.a, part)...).group("b", "pool", append(c.b, part)...).
+			l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", append(c.a, part)...).
+				group("b", "pool", append(c.b, part)...).
 				group("c", "pool", append(c.c, part)...).group("d", "pool", part).ledger()
 			half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
 			if v := l.Reserve(half, id(1), tokens("a", 200+c.takes), time.Time{}); v.OK == c.refused {
@@ -80,12 +89,14 @@ func TestMostLenders(t *testing.T) {
 func TestCredits(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
-	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).group("c", "pool", part).ledger()
+	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
+		group("c", "pool", part).ledger()
 	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
 	l.Reserve(half, id(0), tokens("a", 200), time.Time{})
 	for i, want := range [][2]int64{{60, 0}, {60, 60}, {70, 60}} {
 		l.Reserve(half, id(i+1), tokens("a", []int64{60, 60, 10}[i]), time.Time{})
-		if b, c := budgetView(t, l, half, "pool/b").Lent, budgetView(t, l, half, "pool/c").Lent; b != want[0] || c != want[1] {
+		if b, c := budgetView(t, l, half, "pool/b").Lent, budgetView(t, l, half, "pool/c").Lent; b != want[0] ||
+			c != want[1] {
 			t.Errorf("loan %d: b %d, c %d, want %v", i+1, b, c, want)
 		}
 	}
@@ -103,7 +114,8 @@ func TestCredits(t *testing.T) {
 func TestBorrowersLend(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
-	l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", part).group("b", "pool", part).group("c", "pool", part).group("z", "pool", part).ledger()
+	l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", part).group("b", "pool", part).
+		group("c", "pool", part).group("z", "pool", part).ledger()
 	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
 	l.Reserve(half, id(1), tokens("z", 260), time.Time{})
 	next := half.Add(100 * time.Second)
@@ -126,7 +138,8 @@ func TestLenderGivesBackHeld(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
 	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
-		group("c", "pool", part, lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundAmount})).ledger() // c lends nothing
+		// c lends nothing
+		group("c", "pool", part, lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundAmount})).ledger()
 	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
 	l.Reserve(half, id(1), tokens("b", 200), time.Time{}) // all that is its own
 	l.Reserve(half, id(2), tokens("a", 200), time.Time{})
@@ -148,7 +161,8 @@ func TestLenderGivesBackHeld(t *testing.T) {
 func TestLoansComeBack(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
-	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).group("z", "pool", part).ledger()
+	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
+		group("z", "pool", part).ledger()
 	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
 	l.Reserve(half, id(3), tokens("a", 200), time.Time{})
 	l.Reserve(half, id(1), tokens("z", 200), time.Time{})

@@ -80,7 +80,8 @@ type naiveItem struct {
 
 func newNaiveShares(nodes []ShareNode) *naiveShares {
 	zero := func() *naiveGroup {
-		return &naiveGroup{base: new(big.Int), cost: new(big.Int), floor: new(big.Int), times: [2]*big.Int{new(big.Int), new(big.Int)}}
+		return &naiveGroup{base: new(big.Int), cost: new(big.Int), floor: new(big.Int),
+			times: [2]*big.Int{new(big.Int), new(big.Int)}}
 	}
 	s := &naiveShares{root: zero(), began: map[[2]any]*big.Int{}}
 	add := func(name string, own bool, weight int64, parent *naiveGroup) {

@@ -11,7 +11,8 @@ import (
 // TestHugeAmounts: no amount makes sums overflow.
 func TestHugeAmounts(t *testing.T) {
 	const d = coordinator.DimTotalTokens
-	l := newTree(monthly(d, 1_000_000_000_000_000), perSecond(d, 1_000_000_000_000, 0)).group("a", "pool", monthly(d, coordinator.ByWeight)).ledger()
+	l := newTree(monthly(d, 1_000_000_000_000_000), perSecond(d, 1_000_000_000_000, 0)).
+		group("a", "pool", monthly(d, coordinator.ByWeight)).ledger()
 	for i := range 20 {
 		if v := l.Reserve(epoch, id(i), tokens("a", math.MaxInt64-int64(i)), time.Time{}); v.OK || !v.Permanent {
 			t.Errorf("%+v", v)
@@ -46,11 +47,15 @@ func TestOversized(t *testing.T) {
 	}{
 		{"its own, and all that the other has", nil, nil, 1000, LimitBudget},
 		{"b lends nothing", nil, []func(*coordinator.QuotaNode){lends(coordinator.Bound{}, none)}, 500, LimitBudget},
-		{"b lends half of its 500", nil, []func(*coordinator.QuotaNode){lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundPercent, Value: 50})}, 750, LimitBudget},
+		{"b lends half of its 500", nil,
+			[]func(*coordinator.QuotaNode){
+				lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundPercent, Value: 50})}, 750, LimitBudget},
 		{"b keeps a fifth", nil, []func(*coordinator.QuotaNode){headroom(20)}, 900, LimitBudget},
-		{"a borrows 100 at most", []func(*coordinator.QuotaNode){lends(coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, coordinator.Bound{})}, nil, 600, LimitBudget},
+		{"a borrows 100 at most", []func(*coordinator.QuotaNode){
+			lends(coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, coordinator.Bound{})}, nil, 600, LimitBudget},
 		{"a never borrows", []func(*coordinator.QuotaNode){rule(coordinator.BorrowNever)}, nil, 500, LimitBudget},
-		{"by the simple rule", []func(*coordinator.QuotaNode){rule(coordinator.BorrowGroupRemaining)}, nil, 1000, LimitBudget},
+		{"by the simple rule", []func(*coordinator.QuotaNode){rule(coordinator.BorrowGroupRemaining)}, nil, 1000,
+			LimitBudget},
 		{"of weight 0", []func(*coordinator.QuotaNode){weight(0)}, nil, 1000, LimitBudget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +89,8 @@ func TestMiddlePeriod(t *testing.T) {
 			t.Errorf("%s: %+v", node, b)
 		}
 	}
-	if v := l.Reserve(epoch, id(2), tokens("a", 1), time.Time{}); v.OK || v.Node != "pool/g" || !v.RetryAt.Equal(epoch.AddDate(0, 0, 1)) {
+	if v := l.Reserve(epoch, id(2), tokens("a", 1), time.Time{}); v.OK || v.Node != "pool/g" ||
+		!v.RetryAt.Equal(epoch.AddDate(0, 0, 1)) {
 		t.Errorf("the day's is used up: %+v", v)
 	}
 	if v := l.Reserve(epoch.AddDate(0, 0, 1), id(2), tokens("a", 40), time.Time{}); !v.OK || v.Borrowed {

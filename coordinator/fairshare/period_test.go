@@ -32,58 +32,91 @@ func TestSpanOf(t *testing.T) {
 		start, end string // as the clock of the zone shows them
 		id         string
 	}{
-		{"minute", "UTC", perMinute, "2025-11-22T14:05:59.9Z", "2025-11-22T14:05:00Z", "2025-11-22T14:06:00Z", "2025-11-22T14:05"},
+		{"minute", "UTC", perMinute, "2025-11-22T14:05:59.9Z", "2025-11-22T14:05:00Z", "2025-11-22T14:06:00Z",
+			"2025-11-22T14:05"},
 		{"hour", "UTC", perHour, "2025-11-22T14:05:00Z", "2025-11-22T14:00:00Z", "2025-11-22T15:00:00Z", "2025-11-22T14"},
 		{"day", "UTC", perDay, "2025-11-22T14:05:00Z", "2025-11-22T00:00:00Z", "2025-11-23T00:00:00Z", "2025-11-22"},
-		{"week: a Saturday", "UTC", perWeek, "2025-11-22T14:05:00Z", "2025-11-17T00:00:00Z", "2025-11-24T00:00:00Z", "2025-W47"},
-		{"week: a Sunday", "UTC", perWeek, "2025-11-23T23:59:59Z", "2025-11-17T00:00:00Z", "2025-11-24T00:00:00Z", "2025-W47"},
+		{"week: a Saturday", "UTC", perWeek, "2025-11-22T14:05:00Z", "2025-11-17T00:00:00Z", "2025-11-24T00:00:00Z",
+			"2025-W47"},
+		{"week: a Sunday", "UTC", perWeek, "2025-11-23T23:59:59Z", "2025-11-17T00:00:00Z", "2025-11-24T00:00:00Z",
+			"2025-W47"},
 		// ISO 8601: the week belongs to the year of its Thursday, which is 2026-01-01.
-		{"week: of two years", "UTC", perWeek, "2025-12-30T00:00:00Z", "2025-12-29T00:00:00Z", "2026-01-05T00:00:00Z", "2026-W01"},
-		{"month: its last instant", "UTC", perMonth, "2025-11-30T23:59:59.999999999Z", "2025-11-01T00:00:00Z", "2025-12-01T00:00:00Z", "2025-11"},
-		{"month: February of a leap year", "UTC", perMonth, "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z", "2028-02"},
-		{"month: December", "UTC", perMonth, "2025-12-31T00:00:00Z", "2025-12-01T00:00:00Z", "2026-01-01T00:00:00Z", "2025-12"},
+		{"week: of two years", "UTC", perWeek, "2025-12-30T00:00:00Z", "2025-12-29T00:00:00Z", "2026-01-05T00:00:00Z",
+			"2026-W01"},
+		{"month: its last instant", "UTC", perMonth, "2025-11-30T23:59:59.999999999Z", "2025-11-01T00:00:00Z",
+			"2025-12-01T00:00:00Z", "2025-11"},
+		{"month: February of a leap year", "UTC", perMonth, "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z",
+			"2028-03-01T00:00:00Z", "2028-02"},
+		{"month: December", "UTC", perMonth, "2025-12-31T00:00:00Z", "2025-12-01T00:00:00Z", "2026-01-01T00:00:00Z",
+			"2025-12"},
 		{"year", "UTC", perYear, "2025-11-22T14:05:00Z", "2025-01-01T00:00:00Z", "2026-01-01T00:00:00Z", "2025"},
 		{"1970 begins at 0", "UTC", perYear, "1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1971-01-01T00:00:00Z", "1970"},
 
 		// 1,763,820,300 s since the epoch are 489,950 hours and 300 s; 489,950 = 69,992·7 + 6,
 		// so 6 h 5 min of a 7 hours' interval are over.
-		{"an interval of 7 hours", "Europe/Berlin", every(7 * time.Hour), "2025-11-22T14:05:00Z", "2025-11-22T08:00:00Z", "2025-11-22T15:00:00Z", "2025-11-22T08:00:00Z"},
+		{"an interval of 7 hours", "Europe/Berlin", every(7 * time.Hour), "2025-11-22T14:05:00Z", "2025-11-22T08:00:00Z",
+			"2025-11-22T15:00:00Z", "2025-11-22T08:00:00Z"},
 		// FAIR-SHARE's 30 days: 20,414 days since the epoch are 680·30 + 14.
-		{"an interval of 30 days", "UTC", every(30 * 24 * time.Hour), "2025-11-22T14:05:00Z", "2025-11-08T00:00:00Z", "2025-12-08T00:00:00Z", "2025-11-08T00:00:00Z"},
+		{"an interval of 30 days", "UTC", every(30 * 24 * time.Hour), "2025-11-22T14:05:00Z", "2025-11-08T00:00:00Z",
+			"2025-12-08T00:00:00Z", "2025-11-08T00:00:00Z"},
 
-		{"the day is that of the place", "Asia/Kathmandu", perDay, "2025-11-22T20:00:00Z", "2025-11-23T00:00:00+05:45", "2025-11-24T00:00:00+05:45", "2025-11-23"},
-		{"so is the hour", "Asia/Kathmandu", perHour, "2025-11-22T20:00:00Z", "2025-11-23T01:00:00+05:45", "2025-11-23T02:00:00+05:45", "2025-11-23T01"},
+		{"the day is that of the place", "Asia/Kathmandu", perDay, "2025-11-22T20:00:00Z", "2025-11-23T00:00:00+05:45",
+			"2025-11-24T00:00:00+05:45", "2025-11-23"},
+		{"so is the hour", "Asia/Kathmandu", perHour, "2025-11-22T20:00:00Z", "2025-11-23T01:00:00+05:45",
+			"2025-11-23T02:00:00+05:45", "2025-11-23T01"},
 
-		{"spring: 23 hours", "Europe/Berlin", perDay, "2025-03-30T12:00:00Z", "2025-03-30T00:00:00+01:00", "2025-03-31T00:00:00+02:00", "2025-03-30"},
-		{"autumn: 25 hours", "Europe/Berlin", perDay, "2025-10-26T12:00:00Z", "2025-10-26T00:00:00+02:00", "2025-10-27T00:00:00+01:00", "2025-10-26"},
-		{"spring: the hour before the change", "Europe/Berlin", perHour, "2025-03-30T00:59:00Z", "2025-03-30T01:00:00+01:00", "2025-03-30T03:00:00+02:00", "2025-03-30T01"},
-		{"autumn: 2 o'clock", "Europe/Berlin", perHour, "2025-10-26T00:30:00Z", "2025-10-26T02:00:00+02:00", "2025-10-26T02:00:00+01:00", "2025-10-26T02"},
-		{"autumn: 2 o'clock again", "Europe/Berlin", perHour, "2025-10-26T01:30:00Z", "2025-10-26T02:00:00+01:00", "2025-10-26T03:00:00+01:00", "2025-10-26T02+01:00"},
-		{"autumn: a minute again", "Europe/Berlin", perMinute, "2025-10-26T01:30:10Z", "2025-10-26T02:30:00+01:00", "2025-10-26T02:31:00+01:00", "2025-10-26T02:30+01:00"},
-		{"a month with a change", "Europe/Berlin", perMonth, "2025-10-31T00:00:00Z", "2025-10-01T00:00:00+02:00", "2025-11-01T00:00:00+01:00", "2025-10"},
+		{"spring: 23 hours", "Europe/Berlin", perDay, "2025-03-30T12:00:00Z", "2025-03-30T00:00:00+01:00",
+			"2025-03-31T00:00:00+02:00", "2025-03-30"},
+		{"autumn: 25 hours", "Europe/Berlin", perDay, "2025-10-26T12:00:00Z", "2025-10-26T00:00:00+02:00",
+			"2025-10-27T00:00:00+01:00", "2025-10-26"},
+		{"spring: the hour before the change", "Europe/Berlin", perHour, "2025-03-30T00:59:00Z", "2025-03-30T01:00:00+01:00",
+			"2025-03-30T03:00:00+02:00", "2025-03-30T01"},
+		{"autumn: 2 o'clock", "Europe/Berlin", perHour, "2025-10-26T00:30:00Z", "2025-10-26T02:00:00+02:00",
+			"2025-10-26T02:00:00+01:00", "2025-10-26T02"},
+		{"autumn: 2 o'clock again", "Europe/Berlin", perHour, "2025-10-26T01:30:00Z", "2025-10-26T02:00:00+01:00",
+			"2025-10-26T03:00:00+01:00", "2025-10-26T02+01:00"},
+		{"autumn: a minute again", "Europe/Berlin", perMinute, "2025-10-26T01:30:10Z", "2025-10-26T02:30:00+01:00",
+			"2025-10-26T02:31:00+01:00", "2025-10-26T02:30+01:00"},
+		{"a month with a change", "Europe/Berlin", perMonth, "2025-10-31T00:00:00Z", "2025-10-01T00:00:00+02:00",
+			"2025-11-01T00:00:00+01:00", "2025-10"},
 
-		{"there is no midnight", "America/Sao_Paulo", perDay, "2018-11-04T12:00:00Z", "2018-11-04T01:00:00-02:00", "2018-11-05T00:00:00-02:00", "2018-11-04"},
-		{"the day before ends there", "America/Sao_Paulo", perDay, "2018-11-04T02:59:59Z", "2018-11-03T00:00:00-03:00", "2018-11-04T01:00:00-02:00", "2018-11-03"},
+		{"there is no midnight", "America/Sao_Paulo", perDay, "2018-11-04T12:00:00Z", "2018-11-04T01:00:00-02:00",
+			"2018-11-05T00:00:00-02:00", "2018-11-04"},
+		{"the day before ends there", "America/Sao_Paulo", perDay, "2018-11-04T02:59:59Z", "2018-11-03T00:00:00-03:00",
+			"2018-11-04T01:00:00-02:00", "2018-11-03"},
 		// At midnight the clock goes back to 23:00, of the same day.
-		{"11 o'clock p.m. twice", "America/Sao_Paulo", perDay, "2018-02-18T02:30:00Z", "2018-02-17T00:00:00-02:00", "2018-02-18T00:00:00-03:00", "2018-02-17"},
-		{"there is no midnight in Cairo", "Africa/Cairo", perDay, "2025-04-25T10:00:00Z", "2025-04-25T01:00:00+03:00", "2025-04-26T00:00:00+03:00", "2025-04-25"},
-		{"nor does the month begin with one", "Asia/Amman", perMonth, "2022-04-15T10:00:00Z", "2022-04-01T00:00:00+03:00", "2022-05-01T00:00:00+03:00", "2022-04"},
+		{"11 o'clock p.m. twice", "America/Sao_Paulo", perDay, "2018-02-18T02:30:00Z", "2018-02-17T00:00:00-02:00",
+			"2018-02-18T00:00:00-03:00", "2018-02-17"},
+		{"there is no midnight in Cairo", "Africa/Cairo", perDay, "2025-04-25T10:00:00Z", "2025-04-25T01:00:00+03:00",
+			"2025-04-26T00:00:00+03:00", "2025-04-25"},
+		{"nor does the month begin with one", "Asia/Amman", perMonth, "2022-04-15T10:00:00Z", "2022-04-01T00:00:00+03:00",
+			"2022-05-01T00:00:00+03:00", "2022-04"},
 		// At 0:01 the clock went back to 23:01: the new day had begun, and goes on.
-		{"the evening of the day before, again", "America/St_Johns", perDay, "2010-11-07T03:00:00Z", "2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30", "2010-11-07"},
-		{"2011-12-30 never was: the day before", "Pacific/Apia", perDay, "2011-12-30T09:00:00Z", "2011-12-29T00:00:00-10:00", "2011-12-31T00:00:00+14:00", "2011-12-29"},
-		{"2011-12-30 never was: the day after", "Pacific/Apia", perDay, "2011-12-30T10:00:00Z", "2011-12-31T00:00:00+14:00", "2012-01-01T00:00:00+14:00", "2011-12-31"},
+		{"the evening of the day before, again", "America/St_Johns", perDay, "2010-11-07T03:00:00Z",
+			"2010-11-07T00:00:00-02:30", "2010-11-08T00:00:00-03:30", "2010-11-07"},
+		{"2011-12-30 never was: the day before", "Pacific/Apia", perDay, "2011-12-30T09:00:00Z", "2011-12-29T00:00:00-10:00",
+			"2011-12-31T00:00:00+14:00", "2011-12-29"},
+		{"2011-12-30 never was: the day after", "Pacific/Apia", perDay, "2011-12-30T10:00:00Z", "2011-12-31T00:00:00+14:00",
+			"2012-01-01T00:00:00+14:00", "2011-12-31"},
 
-		{"after the tables of zones end: the last day of a leap year", "Europe/Berlin", perYear, "2040-12-31T12:00:00Z", "2040-01-01T00:00:00+01:00", "2041-01-01T00:00:00+01:00", "2040"},
+		{"after the tables of zones end: the last day of a leap year", "Europe/Berlin", perYear, "2040-12-31T12:00:00Z",
+			"2040-01-01T00:00:00+01:00", "2041-01-01T00:00:00+01:00", "2040"},
 
 		// Half an hour forward at 2, and back at 2 to 1:30.
-		{"half an hour is left out", "Australia/Lord_Howe", perHour, "2025-10-04T15:40:00Z", "2025-10-05T02:30:00+11:00", "2025-10-05T03:00:00+11:00", "2025-10-05T02"},
-		{"half an hour twice", "Australia/Lord_Howe", perHour, "2025-04-05T15:10:00Z", "2025-04-06T01:30:00+10:30", "2025-04-06T02:00:00+10:30", "2025-04-06T01+10:30"},
-		{"the hour before that", "Australia/Lord_Howe", perHour, "2025-04-05T14:59:00Z", "2025-04-06T01:00:00+11:00", "2025-04-06T01:30:00+10:30", "2025-04-06T01"},
+		{"half an hour is left out", "Australia/Lord_Howe", perHour, "2025-10-04T15:40:00Z", "2025-10-05T02:30:00+11:00",
+			"2025-10-05T03:00:00+11:00", "2025-10-05T02"},
+		{"half an hour twice", "Australia/Lord_Howe", perHour, "2025-04-05T15:10:00Z", "2025-04-06T01:30:00+10:30",
+			"2025-04-06T02:00:00+10:30", "2025-04-06T01+10:30"},
+		{"the hour before that", "Australia/Lord_Howe", perHour, "2025-04-05T14:59:00Z", "2025-04-06T01:00:00+11:00",
+			"2025-04-06T01:30:00+10:30", "2025-04-06T01"},
 		// At 23:30 it became midnight.
-		{"half of the last hour is left out", "Asia/Pyongyang", perHour, "2018-05-04T14:45:00Z", "2018-05-04T23:00:00+08:30", "2018-05-05T00:00:00+09:00", "2018-05-04T23"},
+		{"half of the last hour is left out", "Asia/Pyongyang", perHour, "2018-05-04T14:45:00Z", "2018-05-04T23:00:00+08:30",
+			"2018-05-05T00:00:00+09:00", "2018-05-04T23"},
 		// At 0:01 it became 23:01: the hours of both are the same, and go on.
-		{"a change within an hour by an hour", "America/St_Johns", perHour, "2010-11-07T02:45:00Z", "2010-11-07T00:00:00-02:30", "2010-11-07T00:00:00-03:30", "2010-11-07T00"},
-		{"and the next", "America/St_Johns", perHour, "2010-11-07T03:45:00Z", "2010-11-07T00:00:00-03:30", "2010-11-07T01:00:00-03:30", "2010-11-07T00-03:30"},
+		{"a change within an hour by an hour", "America/St_Johns", perHour, "2010-11-07T02:45:00Z",
+			"2010-11-07T00:00:00-02:30", "2010-11-07T00:00:00-03:30", "2010-11-07T00"},
+		{"and the next", "America/St_Johns", perHour, "2010-11-07T03:45:00Z", "2010-11-07T00:00:00-03:30",
+			"2010-11-07T01:00:00-03:30", "2010-11-07T00-03:30"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -154,7 +187,8 @@ func drawInstant(t *rapid.T, loc *time.Location) int64 {
 func drawPeriod(t *rapid.T) coordinator.Period {
 	return rapid.OneOf(
 		rapid.SampledFrom([]coordinator.Period{perMinute, perHour, perDay, perWeek, perMonth, perYear}),
-		rapid.Map(rapid.Int64Range(1, 1e8), func(s int64) coordinator.Period { return every(time.Duration(s) * time.Second) }),
+		rapid.Map(rapid.Int64Range(1, 1e8),
+			func(s int64) coordinator.Period { return every(time.Duration(s) * time.Second) }),
 	).Draw(t, "period")
 }
 
@@ -291,7 +325,8 @@ func TestDayOf(t *testing.T) {
 		at, _ := time.Parse(time.RFC3339, c.at)
 		start, next := DayOf(at, c.zone)
 		if start.Format(time.RFC3339) != c.start || next.Format(time.RFC3339) != c.next {
-			t.Errorf("%s: from %s to %s, want %s to %s", c.at, start.Format(time.RFC3339), next.Format(time.RFC3339), c.start, c.next)
+			t.Errorf("%s: from %s to %s, want %s to %s", c.at, start.Format(time.RFC3339), next.Format(time.RFC3339), c.start,
+				c.next)
 		}
 	}
 }

@@ -156,7 +156,8 @@ func (p *prices) amountsOf(u *coordinator.Usage, s service, concurrency int64) (
 }
 
 // count is amountsOf for what counts as that many requests at least.
-func (p *prices) count(u *coordinator.Usage, s service, concurrency, requests int64) (a coordinator.Amounts, priced bool) {
+func (p *prices) count(u *coordinator.Usage, s service, concurrency, requests int64) (a coordinator.Amounts,
+	priced bool) {
 	s = s.of(u)
 	a[coordinator.DimRequests] = requests
 	a[coordinator.DimConcurrency] = max(concurrency, 0)

@@ -103,7 +103,8 @@ func TestCostIsExact(t *testing.T) {
 		if !want.IsInt64() {
 			want.SetInt64(math.MaxInt64)
 		}
-		if got, known := newPrices([]coordinator.Price{price}).cost("p", "m", "o", requests, in, out); got != want.Int64() || !known {
+		if got, known := newPrices([]coordinator.Price{price}).cost("p", "m", "o", requests, in, out); got != want.Int64() ||
+			!known {
 			t.Errorf("%d, want %d", got, want)
 		}
 	})
@@ -120,7 +121,8 @@ func TestAmounts(t *testing.T) {
 		priced bool
 	}{
 		{"a task is one request", nil, coordinator.Amounts{1, 0, 0, 0, 0, 2}, true},
-		{"also with a usage that states none", &coordinator.Usage{InputTokens: 400}, coordinator.Amounts{1, 400, 0, 400, 1000, 2}, true},
+		{"also with a usage that states none", &coordinator.Usage{InputTokens: 400},
+			coordinator.Amounts{1, 400, 0, 400, 1000, 2}, true},
 		{"parts are rounded up", &coordinator.Usage{Requests: 1.2, InputTokens: 0.1, OutputTokens: 2.5},
 			coordinator.Amounts{2, 1, 3, 4, 33, 2}, true}, // 2.5 + 30, rounded up
 		{"the stated cost goes before the price", &coordinator.Usage{OutputTokens: 1000, CostUSD: 0.5},

@@ -37,7 +37,8 @@ func (l *Ledger) newShaper(n int32, d coordinator.Dimension, q *coordinator.Quot
 	for up := l.nodes[n].parent; up >= 0 && s.up == nil; up = l.nodes[up].parent {
 		s.up = l.nodes[up].rates[d]
 	}
-	s.hard = s.up == nil || spec.Borrowing.Rule == coordinator.BorrowNever || q.Borrow.Kind != coordinator.BoundNone && q.Borrow.Value == 0
+	s.hard = s.up == nil || spec.Borrowing.Rule == coordinator.BorrowNever || q.Borrow.Kind != coordinator.BoundNone &&
+		q.Borrow.Value == 0
 	switch {
 	case s.up != nil:
 		if q.Nominal == coordinator.ByWeight {

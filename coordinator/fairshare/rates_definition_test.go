@@ -102,7 +102,8 @@ func modelsOf(q *coordinator.Quotas, d coordinator.Dimension) []*rateModel {
 		for p := n.Parent; p >= 0 && m.up == nil; p = q.Nodes[p].Parent {
 			m.up = all[p]
 		}
-		m.hard = m.up == nil || n.Borrowing.Rule == coordinator.BorrowNever || m.spec.Borrow == coordinator.Bound{Kind: coordinator.BoundAmount}
+		m.hard = m.up == nil || n.Borrowing.Rule == coordinator.BorrowNever ||
+			m.spec.Borrow == coordinator.Bound{Kind: coordinator.BoundAmount}
 		if m.up != nil {
 			m.up.kids = append(m.up.kids, m)
 		}

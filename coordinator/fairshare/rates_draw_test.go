@@ -24,10 +24,12 @@ var (
 	// anyRates are those that people write.
 	anyRates = rateTrees{
 		pers: []time.Duration{time.Second, time.Minute, 7 * time.Second, time.Hour}, amount: 1000, burst: 300,
-		borrow: []coordinator.Bound{{}, {}, {}, {Kind: coordinator.BoundPercent, Value: 50}, {Kind: coordinator.BoundAmount, Value: 10}, {Kind: coordinator.BoundAmount}},
+		borrow: []coordinator.Bound{{}, {}, {}, {Kind: coordinator.BoundPercent, Value: 50},
+			{Kind: coordinator.BoundAmount, Value: 10}, {Kind: coordinator.BoundAmount}},
 	}
 	// hardRates may never be exceeded, at any level.
-	hardRates = rateTrees{pers: anyRates.pers, amount: 1000, burst: 300, borrow: []coordinator.Bound{{Kind: coordinator.BoundAmount}}}
+	hardRates = rateTrees{pers: anyRates.pers, amount: 1000, burst: 300,
+		borrow: []coordinator.Bound{{Kind: coordinator.BoundAmount}}}
 	// wholeRates, of up to 30, are for multiples of the least time that all numbers up to 30
 	// divide: one of any of them takes a whole number of ns, and nothing is ever rounded.
 	wholeRates = rateTrees{pers: []time.Duration{divisible, 2 * divisible}, amount: 20, burst: 40, borrow: anyRates.borrow}
@@ -44,7 +46,8 @@ func (x *rateTrees) draw(t *rapid.T) *coordinator.Quotas {
 		if n.Parent >= 0 {
 			n.ID = q.Nodes[n.Parent].ID + "/" + n.Name
 			n.Weight = rapid.Int64Range(0, 3).Draw(t, "weight")
-			n.Borrowing.Rule = rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowAccrued, coordinator.BorrowAccrued, coordinator.BorrowNever}).Draw(t, "rule")
+			n.Borrowing.Rule = rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowAccrued,
+				coordinator.BorrowAccrued, coordinator.BorrowNever}).Draw(t, "rule")
 		}
 		for _, d := range rateDims {
 			if rapid.SampledFrom([]bool{true, true, true, false}).Draw(t, "limited") {
@@ -75,7 +78,8 @@ func (x *rateTrees) draw(t *rapid.T) *coordinator.Quotas {
 // little that it fits into that beside those of all the others.
 func (x *rateTrees) limit(t *rapid.T, up *coordinator.QuotaLimit) *coordinator.QuotaLimit {
 	l := &coordinator.QuotaLimit{
-		Nominal: coordinator.ByWeight, Per: rapid.SampledFrom(x.pers).Draw(t, "per"), Borrow: rapid.SampledFrom(x.borrow).Draw(t, "borrow"),
+		Nominal: coordinator.ByWeight, Per: rapid.SampledFrom(x.pers).Draw(t, "per"), Borrow: rapid.SampledFrom(x.borrow).
+				Draw(t, "borrow"),
 		Burst: rapid.OneOf(rapid.Just(int64(0)), rapid.Int64Range(1, x.burst)).Draw(t, "burst"),
 	}
 	switch {
@@ -99,7 +103,8 @@ func nearestRate(q *coordinator.Quotas, n int, d coordinator.Dimension) *coordin
 
 // drawRates draws what is asked of such a tree.
 func (w *world) drawRates(most int64) *Charge {
-	c := &Charge{Group: rapid.SampledFrom(w.groups).Draw(w.t, "group"), Provider: rapid.SampledFrom([]string{"", "p"}).Draw(w.t, "provider")}
+	c := &Charge{Group: rapid.SampledFrom(w.groups).Draw(w.t, "group"), Provider: rapid.SampledFrom([]string{"", "p"}).
+		Draw(w.t, "provider")}
 	most = rapid.SampledFrom([]int64{3, most / 8, most / 3, most}).Draw(w.t, "most")
 	for _, d := range rateDims {
 		if rapid.SampledFrom([]bool{true, true, false}).Draw(w.t, "some") {

@@ -65,7 +65,8 @@ func TestRatesModel(t *testing.T) {
 }
 
 // ask is the decision by the definition, for all chains and dimensions.
-func (w *world) ask(models map[coordinator.Dimension][]*rateModel, p *Path, c *Charge) (uses []modelUse, ok, never bool) {
+func (w *world) ask(models map[coordinator.Dimension][]*rateModel, p *Path, c *Charge) (uses []modelUse, ok,
+	never bool) {
 	ok = true
 	rated := map[coordinator.Dimension]bool{} // in the chain at hand the nearest has been asked
 	for _, n := range p.list() {

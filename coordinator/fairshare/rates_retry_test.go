@@ -12,7 +12,8 @@ import (
 func (w *world) refused(verify func(p *Path, c *Charge, v Verdict)) {
 	w.overdraws = true
 	for range 40 {
-		w.now = w.now.Add(time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(0)), rapid.Int64Range(0, int64(time.Second))).Draw(w.t, "on")))
+		w.now = w.now.Add(time.Duration(rapid.OneOf(rapid.Just(int64(0)), rapid.Just(int64(0)),
+			rapid.Int64Range(0, int64(time.Second))).Draw(w.t, "on")))
 		if n := len(w.keys); n > 0 && rapid.IntRange(0, 4).Draw(w.t, "settle") == 0 {
 			w.end(w.keys[n-1], 9)
 			continue

@@ -45,7 +45,8 @@ func TestRatesBySaturation(t *testing.T) {
 		costA, costB int64
 	}{{"single requests", 1, 1}, {"one asks for 20 at a time", 1, 20}, {"the other does", 20, 1}} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newTree(perSecond(d, 100, 100)).group("a", "pool", weight(3), share).group("b", "pool", weight(1), share).ledger()
+			l := newTree(perSecond(d, 100, 100)).group("a", "pool", weight(3), share).group("b", "pool", weight(1), share).
+				ledger()
 			a, b := &asker{group: "a", cost: c.costA}, &asker{group: "b", cost: c.costB}
 			ask(l, epoch, 100*time.Second, 10*time.Millisecond, b, a)
 			if all := a.passed + b.passed; all < 9_900 || all > 10_100 {
@@ -70,7 +71,8 @@ func TestRatesReclaim(t *testing.T) {
 		after time.Duration
 	}{{"of single requests", 1, 0}, {"of 100 at once", 100, time.Second}} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newTree(perSecond(d, 100, 100)).group("a", "pool", weight(1), share).group("b", "pool", weight(1), share).ledger()
+			l := newTree(perSecond(d, 100, 100)).group("a", "pool", weight(1), share).group("b", "pool", weight(1), share).
+				ledger()
 			b := &asker{group: "b", cost: c.cost}
 			ask(l, epoch, 100*time.Second, 10*time.Millisecond, b)
 			if b.passed < 9_900 || b.passed > 10_100 {
@@ -112,7 +114,8 @@ func TestRatesLarge(t *testing.T) {
 		{"hard", 10, true, false, 0},
 		{"hard", 1, false, false, 0},
 	} {
-		v := l.Reserve(at, coordinator.TaskKey{uint64(at.UnixNano()), uint64(c.cost)}, &Charge{Group: c.group, Amounts: coordinator.Amounts{c.cost}}, time.Time{})
+		v := l.Reserve(at, coordinator.TaskKey{uint64(at.UnixNano()), uint64(c.cost)},
+			&Charge{Group: c.group, Amounts: coordinator.Amounts{c.cost}}, time.Time{})
 		if v.OK != c.ok || v.Permanent != c.permanent {
 			t.Errorf("%d for %s: %+v", c.cost, c.group, v)
 		}
@@ -123,7 +126,8 @@ func TestRatesLarge(t *testing.T) {
 // hardRate is FAIR-SHARE's rate_limit_rps and burst_capacity.
 func hardRate(rate, burst int64) func(*coordinator.QuotaNode) {
 	return func(n *coordinator.QuotaNode) {
-		n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: rate, Per: time.Second, Burst: burst, Borrow: coordinator.Bound{Kind: coordinator.BoundAmount}}
+		n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: rate, Per: time.Second, Burst: burst,
+			Borrow: coordinator.Bound{Kind: coordinator.BoundAmount}}
 	}
 }
 
@@ -187,7 +191,8 @@ func TestTokensAndRequests(t *testing.T) {
 				}
 			}
 			// The burst at once, then one for each 1/rps: (100 - burst)/rps seconds.
-			if want := time.Duration(c.calls-c.burst) * time.Second / time.Duration(c.rps); at.Sub(epoch).Round(time.Millisecond) != want {
+			if want := time.Duration(c.calls-c.burst) * time.Second / time.Duration(c.rps); at.Sub(epoch).
+				Round(time.Millisecond) != want {
 				t.Errorf("they take %v, want %v", at.Sub(epoch), want)
 			}
 			before, _ := l.Node(at.Add(time.Second), "pool/g/a")
@@ -210,7 +215,8 @@ func TestBucketNotRefilled(t *testing.T) {
 	if v := l.Reserve(last, id(1), ten, time.Time{}); !v.OK {
 		t.Fatal(v)
 	}
-	if v := l.Reserve(epoch.AddDate(0, 1, 0), id(2), ten, time.Time{}); v.OK || v.Limit != LimitRate || v.RetryAt.Sub(last) != 10*time.Second {
+	if v := l.Reserve(epoch.AddDate(0, 1, 0), id(2), ten, time.Time{}); v.OK || v.Limit != LimitRate ||
+		v.RetryAt.Sub(last) != 10*time.Second {
 		t.Errorf("1 ms later, in the next month: %+v", v)
 	}
 }
@@ -260,7 +266,8 @@ func TestExtendedRate(t *testing.T) {
 	l.Reserve(second, id(3), &Charge{Group: "a", Amounts: coordinator.Amounts{20}}, time.Time{})
 	for range 10 { // a's own is empty; 80 are kept for b, so the pool lends what flows in
 		second = second.Add(10 * time.Millisecond)
-		l.Reserve(second, coordinator.TaskKey{uint64(second.UnixNano())}, &Charge{Group: "b", Amounts: coordinator.Amounts{1}}, time.Time{})
+		l.Reserve(second, coordinator.TaskKey{uint64(second.UnixNano())},
+			&Charge{Group: "b", Amounts: coordinator.Amounts{1}}, time.Time{})
 	}
 	second = second.Add(time.Second)
 	l.Reserve(second, id(4), &Charge{Group: "a", Amounts: coordinator.Amounts{15}}, time.Time{})

@@ -17,7 +17,8 @@ func TestRepayment(t *testing.T) {
 	surcharge := func(n *coordinator.QuotaNode) { n.Borrowing.SurchargePercent = 10 }
 	// Two groups of 1000, the first with x and y of 500 each.
 	nested := func() *tree {
-		return newTree(budgetFor(100*time.Second, d, 2000)).group("a", "pool", part).group("x", "a", part).group("y", "a", part).group("b", "pool", part)
+		return newTree(budgetFor(100*time.Second, d, 2000)).group("a", "pool", part).group("x", "a", part).
+			group("y", "a", part).group("b", "pool", part)
 	}
 	for _, c := range []struct {
 		name     string
@@ -28,18 +29,26 @@ func TestRepayment(t *testing.T) {
 		after    time.Duration
 		want     map[string]int64
 	}{
-		{"a borrows 100 of b: it repays 100", two(), "a", 1100, 1100, 0, map[string]int64{"pool": 2000, "pool/a": 900, "pool/b": 1100}},
-		{"400: no more than 20 % of its 1000", two(), "a", 1400, 1400, 0, map[string]int64{"pool": 2000, "pool/a": 800, "pool/b": 1200}},
-		{"with a surcharge of 10 %: 110", two(surcharge), "a", 1100, 1100, 0, map[string]int64{"pool": 2000, "pool/a": 890, "pool/b": 1110}},
-		{"400 with a surcharge: still 20 %", two(surcharge), "a", 1400, 1400, 0, map[string]int64{"pool": 2000, "pool/a": 800, "pool/b": 1200}},
-		{"borrows, and does not use it", two(), "a", 1100, 900, 0, map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
+		{"a borrows 100 of b: it repays 100", two(), "a", 1100, 1100, 0,
+			map[string]int64{"pool": 2000, "pool/a": 900, "pool/b": 1100}},
+		{"400: no more than 20 % of its 1000", two(), "a", 1400, 1400, 0,
+			map[string]int64{"pool": 2000, "pool/a": 800, "pool/b": 1200}},
+		{"with a surcharge of 10 %: 110", two(surcharge), "a", 1100, 1100, 0,
+			map[string]int64{"pool": 2000, "pool/a": 890, "pool/b": 1110}},
+		{"400 with a surcharge: still 20 %", two(surcharge), "a", 1400, 1400, 0,
+			map[string]int64{"pool": 2000, "pool/a": 800, "pool/b": 1200}},
+		{"borrows, and does not use it", two(), "a", 1100, 900, 0,
+			map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
 		// b has left as much: it goes to the pool, of which all may borrow it.
 		{"a overdraws 150", two(), "a", 900, 1150, 0, map[string]int64{"pool": 2000, "pool/a": 850, "pool/b": 1000}},
-		{"a whole period has passed", two(), "a", 1400, 1400, 100 * time.Second, map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
-		{"x borrows 100 of y, within their group", nested(), "x", 600, 600, 0, map[string]int64{"pool/a": 1000, "pool/a/x": 400, "pool/a/y": 600, "pool/b": 1000}},
+		{"a whole period has passed", two(), "a", 1400, 1400, 100 * time.Second,
+			map[string]int64{"pool": 2000, "pool/a": 1000, "pool/b": 1000}},
+		{"x borrows 100 of y, within their group", nested(), "x", 600, 600, 0,
+			map[string]int64{"pool/a": 1000, "pool/a/x": 400, "pool/a/y": 600, "pool/b": 1000}},
 		// 495 of y (its 500 have accrued but for a hundredth), 50 of b: x owes 545, pays 100;
 		// of that 50/545 leave the group: ⌊9.17⌋ = 9.
-		{"x borrows 545, of y and of b", nested(), "x", 1045, 1045, 0, map[string]int64{"pool": 2000, "pool/a": 991, "pool/a/x": 400, "pool/a/y": 591, "pool/b": 1009}},
+		{"x borrows 545, of y and of b", nested(), "x", 1045, 1045, 0,
+			map[string]int64{"pool": 2000, "pool/a": 991, "pool/a/x": 400, "pool/a/y": 591, "pool/b": 1009}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := c.tree.ledger()
@@ -81,7 +90,8 @@ func TestRepaymentOfTheLost(t *testing.T) {
 		if b := budgetView(t, l, epoch, "pool/a"); b.Debt != c.uses-1000 {
 			t.Errorf("%d used: a debt of %d", c.uses, b.Debt)
 		}
-		if b := budgetView(t, l, end, "pool/a"); b.Nominal != c.want || b.Cap != c.want || b.UsedBefore != c.uses || b.Debt != 1000-c.want {
+		if b := budgetView(t, l, end, "pool/a"); b.Nominal != c.want || b.Cap != c.want || b.UsedBefore != c.uses ||
+			b.Debt != 1000-c.want {
 			t.Errorf("%d used: %+v, want %d", c.uses, b, c.want)
 		}
 		if v := l.Reserve(end, id(2), tokens("a", c.want+1), time.Time{}); v.OK || v.Permanent != (c.want == 1000) {
@@ -104,7 +114,8 @@ func TestRepaymentSimpleRule(t *testing.T) {
 	l.Reserve(epoch, id(1), tokens("x", 560), time.Time{})
 	l.Settle(epoch, id(1), tokens("x", 560).Amounts, false)
 	end := time.Unix(0, l.roots[0].span.end)
-	for node, want := range map[string][2]int64{"pool": {2000, 1000}, "pool/g": {1000, 60}, "pool/g/x": {440, 440}, "pool/g/y": {500, 500}} {
+	for node, want := range map[string][2]int64{"pool": {2000, 1000}, "pool/g": {1000, 60}, "pool/g/x": {440, 440},
+		"pool/g/y": {500, 500}} {
 		if b := budgetView(t, l, end, node); b.Nominal != want[0] || b.Share != want[1] {
 			t.Errorf("%s: %d, of which %d its own; want %v", node, b.Nominal, b.Share, want)
 		}

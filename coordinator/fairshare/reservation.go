@@ -232,7 +232,8 @@ func (l *Ledger) Settle(now time.Time, key coordinator.TaskKey, used coordinator
 
 // SettleBy is Settle by a report: what an agent reports of itself is counted for as long as it may be
 // doubted (see Doubted).
-func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool, word coordinator.QuotaWord) Ended {
+func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinator.Amounts, keep bool,
+	word coordinator.QuotaWord) Ended {
 	l.advance(now.UnixNano())
 	r := l.find(key)
 	switch {

@@ -55,9 +55,11 @@ func TestAtRestOneInstallIsAsGoodAsMany(t *testing.T) {
 		q := drawQuotas(t, false)
 		var more []coordinator.QuotaNode
 		for i := range rapid.IntRange(2, 6).Draw(t, "more") {
-			parent := rapid.IntRange(0, len(q.Nodes)-1).Filter(func(p int) bool { return q.Nodes[p].Kind == coordinator.QuotaGroup }).Draw(t, "of")
+			parent := rapid.IntRange(0, len(q.Nodes)-1).
+				Filter(func(p int) bool { return q.Nodes[p].Kind == coordinator.QuotaGroup }).Draw(t, "of")
 			more = append(more, coordinator.QuotaNode{
-				Kind: coordinator.QuotaAgent, Name: fmt.Sprint("new", i), Parent: parent, Weight: rapid.Int64Range(0, 3).Draw(t, "weight"),
+				Kind: coordinator.QuotaAgent, Name: fmt.Sprint("new", i), Parent: parent, Weight: rapid.Int64Range(0, 3).
+					Draw(t, "weight"),
 				Borrowing: q.Nodes[parent].Borrowing,
 			})
 		}

@@ -30,7 +30,8 @@ func TestSeatsStory(t *testing.T) {
 	part := seatsOf(coordinator.ByWeight)
 	l := newTree(seatsOf(300)).group("x", "pool", part).group("y", "pool", part).
 		group("x1", "x", part).group("x2", "x", part).group("x3", "x", weight(3), part).ledger()
-	for node, want := range map[string]int64{"pool": 300, "pool/x": 150, "pool/y": 150, "pool/x/x1": 30, "pool/x/x2": 30, "pool/x/x3": 90} {
+	for node, want := range map[string]int64{"pool": 300, "pool/x": 150, "pool/y": 150, "pool/x/x1": 30, "pool/x/x2": 30,
+		"pool/x/x3": 90} {
 		if s := seatsView(t, l, node); s.Nominal != want || s.Available != 300 {
 			t.Errorf("%s has %d, may have %d; want %d of 300", node, s.Nominal, s.Available, want)
 		}
@@ -146,13 +147,15 @@ func TestSeatsByTheBook(t *testing.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "nodes")
 		nominal := make([]int64, n)
 		for i := range n {
-			node := coordinator.QuotaNode{Kind: coordinator.QuotaGroup, Name: string(rune('a' + i)), ID: string(rune('a' + i)), Parent: -1, Weight: rapid.Int64Range(0, 3).Draw(t, "weight")}
+			node := coordinator.QuotaNode{Kind: coordinator.QuotaGroup, Name: string(rune('a' + i)), ID: string(rune('a' + i)),
+				Parent: -1, Weight: rapid.Int64Range(0, 3).Draw(t, "weight")}
 			node.Seats = &coordinator.QuotaLimit{Nominal: 100, Borrow: drawBound(t), Lend: drawBound(t)}
 			if i == 0 {
 				node.Kind = coordinator.QuotaPool
 			} else {
 				node.Parent = rapid.IntRange(0, i-1).Draw(t, "parent")
-				node.Borrowing.Rule = rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowNever}).Draw(t, "rule")
+				node.Borrowing.Rule = rapid.SampledFrom([]coordinator.BorrowRule{coordinator.BorrowAccrued,
+					coordinator.BorrowNever}).Draw(t, "rule")
 				node.Seats.Nominal = rapid.SampledFrom([]int64{coordinator.ByWeight, 0, 1, 2}).Draw(t, "nominal")
 			}
 			q.Nodes = append(q.Nodes, node)

@@ -109,7 +109,8 @@ func TestFairnessTheorem(t *testing.T) {
 					x, y, wx, wy := groups[i], groups[j], s.groups[i].weight, s.groups[j].weight
 					gap := x.served*wy - y.served*wx
 					if bound := x.mostOpen*x.dearest*wy + y.mostOpen*y.dearest*wx; max(gap, -gap) > bound {
-						t.Fatalf("%s has %+v at weight %d, %s %+v at %d: a gap of %d beyond %d", s.Name(i), x, wx, s.Name(j), y, wy, gap, bound)
+						t.Fatalf("%s has %+v at weight %d, %s %+v at %d: a gap of %d beyond %d", s.Name(i), x, wx, s.Name(j), y, wy, gap,
+							bound)
 					}
 				}
 			}
@@ -219,7 +220,8 @@ func TestSharesConvergeToMaxMin(t *testing.T) {
 		bound = leaves * (bound + slices.Max(demands[1:]))
 		for i, want := range got {
 			if i > 0 && math.Abs(served[i]-want*ticks) > min(bound, 0.05*ticks*capacity) {
-				t.Errorf("%s at weight %d, of a demand of %v, has %v, want %v within %v", s.Name(i), s.groups[i].weight, demands[i]*ticks, served[i], want*ticks, bound)
+				t.Errorf("%s at weight %d, of a demand of %v, has %v, want %v within %v", s.Name(i), s.groups[i].weight,
+					demands[i]*ticks, served[i], want*ticks, bound)
 			}
 		}
 	})

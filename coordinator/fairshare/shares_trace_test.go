@@ -40,7 +40,8 @@ func azureSharing(t *testing.T) *sharing.Report {
 // by weight comes while both wait.
 func TestServiceGap(t *testing.T) {
 	r := azureSharing(t)
-	if len(r.Comparisons) != 2 || r.Comparisons[0].Label != "code 1 : conv 1" || r.Comparisons[1].Label != "code 3 : conv 1" {
+	if len(r.Comparisons) != 2 || r.Comparisons[0].Label != "code 1 : conv 1" ||
+		r.Comparisons[1].Label != "code 3 : conv 1" {
 		t.Fatalf("compared are %+v", r.Comparisons)
 	}
 	for _, c := range r.Comparisons {
@@ -64,9 +65,11 @@ func TestServiceGap(t *testing.T) {
 				t.Errorf("the gap of %s at %s, %.0f, does not grow", without, c.Label, gaps[without])
 			}
 		}
-		mean, input, finish, reserve, robin := gaps["reserve_mean"], gaps["reserve_input"], gaps["at_finish"], gaps["reserve_max"], gaps["round_robin"]
+		mean, input, finish, reserve, robin := gaps["reserve_mean"], gaps["reserve_input"], gaps["at_finish"],
+			gaps["reserve_max"], gaps["round_robin"]
 		if !(0 < mean && mean < input && input < finish && finish < reserve && 10*reserve < robin) {
-			t.Errorf("at %s the order of policies is not: the mean, the input, charging at the end, reserving the most, turns by request", c.Label)
+			t.Errorf(
+				"at %s the order of policies is not: the mean, the input, charging at the end, reserving the most, turns by request", c.Label)
 		}
 		// What Taskbus charges is as good as the mean, or better than the input at any rate.
 		if own := gaps["taskbus"]; !(0 < own && own < input) {

@@ -26,7 +26,10 @@ func TestParts(t *testing.T) {
 		{"a 1; b 1", "", map[string]string{"a": "0.000", "b": "0.000"}},
 	} {
 		q := queue(t, c.tree)
-		parts := q.Parts(func(leaf int) bool { return slices.Contains([]byte(c.active), q.Name(leaf)[0]) && !q.groups[leaf].own })
+		parts := q.Parts(func(leaf int) bool {
+			return slices.Contains([]byte(c.active), q.Name(leaf)[0]) &&
+				!q.groups[leaf].own
+		})
 		for name, want := range c.want {
 			expect(t, fmt.Sprintf("%s, active %s: %s", c.tree, c.active, name), fmt.Sprintf("%.3f", parts[q.Leaf(name)]), want)
 		}
@@ -46,7 +49,8 @@ func TestPrecedingAndLeaves(t *testing.T) {
 				all = slices.Delete(all, i, i+1)
 				continue
 			}
-			x := &waiting{group: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "group"), level: rapid.IntRange(0, 1).Draw(rt, "level"), arrival: rapid.IntRange(0, 1000).Draw(rt, "arrival")}
+			x := &waiting{group: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "group"),
+				level: rapid.IntRange(0, 1).Draw(rt, "level"), arrival: rapid.IntRange(0, 1000).Draw(rt, "arrival")}
 			x.leaf = q.Leaf(x.group)
 			q.backlog.Push(x.leaf, x.level, x)
 			all = append(all, x)

@@ -76,7 +76,8 @@ func (s *Shares) build(nodes []ShareNode) {
 		first := len(s.groups)
 		parent := &s.groups[at]
 		add := func(name string, own bool, weight int64, node int) {
-			s.groups = append(s.groups, group{name: name, own: own, weight: weight, share: max(weight, 1), parent: int32(at), depth: parent.depth + 1})
+			s.groups = append(s.groups, group{name: name, own: own, weight: weight, share: max(weight, 1), parent: int32(at),
+				depth: parent.depth + 1})
 			of = append(of, node)
 		}
 		if node := of[at]; !parent.own && node < len(nodes) {

@@ -63,7 +63,8 @@ func TestSharesDoNotDrift(t *testing.T) {
 
 func TestLeaves(t *testing.T) {
 	q := queue(t, "X 2; a 1 X; B 1")
-	for group, want := range map[string]string{"X": "X", "a": "a", "B": "B", "": "other", "nobody": "other", "other": "other"} {
+	for group, want := range map[string]string{"X": "X", "a": "a", "B": "B", "": "other", "nobody": "other",
+		"other": "other"} {
 		expect(t, fmt.Sprintf("the name of %q's leaf", group), q.Name(q.Leaf(group)), want)
 	}
 	// X's own tasks are a child of weight 1 beside a; unknown groups together one beside X.

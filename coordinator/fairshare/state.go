@@ -155,8 +155,9 @@ func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.Qu
 
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
 	c := Charge{
-		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect, NoBorrowing: r.NoBorrowing,
-		Call: r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked, Payer: r.Payer,
+		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect,
+		NoBorrowing: r.NoBorrowing,
+		Call:        r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked, Payer: r.Payer,
 	}
 	tidy(&c.Amounts)
 	if r.Before {

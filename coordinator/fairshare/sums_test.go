@@ -15,8 +15,10 @@ import (
 func TestSumsOfReservations(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	file := func(dollars *coordinator.QuotaLimit) *coordinator.Quotas {
-		q := &coordinator.Quotas{TombstoneTTL: time.Hour, Nodes: []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}}
-		q.Nodes[0].Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerDay}}
+		q := &coordinator.Quotas{TombstoneTTL: time.Hour,
+			Nodes: []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}}
+		q.Nodes[0].Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1000,
+			Period: coordinator.Period{Unit: coordinator.PerDay}}
 		q.Nodes[0].Budgets[coordinator.DimCost] = dollars
 		return q
 	}
@@ -36,7 +38,8 @@ func TestSumsOfReservations(t *testing.T) {
 		n, _ := l.Node(now, "pool")
 		v := l.Reserve(now, KeyOf("one"), &one, time.Time{})
 		if want := i == 10; v.OK != want {
-			t.Fatalf("when %d have ended, %d are set aside of a million, and one more is admitted: %v", i, n.Budgets[1].Reserved, v.OK)
+			t.Fatalf("when %d have ended, %d are set aside of a million, and one more is admitted: %v", i, n.Budgets[1].Reserved,
+				v.OK)
 		}
 		if i < 10 {
 			l.Release(now, KeyOf(fmt.Sprint("t", i)), false)
@@ -49,8 +52,10 @@ func TestSumsOfReservations(t *testing.T) {
 func TestSumOfExtensions(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	l := NewLedger()
-	q := &coordinator.Quotas{TombstoneTTL: time.Hour, Nodes: []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}}
-	q.Nodes[0].Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1000, Period: coordinator.Period{Unit: coordinator.PerDay}}
+	q := &coordinator.Quotas{TombstoneTTL: time.Hour,
+		Nodes: []coordinator.QuotaNode{{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1}}}
+	q.Nodes[0].Budgets[coordinator.DimRequests] = &coordinator.QuotaLimit{Nominal: 1000,
+		Period: coordinator.Period{Unit: coordinator.PerDay}}
 	l.Install(now, q)
 	c := Charge{Call: true}
 	c.Amounts[coordinator.DimRequests] = 1

@@ -133,7 +133,8 @@ func (b *budget) leftToRoot() int64 {
 // lendsBelow reports whether a child, but for one, could lend anything. Those that are unripe could not yet.
 func (l *Ledger) lendsBelow(b, but *budget) bool {
 	lends := func(kid *budget) bool {
-		return kid != but && kid.lentOut < kid.lendMax && kid.left() > 0 && (kid.lendable(l.now) > 0 || l.lendsBelow(kid, nil))
+		return kid != but && kid.lentOut < kid.lendMax && kid.left() > 0 &&
+			(kid.lendable(l.now) > 0 || l.lendsBelow(kid, nil))
 	}
 	if slices.ContainsFunc(b.ripe.Items, lends) {
 		return true

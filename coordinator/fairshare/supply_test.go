@@ -32,7 +32,8 @@ func (w *world) judgeSupply() {
 			kept := b.borrowable(f.reckoned, func(x *budget) int64 { return x.below })
 			more := f.accruedSince(l.now)
 			if can < kept || can > kept+more {
-				t.Fatalf("%s %s could borrow %d by the sums that are kept, %d more with time, and gets %d", name, b.dim, kept, more, can)
+				t.Fatalf("%s %s could borrow %d by the sums that are kept, %d more with time, and gets %d", name, b.dim, kept, more,
+					can)
 			}
 		})
 		if rapid.IntRange(0, 3).Draw(t, "reckoned up") == 0 {
@@ -96,7 +97,8 @@ func TestLargeFamily(t *testing.T) {
 		t.Fatalf("nothing is left: %+v", v)
 	}
 	l.Settle(at, id(1), tokens("t1", each+100*1000).Amounts, false)
-	if v := l.Reserve(at, id(3), tokens("t2", each+98*1000+1), time.Time{}); v.OK { // 99,000 came back, 1,000 of it what t2 had lent itself
+	// 99,000 came back, 1,000 of it what t2 had lent itself
+	if v := l.Reserve(at, id(3), tokens("t2", each+98*1000+1), time.Time{}); v.OK {
 		t.Errorf("%+v", v)
 	}
 	if v := l.Reserve(at, id(4), tokens("t2", each+97*1000), time.Time{}); !v.OK {

@@ -37,8 +37,9 @@ const (
 // mostPlain is how much one call may take of what no budget bounds better: requests, tokens, micro-USD.
 var mostPlain = coordinator.Amounts{
 	coordinator.DimRequests:    10_000,
-	coordinator.DimInputTokens: 100_000_000, coordinator.DimOutputTokens: 100_000_000, coordinator.DimTotalTokens: 100_000_000,
-	coordinator.DimCost: 10_000_000_000,
+	coordinator.DimInputTokens: 100_000_000, coordinator.DimOutputTokens: 100_000_000,
+	coordinator.DimTotalTokens: 100_000_000,
+	coordinator.DimCost:        10_000_000_000,
 }
 
 // Doubt is that a call, or task, is reported to have used more than is accepted: more than Most. Node has
@@ -99,7 +100,8 @@ func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.A
 		w.used[d.Dimension] = d.Most
 	}
 	// Tokens fit together: what is taken off input and output is off all of them, and these are no more than that.
-	in, out, all := &w.used[coordinator.DimInputTokens], &w.used[coordinator.DimOutputTokens], &w.used[coordinator.DimTotalTokens]
+	in, out, all := &w.used[coordinator.DimInputTokens], &w.used[coordinator.DimOutputTokens],
+		&w.used[coordinator.DimTotalTokens]
 	off := used[coordinator.DimInputTokens] - *in + used[coordinator.DimOutputTokens] - *out
 	*all = min(*all, max(used[coordinator.DimTotalTokens]-off, saturate(*in, *out)))
 	*in = min(*in, *all)

@@ -65,11 +65,14 @@ func TestDoubted(t *testing.T) {
 		{"one more", "own", 10, 1101, 1100, "pool/own"},
 		{"of nothing reserved: what was made without asking", "own", 0, 1101, 1100, "pool/own"},
 		{"of 900,000 of its own, and a tenth of the 1,000 that the smallest has", "most", 1, 900_101, 900_100, "pool/most"},
-		{"a budget of nothing is none of its own: a tenth of the 1,000 of the smallest, besides the 100", "none", 100, 201, 200, "pool"},
-		{"of 98,000 that no group was given, and a tenth of the 1,000 of the smallest", "nobody", 100, 98_101, 98_100, "pool"},
+		{"a budget of nothing is none of its own: a tenth of the 1,000 of the smallest, besides the 100", "none", 100, 201,
+			200, "pool"},
+		{"of 98,000 that no group was given, and a tenth of the 1,000 of the smallest", "nobody", 100, 98_101, 98_100,
+			"pool"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newTree(monthly(ofTokens, 1_000_000)).group("own", "pool", monthly(ofTokens, 1000)).group("most", "pool", monthly(ofTokens, 900_000)).
+			l := newTree(monthly(ofTokens, 1_000_000)).group("own", "pool", monthly(ofTokens, 1000)).group("most", "pool",
+				monthly(ofTokens, 900_000)).
 				group("none", "pool", monthly(ofTokens, 0)).group("rest", "pool", monthly(ofTokens, 1000)).ledger()
 			at := epoch.AddDate(0, 0, 10) // something has accrued to be borrowed
 			charge, used := tokens(c.group, c.reserved), tokens(c.group, c.told).Amounts
@@ -83,7 +86,8 @@ func TestDoubted(t *testing.T) {
 			switch {
 			case c.most < 0 && d != nil:
 				t.Errorf("it is doubted: %+v", d)
-			case c.most >= 0 && (d == nil || *d != Doubt{Node: c.node, Limit: LimitBudget, Dimension: ofTokens, Told: c.told, Most: c.most}):
+			case c.most >= 0 && (d == nil || *d != Doubt{Node: c.node, Limit: LimitBudget, Dimension: ofTokens, Told: c.told,
+				Most: c.most}):
 				t.Errorf("got %+v, want at most %d by %s", d, c.most, c.node)
 			}
 		})
@@ -94,7 +98,8 @@ func TestDoubted(t *testing.T) {
 // each time as much as it is believed: what one word has charged, or borrowed, makes no room for the
 // next.
 func TestDoubtedAgainAndAgain(t *testing.T) {
-	l := newTree(monthly(ofTokens, 1_000_000)).group("own", "pool", monthly(ofTokens, 1000)).group("second", "pool", monthly(ofTokens, 1000)).ledger()
+	l := newTree(monthly(ofTokens, 1_000_000)).group("own", "pool", monthly(ofTokens, 1000)).group("second", "pool",
+		monthly(ofTokens, 1000)).ledger()
 	at := epoch.AddDate(0, 0, 10)
 	a, charged := liar{l: l, group: "own"}, int64(0)
 	for n, told := 0, int64(1000); told > 0 && n < 100; n++ {
@@ -132,7 +137,8 @@ func TestDoubtedInSum(t *testing.T) {
 		{"in the next", epoch.AddDate(0, 1, 0).Add(-time.Second), time.Minute, 1000 + 900},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := newTree(monthly(ofTokens, 10_000)).group("own", "pool", monthly(ofTokens, 1000), lends(coordinator.Bound{Kind: coordinator.BoundAmount}, coordinator.Bound{})).
+			l := newTree(monthly(ofTokens, 10_000)).group("own", "pool", monthly(ofTokens, 1000),
+				lends(coordinator.Bound{Kind: coordinator.BoundAmount}, coordinator.Bound{})).
 				group("rest", "pool", monthly(ofTokens, 9000)).ledger()
 			for i := range 10 {
 				if v := l.Reserve(c.at, id(i+1), tokens("own", 100), time.Time{}); !v.OK {

@@ -113,7 +113,8 @@ func (l *Ledger) PeriodEnd(id string, d coordinator.Dimension) time.Time {
 }
 
 func (l *Ledger) view(nd *node) NodeView {
-	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Provider: nd.spec.Provider, Weight: nd.spec.Weight}
+	v := NodeView{ID: nd.spec.ID, Name: nd.spec.Name, Kind: nd.spec.Kind, Provider: nd.spec.Provider,
+		Weight: nd.spec.Weight}
 	if nd.parent >= 0 {
 		v.Parent = l.nodes[nd.parent].spec.ID
 	}
@@ -146,5 +147,6 @@ func (b *budget) view() BudgetView {
 }
 
 func (s *shaper) view(now int64, d coordinator.Dimension) RateView {
-	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now), Ceiling: s.ceiling.amount, Debt: max(s.assured.debt(now), s.ceiling.debt(now))}
+	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now),
+		Ceiling: s.ceiling.amount, Debt: max(s.assured.debt(now), s.ceiling.debt(now))}
 }

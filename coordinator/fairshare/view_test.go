@@ -14,7 +14,8 @@ import (
 func TestView(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	l := newTree(monthly(d, 2000), seatsOf(4)).
-		group("a", "pool", monthly(d, coordinator.ByWeight), perSecond(coordinator.DimRequests, 10, 20), seatsOf(coordinator.ByWeight)).
+		group("a", "pool", monthly(d, coordinator.ByWeight), perSecond(coordinator.DimRequests, 10, 20),
+			seatsOf(coordinator.ByWeight)).
 		group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
 	half := epoch.Add(31 * 24 * time.Hour / 2)
 	c := tokens("a", 1200)
@@ -30,9 +31,13 @@ func TestView(t *testing.T) {
 	want := []NodeView{
 		{ID: "pool", Name: "pool", Weight: 1, Seats: &SeatsView{Nominal: 4, Running: 3, Waiting: 2, Available: 1},
 			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Cap, b.Used, b.Reserved = 2000, 2000, 70, 1200 })},
-		{ID: "pool/a", Name: "a", Kind: coordinator.QuotaGroup, Parent: "pool", Weight: 1, Seats: &SeatsView{Nominal: 4, Running: 3, Waiting: 2, Available: 1},
-			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Share, b.Cap, b.Reserved, b.Borrowed = 1000, 1000, 1200, 1200, 200 }),
-			Rates:   []RateView{{Amount: 10, Per: time.Second, Burst: 20, Remaining: 15}}},
+		{ID: "pool/a", Name: "a", Kind: coordinator.QuotaGroup, Parent: "pool", Weight: 1,
+			Seats: &SeatsView{Nominal: 4, Running: 3, Waiting: 2, Available: 1},
+			Budgets: budget(func(b *BudgetView) {
+				b.Nominal, b.Share, b.Cap, b.Reserved, b.Borrowed = 1000, 1000, 1200, 1200,
+					200
+			}),
+			Rates: []RateView{{Amount: 10, Per: time.Second, Burst: 20, Remaining: 15}}},
 		{ID: "pool/b", Name: "b", Kind: coordinator.QuotaGroup, Parent: "pool", Weight: 1,
 			Budgets: budget(func(b *BudgetView) { b.Nominal, b.Share, b.Cap, b.Used, b.Lent = 1000, 1000, 800, 70, 200 })},
 	}
@@ -64,8 +69,10 @@ func TestExplain(t *testing.T) {
 	// is given back: that cannot be predicted, so it is what binds.
 	end := epoch.AddDate(0, 1, 0)
 	want := []LimitView{
-		{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate, Asked: 1, Refuses: true, Renews: half.Add(100 * time.Millisecond)},
-		{Node: "pool/a", Dimension: d, Limit: LimitBudget, Asked: 900, Left: 100, Borrowable: 500, Refuses: true, Renews: end},
+		{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: LimitRate, Asked: 1, Refuses: true,
+			Renews: half.Add(100 * time.Millisecond)},
+		{Node: "pool/a", Dimension: d, Limit: LimitBudget, Asked: 900, Left: 100, Borrowable: 500, Refuses: true,
+			Renews: end},
 		{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: 1, Refuses: true, Binds: true},
 		{Node: "pool", Dimension: d, Limit: LimitBudget, Asked: 900, Left: 1100, Renews: end},
 	}
@@ -210,7 +217,8 @@ func TestAlertPercents(t *testing.T) {
 		take     int64
 		want     []int64
 	}{
-		{[]int64{50, 75}, 499, nil}, {[]int64{50, 75}, 1, []int64{50}}, {[]int64{20, 60}, 99, nil}, {[]int64{20, 60}, 1, []int64{60}},
+		{[]int64{50, 75}, 499, nil}, {[]int64{50, 75}, 1, []int64{50}}, {[]int64{20, 60}, 99, nil},
+		{[]int64{20, 60}, 1, []int64{60}},
 		{[]int64{}, 200, nil}, {nil, 1, []int64{80}}, {[]int64{1, 2, 100}, 199, []int64{100}},
 	} {
 		tree.AlertPercents = c.percents
@@ -344,7 +352,8 @@ func TestFreedLenders(t *testing.T) {
 	l.Release(half, id(1), false)
 	freed := make(map[string]bool)
 	l.Freed(func(n int32) { freed[l.NodeID(n)] = true })
-	if want := map[string]bool{"pool": true, "pool/a": true, "pool/b": true, "pool/b/y": true}; !reflect.DeepEqual(freed, want) {
+	if want := map[string]bool{"pool": true, "pool/a": true, "pool/b": true, "pool/b/y": true}; !reflect.DeepEqual(freed,
+		want) {
 		t.Errorf("freed %v, want %v", freed, want)
 	}
 }

@@ -15,7 +15,8 @@ import (
 // borrows 58.
 func TestWithdrawnLeavesNoTrace(t *testing.T) {
 	const d = coordinator.DimTotalTokens
-	l := newTree(monthly(d, 134), perSecond(coordinator.DimRequests, 5, 10)).group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
+	l := newTree(monthly(d, 134), perSecond(coordinator.DimRequests, 5, 10)).
+		group("b", "pool", monthly(d, coordinator.ByWeight)).ledger()
 	l.Charge(epoch, id(1), tokens("", 56))
 	l.Settle(epoch, id(1), tokens("", 56).Amounts, false)
 	half := epoch.Add(31 * 24 * time.Hour / 2)

@@ -111,7 +111,8 @@ func (w *world) judgeWindows(s *shaper, passed []passage, d coordinator.Dimensio
 
 // judgeRate looks at the windows of one rate that end with the last: of that, no more than most
 // counts.
-func (w *world) judgeRate(name string, d coordinator.Dimension, r *rate, passed []passage, most int64, counts func(passage) bool) {
+func (w *world) judgeRate(name string, d coordinator.Dimension, r *rate, passed []passage, most int64,
+	counts func(passage) bool) {
 	end := passed[len(passed)-1]
 	if end.cost < 0 {
 		return
@@ -133,7 +134,8 @@ func (w *world) judgeRate(name string, d coordinator.Dimension, r *rate, passed 
 			sum += x.cost
 		}
 		if flows := mulDiv(end.at-x.at+back, r.amount, r.per); sum > burst+flows {
-			w.t.Fatalf("%s %s: %d have passed within %d ns, at %d in %d ns with a burst of %d: %+v", name, d, sum, end.at-x.at, r.amount, r.per, r.burst, passed[i:])
+			w.t.Fatalf("%s %s: %d have passed within %d ns, at %d in %d ns with a burst of %d: %+v", name, d, sum, end.at-x.at,
+				r.amount, r.per, r.burst, passed[i:])
 		}
 	}
 }

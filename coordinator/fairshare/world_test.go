@@ -29,7 +29,8 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
-	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"}, agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}, told: map[string]int64{}}
+	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"},
+		agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}, told: map[string]int64{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):
@@ -53,8 +54,10 @@ func (w *world) drawAmounts(most int64) (a coordinator.Amounts) {
 func (w *world) drawCharge() *Charge {
 	return &Charge{
 		Group: rapid.SampledFrom(w.groups).Draw(w.t, "group"), Agent: rapid.SampledFrom(w.agents).Draw(w.t, "agent"),
-		Provider: rapid.SampledFrom([]string{"", "p"}).Draw(w.t, "provider"), Model: rapid.SampledFrom([]string{"", "m1", "m2", "unlisted"}).Draw(w.t, "model"),
-		Amounts: w.drawAmounts(rapid.SampledFrom([]int64{5, 60, 400}).Draw(w.t, "most")), NoBorrowing: rapid.IntRange(0, 5).Draw(w.t, "own") == 0,
+		Provider: rapid.SampledFrom([]string{"", "p"}).Draw(w.t, "provider"),
+		Model:    rapid.SampledFrom([]string{"", "m1", "m2", "unlisted"}).Draw(w.t, "model"),
+		Amounts:  w.drawAmounts(rapid.SampledFrom([]int64{5, 60, 400}).Draw(w.t, "most")), NoBorrowing: rapid.IntRange(0, 5).
+				Draw(w.t, "own") == 0,
 	}
 }
 
@@ -70,7 +73,8 @@ func (w *world) step() {
 	case what == 5:
 		w.now = w.now.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "on")))
 	case what == 6:
-		on := rapid.SampledFrom([]time.Duration{-30 * time.Second, time.Second, 10 * time.Minute, time.Hour, 30 * time.Hour}).Draw(t, "jump")
+		on := rapid.SampledFrom([]time.Duration{-30 * time.Second, time.Second, 10 * time.Minute, time.Hour, 30 * time.Hour}).
+			Draw(t, "jump")
 		w.now = w.now.Add(on)
 		w.l.View(w.now) // an unasked ledger does not know the time: so it does, and its twin not
 	case what == 7:
@@ -129,12 +133,14 @@ func (w *world) reserve(key coordinator.TaskKey, c *Charge) Verdict {
 	}
 	w.keys = append(w.keys, key)
 	w.pass(w.l.open[key].uses, &c.Amounts, 1)
-	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model, Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
+	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
+		Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
 	p := w.l.PathOf(c)
 	for _, n := range p.list() {
 		for d, b := range w.l.nodes[n].budgets {
 			if b != nil && c.Amounts[d] > 0 && b.left() < 0 {
-				w.t.Fatalf("admitted, and %s has %d more of %s than it may", w.l.nodes[n].spec.ID, -b.left(), coordinator.Dimension(d))
+				w.t.Fatalf("admitted, and %s has %d more of %s than it may", w.l.nodes[n].spec.ID, -b.left(),
+					coordinator.Dimension(d))
 			}
 		}
 	}
@@ -168,7 +174,8 @@ func (w *world) end(key coordinator.TaskKey, what int) {
 		w.giveBack(key, used)
 		word := coordinator.QuotaWord(rapid.IntRange(0, coordinator.NumQuotaWords-1).Draw(w.t, "by whose word"))
 		if e := w.l.SettleBy(w.now, key, used, keep, word); e.Known && !e.Again {
-			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, Keep: keep, At: w.l.Now(), Word: word})
+			w.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: used, Keep: keep, At: w.l.Now(),
+				Word: word})
 		} else {
 			w.unchanged("a second settlement", before)
 		}
@@ -246,7 +253,8 @@ func (w *world) judge() {
 				used, held, net = used+kid.used, held+kid.reserved.sum(), net+kid.lentOut-kid.borrowedIn
 			}
 			if used != b.used || held != b.reserved.sum() || reserved[b] != b.reserved.sum() {
-				t.Fatalf("%s %s: used %d, own and below %d; reserved %d, own and below %d, open %d", name, b.dim, b.used, used, b.reserved.sum(), held, reserved[b])
+				t.Fatalf("%s %s: used %d, own and below %d; reserved %d, own and below %d, open %d", name, b.dim, b.used, used,
+					b.reserved.sum(), held, reserved[b])
 			}
 			backed := !hasRule(b.family, coordinator.BorrowGroupRemaining)
 			if backed && net != b.lentOut-b.borrowedIn || !backed && net > b.lentOut-b.borrowedIn {
@@ -262,10 +270,12 @@ func (w *world) judge() {
 				t.Fatalf("%s %s lends or borrows beyond its family", name, b.dim)
 			}
 			if b.borrowedIn > b.borrowMax || b.lentOut > b.lendMax && !b.own { // its group may have all of it
-				t.Fatalf("%s %s: borrowed %d of at most %d, lent %d of at most %d", name, b.dim, b.borrowedIn, b.borrowMax, b.lentOut, b.lendMax)
+				t.Fatalf("%s %s: borrowed %d of at most %d, lent %d of at most %d", name, b.dim, b.borrowedIn, b.borrowMax,
+					b.lentOut, b.lendMax)
 			}
 			if !w.overdraws && (b.room() < 0 || b.left() < 0 || b.up == nil && b.used+b.reserved.sum() > b.base) {
-				t.Fatalf("%s %s: room %d, left %d, used and reserved %d of %d", name, b.dim, b.room(), b.left(), b.used+b.reserved.sum(), b.base)
+				t.Fatalf("%s %s: room %d, left %d, used and reserved %d of %d", name, b.dim, b.room(), b.left(),
+					b.used+b.reserved.sum(), b.base)
 			}
 		}
 		if s := nd.seats; s != nil {

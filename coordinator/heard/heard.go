@@ -23,8 +23,10 @@ var limits = []struct {
 		[]string{"X-Ratelimit-Reset-Requests", "Anthropic-Ratelimit-Requests-Reset"}},
 	{coordinator.DimTotalTokens, []string{"X-Ratelimit-Remaining-Tokens", "Anthropic-Ratelimit-Tokens-Remaining"},
 		[]string{"X-Ratelimit-Reset-Tokens", "Anthropic-Ratelimit-Tokens-Reset"}},
-	{coordinator.DimInputTokens, []string{"Anthropic-Ratelimit-Input-Tokens-Remaining"}, []string{"Anthropic-Ratelimit-Input-Tokens-Reset"}},
-	{coordinator.DimOutputTokens, []string{"Anthropic-Ratelimit-Output-Tokens-Remaining"}, []string{"Anthropic-Ratelimit-Output-Tokens-Reset"}},
+	{coordinator.DimInputTokens, []string{"Anthropic-Ratelimit-Input-Tokens-Remaining"},
+		[]string{"Anthropic-Ratelimit-Input-Tokens-Reset"}},
+	{coordinator.DimOutputTokens, []string{"Anthropic-Ratelimit-Output-Tokens-Remaining"},
+		[]string{"Anthropic-Ratelimit-Output-Tokens-Reset"}},
 }
 
 // Of tells what an answer of that status and with these headers says, now. The latency is the

@@ -36,7 +36,8 @@ func problem(w http.ResponseWriter, status int, title, detail string) {
 // it has not said so itself.
 func send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	body = append(body, '\n')
-	if again := w.Header().Get(retryAfter) == ""; again && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+	if again := w.Header().Get(retryAfter) == ""; again &&
+		(status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
 		w.Header().Set(retryAfter, "1")
 	}
 	w.Header().Set("Content-Type", contentType)

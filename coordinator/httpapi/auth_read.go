@@ -101,7 +101,8 @@ func (h *headerReader) only(known []string) {
 // The headers of a call, canonical as net/http keeps them.
 var (
 	authHeaders = []string{
-		agentHeader, "X-Quota-Group", gateway.ProviderHeader, "X-Quota-Model", "X-Quota-Operation", "X-Quota-Input-Tokens", "X-Quota-Output-Tokens",
+		agentHeader, "X-Quota-Group", gateway.ProviderHeader, "X-Quota-Model", "X-Quota-Operation", "X-Quota-Input-Tokens",
+		"X-Quota-Output-Tokens",
 		"X-Quota-Input-Bytes", "X-Quota-Output-Bytes", reservationHeader, "X-Quota-Mode", "X-Quota-Ttl-Seconds",
 	}
 	settleHeaders = append(slices.Clone(authHeaders), upstreamStatus)

@@ -93,7 +93,8 @@ func readSomeBody(w http.ResponseWriter, r *http.Request, want string, members .
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("The body has more than %d bytes; it must be %s.", tooLarge.Limit, want))
+		problem(w, http.StatusRequestEntityTooLarge, "Body too large",
+			fmt.Sprintf("The body has more than %d bytes; it must be %s.", tooLarge.Limit, want))
 		return true, false
 	case err != nil:
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")

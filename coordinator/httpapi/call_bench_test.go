@@ -21,8 +21,10 @@ func BenchmarkReserve(b *testing.B) {
 		Agent: "agent_1", Group: "team-a", Provider: "openai", Model: "gpt-4o", Pool: "openai/gpt-4o",
 		Amounts: coordinator.Amounts{1, 1200, 300, 1500, 12_000, 1}, Until: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC),
 		Limits: []coordinator.QuotaLeft{
-			{Node: "pool/team-a/agent_1", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1e6, Left: 5e5, Window: 720 * time.Hour, Reset: time.Hour},
-			{Node: "openai/gpt-4o", Dimension: coordinator.DimTotalTokens, Limit: "rate", Quota: 1e6, Left: 5e5, Window: time.Minute, Reset: time.Second},
+			{Node: "pool/team-a/agent_1", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1e6, Left: 5e5,
+				Window: 720 * time.Hour, Reset: time.Hour},
+			{Node: "openai/gpt-4o", Dimension: coordinator.DimTotalTokens, Limit: "rate", Quota: 1e6, Left: 5e5,
+				Window: time.Minute, Reset: time.Second},
 		},
 	}}
 	body := []byte(`{"agent_id":"agent_1","provider":"openai","model":"gpt-4o","input_tokens":1200,"output_tokens":300}`)

@@ -14,9 +14,12 @@ import (
 // granted and of what is refused. Without the switch there are none, and RateLimit is always there.
 func TestLegacyLimitHeaders(t *testing.T) {
 	seats := refusedBy(coordinator.CallRefused)
-	seats.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: "seats", Text: "all are taken"}
-	seats.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimConcurrency, Limit: "seats", Quota: 2}}, seats.callAnswers[0].Limits...)
-	month := coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1000, Left: 10, Window: time.Hour, Reset: time.Minute}
+	seats.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool/a", Dimension: coordinator.DimConcurrency,
+		Limit: "seats", Text: "all are taken"}
+	seats.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "pool/a", Dimension: coordinator.DimConcurrency,
+		Limit: "seats", Quota: 2}}, seats.callAnswers[0].Limits...)
+	month := coordinator.QuotaLeft{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Quota: 1000,
+		Left: 10, Window: time.Hour, Reset: time.Minute}
 	both := granted()
 	both.callAnswers[0].Limits = append([]coordinator.QuotaLeft{month}, both.callAnswers[0].Limits...)
 	budget := &fakeSource{callAnswers: []coordinator.CallAnswer{{Limits: []coordinator.QuotaLeft{month}}}}
@@ -24,9 +27,12 @@ func TestLegacyLimitHeaders(t *testing.T) {
 	month.Left, month.Reset = 3, 90*time.Second
 	exhausted.callAnswers[0].Limits = append([]coordinator.QuotaLeft{month}, exhausted.callAnswers[0].Limits...)
 	alone := refusedBy(coordinator.CallRefused)
-	alone.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "openai", Dimension: coordinator.DimRequests, Limit: "provider", Text: "it is left alone"}
-	alone.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "openai", Dimension: coordinator.DimRequests, Limit: "provider", Window: 20 * time.Second, Reset: 20 * time.Second}}, alone.callAnswers[0].Limits...)
-	exhausted.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens, Limit: "budget", Text: "it is used up"}
+	alone.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "openai", Dimension: coordinator.DimRequests,
+		Limit: "provider", Text: "it is left alone"}
+	alone.callAnswers[0].Limits = append([]coordinator.QuotaLeft{{Node: "openai", Dimension: coordinator.DimRequests,
+		Limit: "provider", Window: 20 * time.Second, Reset: 20 * time.Second}}, alone.callAnswers[0].Limits...)
+	exhausted.callAnswers[0].Lacks = &coordinator.QuotaLack{Node: "pool", Dimension: coordinator.DimTotalTokens,
+		Limit: "budget", Text: "it is used up"}
 
 	type limit struct{ limit, remaining, reset string }
 	for _, tc := range []struct {
@@ -61,14 +67,17 @@ func TestLegacyLimitHeaders(t *testing.T) {
 				by     request
 				status int
 			}{
-				{request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"r1"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}}, tc.posted},
-				{request{http.MethodGet, "/v1/quota/auth", "", [][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", "r1"}}}, behind},
+				{request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"r1"}`,
+					[][2]string{asGateway, {"Content-Type", "application/json"}}}, tc.posted},
+				{request{http.MethodGet, "/v1/quota/auth", "",
+					[][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", "r1"}}}, behind},
 			} {
 				resp := changeWith(tc.src, opts, ask.by)
 				h := resp.Header
 				got := limit{h.Get("RateLimit-Limit"), h.Get("RateLimit-Remaining"), h.Get("RateLimit-Reset")}
 				if resp.StatusCode != ask.status || got != want {
-					t.Errorf("%s, %s %s, switched on: %v: %d with %q, want %d with %q", tc.name, ask.by.method, ask.by.target, on, resp.StatusCode, got, ask.status, want)
+					t.Errorf("%s, %s %s, switched on: %v: %d with %q, want %d with %q", tc.name, ask.by.method, ask.by.target, on,
+						resp.StatusCode, got, ask.status, want)
 				}
 				if limited := len(tc.src.callAnswers[0].Limits) > 0; limited && tc.posted != 404 && h.Get("RateLimit") == "" {
 					t.Errorf("%s, %s, switched on: %v: no RateLimit", tc.name, ask.by.method, on)

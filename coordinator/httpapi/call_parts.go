@@ -48,8 +48,10 @@ func responseMember(into **coordinator.ProviderWord) member {
 		var status, latency *float64
 		headers := make(http.Header)
 		fault, err := readMembers(value, []member{
-			numberMember("status", &status, true, func(x float64) bool { return x == 0 || x >= 100 && x <= 599 }, "0 (no answer), or a status code of HTTP"),
-			numberMember("latency_ms", &latency, false, func(x float64) bool { return x >= 0 && x <= 86_400_000 }, "a number from 0 to 86400000"),
+			numberMember("status", &status, true, func(x float64) bool { return x == 0 || x >= 100 && x <= 599 },
+				"0 (no answer), or a status code of HTTP"),
+			numberMember("latency_ms", &latency, false, func(x float64) bool { return x >= 0 && x <= 86_400_000 },
+				"a number from 0 to 86400000"),
 			{"headers", func(value json.RawMessage) string {
 				var given map[string]string
 				if err := json.Unmarshal(value, &given); err != nil || len(given) > maxHeaders {

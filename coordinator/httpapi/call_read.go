@@ -57,7 +57,8 @@ type saidFields struct {
 }
 
 func amountMember(name string, into **float64) member {
-	return numberMember(name, into, true, func(x float64) bool { return x >= 0 && x <= maxAmount }, "a whole number from 0 to 1000000000000")
+	return numberMember(name, into, true, func(x float64) bool { return x >= 0 && x <= maxAmount },
+		"a whole number from 0 to 1000000000000")
 }
 
 // truthMember is true or false; *into stays nil when it is not given.
@@ -73,11 +74,15 @@ func truthMember(name string, into **bool) member {
 // members are what may be said for an operation.
 func (f *saidFields) members(op coordinator.CallOp) []member {
 	all := []member{textMember("reservation_id", &f.id), textMember("agent_id", &f.agent)}
-	ttl := numberMember("ttl_seconds", &f.ttl, false, func(x float64) bool { return x >= 1 && x <= maxTTL.Seconds() }, "a number from 1 to 86400")
-	seats := numberMember("concurrency", &f.seats, true, func(x float64) bool { return x >= 0 && x <= maxSeats }, "a whole number from 0 to 1000000")
+	ttl := numberMember("ttl_seconds", &f.ttl, false, func(x float64) bool { return x >= 1 && x <= maxTTL.Seconds() },
+		"a number from 1 to 86400")
+	seats := numberMember("concurrency", &f.seats, true, func(x float64) bool { return x >= 0 && x <= maxSeats },
+		"a whole number from 0 to 1000000")
 	usage := []member{
-		amountMember("requests", &f.requests), amountMember("input_tokens", &f.input), amountMember("output_tokens", &f.output), amountMember("tokens_needed", &f.total),
-		numberMember("cost_usd", &f.cost, false, func(x float64) bool { return x >= 0 && x <= maxCost }, "a number of US dollars from 0 to 1000000"),
+		amountMember("requests", &f.requests), amountMember("input_tokens", &f.input),
+		amountMember("output_tokens", &f.output), amountMember("tokens_needed", &f.total),
+		numberMember("cost_usd", &f.cost, false, func(x float64) bool { return x >= 0 && x <= maxCost },
+			"a number of US dollars from 0 to 1000000"),
 	}
 	service := []member{textMember("provider", &f.provider), textMember("model", &f.model)}
 	switch op {
@@ -88,9 +93,11 @@ func (f *saidFields) members(op coordinator.CallOp) []member {
 	case coordinator.CallExtend:
 		return append(append(all, usage...), ttl, seats)
 	}
-	all = append(append(append(all, usage...), service...), textMember("group_id", &f.group), textMember("operation", &f.operation),
+	all = append(append(append(all, usage...), service...), textMember("group_id", &f.group),
+		textMember("operation", &f.operation),
 		truthMember("allow_borrowing", &f.borrow), alternativesMember(&f.routes),
-		numberMember("priority", &f.priority, true, func(x float64) bool { return x >= 0 && x <= float64(coordinator.PriorityCritical) }, "a whole number from 0 to 3"))
+		numberMember("priority", &f.priority, true,
+			func(x float64) bool { return x >= 0 && x <= float64(coordinator.PriorityCritical) }, "a whole number from 0 to 3"))
 	if op == coordinator.CallReserve || op == coordinator.CallCheck {
 		all = append(all, ttl, seats, textMember("if_untold", &f.untold))
 	}

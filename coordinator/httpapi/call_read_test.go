@@ -26,14 +26,18 @@ func TestTokensNeeded(t *testing.T) {
 			{"-1e-9", 400, 0, "tokens_needed is not a whole number"},
 		} {
 			src := granted()
-			resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op, `{"agent_id":"a","tokens_needed":` + tc.needed + `}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
-			if text := body(t, resp); resp.StatusCode != tc.status || !strings.Contains(text, tc.says) || (len(src.calls) == 1) != (tc.status == 200) {
-				t.Errorf("%s of %s: %d %s, %d questions; want %d %q", op, tc.needed, resp.StatusCode, text, len(src.calls), tc.status, tc.says)
+			resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op, `{"agent_id":"a","tokens_needed":` +
+				tc.needed + `}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
+			if text := body(t, resp); resp.StatusCode != tc.status || !strings.Contains(text, tc.says) ||
+				(len(src.calls) == 1) != (tc.status == 200) {
+				t.Errorf("%s of %s: %d %s, %d questions; want %d %q", op, tc.needed, resp.StatusCode, text, len(src.calls),
+					tc.status, tc.says)
 				continue
 			}
 			for _, c := range src.calls {
 				if c.Usage != (coordinator.Usage{InputTokens: tc.input}) || c.Meant != coordinator.UsageExact {
-					t.Errorf("%s of %s: the engine is asked about %+v, exact: %v", op, tc.needed, c.Usage, c.Meant == coordinator.UsageExact)
+					t.Errorf("%s of %s: the engine is asked about %+v, exact: %v", op, tc.needed, c.Usage,
+						c.Meant == coordinator.UsageExact)
 				}
 			}
 		}
@@ -53,7 +57,8 @@ func TestQuestionsAboutNobody(t *testing.T) {
 	}{
 		{"no body", "", gateway, 400, `such as {\"agent_id\": \"agent-1\"`},
 		{"an empty object", "{}", gateway, 400, `such as {\"agent_id\": \"agent-1\"`},
-		{"tokens alone", `{"reservation_id":"r","input_tokens":5,"operation":"chat"}`, gateway, 400, "names no agent, group, provider or model"},
+		{"tokens alone", `{"reservation_id":"r","input_tokens":5,"operation":"chat"}`, gateway, 400,
+			"names no agent, group, provider or model"},
 		{"empty names", `{"agent_id":"","group_id":null}`, gateway, 400, "names no agent"},
 		{"an agent", `{"agent_id":"a"}`, gateway, 200, ""},
 		{"a group", `{"group_id":"g"}`, gateway, 200, ""},
@@ -65,9 +70,12 @@ func TestQuestionsAboutNobody(t *testing.T) {
 	} {
 		for _, op := range []string{"check", "consume", "reserve", "charge"} {
 			src := granted()
-			resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op, tc.body, append([][2]string{{"Content-Type", "application/json"}}, tc.headers...)})
-			if text := body(t, resp); resp.StatusCode != tc.status || !strings.Contains(text, tc.says) || (len(src.calls) == 1) != (tc.status == 200) {
-				t.Errorf("%s, %s: %d %s, %d questions; want %d %q", tc.name, op, resp.StatusCode, text, len(src.calls), tc.status, tc.says)
+			resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op, tc.body,
+				append([][2]string{{"Content-Type", "application/json"}}, tc.headers...)})
+			if text := body(t, resp); resp.StatusCode != tc.status || !strings.Contains(text, tc.says) ||
+				(len(src.calls) == 1) != (tc.status == 200) {
+				t.Errorf("%s, %s: %d %s, %d questions; want %d %q", tc.name, op, resp.StatusCode, text, len(src.calls), tc.status,
+					tc.says)
 			}
 		}
 	}

@@ -63,8 +63,10 @@ func callAnswerOf(id string, op coordinator.CallOp, x *coordinator.CallAnswer) *
 
 func amountsOf(a *coordinator.Amounts) *CallAmounts {
 	return &CallAmounts{
-		Requests: a[coordinator.DimRequests], InputTokens: a[coordinator.DimInputTokens], OutputTokens: a[coordinator.DimOutputTokens],
-		TotalTokens: a[coordinator.DimTotalTokens], CostUSD: float64(a[coordinator.DimCost]) / 1e6, Concurrency: a[coordinator.DimConcurrency],
+		Requests: a[coordinator.DimRequests], InputTokens: a[coordinator.DimInputTokens],
+		OutputTokens: a[coordinator.DimOutputTokens],
+		TotalTokens:  a[coordinator.DimTotalTokens], CostUSD: float64(a[coordinator.DimCost]) / 1e6,
+		Concurrency: a[coordinator.DimConcurrency],
 	}
 }
 

@@ -27,8 +27,11 @@ func TestWaitsAgree(t *testing.T) {
 	longer := 0
 	for i := range 20 {
 		id := fmt.Sprint("call-", i)
-		posted := changeWith(src, opts, request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"` + id + `"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
-		asked := changeWith(src, opts, request{http.MethodGet, "/v1/quota/auth", "", [][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", id}}})
+		posted := changeWith(src, opts, request{http.MethodPost, "/v1/quota/consume", `{"agent_id":"a","reservation_id":"` +
+			id + `"}`, [][2]string{asGateway, {"Content-Type", "application/json"}}})
+		asked := changeWith(src, opts,
+			request{http.MethodGet, "/v1/quota/auth", "",
+				[][2]string{asGateway, {"X-Quota-Agent", "a"}, {"X-Quota-Reservation", id}}})
 		wait := posted.Header.Get("Retry-After")
 		if n, err := strconv.Atoi(wait); err != nil || n < 80 || n > 87 {
 			t.Errorf("%s: Retry-After %q, want 80 s and less than a tenth more", id, wait)
@@ -42,8 +45,11 @@ func TestWaitsAgree(t *testing.T) {
 		for _, resp := range []*http.Response{posted, asked} {
 			h := resp.Header
 			ms, err := strconv.Atoi(h.Get("Retry-After-Ms"))
-			if h.Get("Retry-After") != wait || err != nil || strconv.Itoa((ms+999)/1000) != wait && strconv.Itoa(ms/1000) != wait || !strings.HasSuffix(h.Get("RateLimit"), ";t="+whole) || h.Get("RateLimit-Reset") != whole {
-				t.Errorf("%s: Retry-After %s, in milliseconds %s, RateLimit %s, RateLimit-Reset %s; want %s and %s everywhere", id, h.Get("Retry-After"), h.Get("Retry-After-Ms"), h.Get("RateLimit"), h.Get("RateLimit-Reset"), wait, whole)
+			if h.Get("Retry-After") != wait || err != nil || strconv.Itoa((ms+999)/1000) != wait &&
+				strconv.Itoa(ms/1000) != wait || !strings.HasSuffix(h.Get("RateLimit"), ";t="+whole) ||
+				h.Get("RateLimit-Reset") != whole {
+				t.Errorf("%s: Retry-After %s, in milliseconds %s, RateLimit %s, RateLimit-Reset %s; want %s and %s everywhere", id,
+					h.Get("Retry-After"), h.Get("Retry-After-Ms"), h.Get("RateLimit"), h.Get("RateLimit-Reset"), wait, whole)
 			}
 			var p gateway.QuotaProblem
 			if err := json.Unmarshal([]byte(body(t, resp)), &p); err != nil || !p.RetryAt.Equal(room) {

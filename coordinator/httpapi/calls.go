@@ -78,9 +78,11 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 	case coordinator.CallGranted:
 		how.granted(w, id, call, x)
 	case coordinator.CallUnknown:
-		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
+		how.problem(w, http.StatusNotFound, "Unknown reservation", "There is no reservation "+id+
+			" of this agent (any more): it was never made, or ended more than a minute ago, or no quota concerned it.")
 	case coordinator.CallEnded:
-		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+" has been settled, released or has expired before; nothing has changed.")
+		how.problem(w, http.StatusConflict, "Reservation has ended", "The reservation "+id+
+			" has been settled, released or has expired before; nothing has changed.")
 	case coordinator.CallDoubted:
 		detail := "Nothing was charged or set aside: " + x.Lacks.Text + "."
 		if call.OwnOnly {
@@ -88,7 +90,9 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 		}
 		how.problem(w, http.StatusUnprocessableEntity, "Beyond belief", detail)
 	case coordinator.CallTaken:
-		how.problem(w, http.StatusConflict, "Id is taken", "The id "+id+" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
+		how.problem(w, http.StatusConflict, "Id is taken",
+			"The id "+id+
+				" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
 	case coordinator.CallUnlisted:
 		status, title := http.StatusBadRequest, "Call without an owner"
 		if call.OwnOnly {
@@ -96,7 +100,8 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 		}
 		how.problem(w, status, title, "Nothing was done: "+x.Lacks.Text+".")
 	case coordinator.CallForeign:
-		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
+		how.problem(w, http.StatusForbidden, "Not its group", "Agent "+string(x.Agent)+
+			" does not belong to the group that it names; leave group_id out, or list the agent in quotas.yaml.")
 	default:
 		how.refused(w, id, call, x)
 	}
@@ -123,17 +128,21 @@ func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator
 
 // callOf makes of what was said about a call what the engine is asked. The id is what it is answered
 // with, empty for a check.
-func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *callRequest) (coordinator.Call, string, bool) {
+func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *callRequest) (coordinator.Call,
+	string, bool) {
 	agent := coordinator.AgentID(said.agent)
 	switch { // what is said counts for gateways
 	case who.agent != "" && agent != "" && agent != who.agent:
-		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+string(who.agent)+"; an agent cannot use another's quota.")
+		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+
+			string(who.agent)+"; an agent cannot use another's quota.")
 		return coordinator.Call{}, "", false
 	case who.agent != "":
 		agent = who.agent
 	case !existing(op) && !said.concerns(): // it would be the pool's, for no group
-		problem(w, http.StatusBadRequest, "Call without an owner", "Nothing was done: the question names no agent, group, provider or model. "+
-			"Say whose call it is, or of what: by agent_id, group_id, provider, model or alternatives, "+callExample(op)+"; with headers by X-Quota-Agent, -Group, -Provider or -Model.")
+		problem(w, http.StatusBadRequest, "Call without an owner",
+			"Nothing was done: the question names no agent, group, provider or model. "+
+				"Say whose call it is, or of what: by agent_id, group_id, provider, model or alternatives, "+callExample(op)+
+				"; with headers by X-Quota-Agent, -Group, -Provider or -Model.")
 		return coordinator.Call{}, "", false
 	}
 	id, keep := said.id, true
@@ -141,7 +150,8 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 		id, keep = a.newReservation(), false
 	}
 	call := coordinator.Call{
-		Op: op, Key: coordinator.CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent, Group: said.group, OwnOnly: who.agent != "",
+		Op: op, Key: coordinator.CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent,
+		Group: said.group, OwnOnly: who.agent != "",
 		Operation: said.operation, Usage: said.usage, Meant: said.meant, Seats: said.seats, NoBorrowing: said.noBorrowing,
 		Priority: said.priority, TTL: said.ttl, ChargeUntold: said.chargeUntold,
 		Routes: said.routes, Heard: said.heard,

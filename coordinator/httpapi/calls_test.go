@@ -25,7 +25,8 @@ func TestACheckHasNoReservation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			resp := changeWith(granted(), callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), string(text), [][2]string{asGateway}})
+			resp := changeWith(granted(), callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), string(text),
+				[][2]string{asGateway}})
 			var answer map[string]any
 			if err := json.Unmarshal([]byte(body(t, resp)), &answer); err != nil || resp.StatusCode != 200 {
 				t.Fatalf("%s: %d, %v", op, resp.StatusCode, err)
@@ -41,8 +42,10 @@ func TestACheckHasNoReservation(t *testing.T) {
 // A client that names another agent than its own shows a token or a certificate: the answer speaks of both.
 func TestAnotherAgentIsRefused(t *testing.T) {
 	src := granted()
-	resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/consume", `{"agent_id": "b"}`, [][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}})
-	if said := body(t, resp); resp.StatusCode != 403 || !strings.Contains(said, "The token, or the certificate, is that of agent a;") || len(src.calls) > 0 {
+	resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/consume", `{"agent_id": "b"}`,
+		[][2]string{tokenOf("a"), {"X-Quota-Agent", "a"}}})
+	if said := body(t, resp); resp.StatusCode != 403 ||
+		!strings.Contains(said, "The token, or the certificate, is that of agent a;") || len(src.calls) > 0 {
 		t.Errorf("%d %s, and %d calls were asked about", resp.StatusCode, said, len(src.calls))
 	}
 }
@@ -52,7 +55,8 @@ func TestAnotherAgentIsRefused(t *testing.T) {
 func TestIDsStandForOneCall(t *testing.T) {
 	asked := func(op coordinator.CallOp, said string) uint64 {
 		src := granted()
-		resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), said, [][2]string{asGateway}})
+		resp := changeWith(src, callOptions, request{http.MethodPost, "/v1/quota/" + op.String(), said,
+			[][2]string{asGateway}})
 		if text := body(t, resp); resp.StatusCode != 200 || len(src.calls) != 1 {
 			t.Fatalf("%s %s: %d %s", op, said, resp.StatusCode, text)
 		}
@@ -60,17 +64,21 @@ func TestIDsStandForOneCall(t *testing.T) {
 	}
 	const first = `{"reservation_id": "r", "agent_id": "a", "input_tokens": 100}`
 	same := asked(coordinator.CallReserve, first)
-	if same == 0 || asked(coordinator.CallReserve, first) != same || asked(coordinator.CallConsume, first) == 0 || asked(coordinator.CallCharge, first) == 0 ||
-		asked(coordinator.CallReserve, `{"reservation_id": "r", "agent_id": "a", "input_tokens": 100, "ttl_seconds": 5}`) != same {
+	if same == 0 || asked(coordinator.CallReserve, first) != same || asked(coordinator.CallConsume, first) == 0 ||
+		asked(coordinator.CallCharge, first) == 0 ||
+		asked(coordinator.CallReserve,
+			`{"reservation_id": "r", "agent_id": "a", "input_tokens": 100, "ttl_seconds": 5}`) != same {
 		t.Error("the same call has another hash")
 	}
-	if other := asked(coordinator.CallReserve, `{"reservation_id": "r", "agent_id": "a", "input_tokens": 5000}`); other == same || other == 0 {
+	if other := asked(coordinator.CallReserve,
+		`{"reservation_id": "r", "agent_id": "a", "input_tokens": 5000}`); other == same || other == 0 {
 		t.Error("another call has the same hash")
 	}
 	if asked(coordinator.CallReserve, `{"agent_id": "a", "input_tokens": 100}`) != 0 {
 		t.Error("there is a hash where no id is given")
 	}
-	resp := changeWith(refusedBy(coordinator.CallTaken), callOptions, request{http.MethodPost, "/v1/quota/consume", first, [][2]string{asGateway}})
+	resp := changeWith(refusedBy(coordinator.CallTaken), callOptions, request{http.MethodPost, "/v1/quota/consume", first,
+		[][2]string{asGateway}})
 	if said := body(t, resp); resp.StatusCode != 409 || !strings.Contains(said, `"title":"Id is taken"`) {
 		t.Errorf("%d %s", resp.StatusCode, said)
 	}

@@ -95,10 +95,12 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 		unknownAgent(w, id)
 	case errors.As(err, &soon):
 		w.Header().Set(retryAfter, strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
-		problem(w, http.StatusTooManyRequests, "Reported a moment ago", "An agent may report its capacity once a second; every ten seconds is enough.")
+		problem(w, http.StatusTooManyRequests, "Reported a moment ago",
+			"An agent may report its capacity once a second; every ten seconds is enough.")
 	default:
 		problem(w, http.StatusServiceUnavailable, "Not done",
-			"The report may not have reached RabbitMQ: "+messages.Clean(err.Error(), messages.MaxText)+". Report again at the usual time; agent.status over RabbitMQ needs no coordinator.")
+			"The report may not have reached RabbitMQ: "+messages.Clean(err.Error(), messages.MaxText)+
+				". Report again at the usual time; agent.status over RabbitMQ needs no coordinator.")
 	}
 }
 
@@ -109,8 +111,10 @@ func readCapacity(w http.ResponseWriter, r *http.Request) (report CapacityReport
 	var capacity, pending *float64
 	var health *string
 	if !readBody(w, r, want,
-		numberMember("capacity_items_per_second", &capacity, false, messages.ValidRate, "0 (not known), or a number from 1e-9 to 1000000000"),
-		numberMember("pending_items", &pending, true, func(n float64) bool { return n >= 0 && n <= messages.MaxPending }, "a whole number from 0 to 1000000000"),
+		numberMember("capacity_items_per_second", &capacity, false, messages.ValidRate,
+			"0 (not known), or a number from 1e-9 to 1000000000"),
+		numberMember("pending_items", &pending, true, func(n float64) bool { return n >= 0 && n <= messages.MaxPending },
+			"a whole number from 0 to 1000000000"),
 		textMember("health", &health)) {
 		return report, false
 	}
@@ -133,5 +137,6 @@ var healthWords = []string{"HEALTHY", "BUSY", "OVERLOADED"}
 
 func unknownAgent(w http.ResponseWriter, id string) {
 	problem(w, http.StatusNotFound, "Unknown agent",
-		"Agent "+id+" is not in the fleet: agents.yaml does not list it, and it has not joined by itself. GET /status lists the agents.")
+		"Agent "+id+
+			" is not in the fleet: agents.yaml does not list it, and it has not joined by itself. GET /status lists the agents.")
 }

@@ -64,7 +64,8 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 	if len(r.Header.Values(forwardedHeader)) == 0 {
 		detail = p.refuse(r.Header.Values("Authorization"))
 	} else if !p.signed(w, r, p.now()) {
-		detail = "What a coordinator forwards must be signed by the admin token that all of them share, less than a minute ago."
+		detail =
+			"What a coordinator forwards must be signed by the admin token that all of them share, less than a minute ago."
 	}
 	if detail == "" {
 		return true

@@ -123,7 +123,8 @@ func TestChangesAreOffWithoutToken(t *testing.T) {
 			if r.StatusCode != 403 || len(src.done) > 0 {
 				t.Errorf("Authorization %q: status %d, changed %v; want 403 and nothing", header, r.StatusCode, src.done)
 			}
-			if text := body(t, r); !strings.Contains(text, "TASKBUS_ADMIN_TOKEN_FILE") || !strings.Contains(text, "32 characters") {
+			if text := body(t, r); !strings.Contains(text, "TASKBUS_ADMIN_TOKEN_FILE") ||
+				!strings.Contains(text, "32 characters") {
 				t.Errorf("the answer does not say how to switch changes on: %s", text)
 			}
 		}
@@ -147,33 +148,42 @@ func TestCancel(t *testing.T) {
 		{"without a reason", say(Cancelled), "/tasks/task-1", "", 200, "cancel task-1", `"state": "cancelled"`},
 		{"too late", say(CancelTooLate), "/tasks/task-1", "", 200, "cancel task-1", `"too_late"`},
 		{"not known", say(CancelNoted), "/tasks/task-1", "", 200, "cancel task-1", `"noted"`},
-		{"it may still be done: accepted, not done", say(CancelRequested), "/tasks/task-1", "", 202, "cancel task-1", `"cancel_requested"`},
+		{"it may still be done: accepted, not done", say(CancelRequested), "/tasks/task-1", "", 202, "cancel task-1",
+			`"cancel_requested"`},
 
-		{"a reason in the body", say(Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200, "cancel task-1 by mistake", ""},
-		{"a reason in the query", say(Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200, "cancel task-1 by mistake", ""},
+		{"a reason in the body", say(Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200, "cancel task-1 by mistake",
+			""},
+		{"a reason in the query", say(Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200, "cancel task-1 by mistake",
+			""},
 		{"an empty object", say(Cancelled), "/tasks/task-1", `{}`, 200, "cancel task-1", ""},
-		{"a reason for terminals to trip over", say(Cancelled), "/tasks/task-1", `{"reason": "a\u001b[2J\nb"}`, 200, "cancel task-1 a [2J b", ""},
-		{"the longest reason", say(Cancelled), "/tasks/task-1", `{"reason": "` + longest + `"}`, 200, "cancel task-1 " + longest, ""},
-		{"the longest reason, escaped", say(Cancelled), "/tasks/task-1", `{"reason": "` + strings.Repeat(`\ud83d\ude00`, MaxReason) + `"}`, 200,
+		{"a reason for terminals to trip over", say(Cancelled), "/tasks/task-1", `{"reason": "a\u001b[2J\nb"}`, 200,
+			"cancel task-1 a [2J b", ""},
+		{"the longest reason", say(Cancelled), "/tasks/task-1", `{"reason": "` + longest + `"}`, 200,
+			"cancel task-1 " + longest, ""},
+		{"the longest reason, escaped", say(Cancelled), "/tasks/task-1",
+			`{"reason": "` + strings.Repeat(`\ud83d\ude00`, MaxReason) + `"}`, 200,
 			"cancel task-1 " + strings.Repeat("😀", MaxReason), ""}, // 12 × 2048 bytes of escapes
 		{"an id with every character", say(Cancelled), "/tasks/a.b_c:d-1", "", 200, "cancel a.b_c:d-1", ""},
 
 		{"a reason too long", say(Cancelled), "/tasks/task-1", `{"reason": "` + longest + `x"}`, 400, "", "2048"},
-		{"a reason too long, in the query", say(Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1), "", 400, "", "2048"},
+		{"a reason too long, in the query", say(Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1), "",
+			400, "", "2048"},
 		{"two reasons", say(Cancelled), "/tasks/task-1?reason=a", `{"reason": "b"}`, 400, "", "once"},
 		{"a reason twice", say(Cancelled), "/tasks/task-1?reason=a&reason=b", "", 400, "", "2 times"},
 		{"a misspelt parameter", say(Cancelled), "/tasks/task-1?raison=a", "", 400, "", "known are reason"},
 		{"a reason that is no text", say(Cancelled), "/tasks/task-1?reason=%ff", "", 400, "", "UTF-8"},
 		{"a misspelt key", say(Cancelled), "/tasks/task-1", `{"raison": "a"}`, 400, "", "reason"},
 		{"a key in other letters", say(Cancelled), "/tasks/task-1", `{"Reason": "a"}`, 400, "", "letter case only"},
-		{"a reason twice", say(Cancelled), "/tasks/task-1", `{"reason": "a", "reason": "b"}`, 400, "", "reason is given twice"},
+		{"a reason twice", say(Cancelled), "/tasks/task-1", `{"reason": "a", "reason": "b"}`, 400, "",
+			"reason is given twice"},
 		{"a reason that is null", say(Cancelled), "/tasks/task-1", `{"reason": null}`, 200, "cancel task-1", ""},
 		{"a reason that is a number", say(Cancelled), "/tasks/task-1", `{"reason": 1}`, 400, "", "reason"},
 		{"a list", say(Cancelled), "/tasks/task-1", `["reason"]`, 400, "", "reason"},
 		{"half a body", say(Cancelled), "/tasks/task-1", `{"reason": "a`, 400, "", "reason"},
 		{"two bodies", say(Cancelled), "/tasks/task-1", `{}{}`, 400, "", "reason"},
 		{"a body that is not UTF-8", say(Cancelled), "/tasks/task-1", "{\"reason\": \"\xff\"}", 400, "", "UTF-8"},
-		{"a body beyond every limit", say(Cancelled), "/tasks/task-1", strings.Repeat(" ", maxChangeBody+1), 413, "", "32768 bytes"},
+		{"a body beyond every limit", say(Cancelled), "/tasks/task-1", strings.Repeat(" ", maxChangeBody+1), 413, "",
+			"32768 bytes"},
 		{"what is no id", say(Cancelled), "/tasks/-x", "", 400, "", "1 to 128"},
 		{"a path in disguise", say(Cancelled), "/tasks/a%2fb", "", 400, "", "1 to 128"},
 		{"a slash alone", say(Cancelled), "/tasks/%2F", "", 400, "", "Not an id"},
@@ -182,7 +192,8 @@ func TestCancel(t *testing.T) {
 		{"a way up in disguise", say(Cancelled), "/tasks/..%2fx", "", 400, "", "Not an id"},
 		{"a way up with its dots in disguise", say(Cancelled), "/tasks/%2e%2e", "", 400, "", "Not an id"},
 
-		{"the service cannot", fakeSource{doneErr: errors.New("this instance is a standby")}, "/tasks/task-1", "", 503, "cancel task-1", "standby"},
+		{"the service cannot", fakeSource{doneErr: errors.New("this instance is a standby")}, "/tasks/task-1", "", 503,
+			"cancel task-1", "standby"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := change(&tc.source, request{"DELETE", tc.target, tc.body, [][2]string{bearer}})
@@ -221,8 +232,10 @@ func TestOrders(t *testing.T) {
 		{"cordon", gpu, "/agents/gpu-1/cordon", "", 200, "cordon gpu-1", `"cordoned": true`},
 		{"drain", gpu, "/agents/gpu-1/drain", "", 200, "drain gpu-1", `"id": "gpu-1"`},
 		{"uncordon", gpu, "/agents/gpu-1/uncordon", "{}", 200, "uncordon gpu-1", ""},
-		{"an unknown agent", fakeSource{doneErr: fmt.Errorf("order: %w", ErrNoAgent)}, "/agents/gpu-9/drain", "", 404, "drain gpu-9", "gpu-9 is not in the fleet"},
-		{"the service cannot", fakeSource{doneErr: errors.New("draining")}, "/agents/gpu-1/drain", "", 503, "drain gpu-1", "Nothing was changed: draining"},
+		{"an unknown agent", fakeSource{doneErr: fmt.Errorf("order: %w", ErrNoAgent)}, "/agents/gpu-9/drain", "", 404,
+			"drain gpu-9", "gpu-9 is not in the fleet"},
+		{"the service cannot", fakeSource{doneErr: errors.New("draining")}, "/agents/gpu-1/drain", "", 503, "drain gpu-1",
+			"Nothing was changed: draining"},
 		{"what is no id", gpu, "/agents/a%20b/drain", "", 400, "", "1 to 128"},
 		{"a slash for an id", gpu, "/agents/%2F/drain", "", 400, "", "1 to 128"},
 		{"a body that would be passed over", gpu, "/agents/gpu-1/drain", `{"reason": "x"}`, 400, "", "nothing or {}"},
@@ -257,9 +270,11 @@ func TestChangesFromWebPages(t *testing.T) {
 		status  int
 	}{
 		{"a program", nil, 200},
-		{"this server's own origin", [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://localhost:8551"}}, 200},
+		{"this server's own origin", [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Origin", "http://localhost:8551"}},
+			200},
 		{"another site", [][2]string{{"Sec-Fetch-Site", "cross-site"}}, 403},
-		{"another port of this machine", [][2]string{{"Sec-Fetch-Site", "same-site"}, {"Origin", "http://localhost:3000"}}, 403},
+		{"another port of this machine", [][2]string{{"Sec-Fetch-Site", "same-site"}, {"Origin", "http://localhost:3000"}},
+			403},
 		{"an old browser", [][2]string{{"Origin", "https://evil.example"}}, 403},
 		{"a page without an origin", [][2]string{{"Origin", "null"}}, 403},
 	} {
@@ -301,9 +316,12 @@ func TestChangesAreReported(t *testing.T) {
 		target  string
 		want    []Change
 	}{
-		{"done", fakeSource{}, [][2]string{bearer}, "/agents/gpu-1/drain", []Change{{"POST", "/agents/gpu-1/drain", "192.0.2.1:1234", 200}}},
-		{"refused", fakeSource{doneErr: ErrNoAgent}, [][2]string{bearer}, "/agents/gpu-9/drain", []Change{{"POST", "/agents/gpu-9/drain", "192.0.2.1:1234", 404}}},
-		{"a panic", fakeSource{panics: true}, [][2]string{bearer}, "/agents/gpu-1/drain", []Change{{"POST", "/agents/gpu-1/drain", "192.0.2.1:1234", 500}}},
+		{"done", fakeSource{}, [][2]string{bearer}, "/agents/gpu-1/drain",
+			[]Change{{"POST", "/agents/gpu-1/drain", "192.0.2.1:1234", 200}}},
+		{"refused", fakeSource{doneErr: ErrNoAgent}, [][2]string{bearer}, "/agents/gpu-9/drain",
+			[]Change{{"POST", "/agents/gpu-9/drain", "192.0.2.1:1234", 404}}},
+		{"a panic", fakeSource{panics: true}, [][2]string{bearer}, "/agents/gpu-1/drain",
+			[]Change{{"POST", "/agents/gpu-1/drain", "192.0.2.1:1234", 500}}},
 		{"no token", fakeSource{}, nil, "/agents/gpu-1/drain", nil},
 		{"a path that is no agent's", fakeSource{}, [][2]string{bearer}, "/agents/%0a/drain", nil},
 	} {
@@ -325,7 +343,8 @@ func TestIndexSaysWhetherChangesAreOn(t *testing.T) {
 		has  []string
 	}{
 		{"both", Options{AdminToken: []byte(token), AgentSecret: []byte(agentSecret)},
-			[]string{"* changes something and needs Authorization: Bearer with the admin token", "** needs Authorization: Bearer with the agent's own token"}},
+			[]string{"* changes something and needs Authorization: Bearer with the admin token",
+				"** needs Authorization: Bearer with the agent's own token"}},
 		{"orders alone", Options{AdminToken: []byte(token)}, []string{"* changes something and needs", "** is off"}},
 		{"reports alone", Options{AgentSecret: []byte(agentSecret)}, []string{"* changes something and is off", "** needs"}},
 		{"neither", Options{}, []string{"* changes something and is off", "** is off"}},

@@ -61,7 +61,8 @@ func (a *api) cost(w http.ResponseWriter, r *http.Request) {
 	}
 	report := usage.Costs(rows, q.Provider)
 	c.Total = historyCounts(&report.Total)
-	c.Groups, c.Agents, c.Models = costLines(report.Groups, limit), costLines(report.Agents, limit), costLines(report.Models, limit)
+	c.Groups, c.Agents, c.Models = costLines(report.Groups, limit), costLines(report.Agents, limit),
+		costLines(report.Models, limit)
 	c.More = max(len(report.Groups), len(report.Agents), len(report.Models)) > limit
 	answer(w, http.StatusOK, c)
 }
@@ -84,7 +85,8 @@ func costLines(lines []usage.CostLine, limit int) []CostLine {
 	for i := range lines[:min(limit, len(lines))] {
 		l := &lines[i]
 		all = append(all, CostLine{
-			Group: l.Group, Agent: l.Agent, Provider: l.Provider, Model: l.Model, Share: l.Share, Unpriced: l.Unpriced, HistoryCounts: historyCounts(&l.Counts),
+			Group: l.Group, Agent: l.Agent, Provider: l.Provider, Model: l.Model, Share: l.Share, Unpriced: l.Unpriced,
+			HistoryCounts: historyCounts(&l.Counts),
 		})
 	}
 	return all

@@ -159,7 +159,8 @@ func (a *api) deadOne(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		notAvailable(w, "Not read", "Reading task.dead", err)
 	case !found:
-		problem(w, http.StatusNotFound, "Unknown message", "No message of the key "+key+" is in task.dead. GET /dead lists those that are.")
+		problem(w, http.StatusNotFound, "Unknown message", "No message of the key "+key+
+			" is in task.dead. GET /dead lists those that are.")
 	default:
 		answer(w, http.StatusOK, m)
 	}
@@ -195,7 +196,8 @@ func keysMember(name string, into *[]string) member {
 			return "is " + kindOf(value) + must
 		}
 		var keys []string
-		if err := json.Unmarshal(value, &keys); err != nil || len(keys) == 0 || len(keys) > MaxDeadKeys || slices.ContainsFunc(keys, func(k string) bool { return !ValidDeadKey(k) }) {
+		if err := json.Unmarshal(value, &keys); err != nil || len(keys) == 0 || len(keys) > MaxDeadKeys ||
+			slices.ContainsFunc(keys, func(k string) bool { return !ValidDeadKey(k) }) {
 			return "is not valid" + must
 		}
 		slices.Sort(keys)
@@ -206,7 +208,8 @@ func keysMember(name string, into *[]string) member {
 
 // CleanDead makes what a message says of itself fit for an answer, in place.
 func CleanDead(m *DeadMessage) {
-	for _, s := range []*string{&m.ReasonCode, &m.SourceQueue, &m.MessageType, &m.TaskID, &m.TaskType, &m.CorrelationID, &m.MessageID, &m.AppID, &m.ReplyTo} {
+	for _, s := range []*string{&m.ReasonCode, &m.SourceQueue, &m.MessageType, &m.TaskID, &m.TaskType, &m.CorrelationID,
+		&m.MessageID, &m.AppID, &m.ReplyTo} {
 		*s = messages.Clean(*s, maxControlText)
 	}
 	m.Reason = messages.Clean(m.Reason, messages.MaxText)

@@ -12,7 +12,8 @@ func TestDeadLetters(t *testing.T) {
 	const key = "3f2a09c1d4e5b678"
 	source := func() *fakeSource {
 		return &fakeSource{
-			dead:     DeadList{Messages: []DeadMessage{{Key: key, ReasonCode: "poisoned", TaskID: "t-1"}}, Matched: 1, Scanned: 4},
+			dead: DeadList{Messages: []DeadMessage{{Key: key, ReasonCode: "poisoned", TaskID: "t-1"}}, Matched: 1,
+				Scanned: 4},
 			deadDone: DeadDone{Done: []string{key}},
 		}
 	}
@@ -29,13 +30,17 @@ func TestDeadLetters(t *testing.T) {
 		{"one without the token", request{"GET", "/dead/" + key + "?payload=true", "", nil}, 401, "", ""},
 		{"resend without the token", request{"POST", "/dead/resend", `{"keys":["` + key + `"]}`, nil}, 401, "", ""},
 		{"list", request{"GET", "/dead?reason=poisoned&limit=3", "", with}, 200, "dead", `"scanned": 4`},
-		{"a misspelt parameter", request{"GET", "/dead?resaon=poisoned", "", with}, 400, "", "known are reason, type, id and limit"},
+		{"a misspelt parameter", request{"GET", "/dead?resaon=poisoned", "", with}, 400, "",
+			"known are reason, type, id and limit"},
 		{"a limit too large", request{"GET", "/dead?limit=1001", "", with}, 400, "", "from 1 to 1000"},
 		{"one", request{"GET", "/dead/" + key, "", with}, 200, "dead " + key + " false", `"poisoned"`},
-		{"one with its payload", request{"GET", "/dead/" + key + "?payload=true", "", with}, 200, "dead " + key + " true", ""},
-		{"one that is not there", request{"GET", "/dead/0000000000000000", "", with}, 404, "dead 0000000000000000 false", "GET /dead"},
+		{"one with its payload", request{"GET", "/dead/" + key + "?payload=true", "", with}, 200, "dead " + key + " true",
+			""},
+		{"one that is not there", request{"GET", "/dead/0000000000000000", "", with}, 404, "dead 0000000000000000 false",
+			"GET /dead"},
 		{"one by its task id", request{"GET", "/dead/t-1", "", with}, 400, "", "?id="},
-		{"resend", request{"POST", "/dead/resend", `{"keys":["` + key + `","` + key + `"]}`, with}, 200, "resend " + key, `"kept": []`},
+		{"resend", request{"POST", "/dead/resend", `{"keys":["` + key + `","` + key + `"]}`, with}, 200, "resend " + key,
+			`"kept": []`},
 		{"drop", request{"POST", "/dead/drop", `{"keys":["` + key + `"]}`, with}, 200, "drop " + key, key},
 		{"drop nothing", request{"POST", "/dead/drop", "", with}, 400, "", `{\"keys\":`},
 		{"drop an empty list", request{"POST", "/dead/drop", `{"keys":[]}`, with}, 400, "", "1 to 1000 keys"},
@@ -58,7 +63,8 @@ func TestDeadLetters(t *testing.T) {
 	src := source()
 	src.doneErr = errors.New("no session with the broker")
 	for _, req := range []request{{"GET", "/dead", "", with}, {"POST", "/dead/drop", `{"keys":["` + key + `"]}`, with}} {
-		if r := change(src, req); r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body(t, r), "no session") {
+		if r := change(src, req); r.StatusCode != http.StatusServiceUnavailable ||
+			!strings.Contains(body(t, r), "no session") {
 			t.Errorf("%s %s: %d", req.method, req.target, r.StatusCode)
 		}
 	}

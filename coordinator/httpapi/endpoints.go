@@ -58,7 +58,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	// What grows with the fleet, the quotas or the history: see gate.
 	g := &a.gates
 	order := func(o coordinator.Order, about string) endpoint {
-		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost, change: a.changing(a.order(o))}
+		return endpoint{path: "/agents/{id}/" + o.String(), about: about, method: http.MethodPost,
+			change: a.changing(a.order(o))}
 	}
 	told := func(name string, op coordinator.CallOp, about string) endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls(op)}
@@ -73,12 +74,15 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
 		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status)),
 		asked("/metrics", "the same for Prometheus", g.scrapes.few(scraping(metrics))),
-		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000", g.reads.few(a.tasks)),
+		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000",
+			g.reads.few(a.tasks)),
 		{
-			path: "/tasks/{id}", about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
-			read: plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
+			path:  "/tasks/{id}",
+			about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
+			read:  plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
-		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now", g.reads.few(a.explain)),
+		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now",
+			g.reads.few(a.explain)),
 		{
 			path: "/whatif", about: "POST a task.assign: how it would be decided now; nothing is assigned or kept",
 			method: http.MethodPost, change: http.HandlerFunc(a.whatIf),
@@ -87,7 +91,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/dead", about: "* what is in task.dead: ?reason=CODE&type=TYPE&id=TASK&limit=1…1000",
 			read: a.permitted(a.dead),
 		},
-		{path: "/dead/{id}", about: "* one message of it, by its key: ?payload=true shows all of it", read: a.permitted(a.deadOne)},
+		{path: "/dead/{id}", about: "* one message of it, by its key: ?payload=true shows all of it",
+			read: a.permitted(a.deadOne)},
 		{
 			path: "/dead/resend", about: `* POST publishes messages of task.dead anew: {"keys": ["3f2a09c1d4e5b678"]}`,
 			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.ResendDead))),
@@ -97,61 +102,77 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.DropDead))),
 		},
 		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities)),
-		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent, and what waits: ?limit=1…100000&after=", a.quotas),
+		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent, and what waits: ?limit=1…100000&after=",
+			a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
 		{
-			path: "/v1/quota/groups/{id}", about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
-			read: g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)), remove: a.changing(a.unregister(false)),
+			path:  "/v1/quota/groups/{id}",
+			about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
+			read:  g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)),
+			remove: a.changing(a.unregister(false)),
 		},
 		{
-			path: "/v1/quota/agents/{id}", about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes it: ?by=&reason=",
-			read: plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)), remove: a.changing(a.unregister(true)),
+			path:  "/v1/quota/agents/{id}",
+			about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes it: ?by=&reason=",
+			read:  plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)),
+			remove: a.changing(a.unregister(true)),
 		},
 		{
-			path: "/v1/quota/controls", about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
-			read: g.reads.few(plain(a.controls)), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
+			path:  "/v1/quota/controls",
+			about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
+			read:  g.reads.few(plain(a.controls)), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
 		},
 		{
 			path: "/v1/quota/controls/{id}", about: "* DELETE ends a standing change",
 			method: http.MethodDelete, change: a.changing(a.uncontrol),
 		},
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", g.larges.few(a.quotaProvider())),
-		asked("/v1/quota/explain", "whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
+		asked("/v1/quota/explain",
+			"whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		told("reserve", coordinator.CallReserve, "sets quota aside for an LLM call"),
 		told("extend", coordinator.CallExtend, "sets more aside for it, or for longer"),
 		told("settle", coordinator.CallSettle, "tells what it has used"),
 		told("release", coordinator.CallRelease, "tells that it has used nothing"),
 		told("consume", coordinator.CallConsume, "reserve and settle in one"),
-		told("charge", coordinator.CallCharge, "tells of a call that was made without asking: it is charged whatever the limits"),
+		told("charge", coordinator.CallCharge,
+			"tells of a call that was made without asking: it is charged whatever the limits"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
 		{
 			path: ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
 			method: http.MethodPost, change: http.HandlerFunc(a.forwarded),
 		},
-		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403", a.authenticate()),
+		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403",
+			a.authenticate()),
 		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
-		asked("/v1/quota/history", "what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
-		asked("/v1/quota/cost", "what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", g.past.few(a.cost)),
-		asked("/v1/quota/forecast", "what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=", g.past.few(a.forecast)),
+		asked("/v1/quota/history",
+			"what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
+		asked("/v1/quota/cost",
+			"what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", g.past.few(a.cost)),
+		asked("/v1/quota/forecast",
+			"what will be used of every budget by the end of its period, and whether and when it overruns: ?node=&limit=",
+			g.past.few(a.forecast)),
 		{
 			path: "/v1/quota/reconcile", method: http.MethodPost, change: http.HandlerFunc(a.reconcile),
 			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&tolerance_usd=",
 		},
 		{
-			path: "/v1/quota/history/rebuild", about: "* POST: the history is made anew from the journal, as far as that reaches back",
+			path:   "/v1/quota/history/rebuild",
+			about:  "* POST: the history is made anew from the journal, as far as that reaches back",
 			method: http.MethodPost, change: a.admin(a.rebuildHistory),
 		},
 		{
 			path: "/journal/acknowledge", about: "* POST: that the journal was lost is known; no instance reports it any more",
 			method: http.MethodPost, change: a.admin(a.acknowledgeLoss),
 		},
-		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole", g.reads.few(a.agentStats)),
+		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole",
+			g.reads.few(a.agentStats)),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
 			about: "** PUT: an agent reports its capacity and pending items",
 		},
 		order(coordinator.OrderCordon, "* POST: no new work for this agent"),
-		order(coordinator.OrderDrain, "* POST: no new work, what waits in its queue goes elsewhere, what it runs it finishes"),
+		order(coordinator.OrderDrain,
+			"* POST: no new work, what waits in its queue goes elsewhere, what it runs it finishes"),
 		order(coordinator.OrderUncordon, "* POST: it gets work again; ends cordon and drain"),
 	}
 }

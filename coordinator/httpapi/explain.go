@@ -216,7 +216,8 @@ func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("The task has more than %d bytes (max_message_bytes).", tooLarge.Limit))
+		problem(w, http.StatusRequestEntityTooLarge, "Body too large",
+			fmt.Sprintf("The task has more than %d bytes (max_message_bytes).", tooLarge.Limit))
 		return
 	case err != nil:
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
@@ -233,7 +234,9 @@ func (a *api) prospect(w http.ResponseWriter, r *http.Request, body []byte) {
 	var bad *BadTask
 	switch {
 	case errors.As(err, &bad):
-		problem(w, http.StatusBadRequest, "Not a task", "The body must be a task.assign message (message_type, task_id and payload may be missing). "+messages.Clean(bad.Text, messages.MaxText))
+		problem(w, http.StatusBadRequest, "Not a task",
+			"The body must be a task.assign message (message_type, task_id and payload may be missing). "+
+				messages.Clean(bad.Text, messages.MaxText))
 	case err != nil:
 		notAvailable(w, "Answer not available", "Asking how the task would be decided", err)
 	default:

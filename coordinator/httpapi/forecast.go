@@ -80,7 +80,8 @@ func (q *Quotas) node(id string) *QuotaNode {
 // forecasts are those of all budgets, or of one node's.
 func (a *api) forecasts(ctx context.Context, q *Quotas, only string, f *Forecasts) ([]BudgetForecast, error) {
 	zone := a.history.Zone()
-	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Missing(), zone, func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
+	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Missing(), zone,
+		func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
 	if err != nil {
 		return nil, err
 	}

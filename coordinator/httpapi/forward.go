@@ -37,7 +37,8 @@ type forwardedAnswers struct {
 // forwarded again.
 func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
 	if token, ok := credential.Bearer(r.Header.Values("Authorization")); !ok || !a.peers.Is(token) {
-		problem(w, http.StatusUnauthorized, "Not authorised", "This is for other coordinators with the same secret of agents, or token of gateways.")
+		problem(w, http.StatusUnauthorized, "Not authorised",
+			"This is for other coordinators with the same secret of agents, or token of gateways.")
 		return
 	}
 	if !unasked(w, r) {
@@ -67,7 +68,8 @@ func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
 
 // Forward asks the coordinator at that address. gateway.ErrNotLeading (wrapped) when it does not lead; any
 // other error leaves open whether it was done.
-func Forward(ctx context.Context, client *http.Client, address, token string, calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
+func Forward(ctx context.Context, client *http.Client, address, token string,
+	calls []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	text, err := json.Marshal(forwardedCalls{calls})
 	if err != nil {
 		return nil, fmt.Errorf("encode calls for the leader: %w", err)
@@ -91,14 +93,19 @@ func Forward(ctx context.Context, client *http.Client, address, token string, ca
 	case response.StatusCode == http.StatusServiceUnavailable:
 		return nil, fmt.Errorf("ask the leader at %s: %w", address, gateway.ErrNotLeading)
 	case response.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
+		return nil,
+			fmt.Errorf(
+				"the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
 	}
 	if err := json.Unmarshal(body, &got); err != nil || len(got.Answers) != len(calls) {
 		return nil, fmt.Errorf("the leader at %s gives no answers to %d calls", address, len(calls))
 	}
 	for i := range got.Answers {
 		if !understood(&got.Answers[i]) {
-			return nil, fmt.Errorf("the leader at %s gives an answer that this version does not know: run the same version of Taskbus everywhere", address)
+			return nil,
+				fmt.Errorf(
+					"the leader at %s gives an answer that this version does not know: run the same version of Taskbus everywhere",
+					address)
 		}
 	}
 	return got.Answers, nil
@@ -109,7 +116,8 @@ func understood(a *coordinator.CallAnswer) bool {
 	knows := func(lacks *coordinator.QuotaLack) bool {
 		return lacks == nil || lacks.Dimension < coordinator.Dimension(coordinator.NumDimensions)
 	}
-	return a.State < coordinator.CallState(coordinator.NumCallStates) && knows(a.Lacks) && (a.Lacks != nil || a.State != coordinator.CallDoubted) &&
+	return a.State < coordinator.CallState(coordinator.NumCallStates) && knows(a.Lacks) &&
+		(a.Lacks != nil || a.State != coordinator.CallDoubted) &&
 		!slices.ContainsFunc(a.Routes, func(r coordinator.RouteScore) bool { return !knows(r.Lacks) }) &&
 		!slices.ContainsFunc(a.Limits, func(l coordinator.QuotaLeft) bool {
 			return l.Dimension >= coordinator.Dimension(coordinator.NumDimensions)

@@ -106,12 +106,14 @@ func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address stri
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err // the address is said already
 		}
-		notForwarded(w, address, "it does not answer ("+err.Error()+"); it may have made the change all the same, and every change may be repeated")
+		notForwarded(w, address, "it does not answer ("+err.Error()+
+			"); it may have made the change all the same, and every change may be repeated")
 		return
 	}
 	defer func() { _ = response.Body.Close() }()
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
-		notForwarded(w, address, "it does not know what this one has signed: all coordinators need the same admin token (TASKBUS_ADMIN_TOKEN), and clocks that are less than a minute apart")
+		notForwarded(w, address,
+			"it does not know what this one has signed: all coordinators need the same admin token (TASKBUS_ADMIN_TOKEN), and clocks that are less than a minute apart")
 		return
 	}
 	answered, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded+1))

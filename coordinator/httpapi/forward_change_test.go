@@ -41,13 +41,16 @@ func TestChangesAreForwarded(t *testing.T) {
 			direct, leader, standby := &fakeSource{}, &fakeSource{}, &fakeSource{}
 			want := change(direct, req)
 			var seen []Change
-			address := leaderAt(t, leader, Options{AdminToken: []byte(token), Changed: func(c Change) { seen = append(seen, c) }})
+			address := leaderAt(t, leader,
+				Options{AdminToken: []byte(token), Changed: func(c Change) { seen = append(seen, c) }})
 			got := changeWith(standby, standbyOf(address), req)
-			if g, w := body(t, got), body(t, want); got.StatusCode != want.StatusCode || g != w || got.Header.Get("Content-Type") != want.Header.Get("Content-Type") {
+			if g, w := body(t, got), body(t, want); got.StatusCode != want.StatusCode || g != w ||
+				got.Header.Get("Content-Type") != want.Header.Get("Content-Type") {
 				t.Errorf("%d %s\nand the leader itself answers %d %s", got.StatusCode, g, want.StatusCode, w)
 			}
 			if !reflect.DeepEqual(leader.done, direct.done) || len(standby.done) > 0 {
-				t.Errorf("the leader has done %v and the one that stands by %v; want %v and nothing", leader.done, standby.done, direct.done)
+				t.Errorf("the leader has done %v and the one that stands by %v; want %v and nothing", leader.done, standby.done,
+					direct.done)
 			}
 			if len(seen) != 1 || seen[0].Method != req.method || seen[0].Status != want.StatusCode {
 				t.Errorf("the leader's log has %+v", seen)
@@ -66,10 +69,12 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed.")
 	}))
 	defer spy.Close()
-	if resp := changeWith(&fakeSource{}, standbyOf(spy.URL), request{http.MethodPost, target, text, nil}); resp.StatusCode != 401 || caught != nil {
+	if resp := changeWith(&fakeSource{}, standbyOf(spy.URL),
+		request{http.MethodPost, target, text, nil}); resp.StatusCode != 401 || caught != nil {
 		t.Fatalf("without a token: %d, want 401, and nothing forwarded", resp.StatusCode)
 	}
-	if resp := changeWith(&fakeSource{}, standbyOf(spy.URL), request{http.MethodPost, target, text, [][2]string{bearer}}); resp.StatusCode != 422 {
+	if resp := changeWith(&fakeSource{}, standbyOf(spy.URL),
+		request{http.MethodPost, target, text, [][2]string{bearer}}); resp.StatusCode != 422 {
 		t.Fatalf("%d, want the leader's 422", resp.StatusCode)
 	}
 	for name, values := range caught.Header {
@@ -109,10 +114,12 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 		}
 	}
 	// The token beside a wrong signature does not let a request through: one of them counts.
-	if resp := change(&fakeSource{}, request{http.MethodPost, target, text, [][2]string{bearer, {forwardedHeader, "1:ab"}}}); resp.StatusCode != 401 {
+	if resp := change(&fakeSource{},
+		request{http.MethodPost, target, text, [][2]string{bearer, {forwardedHeader, "1:ab"}}}); resp.StatusCode != 401 {
 		t.Errorf("with the token and a wrong signature: %d", resp.StatusCode)
 	}
-	if resp := changeWith(&fakeSource{}, Options{}, request{http.MethodPost, target, text, [][2]string{{forwardedHeader, signature}}}); resp.StatusCode != 403 {
+	if resp := changeWith(&fakeSource{}, Options{},
+		request{http.MethodPost, target, text, [][2]string{{forwardedHeader, signature}}}); resp.StatusCode != 403 {
 		t.Errorf("where changes are off: %d, want 403", resp.StatusCode)
 	}
 }
@@ -140,7 +147,8 @@ func TestChangeThatCannotBeForwarded(t *testing.T) {
 		src := &fakeSource{}
 		resp := changeWith(src, standbyOf(tc.address), req)
 		said := body(t, resp)
-		if resp.StatusCode != tc.status || !strings.Contains(said, tc.says) || tc.status == 503 && !strings.Contains(said, tc.address) || len(src.done) > 0 {
+		if resp.StatusCode != tc.status || !strings.Contains(said, tc.says) || tc.status == 503 &&
+			!strings.Contains(said, tc.address) || len(src.done) > 0 {
 			t.Errorf("%s: %d %s", tc.name, resp.StatusCode, said)
 		}
 	}
@@ -149,7 +157,8 @@ func TestChangeThatCannotBeForwarded(t *testing.T) {
 	if resp := changeWith(src, standbyOf(""), req); resp.StatusCode != 200 || len(src.done) != 1 {
 		t.Errorf("without a leader: %d, %v", resp.StatusCode, src.done)
 	}
-	if resp := changeWith(src, standbyOf(gone.URL), request{http.MethodPost, "/v1/quota/history/rebuild", "", [][2]string{bearer}}); strings.Contains(body(t, resp), gone.URL) {
+	if resp := changeWith(src, standbyOf(gone.URL), request{http.MethodPost, "/v1/quota/history/rebuild", "",
+		[][2]string{bearer}}); strings.Contains(body(t, resp), gone.URL) {
 		t.Error("to make the history anew is each coordinator's own, and was forwarded")
 	}
 }

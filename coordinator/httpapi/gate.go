@@ -62,7 +62,8 @@ func (g gate) enter(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func busy(w http.ResponseWriter) {
-	problem(w, http.StatusServiceUnavailable, "Busy", "As many answers of this kind are being made as may be at one time; ask again in a moment, or for less.")
+	problem(w, http.StatusServiceUnavailable, "Busy",
+		"As many answers of this kind are being made as may be at one time; ask again in a moment, or for less.")
 }
 
 // turn is an answer that is being made.

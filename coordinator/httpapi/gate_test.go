@@ -105,7 +105,8 @@ func testFew(t *testing.T, target string) {
 	synctest.Test(t, func(t *testing.T) {
 		const asked, most = 20, 4
 		src := newStuckSource()
-		h := New(src, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { src.wait() }), Options{History: src.stuckHistory})
+		h := New(src, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { src.wait() }),
+			Options{History: src.stuckHistory})
 		method := http.MethodGet
 		if target == "/whatif" {
 			method = http.MethodPost

@@ -70,7 +70,8 @@ func reading(next http.Handler) http.Handler {
 // notAllowed answers a method that the path does not have.
 func notAllowed(w http.ResponseWriter, allow string) {
 	w.Header().Set("Allow", allow)
-	problem(w, http.StatusMethodNotAllowed, "Method not allowed", "This path answers "+allow+". GET / lists the endpoints.")
+	problem(w, http.StatusMethodNotAllowed, "Method not allowed", "This path answers "+allow+
+		". GET / lists the endpoints.")
 }
 
 // recovered turns a panic into a 500 and a report. Without it net/http would
@@ -85,7 +86,8 @@ func recovered(w http.ResponseWriter, r *http.Request, report func(string, any, 
 	}
 	// If the endpoint had begun to answer this adds nothing, and the client sees a
 	// body that is too short.
-	problem(w, http.StatusInternalServerError, "Internal fault", "The fault is in the coordinator's log. Assigning tasks goes on.")
+	problem(w, http.StatusInternalServerError, "Internal fault",
+		"The fault is in the coordinator's log. Assigning tasks goes on.")
 }
 
 // loopbackHost reports whether a Host header names this machine itself: as

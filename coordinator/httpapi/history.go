@@ -28,7 +28,8 @@ func (noHistory) Usage(context.Context, usage.Query) ([]usage.Row, bool, error) 
 }
 
 func (noHistory) Projection(context.Context) (Projection, error) {
-	return Projection{State: "off", Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/howto/usage-history.md says how to have one", Offset: -1}, nil
+	return Projection{State: "off",
+		Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/howto/usage-history.md says how to have one", Offset: -1}, nil
 }
 
 func (noHistory) Zone() *time.Location { return nil }
@@ -98,12 +99,15 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 		into  *string
 		valid func(string) bool
 	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, validProvider},
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID},
+		{"provider", &q.Provider, validProvider},
 		{"model", &q.Model, modelPattern.MatchString},
 	} {
 		text := given[word.name]
 		if text != "" && text != usage.Others && !word.valid(text) {
-			return fmt.Errorf("%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", word.name)
+			return fmt.Errorf(
+				"%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit",
+				word.name)
 		}
 		*word.into = text
 	}
@@ -124,13 +128,15 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 }
 
 func historyRow(r *usage.Row) HistoryRow {
-	return HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source, HistoryCounts: historyCounts(&r.Counts)}
+	return HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source,
+		HistoryCounts: historyCounts(&r.Counts)}
 }
 
 func historyCounts(c *usage.Counts) HistoryCounts {
 	return HistoryCounts{
-		Requests: c.Requests, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, TotalTokens: c.TotalTokens, CostUSD: dollars(c.Cost),
-		Calls: c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Untold(), Late: c.Late,
+		Requests: c.Requests, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, TotalTokens: c.TotalTokens,
+		CostUSD: dollars(c.Cost),
+		Calls:   c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Untold(), Late: c.Late,
 	}
 }
 
@@ -145,9 +151,11 @@ func (a *api) rebuildHistory(w http.ResponseWriter, r *http.Request) {
 	made, err := a.history.Rebuild(r.Context())
 	switch {
 	case errors.Is(err, ErrRebuilding):
-		answer(w, http.StatusAccepted, Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
+		answer(w, http.StatusAccepted,
+			Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
 	case err != nil:
-		problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+messages.Clean(err.Error(), messages.MaxText)+".")
+		problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+
+			messages.Clean(err.Error(), messages.MaxText)+".")
 	default:
 		made.State = "done"
 		answer(w, http.StatusOK, made)

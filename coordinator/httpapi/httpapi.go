@@ -90,7 +90,8 @@ type api struct {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", history: opts.History,
+		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) +
+			"-", history: opts.History,
 		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {

@@ -203,7 +203,10 @@ func (f *fakeSource) Tasks(_ context.Context, filter TaskFilter) []Task {
 	return f.list
 }
 
-var metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "taskbus_up 1\n") })
+var metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	_,
+		_ = io.WriteString(w, "taskbus_up 1\n")
+})
 
 // ask sends one request straight into the handler.
 func ask(h http.Handler, method, target, host string) *http.Response {
@@ -253,64 +256,90 @@ func TestEndpoints(t *testing.T) {
 		typ    string
 		has    []string // what the body must contain
 	}{
-		{"healthy is 200", fakeSource{health: Health{Status: Healthy}}, "/health", 200, "application/json", []string{`"status": "healthy"`}},
-		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json", []string{`"degraded"`}},
-		{"critical is 503", fakeSource{health: Health{Status: Critical, Checks: map[string]Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
+		{"healthy is 200", fakeSource{health: Health{Status: Healthy}}, "/health", 200, "application/json",
+			[]string{`"status": "healthy"`}},
+		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json",
+			[]string{`"degraded"`}},
+		{"critical is 503", fakeSource{health: Health{Status: Critical,
+			Checks: map[string]Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
 			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
-		{"an unknown word is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json", nil},
+		{"an unknown word is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json",
+			nil},
 
-		{"alive even when critical and not ready", fakeSource{health: Health{Status: Critical}}, "/livez", 200, "application/json", []string{`"alive": true`}},
-		{"ready", fakeSource{ready: Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json", []string{`"active"`}},
-		{"standby is not ready", fakeSource{ready: Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz", 503, "application/json",
+		{"alive even when critical and not ready", fakeSource{health: Health{Status: Critical}}, "/livez", 200,
+			"application/json", []string{`"alive": true`}},
+		{"ready", fakeSource{ready: Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json",
+			[]string{`"active"`}},
+		{"standby is not ready", fakeSource{ready: Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz",
+			503, "application/json",
 			[]string{`"standby"`, "another instance leads"}},
 
 		{"status", fakeSource{status: Status{Version: "v1", Instance: "i-1"}}, "/status", 200, "application/json",
 			[]string{`"version": "v1"`, `"agents": []`, `"queues": []`}},
-		{"status not available", fakeSource{statusErr: errors.New("the engine does not answer")}, "/status", 503, "application/problem+json",
+		{"status not available", fakeSource{statusErr: errors.New("the engine does not answer")}, "/status", 503,
+			"application/problem+json",
 			[]string{"the engine does not answer", "Try again"}},
-		{"a value JSON does not know", fakeSource{status: Status{Agents: []Agent{{Load: math.NaN()}}}}, "/status", 500, "application/problem+json",
+		{"a value JSON does not know", fakeSource{status: Status{Agents: []Agent{{Load: math.NaN()}}}}, "/status", 500,
+			"application/problem+json",
 			[]string{"report it"}},
 
 		{"metrics", fakeSource{}, "/metrics", 200, "", []string{"taskbus_up 1"}},
 
-		{"no tasks is an empty list", fakeSource{}, "/tasks", 200, "application/json", []string{`"tasks": []`, `"limit": 50`}},
+		{"no tasks is an empty list", fakeSource{}, "/tasks", 200, "application/json",
+			[]string{`"tasks": []`, `"limit": 50`}},
 		{"tasks", fakeSource{list: []Task{task}}, "/tasks", 200, "application/json", []string{`"task-1"`}},
-		{"an unknown state", fakeSource{}, "/tasks?state=lost", 400, "application/problem+json", []string{"pending, dispatching, dispatched"}},
-		{"a misspelt parameter", fakeSource{}, "/tasks?stat=failed", 400, "application/problem+json", []string{"known are state, agent and limit"}},
+		{"an unknown state", fakeSource{}, "/tasks?state=lost", 400, "application/problem+json",
+			[]string{"pending, dispatching, dispatched"}},
+		{"a misspelt parameter", fakeSource{}, "/tasks?stat=failed", 400, "application/problem+json",
+			[]string{"known are state, agent and limit"}},
 		{"limit 0", fakeSource{}, "/tasks?limit=0", 400, "application/problem+json", []string{"from 1 to 1000"}},
 		{"limit beyond the bound", fakeSource{}, "/tasks?limit=1001", 400, "application/problem+json", nil},
 		{"limit that is no number", fakeSource{}, "/tasks?limit=1e9", 400, "application/problem+json", nil},
 		{"limit beyond int64", fakeSource{}, "/tasks?limit=99999999999999999999", 400, "application/problem+json", nil},
 		{"a state of tasks that have ended", fakeSource{}, "/tasks?state=succeeded", 200, "application/json", nil},
-		{"a parameter given twice", fakeSource{}, "/tasks?state=failed&state=pending", 400, "application/problem+json", []string{"given 2 times"}},
+		{"a parameter given twice", fakeSource{}, "/tasks?state=failed&state=pending", 400, "application/problem+json",
+			[]string{"given 2 times"}},
 		{"a broken query", fakeSource{}, "/tasks?state=%zz", 400, "application/problem+json", nil},
 		{"an agent id that is none", fakeSource{}, "/tasks?agent=../x", 400, "application/problem+json", nil},
 
-		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json", []string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
+		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json",
+			[]string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
 		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
 			[]string{"task-2", "window of the duplicate check", "assignment.failed"}},
-		{"an explanation", fakeSource{explained: map[string]TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain", 200, "application/json",
-			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`, `"value": null`, `"score": 0.85`}},
-		{"no explanation kept", fakeSource{explained: map[string]TaskExplanation{"task-3": {ID: "task-3"}}}, "/tasks/task-3/explain", 200, "application/json",
+		{"an explanation", fakeSource{explained: map[string]TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain",
+			200, "application/json",
+			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`,
+				`"value": null`, `"score": 0.85`}},
+		{"no explanation kept", fakeSource{explained: map[string]TaskExplanation{"task-3": {ID: "task-3"}}},
+			"/tasks/task-3/explain", 200, "application/json",
 			[]string{`"explanation": null`, `"attempts": []`}},
-		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json", nil},
+		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json",
+			nil},
 		{"explaining what is no id", fakeSource{}, "/tasks/..x/explain", 400, "application/problem+json", nil},
 
 		{"an empty fleet: zeros and empty lists", fakeSource{}, "/agents/stats", 200, "application/json",
 			[]string{`"agents": []`, `"bottlenecks": []`, `"total_capacity": 0,`, `"average_success_rate": 0,`}},
-		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28, Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}, {ID: "a2"}}}}, "/agents/stats", 200, "application/json",
+		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28,
+			Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}, {ID: "a2"}}}}, "/agents/stats", 200,
+			"application/json",
 			[]string{`"total_capacity": 28`, `"capacity_items_per_second": 16`, `"health": "HEALTHY"`, `"capabilities": []`}},
-		{"statistics not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/agents/stats", 503, "application/problem+json", []string{"the engine does not answer"}},
-		{"no capabilities is an empty list", fakeSource{}, "/capabilities", 200, "application/json", []string{`"capabilities": []`}},
-		{"capabilities", fakeSource{capabilities: []Capability{{Name: "gpu", BusFactor: 1}}}, "/capabilities", 200, "application/json", []string{`"capability": "gpu"`, `"bus_factor": 1`}},
-		{"capabilities not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/capabilities", 503, "application/problem+json", nil},
+		{"statistics not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/agents/stats", 503,
+			"application/problem+json", []string{"the engine does not answer"}},
+		{"no capabilities is an empty list", fakeSource{}, "/capabilities", 200, "application/json",
+			[]string{`"capabilities": []`}},
+		{"capabilities", fakeSource{capabilities: []Capability{{Name: "gpu", BusFactor: 1}}}, "/capabilities", 200,
+			"application/json", []string{`"capability": "gpu"`, `"bus_factor": 1`}},
+		{"capabilities not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/capabilities", 503,
+			"application/problem+json", nil},
 
-		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8", []string{"/health", "/tasks/{id}/explain", "only reads", "is off", "* DELETE", "/agents/{id}/uncordon"}},
+		{"the list of endpoints", fakeSource{}, "/", 200, "text/plain; charset=utf-8",
+			[]string{"/health", "/tasks/{id}/explain", "only reads", "is off", "* DELETE", "/agents/{id}/uncordon"}},
 		{"no such endpoint", fakeSource{}, "/admin", 404, "application/problem+json", []string{"GET / lists"}},
 		{"a slash too many", fakeSource{}, "/health/", 404, "application/problem+json", nil},
 		{"no profiles unless asked for", fakeSource{}, "/debug/pprof/", 404, "application/problem+json", nil},
 
-		{"a huge id", fakeSource{}, "/tasks/" + strings.Repeat("a", 1<<20), 400, "application/problem+json", []string{"1 to 128"}},
+		{"a huge id", fakeSource{}, "/tasks/" + strings.Repeat("a", 1<<20), 400, "application/problem+json",
+			[]string{"1 to 128"}},
 		{"an id with a slash in it", fakeSource{}, "/tasks/a/b", 404, "application/problem+json", nil},
 		{"an id with control characters", fakeSource{}, "/tasks/a\r\nSet-Cookie: x", 400, "application/problem+json", nil},
 	} {
@@ -368,8 +397,9 @@ func TestTasksFilter(t *testing.T) {
 // A parameter that is not used would look like an answer to the question.
 func TestUnknownParameters(t *testing.T) {
 	src := &fakeSource{
-		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}}, explained: map[string]TaskExplanation{"t": {ID: "t"}},
-		quotas: Quotas{Nodes: []QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
+		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}},
+		explained: map[string]TaskExplanation{"t": {ID: "t"}},
+		quotas:    Quotas{Nodes: []QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
 	}
 	h := New(src, metrics, Options{})
 	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
@@ -411,7 +441,8 @@ func TestMethods(t *testing.T) {
 		"/capabilities":            reading,
 		"/whatif":                  "POST",
 	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PURGE"} {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE",
+			"PURGE"} {
 			r := ask(h, method, path, "localhost")
 			if slices.Contains(strings.Split(allow, ", "), method) {
 				if r.StatusCode == http.StatusMethodNotAllowed {
@@ -435,7 +466,8 @@ func TestHead(t *testing.T) {
 	}
 	defer r.Body.Close()
 	if r.StatusCode != http.StatusServiceUnavailable || r.ContentLength <= 0 || body(t, r) != "" {
-		t.Errorf("HEAD /health: status %d, length %d; want 503, the length of the body, and no body", r.StatusCode, r.ContentLength)
+		t.Errorf("HEAD /health: status %d, length %d; want 503, the length of the body, and no body", r.StatusCode,
+			r.ContentLength)
 	}
 }
 
@@ -471,7 +503,8 @@ func TestHostAllowList(t *testing.T) {
 // A path cannot leave its place, and a redirect that cleans one stays here.
 func TestPathTraversal(t *testing.T) {
 	h := New(&fakeSource{}, metrics, Options{})
-	for _, path := range []string{"/tasks/../../etc/passwd", "//evil.example/", "/tasks/..%2f..%2fstatus", "/./status/../../x", "/tasks//explain"} {
+	for _, path := range []string{"/tasks/../../etc/passwd", "//evil.example/", "/tasks/..%2f..%2fstatus",
+		"/./status/../../x", "/tasks//explain"} {
 		r := ask(h, http.MethodGet, path, "localhost")
 		if r.StatusCode == http.StatusOK {
 			t.Errorf("GET %s: 200", path)
@@ -488,13 +521,15 @@ func TestPanicStaysInside(t *testing.T) {
 	var stack []byte
 	h := New(&fakeSource{panics: true}, metrics, Options{Report: func(p string, _ any, s []byte) { path, stack = p, s }})
 	r := ask(h, http.MethodGet, "/health", "localhost")
-	if text := body(t, r); r.StatusCode != http.StatusInternalServerError || strings.Contains(text, "the source is broken") {
+	if text := body(t, r); r.StatusCode != http.StatusInternalServerError ||
+		strings.Contains(text, "the source is broken") {
 		t.Errorf("status %d, body %q; want 500 without the cause", r.StatusCode, text)
 	}
 	if path != "/health" || !strings.Contains(string(stack), "fakeSource") {
 		t.Errorf("reported path %q, stack %.200s", path, stack)
 	}
-	if r := ask(New(&fakeSource{panics: true}, metrics, Options{}), http.MethodGet, "/health", "localhost"); r.StatusCode != http.StatusInternalServerError {
+	if r := ask(New(&fakeSource{panics: true}, metrics, Options{}), http.MethodGet, "/health",
+		"localhost"); r.StatusCode != http.StatusInternalServerError {
 		t.Errorf("without a Report: status %d, want 500", r.StatusCode)
 	}
 }

@@ -71,7 +71,8 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 			continue
 		}
 		found++
-		if !strings.Contains(line, "headers/Retry-After") && !regexp.MustCompile(`responses/(Busy|Refused)"`).MatchString(line) {
+		if !strings.Contains(line, "headers/Retry-After") && !regexp.MustCompile(`responses/(Busy|Refused)"`).
+			MatchString(line) {
 			t.Errorf("no Retry-After: %s", line)
 		}
 	}
@@ -83,8 +84,10 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
 	LossAcknowledged{},
-	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{}, TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
-	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{}, DeadList{}, DeadDone{},
+	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{},
+	TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
+	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{}, DeadList{},
+	DeadDone{},
 	HistoryList{}, CostReport{}, Forecasts{}, Reconciled{}, Rebuilt{},
 }
 
@@ -112,7 +115,9 @@ func TestOpenAPISchemasAreTheTypes(t *testing.T) {
 		t.Skip("written; run the test again without -update")
 	}
 	if got != want {
-		t.Errorf("%s is not what the types of this package say; write it with: go test ./coordinator/httpapi -run OpenAPI -update", file)
+		t.Errorf(
+			"%s is not what the types of this package say; write it with: go test ./coordinator/httpapi -run OpenAPI -update",
+			file)
 	}
 }
 
@@ -297,7 +302,8 @@ func TestOpenAPIAnswersOfReads(t *testing.T) {
 		}
 		template := strings.ReplaceAll(e.path, "{id...}", "{id}")
 		resp := ask(h, http.MethodGet, strings.ReplaceAll(template, "{id}", "a"), "localhost")
-		if err := d.Check(http.MethodGet, template, resp.StatusCode, resp.Header.Get("Content-Type"), []byte(body(t, resp))); err != nil {
+		if err := d.Check(http.MethodGet, template, resp.StatusCode, resp.Header.Get("Content-Type"),
+			[]byte(body(t, resp))); err != nil {
 			t.Error(err)
 		}
 	}
@@ -308,29 +314,39 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	d := document(t)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	full := &fakeSource{callAnswers: []coordinator.CallAnswer{{
-		Standing: true, Agent: "a", Group: "g", Provider: "openai", Model: "gpt-4o", Pool: "openai", Amounts: coordinator.Amounts{1, 2, 3, 5, 7, 1}, Until: at, Borrowed: true,
+		Standing: true, Agent: "a", Group: "g", Provider: "openai", Model: "gpt-4o", Pool: "openai",
+		Amounts: coordinator.Amounts{1, 2, 3, 5, 7, 1}, Until: at, Borrowed: true,
 		Limits: []coordinator.QuotaLeft{
-			{Node: "pool/a", Dimension: coordinator.DimCost, Limit: "budget", Quota: 5, Left: 4, Window: time.Hour, Reset: time.Minute},
-			{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 5, Left: 4, Window: time.Second, Reset: time.Second},
+			{Node: "pool/a", Dimension: coordinator.DimCost, Limit: "budget", Quota: 5, Left: 4, Window: time.Hour,
+				Reset: time.Minute},
+			{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "rate", Quota: 5, Left: 4, Window: time.Second,
+				Reset: time.Second},
 		},
 	}}}
 	down := granted()
 	down.callErr = gateway.ErrCallsBusy
 	number := func(n float64) *float64 { return &n }
-	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1, Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
-		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at, ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
+	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1,
+		Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
+		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at,
+			ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
 	agent := node
 	agent.ID, agent.Kind, agent.Name, agent.Parent = "pool/g/a", "agent", "a", "pool/g"
-	provider := QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []QuotaBudget{}, Rates: []QuotaRate{}}
-	trees := &fakeSource{quotas: Quotas{Configured: true, Nodes: []QuotaNode{node, agent, provider}, TotalNodes: 3, Groups: []QuotaTurns{{Group: "g", Waiting: 1}}},
-		quotaAnswer: QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g", Dimension: "requests", Limit: "rate", RetryAt: at,
-			Nodes: []string{"pool/g"}, Limits: []QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true, Binds: true, Renews: at}}}}
+	provider := QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []QuotaBudget{},
+		Rates: []QuotaRate{}}
+	trees := &fakeSource{quotas: Quotas{Configured: true, Nodes: []QuotaNode{node, agent, provider}, TotalNodes: 3,
+		Groups: []QuotaTurns{{Group: "g", Waiting: 1}}},
+		quotaAnswer: QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g",
+			Dimension: "requests", Limit: "rate", RetryAt: at,
+			Nodes: []string{"pool/g"}, Limits: []QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true,
+				Binds: true, Renews: at}}}}
 	none := &fakeSource{quotasErr: ErrNoQuotas}
 	checked := make(map[string]map[int]bool)
 	check := func(src *fakeSource, template string, req request) {
 		t.Helper()
 		resp := changeWith(src, callOptions, req)
-		if err := d.Check(req.method, template, resp.StatusCode, resp.Header.Get("Content-Type"), []byte(body(t, resp))); err != nil {
+		if err := d.Check(req.method, template, resp.StatusCode, resp.Header.Get("Content-Type"),
+			[]byte(body(t, resp))); err != nil {
 			t.Error(err)
 		}
 		if checked[template] == nil {
@@ -340,9 +356,11 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	}
 	for _, op := range []string{"reserve", "extend", "settle", "release", "check", "consume"} {
 		path := "/v1/quota/" + op
-		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallUnknown),
+		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused),
+			refusedBy(coordinator.CallNever), refusedBy(coordinator.CallUnknown),
 			refusedBy(coordinator.CallEnded), refusedBy(coordinator.CallForeign), down} {
-			check(src, path, request{http.MethodPost, path, `{"reservation_id": "r-1", "agent_id": "a"}`, [][2]string{asGateway}})
+			check(src, path, request{http.MethodPost, path, `{"reservation_id": "r-1", "agent_id": "a"}`,
+				[][2]string{asGateway}})
 		}
 		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
 		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
@@ -350,14 +368,18 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", MaxCallBody+1), [][2]string{asGateway}})
 	}
 	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
-		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused), refusedBy(coordinator.CallNever), refusedBy(coordinator.CallForeign), down} {
-			check(src, path, request{http.MethodGet, path, "", [][2]string{asGateway, {"X-Quota-Reservation", "r-1"}, {"X-Quota-Agent", "a"}}})
+		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused),
+			refusedBy(coordinator.CallNever), refusedBy(coordinator.CallForeign), down} {
+			check(src, path, request{http.MethodGet, path, "", [][2]string{asGateway, {"X-Quota-Reservation", "r-1"},
+				{"X-Quota-Agent", "a"}}})
 		}
 		check(granted(), path, request{http.MethodGet, path, "", nil})
 	}
 	for _, p := range [][2]string{
-		{"/v1/quota", "/v1/quota"}, {"/v1/quota/nodes/{id}", "/v1/quota/nodes/pool/g"}, {"/v1/quota/groups/{id}", "/v1/quota/groups/g"},
-		{"/v1/quota/agents/{id}", "/v1/quota/agents/a"}, {"/v1/quota/providers/{id}", "/v1/quota/providers/openai"}, {"/v1/quota/explain", "/v1/quota/explain"},
+		{"/v1/quota", "/v1/quota"}, {"/v1/quota/nodes/{id}", "/v1/quota/nodes/pool/g"},
+		{"/v1/quota/groups/{id}", "/v1/quota/groups/g"},
+		{"/v1/quota/agents/{id}", "/v1/quota/agents/a"}, {"/v1/quota/providers/{id}", "/v1/quota/providers/openai"},
+		{"/v1/quota/explain", "/v1/quota/explain"},
 	} {
 		check(trees, p[0], request{http.MethodGet, p[1], "", nil})
 		check(none, p[0], request{http.MethodGet, p[1], "", nil})
@@ -366,8 +388,9 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	check(&fakeSource{}, "/openapi.yaml", request{http.MethodGet, "/openapi.yaml", "", nil})
 	// The test itself: it has seen what it says it has.
 	for template, statuses := range map[string][]int{
-		"/v1/quota/reserve": {200, 400, 401, 403, 404, 409, 413, 415, 422, 429, 503}, "/v1/quota/auth": {200, 401, 403}, "/v1/quota/agents/{id}": {200, 400, 404},
-		"/v1/quota/explain": {200, 400, 404}, "/v1/quota/providers/{id}": {200, 404},
+		"/v1/quota/reserve": {200, 400, 401, 403, 404, 409, 413, 415, 422, 429, 503}, "/v1/quota/auth": {200, 401, 403},
+		"/v1/quota/agents/{id}": {200, 400, 404},
+		"/v1/quota/explain":     {200, 400, 404}, "/v1/quota/providers/{id}": {200, 404},
 	} {
 		for _, s := range statuses {
 			if !checked[template][s] {
@@ -375,7 +398,8 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 			}
 		}
 	}
-	if err := d.Check("POST", "/v1/quota/reserve", 200, "application/json", []byte(`{"reservation_id": "r", "granted": true, "new": 1}`)); err == nil {
+	if err := d.Check("POST", "/v1/quota/reserve", 200, "application/json",
+		[]byte(`{"reservation_id": "r", "granted": true, "new": 1}`)); err == nil {
 		t.Error("a member that the document does not know was not noticed")
 	}
 }

@@ -79,7 +79,8 @@ func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of QuotaSelectio
 
 // quotaOf answers for one thing of an id. what is its kind for people; selecting turns the id
 // into a question, shape the nodes found into the answer.
-func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id string) QuotaSelection, shape func(id string, q *Quotas) (any, bool)) http.HandlerFunc {
+func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id string) QuotaSelection,
+	shape func(id string, q *Quotas) (any, bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !valid(id) {
@@ -109,7 +110,8 @@ func quotaProblem(w http.ResponseWriter, what string, err error) {
 		problem(w, http.StatusNotFound, "No quotas",
 			"This coordinator has no quotas.yaml, so that nothing is limited. docs/quotas.md says how to write one.")
 	case errors.Is(err, ErrNoQuota):
-		problem(w, http.StatusNotFound, "Unknown quota", "There is no quota of "+what+" in quotas.yaml. GET /v1/quota lists all of them.")
+		problem(w, http.StatusNotFound, "Unknown quota", "There is no quota of "+what+
+			" in quotas.yaml. GET /v1/quota lists all of them.")
 	default:
 		notAvailable(w, "Quotas not available", "Reading the quotas", err)
 	}
@@ -169,7 +171,8 @@ func (q *Quotas) group(id string) (QuotaGroup, bool) {
 	}
 	g := QuotaGroup{ID: id, Weight: n.Weight, Nodes: q.Nodes}
 	if b := n.budget(); b != nil {
-		g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining, g.ResetTime = b.Dimension, &b.Limit, &b.Used, &b.Reserved, &b.Remaining, &b.ResetTime
+		g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining, g.ResetTime = b.Dimension, &b.Limit, &b.Used, &b.Reserved,
+			&b.Remaining, &b.ResetTime
 	}
 	for i := range q.Groups {
 		if q.Groups[i].Group == id {

@@ -148,9 +148,11 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 	var seconds *float64
 	var preview *bool
 	if !readBody(w, r, want, truthMember("preview", &preview),
-		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost), valuesMember("correct", &correct),
+		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost),
+		valuesMember("correct", &correct),
 		textMember("until", &until), textMember("by", &by), textMember("reason", &reason),
-		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() }, "a whole number of seconds, from 1 to 31622400")) {
+		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() },
+			"a whole number of seconds, from 1 to 31622400")) {
 		return q, false
 	}
 	fault := ""
@@ -236,7 +238,8 @@ func valuesMember(name string, into *[]QuotaValue) member {
 			default:
 				return "has a value that is neither text nor a number" + must
 			}
-			if len(key) > maxControlText || len(text) > maxControlText || messages.Clean(key+text, 2*maxControlText) != key+text {
+			if len(key) > maxControlText || len(text) > maxControlText ||
+				messages.Clean(key+text, 2*maxControlText) != key+text {
 				return "has a setting that is too long, or not plain text" + must
 			}
 			*into = append(*into, QuotaValue{key, text})
@@ -301,14 +304,18 @@ func quotaChanged(w http.ResponseWriter, what string, changed QuotaChanged, err 
 	var bad *BadControl
 	switch {
 	case err == nil:
-		changed.Controls, changed.Removed, changed.Nodes = present(changed.Controls), present(changed.Removed), present(changed.Nodes)
+		changed.Controls, changed.Removed, changed.Nodes = present(changed.Controls), present(changed.Removed),
+			present(changed.Nodes)
 		answer(w, http.StatusOK, changed)
 	case errors.As(err, &bad):
-		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed: "+messages.Clean(bad.Why, messages.MaxText)+".")
+		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed: "+
+			messages.Clean(bad.Why, messages.MaxText)+".")
 	case errors.Is(err, ErrOfFile):
-		problem(w, http.StatusConflict, "Listed in quotas.yaml", "Nothing was changed: "+what+" is listed in quotas.yaml, and can only be removed there.")
+		problem(w, http.StatusConflict, "Listed in quotas.yaml", "Nothing was changed: "+what+
+			" is listed in quotas.yaml, and can only be removed there.")
 	case errors.Is(err, ErrNoControl):
-		problem(w, http.StatusNotFound, "Unknown change", "Nothing was changed: nothing stands that has set up "+what+". GET /v1/quota/controls lists what does.")
+		problem(w, http.StatusNotFound, "Unknown change", "Nothing was changed: nothing stands that has set up "+what+
+			". GET /v1/quota/controls lists what does.")
 	case errors.Is(err, ErrNoQuotas):
 		quotaProblem(w, what, err)
 	default:

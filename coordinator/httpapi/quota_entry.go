@@ -24,7 +24,8 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Body too large", fmt.Sprintf("The body has more than %d bytes; it must be %s.", tooLarge.Limit, want))
+		problem(w, http.StatusRequestEntityTooLarge, "Body too large",
+			fmt.Sprintf("The body has more than %d bytes; it must be %s.", tooLarge.Limit, want))
 		return "", false
 	case err != nil:
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
@@ -42,7 +43,9 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 		return "", false
 	}
 	if object, is := value.(map[string]any); is && len(object) == 0 {
-		badBody(w, want+`; with nothing in it the entry would take a share from the others, so that it must say of what weight: {"weight": 1}`)
+		badBody(w,
+			want+
+				`; with nothing in it the entry would take a share from the others, so that it must say of what weight: {"weight": 1}`)
 		return "", false
 	}
 	var text bytes.Buffer

@@ -36,7 +36,8 @@ func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
 
 // ParseQuotaQuestion reads the parameters of /v1/quota/explain.
 func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
-	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens", "output_tokens", "cost_usd", "allow_borrowing", "alternatives")
+	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens",
+		"output_tokens", "cost_usd", "allow_borrowing", "alternatives")
 	if err != nil {
 		return q, err
 	}
@@ -45,19 +46,24 @@ func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
 		into  *string
 		valid func(string) bool
 	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID}, {"provider", &q.Provider, validProvider},
+		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID},
+		{"provider", &q.Provider, validProvider},
 		{"model", &q.Model, modelPattern.MatchString}, {"task_type", &q.TaskType, messages.ValidID},
 	} {
 		text := given[word.name]
 		if text != "" && !word.valid(text) {
-			return q, fmt.Errorf("%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", word.name)
+			return q,
+				fmt.Errorf(
+					"%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit",
+					word.name)
 		}
 		*word.into = text
 	}
 	for _, number := range []struct {
 		name string
 		into *float64
-	}{{"requests", &q.Requests}, {"input_tokens", &q.InputTokens}, {"output_tokens", &q.OutputTokens}, {"cost_usd", &q.CostUSD}} {
+	}{{"requests", &q.Requests}, {"input_tokens", &q.InputTokens}, {"output_tokens", &q.OutputTokens},
+		{"cost_usd", &q.CostUSD}} {
 		if text, ok := given[number.name]; ok {
 			n, err := strconv.ParseFloat(text, 64)
 			if err != nil || !(n >= 0 && n <= mostAsked) {

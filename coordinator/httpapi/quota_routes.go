@@ -77,7 +77,9 @@ func ParseAlternatives(text string) (all []coordinator.Service, err error) {
 	for _, item := range items {
 		provider, model, named := strings.Cut(item, "/")
 		if !validProvider(provider) || named && !modelPattern.MatchString(model) {
-			return nil, fmt.Errorf("alternatives must be PROVIDER or PROVIDER/MODEL, divided by commas, such as openai/gpt-4o,anthropic/claude-sonnet-4-5")
+			return nil,
+				fmt.Errorf(
+					"alternatives must be PROVIDER or PROVIDER/MODEL, divided by commas, such as openai/gpt-4o,anthropic/claude-sonnet-4-5")
 		}
 		all = append(all, coordinator.Service{Provider: provider, Model: model})
 	}

@@ -85,7 +85,8 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "text/csv" {
-		problem(w, http.StatusUnsupportedMediaType, "Not CSV", "The body must be the bill as CSV, and its Content-Type text/csv.")
+		problem(w, http.StatusUnsupportedMediaType, "Not CSV",
+			"The body must be the bill as CSV, and its Content-Type text/csv.")
 		return
 	}
 	select {
@@ -93,14 +94,16 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-a.bills }()
 	default:
 		w.Header().Set(retryAfter, "5")
-		problem(w, http.StatusServiceUnavailable, "Busy", fmt.Sprintf("%d bills are on their way here; send this one again in a moment.", mostBills))
+		problem(w, http.StatusServiceUnavailable, "Busy",
+			fmt.Sprintf("%d bills are on their way here; send this one again in a moment.", mostBills))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBill))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Bill too large", fmt.Sprintf("The bill has more than %d bytes: reconcile a shorter time.", MaxBill))
+		problem(w, http.StatusRequestEntityTooLarge, "Bill too large",
+			fmt.Sprintf("The bill has more than %d bytes: reconcile a shorter time.", MaxBill))
 		return
 	case err != nil:
 		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
@@ -117,7 +120,8 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	}
 	bill, err := usage.ReadBill(body, q.options)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+messages.Clean(err.Error(), 2*messages.MaxText)+". docs/howto/usage-history.md says which columns it may have.")
+		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+
+			messages.Clean(err.Error(), 2*messages.MaxText)+". docs/howto/usage-history.md says which columns it may have.")
 		return
 	}
 	a.compared(ctx, w, bill, q)
@@ -133,7 +137,9 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	}
 	rows, more, err := a.history.Usage(ctx, usage.Query{By: usage.ByDay, From: q.from, To: q.to, Limit: mostBillRows})
 	if err == nil && more {
-		problem(w, http.StatusBadRequest, "Too much", fmt.Sprintf("The history has more than %d rows from %s to %s: reconcile a shorter time.", mostBillRows, q.from, q.to))
+		problem(w, http.StatusBadRequest, "Too much",
+			fmt.Sprintf("The history has more than %d rows from %s to %s: reconcile a shorter time.", mostBillRows, q.from,
+				q.to))
 		return
 	}
 	var projection Projection
@@ -146,12 +152,17 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	}
 	result := usage.Reconcile(rows, bill, q.by, q.from, q.to, q.tolerance)
 	if result.Keys == 0 { // what compares nothing must not be taken for "they agree"
-		problem(w, http.StatusBadRequest, "Nothing to compare", fmt.Sprintf("From %s to %s neither the bill, which is of %s to %s, nor the history has anything; correct from and to.", q.from, q.to, bill.From, bill.To))
+		problem(w, http.StatusBadRequest, "Nothing to compare",
+			fmt.Sprintf(
+				"From %s to %s neither the bill, which is of %s to %s, nor the history has anything; correct from and to.", q.from,
+				q.to, bill.From, bill.To))
 		return
 	}
 	d := Reconciled{
-		From: result.From, To: result.To, By: string(q.by), Columns: result.Columns, Ignored: present(bill.Ignored), Lines: bill.Lines,
-		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ, More: len(result.Differences) > maxDifferences,
+		From: result.From, To: result.To, By: string(q.by), Columns: result.Columns, Ignored: present(bill.Ignored),
+		Lines:  bill.Lines,
+		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ,
+		More:   len(result.Differences) > maxDifferences,
 		Totals: []BillTotal{}, Differences: []BillDifference{}, Lost: historyCounts(&result.Lost), Projection: projection,
 	}
 	for _, t := range result.Totals {
@@ -159,7 +170,8 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	}
 	for i := range result.Differences[:min(maxDifferences, len(result.Differences))] {
 		x := &result.Differences[i]
-		b := BillDifference{Day: x.Day, Provider: x.Provider, Model: x.Model, Group: x.Group, Agent: x.Agent, BillTotal: billTotal(x)}
+		b := BillDifference{Day: x.Day, Provider: x.Provider, Model: x.Model, Group: x.Group, Agent: x.Agent,
+			BillTotal: billTotal(x)}
 		switch {
 		case x.OnlyOurs:
 			b.Only = "history"

@@ -41,18 +41,22 @@ func billQuery(query string) (*billQuestion, error) {
 		}
 	}
 	narrow := usage.Query{}
-	if err := historyQuery(map[string]string{"from": given["from"], "to": given["to"], "provider": given["provider"]}, &narrow); err != nil {
+	if err := historyQuery(map[string]string{"from": given["from"], "to": given["to"], "provider": given["provider"]},
+		&narrow); err != nil {
 		return nil, err
 	}
 	q.from, q.to, q.options.Provider = narrow.From, narrow.To, narrow.Provider
-	for name, into := range map[string]*map[string]string{"columns": &q.options.Columns, "models": &q.options.Models, "agents": &q.options.Agents, "groups": &q.options.Groups} {
+	for name, into := range map[string]*map[string]string{"columns": &q.options.Columns, "models": &q.options.Models,
+		"agents": &q.options.Agents, "groups": &q.options.Groups} {
 		if *into, err = pairs(name, given[name]); err != nil {
 			return nil, err
 		}
 	}
 	for column := range q.options.Columns { // order does not matter: any one is told
 		if !usage.KnownColumn(column) {
-			return nil, errors.New("columns names a column that there is not; known are date, provider, model, group, agent, requests, input_tokens, output_tokens, total_tokens and cost_usd")
+			return nil,
+				errors.New(
+					"columns names a column that there is not; known are date, provider, model, group, agent, requests, input_tokens, output_tokens, total_tokens and cost_usd")
 		}
 	}
 	return q, q.tolerate(given)
@@ -97,7 +101,8 @@ func (q *billQuestion) tolerate(given map[string]string) error {
 		}
 		q.tolerance.Percent = v
 	}
-	for name, into := range map[string]*int64{"tolerance_tokens": &q.tolerance.Tokens, "tolerance_requests": &q.tolerance.Requests} {
+	for name, into := range map[string]*int64{"tolerance_tokens": &q.tolerance.Tokens,
+		"tolerance_requests": &q.tolerance.Requests} {
 		if text, ok := given[name]; ok {
 			v, err := strconv.ParseInt(text, 10, 64)
 			if err != nil || v < 0 || v > usage.Most {

@@ -159,18 +159,19 @@ type Config struct {
 
 // Agent is one agent of the fleet.
 type Agent struct {
-	ID            string    `json:"id"`
-	Queue         string    `json:"queue"`
-	Capabilities  []string  `json:"capabilities"`
-	Rank          int       `json:"rank"`
-	State         string    `json:"state"`  // never_seen, online, offline, stale, gone
-	Status        string    `json:"status"` // what it reported: ready, busy, offline, unknown
-	Load          float64   `json:"load"`
-	ReportedLoad  float64   `json:"reported_load"`
-	InFlight      int       `json:"in_flight"`
-	Uncovered     int       `json:"uncovered"`
-	FreeSlots     int       `json:"free_slots"`
-	Slots         int       `json:"slots"`                // how many tasks it may have now: fewer than MaxConcurrent if it says so, or is new
+	ID           string   `json:"id"`
+	Queue        string   `json:"queue"`
+	Capabilities []string `json:"capabilities"`
+	Rank         int      `json:"rank"`
+	State        string   `json:"state"`  // never_seen, online, offline, stale, gone
+	Status       string   `json:"status"` // what it reported: ready, busy, offline, unknown
+	Load         float64  `json:"load"`
+	ReportedLoad float64  `json:"reported_load"`
+	InFlight     int      `json:"in_flight"`
+	Uncovered    int      `json:"uncovered"`
+	FreeSlots    int      `json:"free_slots"`
+	// how many tasks it may have now: fewer than MaxConcurrent if it says so, or is new
+	Slots         int       `json:"slots"`
 	MaxConcurrent int       `json:"max_concurrent_tasks"` // by agents.yaml, or as it joined
 	Assigned      uint64    `json:"assigned"`
 	LastHeartbeat time.Time `json:"last_heartbeat,omitzero"`

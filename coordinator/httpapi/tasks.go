@@ -67,7 +67,8 @@ func taskID(w http.ResponseWriter, r *http.Request) (string, bool) {
 
 func unknownTask(w http.ResponseWriter, id string) {
 	problem(w, http.StatusNotFound, "Unknown task",
-		"Task "+id+" is not remembered: it has not been read yet, never came, or ended before the window of the duplicate check. "+
+		"Task "+id+
+			" is not remembered: it has not been read yet, never came, or ended before the window of the duplicate check. "+
 			"Look for the id in the journal (`taskbus journal show "+id+"`), in the coordinator's log, and in the queues "+
 			"task.assign, assignment.failed and task.dead.")
 }

@@ -15,10 +15,12 @@ var benchAt = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 // trace context.
 func typicalTask(i int) *coordinator.Task {
 	return &coordinator.Task{
-		ID: coordinator.TaskID(fmt.Sprintf("order-2026-03-01-%08d", i)), Type: "summarise", Priority: coordinator.PriorityNormal,
-		TraceID: fmt.Sprintf("b7ad6b71-6920-3331-8448-%012d", i), Timeout: 300 * time.Second,
+		ID: coordinator.TaskID(fmt.Sprintf("order-2026-03-01-%08d", i)), Type: "summarise",
+		Priority: coordinator.PriorityNormal,
+		TraceID:  fmt.Sprintf("b7ad6b71-6920-3331-8448-%012d", i), Timeout: 300 * time.Second,
 		Required: []string{"llm", "text"}, Group: "research",
-		AcceptedAt: benchAt.Add(-time.Duration(i%5000) * time.Microsecond), ContentHash: coordinator.Hash("content", uint64(i)),
+		AcceptedAt:  benchAt.Add(-time.Duration(i%5000) * time.Microsecond),
+		ContentHash: coordinator.Hash("content", uint64(i)),
 	}
 }
 
@@ -30,12 +32,15 @@ func typicalAssigned(i int) *coordinator.Assigned {
 }
 
 func typicalSettled(i int) *coordinator.Settled {
-	return &coordinator.Settled{Key: coordinator.KeyOf(typicalTask(i).ID), Attempt: 1, At: benchAt.Add(-time.Duration(i%900) * time.Microsecond)}
+	return &coordinator.Settled{Key: coordinator.KeyOf(typicalTask(i).ID), Attempt: 1,
+		At: benchAt.Add(-time.Duration(i%900) * time.Microsecond)}
 }
 
 func typicalRemembered(i int) *coordinator.Remembered {
-	return &coordinator.Remembered{Key: coordinator.TaskKey{coordinator.Mix(uint64(i)), coordinator.Mix(uint64(i) + 1<<40)},
-		Content: coordinator.Mix(uint64(i) + 1<<50), Fate: coordinator.FateSucceeded, Seen: benchAt.Add(-time.Duration(i) * 3600 * time.Microsecond),
+	return &coordinator.Remembered{Key: coordinator.TaskKey{coordinator.Mix(uint64(i)),
+		coordinator.Mix(uint64(i) + 1<<40)},
+		Content: coordinator.Mix(uint64(i) + 1<<50), Fate: coordinator.FateSucceeded,
+		Seen:  benchAt.Add(-time.Duration(i) * 3600 * time.Microsecond),
 		Agent: coordinator.AgentID(fmt.Sprintf("agent-%02d", i%40)), Attempt: 1}
 }
 
@@ -135,7 +140,8 @@ func BenchmarkBatch(b *testing.B) {
 // BenchmarkTake takes such a message, as a standby does.
 func BenchmarkTake(b *testing.B) {
 	w := &Writer{epoch: 3, next: 1, result: 5, snapshot: 6, limit: MaxMessage, piece: MaxPiece}
-	body := w.Batch(benchAt, []coordinator.Record{typicalAssigned(1), typicalSettled(2), typicalRemembered(3), typicalAssigned(4)})[0]
+	body := w.Batch(benchAt, []coordinator.Record{typicalAssigned(1), typicalSettled(2), typicalRemembered(3),
+		typicalAssigned(4)})[0]
 	r := NewReader()
 	b.ReportAllocs()
 	for b.Loop() {

@@ -27,9 +27,11 @@ func TestRoundTrip(t *testing.T) {
 			records = append(records, anyRecord(t))
 		}
 		chunk := Chunk{Snapshot: "s", Number: rapid.IntRange(0, 9).Draw(t, "chunk"), Last: rapid.Bool().Draw(t, "last"),
-			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0", rapid.SampledFrom(someTexts).Draw(t, "agents"), rapid.SampledFrom(someTexts).Draw(t, "quotas"), nil}, Since: anyTime(t)}
+			Leader: Epoch{"nonce", "host-1", "10.0.0.1:8551", "1.4.0", rapid.SampledFrom(someTexts).Draw(t, "agents"),
+				rapid.SampledFrom(someTexts).Draw(t, "quotas"), nil}, Since: anyTime(t)}
 		if rapid.Bool().Draw(t, "lost") {
-			chunk.Leader.Lost = &Loss{At: anyTime(t), Evidence: []string{"marks"}, Budgets: rapid.SampledFrom(someTexts).Draw(t, "budgets"), Restored: rapid.Bool().Draw(t, "restored")}
+			chunk.Leader.Lost = &Loss{At: anyTime(t), Evidence: []string{"marks"}, Budgets: rapid.SampledFrom(someTexts).
+				Draw(t, "budgets"), Restored: rapid.Bool().Draw(t, "restored")}
 		}
 
 		want := Message{Header: h, Records: records}
@@ -87,7 +89,8 @@ func TestEveryRecordHasAPlace(t *testing.T) {
 		known = append(known, strings.TrimPrefix(reflect.TypeOf(r).String(), "*coordinator."))
 	}
 	if !slices.Equal(declared, known) {
-		t.Errorf("coordinator/record.go has the records %q, the format %q: give the new one a kind in records.go and a line in recordTypes", declared, known)
+		t.Errorf(
+			"coordinator/record.go has the records %q, the format %q: give the new one a kind in records.go and a line in recordTypes", declared, known)
 	}
 	if len(recordTypes) != lastRecordKind {
 		t.Errorf("%d types of records, but kinds up to %d", len(recordTypes), lastRecordKind)
@@ -139,9 +142,12 @@ func TestLaterVersions(t *testing.T) {
 			c.body[0] |= 1 << 6
 			c.write(c.reference("new"))
 		}), ""},
-		{"a kind of record", later(lastRecordKind+1, func(c *coder) { c.write(1) }), "kind of record 30, and this version of taskbus knows them up to 29"},
-		{"a kind of message", seal([]byte{FormatVersion, 77, 0}), "kind of message 77, and this version of taskbus knows them up to 5"},
-		{"a version of the format", seal([]byte{FormatVersion + 1, 1, 0xff}), "format version 2, and this version of taskbus knows them up to 1"},
+		{"a kind of record", later(lastRecordKind+1, func(c *coder) { c.write(1) }),
+			"kind of record 30, and this version of taskbus knows them up to 29"},
+		{"a kind of message", seal([]byte{FormatVersion, 77, 0}),
+			"kind of message 77, and this version of taskbus knows them up to 5"},
+		{"a version of the format", seal([]byte{FormatVersion + 1, 1, 0xff}),
+			"format version 2, and this version of taskbus knows them up to 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := Decode(c.body)
@@ -204,12 +210,16 @@ func TestImpossibleValues(t *testing.T) {
 	key := coordinator.TaskKey{1, 2}
 	huge := func(c *coder) { c.write(1 << 60) }
 	for name, body := range map[string][]byte{
-		"fate":               AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Remembered{Key: key, Fate: coordinator.NumFates}}),
-		"attribution":        AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Learnt{Attribution: coordinator.NumAttributions}}),
-		"order":              AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Ordered{Order: 3}}),
-		"state":              AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.BreakerChanged{State: 3}}),
-		"reason":             AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Remembered{Why: coordinator.Reason(numReasons)}}),
-		"priority":           AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Assigned{Task: &coordinator.Task{Priority: 4}}}),
+		"fate": AppendBatch(nil, Header{},
+			[]coordinator.Record{&coordinator.Remembered{Key: key, Fate: coordinator.NumFates}}),
+		"attribution": AppendBatch(nil, Header{},
+			[]coordinator.Record{&coordinator.Learnt{Attribution: coordinator.NumAttributions}}),
+		"order": AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.Ordered{Order: 3}}),
+		"state": AppendBatch(nil, Header{}, []coordinator.Record{&coordinator.BreakerChanged{State: 3}}),
+		"reason": AppendBatch(nil, Header{},
+			[]coordinator.Record{&coordinator.Remembered{Why: coordinator.Reason(numReasons)}}),
+		"priority": AppendBatch(nil, Header{},
+			[]coordinator.Record{&coordinator.Assigned{Task: &coordinator.Task{Priority: 4}}}),
 		"length of a list":   later(kindJoined, huge),
 		"half a key":         later(kindPaid, func(c *coder) { c.word(&key[0]) }),
 		"number of a name":   later(kindTracked, huge),

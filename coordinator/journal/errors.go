@@ -25,7 +25,8 @@ func (e *NewerError) Error() string {
 	if e.By != "" {
 		by = "taskbus " + e.By
 	}
-	return fmt.Sprintf("%s: %s %d, and this version of taskbus knows them up to %d: %s wrote it; start that version, or a later one",
+	return fmt.Sprintf(
+		"%s: %s %d, and this version of taskbus knows them up to %d: %s wrote it; start that version, or a later one",
 		place(e.Offset), e.What, e.Found, e.Known, by)
 }
 

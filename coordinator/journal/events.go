@@ -234,7 +234,8 @@ const (
 )
 
 func (c *coder) taskReceived(ev *coordinator.TaskReceived) {
-	m := c.mask(on(ev.Redelivered, receivedRedelivered) | on(ev.Lane != "", receivedLane) | on(ev.MaybeDuplicate, receivedMaybeDuplicate))
+	m := c.mask(on(ev.Redelivered, receivedRedelivered) | on(ev.Lane != "", receivedLane) | on(ev.MaybeDuplicate,
+		receivedMaybeDuplicate))
 	c.handle(&ev.Handle)
 	c.taskPart(&ev.Task)
 	c.flag(&ev.Redelivered, m&receivedRedelivered != 0)

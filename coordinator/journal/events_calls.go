@@ -23,7 +23,8 @@ var callMeant = [...]struct {
 	meant coordinator.UsageMeant
 	bit   uint64
 }{
-	{coordinator.UsageExact, callExact}, {coordinator.UsagePart, callPart}, {coordinator.UsageOutput, callOutput}, {coordinator.UsageInput, callInput},
+	{coordinator.UsageExact, callExact}, {coordinator.UsagePart, callPart}, {coordinator.UsageOutput, callOutput},
+	{coordinator.UsageInput, callInput},
 }
 
 // leastCall is how many bytes a call takes up at the very least.

@@ -77,7 +77,8 @@ func TestExportThatFails(t *testing.T) {
 		t.Errorf("read %v without an error", got)
 	}
 	full := errors.New("disk full")
-	if _, err := WriteExport(failingWriter{full}, sequence([]Exported{{1, make([]byte, 1<<20)}}, nil)); !errors.Is(err, full) {
+	if _, err := WriteExport(failingWriter{full}, sequence([]Exported{{1, make([]byte, 1<<20)}}, nil)); !errors.Is(err,
+		full) {
 		t.Errorf("error %v", err)
 	}
 	for text, want := range map[string]string{

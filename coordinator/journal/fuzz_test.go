@@ -32,12 +32,13 @@ func TestDecodeAllocatesLittle(t *testing.T) {
 	}
 	label := coordinator.AgentSpec{Labels: map[string]string{"a": "a"}}
 	for name, body := range map[string][]byte{
-		"tasks":            many(&coordinator.Owed{Task: &coordinator.Task{Labels: label.Labels}}),
-		"agents":           many(&coordinator.Joined{Agents: []coordinator.AgentSpec{label, label, label, label}}),
-		"names":            many(&coordinator.Assigned{Tried: make([]coordinator.AgentID, 100)}),
-		"the smallest":     many(&coordinator.Tracked{}),
-		"ids":              many(&coordinator.Remembered{}),
-		"strings":          seal(append([]byte{FormatVersion, byte(KindBatch), 0x86, 0, 1, 1, 0, 0, 0, 0}, make([]byte, 100_000)...)),
+		"tasks":        many(&coordinator.Owed{Task: &coordinator.Task{Labels: label.Labels}}),
+		"agents":       many(&coordinator.Joined{Agents: []coordinator.AgentSpec{label, label, label, label}}),
+		"names":        many(&coordinator.Assigned{Tried: make([]coordinator.AgentID, 100)}),
+		"the smallest": many(&coordinator.Tracked{}),
+		"ids":          many(&coordinator.Remembered{}),
+		"strings": seal(append([]byte{FormatVersion, byte(KindBatch), 0x86, 0, 1, 1, 0, 0, 0, 0},
+			make([]byte, 100_000)...)),
 		"a list too long":  later(kindJoined, func(c *coder) { c.write(1 << 40) }),
 		"a count too high": seal([]byte{FormatVersion, byte(KindBatch), 0x86, 0, 1, 1, 0xff, 0, 0, 0}),
 	} {
@@ -70,7 +71,8 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("written and read again: %v", err)
 		}
 		again.Version = m.Version
-		if a, b := fmt.Sprintf("%+v", again.Header), fmt.Sprintf("%+v", m.Header); a != b || len(again.Records) != len(m.Records) {
+		if a, b := fmt.Sprintf("%+v", again.Header), fmt.Sprintf("%+v", m.Header); a != b ||
+			len(again.Records) != len(m.Records) {
 			t.Errorf("written and read again: %s, was %s", a, b)
 		}
 	})

@@ -38,14 +38,17 @@ var closedSets = map[reflect.Type]uint8{
 const priorities = uint8(coordinator.PriorityCritical) + 1
 
 // closedFields are fields of a plain type that are closed sets nevertheless.
-var closedFields = map[string]uint8{"BreakerChanged.State": breakerStates, "BreakerChanged.Cause": breakerCauses, "Call.Priority": priorities}
+var closedFields = map[string]uint8{"BreakerChanged.State": breakerStates, "BreakerChanged.Cause": breakerCauses,
+	"Call.Priority": priorities}
 
-var someTexts = []string{"", "a", "agent-7", "gpu", "load_balanced", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+var someTexts = []string{"", "a", "agent-7", "gpu", "load_balanced",
+	"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 	"ünï\x00code\xff", strings.Repeat("long ", 60)}
 
 var someTimes = []time.Time{{}, time.Unix(0, 0).UTC(), time.Unix(0, -1).UTC(), time.Unix(1e9, 123).UTC(),
 	time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC),
-	time.Unix(0, math.MaxInt64).UTC(), time.Unix(0, math.MinInt64).UTC(), time.Unix(math.MaxInt64/int64(time.Second)-1, 0).UTC()}
+	time.Unix(0, math.MaxInt64).UTC(), time.Unix(0, math.MinInt64).UTC(), time.Unix(math.MaxInt64/int64(time.Second)-1, 0).
+		UTC()}
 
 func anyTime(t *rapid.T) time.Time {
 	if rapid.Bool().Draw(t, "plain time") {
@@ -132,9 +135,11 @@ func fillAll(t *rapid.T, v reflect.Value, field string) {
 var recordTypes = []coordinator.Record{
 	&coordinator.Assigned{}, &coordinator.Settled{}, &coordinator.LeaseChanged{}, &coordinator.Remembered{},
 	&coordinator.Learnt{}, &coordinator.Forgiven{}, &coordinator.LearntBefore{}, &coordinator.BreakerChanged{},
-	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
+	&coordinator.Ordered{}, &coordinator.Tracked{}, &coordinator.Consumed{}, &coordinator.Doubted{}, &coordinator.Joined{},
+	&coordinator.AgentBefore{}, &coordinator.Calibrated{},
 	&coordinator.Owed{}, &coordinator.Paid{}, &coordinator.EndedBefore{}, &coordinator.TaskBefore{},
-	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{}, &coordinator.QuotaTold{},
+	&coordinator.QuotaReserved{}, &coordinator.QuotaExtended{}, &coordinator.QuotaEnded{}, &coordinator.QuotaBefore{},
+	&coordinator.QuotaTold{},
 	&coordinator.EstimateBefore{}, &coordinator.ShareBefore{},
 	&coordinator.LaneKnown{}, &coordinator.PoolHeard{}, &coordinator.QuotaControlled{},
 }

@@ -38,7 +38,8 @@ var eventTypes = []coordinator.Event{
 func anyEvent(t *rapid.T) coordinator.Event {
 	kind := reflect.TypeOf(rapid.SampledFrom(eventTypes).Draw(t, "type"))
 	if kind == reflect.TypeFor[coordinator.PolicyChanged]() {
-		return coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: rapid.String().Draw(t, "version"), Source: rapid.String().Draw(t, "source")}}
+		return coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: rapid.String().Draw(t, "version"),
+			Source: rapid.String().Draw(t, "source")}}
 	}
 	v := reflect.New(kind).Elem()
 	fill(t, v, kind.Name())
@@ -47,10 +48,12 @@ func anyEvent(t *rapid.T) coordinator.Event {
 		r := &ev.Result
 		r.Error, r.Offset = "", -1
 		r.DispatchID = rapid.OneOf(
-			rapid.Just(""), rapid.String(), rapid.Just(string(r.Task)+".01"), rapid.Just(string(r.Task)+".+1"), rapid.Just(string(r.Task)+"."),
+			rapid.Just(""), rapid.String(), rapid.Just(string(r.Task)+".01"), rapid.Just(string(r.Task)+".+1"),
+			rapid.Just(string(r.Task)+"."),
 			rapid.Map(rapid.IntRange(-1, 1000), func(n int) string { return coordinator.AttemptID(r.Task, n) }),
 			rapid.Map(rapid.IntRange(-1, 1000), func(n int) string {
-				return coordinator.DispatchID(&coordinator.Task{ID: r.Task, AcceptedAt: time.UnixMilli(1_900_000_000_000 + int64(n))}, n)
+				return coordinator.DispatchID(&coordinator.Task{ID: r.Task,
+					AcceptedAt: time.UnixMilli(1_900_000_000_000 + int64(n))}, n)
 			}),
 		).Draw(t, "dispatch id")
 		return ev
@@ -102,13 +105,16 @@ func sameInputs(t *rapid.T, got, want []Input) {
 
 func TestInputsComeBackAsTheyWere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := Recorded{Snapshot: rapid.String().Draw(t, "snapshot"), Ended: rapid.Bool().Draw(t, "ended"), Inputs: drawInputs(t, 12)}
+		want := Recorded{Snapshot: rapid.String().Draw(t, "snapshot"), Ended: rapid.Bool().Draw(t, "ended"),
+			Inputs: drawInputs(t, 12)}
 		first := rapid.Uint64Range(1, 1<<60).Draw(t, "first")
-		h, got, err := DecodeInputs(AppendInputs(nil, Header{Epoch: 7, First: first, ResultOffset: 5, SnapshotOffset: -1}, want))
+		h, got, err := DecodeInputs(AppendInputs(nil, Header{Epoch: 7, First: first, ResultOffset: 5, SnapshotOffset: -1},
+			want))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Kind != KindInputs || h.First != first || h.Epoch != 7 || h.ResultOffset != 5 || h.SnapshotOffset != -1 || h.Count != len(want.Inputs) {
+		if h.Kind != KindInputs || h.First != first || h.Epoch != 7 || h.ResultOffset != 5 || h.SnapshotOffset != -1 ||
+			h.Count != len(want.Inputs) {
 			t.Errorf("header %+v", h)
 		}
 		if got.Snapshot != want.Snapshot || got.Ended != want.Ended {
@@ -139,7 +145,8 @@ func TestEveryEventHasAKind(t *testing.T) {
 		}
 	}
 	if !maps.Equal(declared, known) || len(known) != lastEventKind {
-		t.Errorf("coordinator/event.go has the events %v, the format %v: give the new one a kind in events.go and a line in eventTypes",
+		t.Errorf(
+			"coordinator/event.go has the events %v, the format %v: give the new one a kind in events.go and a line in eventTypes",
 			slices.Sorted(maps.Keys(declared)), slices.Sorted(maps.Keys(known)))
 	}
 }
@@ -149,43 +156,55 @@ func goldenInputs() []Input {
 	a, b := coordinator.AgentID("agent-1"), coordinator.AgentID("agent-2")
 	list := []coordinator.Event{
 		coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: "0123456789ab", Source: "agents: {}\n"}},
-		coordinator.SessionOpened{Lost: goldenAt.Add(-time.Minute), Connected: goldenAt.Add(-time.Second)}, coordinator.SessionLost{}, coordinator.DrainBegan{},
+		coordinator.SessionOpened{Lost: goldenAt.Add(-time.Minute), Connected: goldenAt.Add(-time.Second)},
+		coordinator.SessionLost{}, coordinator.DrainBegan{},
 		coordinator.TaskReceived{Handle: 300, Task: goldenTask(), Redelivered: true},
 		coordinator.TaskReturned{
-			Handle: 301, Task: goldenTask(), Agent: a, Attempt: 2, Tried: []coordinator.AgentID{a, b}, Failed: []coordinator.AgentID{b},
-			Cause: coordinator.ReturnExpired, Redelivered: true, MaybeDuplicate: true, Suspected: []coordinator.AgentID{b, b},
+			Handle: 301, Task: goldenTask(), Agent: a, Attempt: 2, Tried: []coordinator.AgentID{a, b},
+			Failed: []coordinator.AgentID{b},
+			Cause:  coordinator.ReturnExpired, Redelivered: true, MaybeDuplicate: true, Suspected: []coordinator.AgentID{b, b},
 		},
 		coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
-			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4, ActiveTasks: []coordinator.TaskID{"task-1", "task-2"},
-			Capabilities: []string{"gpu"}, Queue: "agent.agent-1", Capacity: 1.5, Pending: 7, HasCapacity: true, HasPending: true, Relayed: true,
+			Agent: a, Status: coordinator.StatusBusy, Load: 0.75, Active: 3, Available: 1, MaxConcurrent: 4,
+			ActiveTasks:  []coordinator.TaskID{"task-1", "task-2"},
+			Capabilities: []string{"gpu"}, Queue: "agent.agent-1", Capacity: 1.5, Pending: 7, HasCapacity: true,
+			HasPending: true, Relayed: true,
 			Timestamp: goldenAt.Add(-time.Second), UserID: "agent-1", Labels: map[string]string{"zone": "b"},
 		}},
 		coordinator.DispatchSettled{Handle: 300, Outcome: coordinator.PublishUnknown},
 		coordinator.QueueChecked{Agent: a, Exists: true},
 		coordinator.ResultReported{Live: true, Untold: true, Result: coordinator.Result{
-			Task: "task-1", Agent: a, DispatchID: "task-1.2", Outcome: coordinator.OutcomeRejected, Attempted: true, TraceID: "trace-1",
-			Timestamp: goldenAt.Add(-time.Millisecond), Duration: 1500 * time.Millisecond, Usage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Provider: "p", Model: "m"}, Offset: -1,
+			Task: "task-1", Agent: a, DispatchID: "task-1.2", Outcome: coordinator.OutcomeRejected, Attempted: true,
+			TraceID:   "trace-1",
+			Timestamp: goldenAt.Add(-time.Millisecond), Duration: 1500 * time.Millisecond,
+			Usage: &coordinator.Usage{Requests: 2, CostUSD: 0.5, Provider: "p", Model: "m"}, Offset: -1,
 		}},
 		coordinator.CancelRequested{Task: "task-1", Reason: "no longer wanted", Token: 9},
 		coordinator.AgentOrdered{Agent: b, Order: coordinator.OrderDrain, Token: 4},
 		coordinator.QueueSeen{Agent: b, Ready: 12, Consumers: 1},
 		coordinator.TakeBackEnded{Agent: b}, coordinator.FailureTold{Task: "task-1"}, coordinator.Tick{},
-		coordinator.BidReceived{Agent: a, Task: "task-1", AuctionID: "task-1.1", Fitness: 0.9, Active: 2, Duration: 30 * time.Second, Relevance: 0.25, TraceID: "trace-1"},
+		coordinator.BidReceived{Agent: a, Task: "task-1", AuctionID: "task-1.1", Fitness: 0.9, Active: 2,
+			Duration: 30 * time.Second, Relevance: 0.25, TraceID: "trace-1"},
 		coordinator.OfferUnheard{Agent: b},
-		coordinator.ClaimReceived{Agent: a, ClaimID: "claim-1", MaxItems: 8, Pending: 3, Capacity: 16.5, Wait: 5 * time.Second, Token: 12},
+		coordinator.ClaimReceived{Agent: a, ClaimID: "claim-1", MaxItems: 8, Pending: 3, Capacity: 16.5,
+			Wait: 5 * time.Second, Token: 12},
 		coordinator.TaskReceived{Handle: 302, Task: goldenTask(), Redelivered: true, Lane: "research", MaybeDuplicate: true},
 		coordinator.LaneMoved{Handle: 302, Outcome: coordinator.PublishUnroutable},
 		coordinator.LaneSeen{Lane: "research", Ready: 12, Missing: true},
 		coordinator.LaneEnded{Lane: "research"}, coordinator.IntakeChanged{Window: 4000},
 		coordinator.CallAsked{Token: 13, Calls: []coordinator.Call{{
-			Op: coordinator.CallReserve, Key: coordinator.TaskKey{1, 2}, Keep: true, Agent: a, Group: "alpha", OwnOnly: true, Operation: "summarise",
-			Usage: coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Meant: coordinator.UsagePart, Seats: 1, NoBorrowing: true,
+			Op: coordinator.CallReserve, Key: coordinator.TaskKey{1, 2}, Keep: true, Agent: a, Group: "alpha", OwnOnly: true,
+			Operation: "summarise",
+			Usage:     coordinator.Usage{InputTokens: 1200, Provider: "openai", Model: "gpt-4o"}, Meant: coordinator.UsagePart,
+			Seats: 1, NoBorrowing: true,
 			Priority: coordinator.PriorityHigh, TTL: time.Minute, ChargeUntold: true,
 			Routes: []coordinator.Service{{Provider: "openai", Model: "gpt-4o"}, {Provider: "lab"}},
-			Heard:  &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second, Told: 2, Remains: coordinator.Amounts{0, 5}, Latency: time.Second},
+			Heard: &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second, Told: 2,
+				Remains: coordinator.Amounts{0, 5}, Latency: time.Second},
 		}}},
 		coordinator.QuotaControlsRequested{Set: []coordinator.QuotaControl{{
-			ID: "set-11223344", Target: "pool/alpha", Key: "weight", Value: "5", At: goldenAt, By: "ann", Reason: "it is short of tokens",
+			ID: "set-11223344", Target: "pool/alpha", Key: "weight", Value: "5", At: goldenAt, By: "ann",
+			Reason: "it is short of tokens",
 		}}, Remove: []string{"boost-0a1b2c3d"}, Token: 13},
 		coordinator.PublishingHeld{Held: true},
 	}
@@ -200,7 +219,8 @@ func goldenInputs() []Input {
 func TestInputsAreWrittenAsTheyWere(t *testing.T) {
 	const file = "testdata/inputs-1.txt"
 	inputs := goldenInputs()
-	body := AppendInputs(nil, Header{Epoch: 7, First: 1, ResultOffset: 5000, SnapshotOffset: 200}, Recorded{Snapshot: "s1", Ended: true, Inputs: inputs})
+	body := AppendInputs(nil, Header{Epoch: 7, First: 1, ResultOffset: 5000, SnapshotOffset: 200},
+		Recorded{Snapshot: "s1", Ended: true, Inputs: inputs})
 	text := hex.EncodeToString(body) + "\n"
 	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
@@ -212,7 +232,8 @@ func TestInputsAreWrittenAsTheyWere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text != string(golden) {
-		t.Errorf("inputs are written otherwise than in %s: an older reader would misunderstand them. If that is meant, raise FormatVersion and keep reading the old one", file)
+		t.Errorf(
+			"inputs are written otherwise than in %s: an older reader would misunderstand them. If that is meant, raise FormatVersion and keep reading the old one", file)
 	}
 	if body, err = hex.DecodeString(strings.TrimSpace(string(golden))); err != nil {
 		t.Fatal(err)
@@ -300,7 +321,8 @@ func FuzzDecodeInputs(f *testing.F) {
 	message := AppendInputs(nil, Header{Epoch: 1, First: 1}, Recorded{Snapshot: "s", Inputs: []Input{
 		{someTime, coordinator.PolicyChanged{Policy: &coordinator.Policy{Version: "v", Source: "agents: {}"}}},
 		{someTime, coordinator.TaskReceived{Handle: 1, Task: &coordinator.Task{ID: "t", Type: "x"}}},
-		{someTime, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: "a", ActiveTasks: []coordinator.TaskID{"t"}}}},
+		{someTime, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: "a",
+			ActiveTasks: []coordinator.TaskID{"t"}}}},
 		{someTime, coordinator.ResultReported{Result: coordinator.Result{Task: "t", Agent: "a", DispatchID: "t.1"}}},
 	}})
 	f.Add(message[fieldsAt:])

@@ -55,7 +55,8 @@ func (m *Mover) Take(e Exported) ([][]byte, error) {
 		return nil, at(e.Offset, err, "")
 	}
 	if h.Version != FormatVersion {
-		return nil, fmt.Errorf("the message at offset %d has format version %d, and only those of version %d can be moved", e.Offset, h.Version, FormatVersion)
+		return nil, fmt.Errorf("the message at offset %d has format version %d, and only those of version %d can be moved",
+			e.Offset, h.Version, FormatVersion)
 	}
 	if part && chunk.Number == 0 {
 		m.starts[e.Offset] = m.next

@@ -51,7 +51,8 @@ func TestMovedJournalFoldsTheSame(t *testing.T) {
 				t.Fatalf("from message %d: %v", i, err)
 			}
 			if describe(folded) != describe(h.truth) || r.Next() != before.Next() || r.Epoch() != before.Epoch()+1 {
-				t.Fatalf("from message %d: folded %s, next %d, epoch %d\nwant %s, next %d, epoch %d", i, describe(folded), r.Next(), r.Epoch(), describe(h.truth), before.Next(), before.Epoch()+1)
+				t.Fatalf("from message %d: folded %s, next %d, epoch %d\nwant %s, next %d, epoch %d", i, describe(folded), r.Next(),
+					r.Epoch(), describe(h.truth), before.Next(), before.Epoch()+1)
 			}
 			if leader, _ := r.Leader(); leader.Instance != Imported {
 				t.Errorf("the last leader is %+v", leader)

@@ -144,7 +144,8 @@ func (j *Joiner) Drop() { j.open = nil }
 
 // isPiece reports whether a message is one of KindPiece, as far as its first bytes say.
 func isPiece(body []byte) bool {
-	return len(body) > kindAt && string(body[:len(magic)]) == magic && body[versionAt] == FormatVersion && Kind(body[kindAt]) == KindPiece
+	return len(body) > kindAt && string(body[:len(magic)]) == magic && body[versionAt] == FormatVersion &&
+		Kind(body[kindAt]) == KindPiece
 }
 
 // sumOf is the checksum that a message carries.

@@ -122,7 +122,8 @@ func TestUnfinishedPiecesAreVoid(t *testing.T) {
 func TestDamagedPiece(t *testing.T) {
 	w := writer(t)
 	w.piece = 100
-	bodies := w.Batch(t0, []coordinator.Record{&coordinator.Tracked{Agent: coordinator.AgentID(strings.Repeat("g", 1000))}})
+	bodies := w.Batch(t0, []coordinator.Record{
+		&coordinator.Tracked{Agent: coordinator.AgentID(strings.Repeat("g", 1000))}})
 	after := w.Batch(t0.Add(time.Second), tracked(7, 1))[0]
 	damage := slices.Clone(bodies)
 	damage[3] = bytes.Clone(damage[3])

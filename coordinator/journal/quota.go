@@ -134,7 +134,9 @@ const (
 )
 
 func (c *coder) quotaEnded(r *coordinator.QuotaEnded) {
-	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard, endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0, endedWord) | on(r.Told != (coordinator.Amounts{}), endedTold))
+	m := c.mask(on(r.Keep, endedKeep) | on(r.Type != "", endedType) | on(r.Took != 0, endedTook) | on(r.Heard,
+		endedHeard) | on(r.Failed, endedFailed) | on(r.Late != nil, endedLate) | on(r.Word != 0,
+		endedWord) | on(r.Told != (coordinator.Amounts{}), endedTold))
 	c.key(&r.Key)
 	member(c, &r.How, coordinator.NumQuotaEnds)
 	c.amounts(&r.Used)
@@ -193,7 +195,8 @@ const (
 
 func (c *coder) poolHeard(r *coordinator.PoolHeard) {
 	m := c.mask(on(!r.BlockedUntil.IsZero(), heardBlocked) | on(!r.CutAt.IsZero(), heardCut) | on(r.Before, heardBefore) |
-		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(), heardRest) | on(!r.TakesAfter.IsZero(), heardTakes) |
+		on(r.Calls != 0 || r.Success != 0 || r.Latency != 0, heardCalls) | on(r.By != "", heardBy) | on(!r.RestUntil.IsZero(),
+		heardRest) | on(!r.TakesAfter.IsZero(), heardTakes) |
 		on(r.Teller != "" || r.BeganSuccess != 0 || r.BeganLatency != 0, heardTeller))
 	name(c, &r.Node)
 	c.time(&r.At)

@@ -12,9 +12,12 @@ import (
 // enter heeds what every header says. Where the opening snapshot has thereby ended
 // without its last part, it gives what was held for it.
 func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
-	if o := r.opening; o != nil && (m.Epoch > r.epoch || m.SnapshotOffset >= o.offset || o.doubt && m.opens() && m.chunk.Snapshot != o.name) {
+	if o := r.opening; o != nil && (m.Epoch > r.epoch || m.SnapshotOffset >= o.offset || o.doubt && m.opens() &&
+		m.chunk.Snapshot != o.name) {
 		if !o.doubt {
-			return nil, gap(m.offset, 0, 0, fmt.Sprintf("the snapshot that begins at offset %d, where reading began, has no end: its leader did not finish it", o.offset))
+			return nil, gap(m.offset, 0, 0,
+				fmt.Sprintf("the snapshot that begins at offset %d, where reading began, has no end: its leader did not finish it",
+					o.offset))
 		}
 		held = r.finish()
 	}
@@ -106,7 +109,8 @@ func (r *Reader) part(m *message) ([]coordinator.Record, error) {
 	case m.chunk.Snapshot != o.name || m.chunk.Number < o.count:
 		return nil, nil // came twice
 	case m.chunk.Number > o.count && !o.doubt:
-		return nil, gap(m.offset, 0, 0, fmt.Sprintf("part %d of the snapshot that begins at offset %d is missing before it", o.count, o.offset))
+		return nil, gap(m.offset, 0, 0, fmt.Sprintf("part %d of the snapshot that begins at offset %d is missing before it",
+			o.count, o.offset))
 	}
 	o.count = m.chunk.Number + 1
 	if !m.chunk.Last {
@@ -149,7 +153,8 @@ func (r *Reader) note(m *message) {
 func (r *Reader) Check() error {
 	switch {
 	case r.opening != nil:
-		return gap(-1, 0, 0, fmt.Sprintf("the snapshot that begins at offset %d of %s, where reading began, has no end", r.opening.offset, bus.StreamJournal))
+		return gap(-1, 0, 0, fmt.Sprintf("the snapshot that begins at offset %d of %s, where reading began, has no end",
+			r.opening.offset, bus.StreamJournal))
 	case !r.begun && r.epoch > 0:
 		return gap(-1, 0, 0, "it no longer holds its beginning and no complete snapshot")
 	}

@@ -101,7 +101,8 @@ func (h *history) succeed(before *term) *term {
 	if err != nil {
 		h.t.Fatalf("read the journal: %v", err)
 	}
-	leader := Epoch{Nonce: fmt.Sprintf("n%d", len(h.stream)), Instance: fmt.Sprintf("host-%d", len(h.stream)), Address: "h:8551", Version: "1"}
+	leader := Epoch{Nonce: fmt.Sprintf("n%d", len(h.stream)), Instance: fmt.Sprintf("host-%d", len(h.stream)),
+		Address: "h:8551", Version: "1"}
 	claim := Claim(r, h.now(), leader)
 	if before != nil {
 		for range rapid.IntRange(0, 2).Draw(h.t, "still published") {
@@ -113,7 +114,8 @@ func (h *history) succeed(before *term) *term {
 	if r, _, err = h.read(h.start()); err != nil {
 		h.t.Fatalf("read the claim back: %v", err)
 	}
-	if got, since := r.Leader(); got != leader || !since.Equal(t0.Add(time.Duration(len(h.stream)-1)*time.Second)) && before == nil {
+	if got, since := r.Leader(); got != leader || !since.Equal(t0.Add(time.Duration(len(h.stream)-1)*time.Second)) &&
+		before == nil {
 		h.t.Fatalf("leader %+v since %v, want %+v", got, since, leader)
 	}
 	w, err := NewWriter(r)
@@ -126,7 +128,8 @@ func (h *history) succeed(before *term) *term {
 
 // step publishes something.
 func (l *term) step() {
-	switch what := rapid.SampledFrom([]string{"batch", "batch", "batch", "snapshot", "part", "part", "resend", "nothing new"}).Draw(l.t, "step"); {
+	switch what := rapid.SampledFrom([]string{"batch", "batch", "batch", "snapshot", "part", "part", "resend",
+		"nothing new"}).Draw(l.t, "step"); {
 	case what == "snapshot" && l.parts == nil:
 		l.names++
 		first, rest := l.w.Snapshot(l.now(), fmt.Sprintf("s%d", l.names), slices.Values(slices.Clone(l.state())))
@@ -163,7 +166,8 @@ func (l *term) state() []coordinator.Record { return l.truth[:min(uint64(len(l.t
 func (l *term) batch(n int) {
 	var records []coordinator.Record
 	for i := range n {
-		records = append(records, &coordinator.Tracked{Agent: coordinator.AgentID(fmt.Sprintf("e%d-%d", l.w.epoch, l.w.Next()+uint64(i)))})
+		records = append(records, &coordinator.Tracked{
+			Agent: coordinator.AgentID(fmt.Sprintf("e%d-%d", l.w.epoch, l.w.Next()+uint64(i)))})
 	}
 	l.w.Results(int64(len(l.stream)))
 	for _, body := range l.w.Batch(l.now(), records) {
@@ -232,7 +236,8 @@ func TestReaderFoldsTheSameFromEveryStart(t *testing.T) {
 				continue
 			}
 			if _, again, err := h.read(h.index(r.SnapshotOffset())); err != nil || describe(again) != describe(h.truth) {
-				t.Fatalf("from the snapshot that was found at %d: %v, folded %s\nwant %s", r.SnapshotOffset(), err, describe(again), describe(h.truth))
+				t.Fatalf("from the snapshot that was found at %d: %v, folded %s\nwant %s", r.SnapshotOffset(), err, describe(again),
+					describe(h.truth))
 			}
 		}
 	})
@@ -303,7 +308,8 @@ func TestReaderSkipsCorruptMessagesOnRequest(t *testing.T) {
 		got := describe(folded)
 		for _, r := range h.truth {
 			if id := describe([]coordinator.Record{r}); !strings.Contains(" "+got, " "+id) && !lost[id] {
-				t.Fatalf("%s is missing, and was not in the damaged message %d:\nfolded %s\nwant %s", id, bad, got, describe(h.truth))
+				t.Fatalf("%s is missing, and was not in the damaged message %d:\nfolded %s\nwant %s", id, bad, got,
+					describe(h.truth))
 			}
 		}
 	})

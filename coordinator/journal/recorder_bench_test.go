@@ -13,20 +13,23 @@ import (
 func BenchmarkRecorder(b *testing.B) {
 	task := &coordinator.Task{
 		ID: "01JD6Q3ZV8T7C5M2N4", Type: "summarize-document", Priority: 1, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
-		Timeout: 5 * time.Minute, AcceptedAt: someTime, ContentHash: 0x1234567890abcdef, Labels: map[string]string{"zone": "a"},
+		Timeout: 5 * time.Minute, AcceptedAt: someTime, ContentHash: 0x1234567890abcdef,
+		Labels: map[string]string{"zone": "a"},
 	}
 	life := []coordinator.Event{
 		coordinator.TaskReceived{Handle: 4711, Task: task},
 		coordinator.DispatchSettled{Handle: 4711},
 		coordinator.ResultReported{Live: true, Result: coordinator.Result{
-			Task: task.ID, Agent: "summarizer-7", DispatchID: string(task.ID) + ".1", TraceID: task.TraceID, Timestamp: someTime, Duration: 1234567 * time.Microsecond,
+			Task: task.ID, Agent: "summarizer-7", DispatchID: string(task.ID) + ".1", TraceID: task.TraceID, Timestamp: someTime,
+			Duration: 1234567 * time.Microsecond,
 		}},
 		coordinator.Tick{},
 	}
 	heartbeats := make([]coordinator.Event, 100)
 	for i := range heartbeats {
 		heartbeats[i] = coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{
-			Agent: coordinator.AgentID(fmt.Sprint("summarizer-", i)), Status: coordinator.StatusReady, Load: 0.4, Active: 2, Available: 3,
+			Agent: coordinator.AgentID(fmt.Sprint("summarizer-", i)), Status: coordinator.StatusReady, Load: 0.4, Active: 2,
+			Available: 3,
 			Timestamp: someTime.Add(time.Duration(i) * 97 * time.Millisecond), UserID: "agents",
 		}}
 	}

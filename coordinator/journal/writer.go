@@ -45,7 +45,8 @@ func NewWriter(r *Reader) (*Writer, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
-	w := &Writer{epoch: r.Epoch(), next: r.Next(), result: r.ResultOffset(), snapshot: r.SnapshotOffset(), limit: MaxMessage, piece: MaxPiece}
+	w := &Writer{epoch: r.Epoch(), next: r.Next(), result: r.ResultOffset(), snapshot: r.SnapshotOffset(),
+		limit: MaxMessage, piece: MaxPiece}
 	w.leader, w.since = r.Leader()
 	return w, nil
 }
@@ -74,7 +75,8 @@ func (w *Writer) News(at time.Time, agents, quotas string, lost *Loss) []byte {
 
 // Header is that of a message at this moment.
 func (w *Writer) Header(at time.Time) Header {
-	return Header{Version: FormatVersion, Epoch: w.epoch, First: w.next, At: at, ResultOffset: w.result, SnapshotOffset: w.snapshot}
+	return Header{Version: FormatVersion, Epoch: w.epoch, First: w.next, At: at, ResultOffset: w.result,
+		SnapshotOffset: w.snapshot}
 }
 
 // Batch makes messages of the records, in order, of at most MaxMessage bytes; a record that is larger than
@@ -105,7 +107,8 @@ func (w *Writer) Batch(at time.Time, records []coordinator.Record) [][]byte {
 // through beside other calls of the Writer, also on another goroutine; it runs
 // through records meanwhile, and needs none of them any more once it asks for the
 // next one.
-func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinator.Record]) (first []byte, rest iter.Seq[[]byte]) {
+func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinator.Record]) (first []byte,
+	rest iter.Seq[[]byte]) {
 	h, limit, piece := w.Header(at), w.limit, w.piece
 	opening := Chunk{Snapshot: name, Leader: w.leader, Since: w.since}
 	return AppendSnapshot(nil, h, opening, nil), func(yield func([]byte) bool) {
@@ -128,7 +131,8 @@ func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinato
 
 // cut writes records to out and calls full whenever no more of them fit in limit, and
 // at the end, with how many there are; it ends when full says false.
-func (c *coder) cut(at time.Time, limit int, records iter.Seq[coordinator.Record], full func(c *coder, count int, last bool) bool) {
+func (c *coder) cut(at time.Time, limit int, records iter.Seq[coordinator.Record],
+	full func(c *coder, count int, last bool) bool) {
 	c.begin(at)
 	count := 0
 	for r := range records {

@@ -53,8 +53,10 @@ func tracked(from, n int) []coordinator.Record {
 func TestFirstLeader(t *testing.T) {
 	r := claimed(t)
 	leader, since := r.Leader()
-	if r.Epoch() != 1 || leader != someLeader || !since.Equal(t0) || r.Next() != 1 || r.ResultOffset() != -1 || r.SnapshotOffset() != -1 {
-		t.Errorf("epoch %d, leader %+v since %v, next %d, offsets %d %d", r.Epoch(), leader, since, r.Next(), r.ResultOffset(), r.SnapshotOffset())
+	if r.Epoch() != 1 || leader != someLeader || !since.Equal(t0) || r.Next() != 1 || r.ResultOffset() != -1 ||
+		r.SnapshotOffset() != -1 {
+		t.Errorf("epoch %d, leader %+v since %v, next %d, offsets %d %d", r.Epoch(), leader, since, r.Next(),
+			r.ResultOffset(), r.SnapshotOffset())
 	}
 }
 
@@ -68,7 +70,8 @@ func TestBatchIsCut(t *testing.T) {
 	next, all := uint64(1), []coordinator.Record(nil)
 	for _, body := range w.Batch(t0.Add(time.Second), tracked(0, 12)) {
 		m := decode(t, body)
-		if m.Kind != KindBatch || m.Epoch != nil || m.Header.Epoch != 1 || m.First != next || m.ResultOffset != 77 || m.SnapshotOffset != 33 || !m.At.Equal(t0.Add(time.Second)) {
+		if m.Kind != KindBatch || m.Epoch != nil || m.Header.Epoch != 1 || m.First != next || m.ResultOffset != 77 ||
+			m.SnapshotOffset != 33 || !m.At.Equal(t0.Add(time.Second)) {
 			t.Errorf("header %+v", m.Header)
 		}
 		counts, next, all = append(counts, m.Count), next+uint64(m.Count), append(all, m.Records...)
@@ -117,7 +120,8 @@ func TestSnapshotBesideBatches(t *testing.T) {
 	parts := slices.Collect(rest)
 
 	m := decode(t, parts[len(parts)-1])
-	if m.First != 4 || m.ResultOffset != 10 || !m.Chunk.Last || m.Chunk.Number != len(parts) || m.Chunk.Leader != someLeader {
+	if m.First != 4 || m.ResultOffset != 10 || !m.Chunk.Last || m.Chunk.Number != len(parts) ||
+		m.Chunk.Leader != someLeader {
 		t.Errorf("last part %+v %+v", m.Header, m.Chunk)
 	}
 	r := NewReader()
@@ -137,7 +141,8 @@ func TestSnapshotBesideBatches(t *testing.T) {
 	}
 	leader, since := r.Leader()
 	if r.Next() != 5 || r.SnapshotOffset() != 100 || r.ResultOffset() != 20 || leader != someLeader || !since.Equal(t0) {
-		t.Errorf("next %d, snapshot %d, results %d, leader %+v since %v", r.Next(), r.SnapshotOffset(), r.ResultOffset(), leader, since)
+		t.Errorf("next %d, snapshot %d, results %d, leader %+v since %v", r.Next(), r.SnapshotOffset(), r.ResultOffset(),
+			leader, since)
 	}
 }
 
@@ -162,9 +167,10 @@ func TestWriterNeedsAState(t *testing.T) {
 	late := claimed(t)
 	late.next = 4
 	for name, bodies := range map[string][][]byte{
-		"claim of record 4 alone":     {Claim(late, t0, someLeader)},
-		"snapshot without its end":    {first},
-		"the end of a snapshot alone": {AppendSnapshot(nil, Header{Epoch: 1, First: 4}, Chunk{Snapshot: "s1", Number: 3, Last: true}, nil)},
+		"claim of record 4 alone":  {Claim(late, t0, someLeader)},
+		"snapshot without its end": {first},
+		"the end of a snapshot alone": {AppendSnapshot(nil, Header{Epoch: 1, First: 4},
+			Chunk{Snapshot: "s1", Number: 3, Last: true}, nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := NewReader()

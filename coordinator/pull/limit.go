@@ -16,7 +16,8 @@ const (
 	numLimits
 )
 
-var limits = [numLimits]string{"", "no_unclaimed_items", "no_free_slots", "fair_share", "agent_unavailable", "unknown_agent", "superseded"}
+var limits = [numLimits]string{"", "no_unclaimed_items", "no_free_slots", "fair_share", "agent_unavailable",
+	"unknown_agent", "superseded"}
 
 // String is the word used on the bus; empty for LimitNone.
 func (l Limit) String() string {

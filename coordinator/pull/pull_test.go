@@ -189,12 +189,16 @@ func TestGrant(t *testing.T) {
 		{"rounded up: ⌈27/2⌉", oldOdd, false, Claim{"a1", 100}, Grant{14, LimitFairShare, 28}},
 		// 20 over 16, 8 and 4 are 11, 6 and 3; the first has slots for none of it, and the
 		// others get 13 and 7: work does not lie with who cannot take it.
-		{"the part of one that is full", Fleet{Unclaimed: 20, Agents: []Agent{{ID: "a1", Capacity: 16}, {ID: "a2", Capacity: 8, Free: 50}, {ID: "a3", Capacity: 4, Free: 50}}},
+		{"the part of one that is full",
+			Fleet{Unclaimed: 20, Agents: []Agent{{ID: "a1", Capacity: 16}, {ID: "a2", Capacity: 8, Free: 50},
+				{ID: "a3", Capacity: 4, Free: 50}}},
 			false, Claim{"a2", 100}, Grant{13, LimitFairShare, 13}},
 		// 3 over 0.02 items a second: all of it, although one alone takes 50 s.
-		{"slow work", Fleet{Unclaimed: 3, Agents: []Agent{{ID: "a1", Capacity: 0.02, Free: 4}}}, false, Claim{"a1", 4}, Grant{3, LimitUnclaimed, 3}},
+		{"slow work", Fleet{Unclaimed: 3, Agents: []Agent{{ID: "a1", Capacity: 0.02, Free: 4}}}, false, Claim{"a1", 4},
+			Grant{3, LimitUnclaimed, 3}},
 		// 1 over 16 and 1 is the first's; but the second holds nothing.
-		{"an idle one is given something", Fleet{Unclaimed: 1, Agents: []Agent{{ID: "a1", Capacity: 16, Free: 9}, {ID: "a2", Capacity: 1, Free: 9}}},
+		{"an idle one is given something",
+			Fleet{Unclaimed: 1, Agents: []Agent{{ID: "a1", Capacity: 16, Free: 9}, {ID: "a2", Capacity: 1, Free: 9}}},
 			false, Claim{"a2", 4}, Grant{1, LimitUnclaimed, 0}},
 		{"slots", tight(5), false, Claim{"a1", 100}, Grant{5, LimitSlots, 5}},
 		{"no slot", tight(0), false, Claim{"a1", 100}, Grant{0, LimitSlots, 0}},
@@ -315,7 +319,8 @@ func TestLimits(t *testing.T) {
 func BenchmarkPlan(b *testing.B) {
 	f := Fleet{Unclaimed: 5000}
 	for i := range 1000 {
-		f.Agents = append(f.Agents, Agent{ID: coordinator.AgentID(fmt.Sprintf("a%04d", i)), Capacity: 1 + float64(i%16), Free: 100})
+		f.Agents = append(f.Agents, Agent{ID: coordinator.AgentID(fmt.Sprintf("a%04d", i)), Capacity: 1 + float64(i%16),
+			Free: 100})
 	}
 	b.Run("new/1000", func(b *testing.B) {
 		for b.Loop() {

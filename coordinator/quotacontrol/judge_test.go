@@ -26,7 +26,8 @@ func TestIdleDays(t *testing.T) {
 		{50, 1000, 2, "under 10 % of its own used on 3 days in a row (50 of 1000 on the last): weight 2 instead of 3"},
 		{0, 1000, 2, ""}, {0, 1000, 2, ""}, {0, 1000, 1, "weight 1 instead of 2"}, // three more
 		{0, 1000, 1, ""}, {0, 1000, 1, ""}, {0, 1000, 1, ""}, // never below 1
-		{100, 1000, 2, "100 of 1000 of its own used: weight 2 again instead of 1"}, // 100 are not under 10 %: back, a point a day
+		// 100 are not under 10 %: back, a point a day
+		{100, 1000, 2, "100 of 1000 of its own used: weight 2 again instead of 1"},
 		{0, 1000, 2, ""}, {0, 1000, 2, ""}, {5000, 1000, 3, "weight 3 again"}, // the run has ended before its third day
 		{5000, 1000, 3, ""},                               // no more than it had
 		{0, 1000, 3, ""}, {0, 1000, 3, ""}, {0, 0, 3, ""}, // nothing was its own: that day does not count
@@ -107,14 +108,16 @@ func TestIdleNeverLeavesItsBounds(t *testing.T) {
 func TestSlowNeverLeavesItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &coordinator.SlowRule{
-			Above: time.Second, Percent: rapid.Int64Range(1, 100).Draw(t, "percent"), MaxPercent: rapid.Int64Range(1, 1000).Draw(t, "most"),
+			Above: time.Second, Percent: rapid.Int64Range(1, 100).Draw(t, "percent"), MaxPercent: rapid.Int64Range(1, 1000).
+				Draw(t, "most"),
 		}
 		var n slow
 		for range rapid.IntRange(0, 100).Draw(t, "days") {
 			n.Answers = rapid.Int64Range(0, 30).Draw(t, "answers")
 			n.Took = time.Duration(rapid.Int64Range(0, int64(60*time.Second)).Draw(t, "took"))
 			v := judgeSlow(r, n)
-			if change := v.Taken - n.Raised; change > r.Percent || change < -r.Percent || (change == 0) != (v.Why == "") || v.Taken < 0 || v.Taken > r.MaxPercent || n.Answers < LeastAnswers && change != 0 {
+			if change := v.Taken - n.Raised; change > r.Percent || change < -r.Percent || (change == 0) != (v.Why == "") ||
+				v.Taken < 0 || v.Taken > r.MaxPercent || n.Answers < LeastAnswers && change != 0 {
 				t.Fatalf("%+v: %+v", n, v)
 			}
 			n.Raised = v.Taken
@@ -155,7 +158,8 @@ func TestShare(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		whole, part, of := rapid.Int64Min(0).Draw(t, "whole"), rapid.Int64Min(0).Draw(t, "part"), rapid.Int64Min(1).Draw(t, "of")
+		whole, part, of := rapid.Int64Min(0).Draw(t, "whole"), rapid.Int64Min(0).Draw(t, "part"),
+			rapid.Int64Min(1).Draw(t, "of")
 		want := new(big.Int).Mul(big.NewInt(whole), big.NewInt(part))
 		want.Quo(want, big.NewInt(of))
 		if most := big.NewInt(math.MaxInt64); want.Cmp(most) > 0 {

@@ -78,7 +78,8 @@ func (r *agentResults) begin(now time.Time, h *history) {
 	if counts {
 		return
 	}
-	since := now.Truncate(resultSlice).Add(-(resultSlices - 1) * resultSlice) // of what is older the slices are others' now
+	// of what is older the slices are others' now
+	since := now.Truncate(resultSlice).Add(-(resultSlices - 1) * resultSlice)
 	for _, t := range h.recent(historySize, (*taskRecord).ended) {
 		at, how := t.completedAt, endedBadly
 		switch {

@@ -46,18 +46,23 @@ func (r *session) announceQuota(f *coordinator.QuotaReached) {
 		borrows = "; it may borrow more of what others leave"
 	}
 	r.alert(key, Alert{
-		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached, Body: messages.AppendQuotaReached(nil, f, r.s.now()),
+		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached,
+		Body: messages.AppendQuotaReached(nil, f, r.s.now()),
 		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s%s",
-			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)), resetText(f.Ends), borrows),
+			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)),
+			resetText(f.Ends), borrows),
 	})
 }
 
 // announceOverrun publishes that a budget will not last until its period ends.
 func (r *session) announceOverrun(q *messages.QuotaOverrun) {
 	r.alert(schemas.QuotaOverrun, Alert{
-		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Subject: q.Node + " " + q.Dimension, Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
-		Text: fmt.Sprintf("The budget of %s in %s will not last until %s: %s of %s are expected (%s), and it is used up at about %s.",
-			q.Node, q.Dimension, timeText(q.Until), amountText(q.Dimension, q.Expected), amountText(q.Dimension, q.Cap), q.Basis, timeText(q.At)),
+		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Subject: q.Node + " " + q.Dimension,
+		Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
+		Text: fmt.Sprintf(
+			"The budget of %s in %s will not last until %s: %s of %s are expected (%s), and it is used up at about %s.",
+			q.Node, q.Dimension, timeText(q.Until), amountText(q.Dimension, q.Expected), amountText(q.Dimension, q.Cap), q.Basis,
+			timeText(q.At)),
 	})
 }
 

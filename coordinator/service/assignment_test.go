@@ -14,24 +14,28 @@ func TestSingleAssignment(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("t-1", "build", `,"correlation_id":"trace-1"`, func(p *bus.Properties) {
-			p.Headers = map[string]any{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "vendor=1", "x-other": "stays behind"}
+			p.Headers = map[string]any{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				"tracestate": "vendor=1", "x-other": "stays behind"}
 		})
 		m := r.only("agent.a1")
 		for field, want := range map[string]any{
 			"message_type": "task.dispatch", "task_id": "t-1", "assigned_agent": "a1", "correlation_id": "trace-1",
-			"queue": "agent.a1", "task_type": "build", "priority": 1.0, "dispatch_id": m.MessageID, "attempt": 1.0, "timeout_seconds": 300.0,
+			"queue": "agent.a1", "task_type": "build", "priority": 1.0, "dispatch_id": m.MessageID, "attempt": 1.0,
+			"timeout_seconds": 300.0,
 		} {
 			if m.fields[field] != want {
 				t.Errorf("%s = %v, want %v", field, m.fields[field], want)
 			}
 		}
-		if attemptID(m.MessageID) != "t-1.1" || m.CorrelationID != "trace-1" || m.Type != "task.dispatch" || m.AppID != "taskbus" {
+		if attemptID(m.MessageID) != "t-1.1" || m.CorrelationID != "trace-1" || m.Type != "task.dispatch" ||
+			m.AppID != "taskbus" {
 			t.Errorf("properties %+v", m.Properties)
 		}
 		if m.Expiration != 60*time.Second {
 			t.Errorf("expiration %s, want the agent's accept_timeout_seconds of 60 s", m.Expiration)
 		}
-		if m.Headers["traceparent"] != "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" || m.Headers["tracestate"] != "vendor=1" {
+		if m.Headers["traceparent"] != "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" ||
+			m.Headers["tracestate"] != "vendor=1" {
 			t.Errorf("trace context not passed on: %v", m.Headers)
 		}
 		if _, ok := m.Headers["x-other"]; ok {
@@ -70,7 +74,8 @@ func TestConcurrentAssignmentsRespectSlots(t *testing.T) {
 
 // The third and fourth: no agent can, no agent has room.
 func TestRefusalsCarryReasonAndText(t *testing.T) {
-	literal := strings.Replace(fleet, "assignment_timeout_seconds: 30", "assignment_timeout_seconds: 30, assignment_timeout_counts: waiting", 1)
+	literal := strings.Replace(fleet, "assignment_timeout_seconds: 30",
+		"assignment_timeout_seconds: 30, assignment_timeout_counts: waiting", 1)
 	inRig(t, literal, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("full", "build", "") // takes a1's only slot
@@ -108,7 +113,8 @@ func TestRefusalsCarryReasonAndText(t *testing.T) {
 				t.Errorf("no assignment.failed for %s", id)
 				continue
 			}
-			if m.text("reason_code") != want.code || m.fields["retry_possible"] != want.retry || !strings.Contains(m.text("reason"), want.text) {
+			if m.text("reason_code") != want.code || m.fields["retry_possible"] != want.retry ||
+				!strings.Contains(m.text("reason"), want.text) {
 				t.Errorf("%s: %s", id, m.Body)
 			}
 			if m.text("suggested_action") == "" || m.text("correlation_id") == "" {

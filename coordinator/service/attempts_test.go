@@ -27,8 +27,10 @@ func (s *story) dispatch(agent coordinator.AgentID, attempt int) {
 	s.dispatching(dispatchOf(s.task, agent, attempt, s.at.Add(time.Duration(attempt)*time.Second)))
 }
 
-func (s *story) comesBack(agent coordinator.AgentID, attempt int, cause coordinator.ReturnCause, tried ...coordinator.AgentID) {
-	s.returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried, Failed: tried[:min(len(tried), 1)]}, s.at)
+func (s *story) comesBack(agent coordinator.AgentID, attempt int, cause coordinator.ReturnCause,
+	tried ...coordinator.AgentID) {
+	s.returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried,
+		Failed: tried[:min(len(tried), 1)]}, s.at)
 }
 
 func (s *story) ends(agent coordinator.AgentID, attempt int, outcome coordinator.Outcome, words string) {
@@ -58,11 +60,15 @@ func TestAttemptsAreRemembered(t *testing.T) {
 	}{
 		{"none yet", func(s *story) { s.accepted(s.task, true) }, ""},
 		{"one that is out", func(s *story) { s.accepted(s.task, true); s.dispatch("a1", 1) }, "1 a1"},
-		{"one that succeeded", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeSucceeded, "") }, "1 a1 succeeded"},
-		{"one that failed, with its words", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeFailed, "no disk") }, "1 a1 failed (no disk)"},
+		{"one that succeeded", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeSucceeded, "") },
+			"1 a1 succeeded"},
+		{"one that failed, with its words",
+			func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeFailed, "no disk") },
+			"1 a1 failed (no disk)"},
 		{"refused with a reason, then done by another", func(s *story) {
 			s.dispatch("a1", 1)
-			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1", Error: "too hot"}, Attempt: 1})
+			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1", Error: "too hot"},
+				Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnRejected)
 			s.dispatch("a2", 2)
 			s.ends("a2", 2, coordinator.OutcomeSucceeded, "")
@@ -73,7 +79,8 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.dispatch("a2", 2)
 		}, "1 a1 expired; 2 a2"},
 		{"no queue, a full one, and a lost session", func(s *story) {
-			for i, o := range []coordinator.PublishOutcome{coordinator.PublishUnroutable, coordinator.PublishRejected, coordinator.PublishUnknown} {
+			for i, o := range []coordinator.PublishOutcome{coordinator.PublishUnroutable, coordinator.PublishRejected,
+				coordinator.PublishUnknown} {
 				agent := coordinator.AgentID(fmt.Sprint("a", i))
 				s.dispatch(agent, i+1)
 				s.undelivered(dispatchOf(s.task, agent, i+1, s.at), o)
@@ -99,7 +106,8 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.dispatch("a2", 2)
 			s.comesBack("a1", 1, coordinator.ReturnExpired)
 		}, "2 a2"},
-		{"a result without anything before it", func(s *story) { s.ends("a1", 1, coordinator.OutcomeCancelled, "") }, "1 a1 cancelled"},
+		{"a result without anything before it", func(s *story) { s.ends("a1", 1, coordinator.OutcomeCancelled, "") },
+			"1 a1 cancelled"},
 		{"what comes after the end changes nothing", func(s *story) {
 			s.dispatch("a1", 1)
 			s.ends("a1", 1, coordinator.OutcomeSucceeded, "")
@@ -111,14 +119,16 @@ func TestAttemptsAreRemembered(t *testing.T) {
 				n := i + 1
 				s.follow(s.at.Add(time.Duration(n)*time.Second), []coordinator.Record{
 					&coordinator.Assigned{Task: s.task, Agent: "a1", Attempt: n, At: s.at.Add(time.Duration(n) * time.Second)},
-					&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1", Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
+					&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1",
+						Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
 				})
 			}
 			s.comesBack("a1", 3, coordinator.ReturnExpired) // which the journal has told
 		}, "1 a1 rejected (too hot); 2 a1 lost; 3 a1 returned"},
 		{"a snapshot knows no more than which agents had it", func(s *story) {
 			s.follow(s.at, []coordinator.Record{&coordinator.Assigned{
-				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"}, Failed: []coordinator.AgentID{"a1"},
+				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"},
+				Failed: []coordinator.AgentID{"a1"},
 			}})
 		}, "0 a1 failed; 0 a2 returned; 3 a3"},
 		{"submitted again after it failed", func(s *story) {

@@ -52,7 +52,8 @@ func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coo
 	}
 	for _, v := range found {
 		a.violations[v.Invariant] += uint64(v.Count)
-		a.found = append(a.found, httpapi.Violation{Invariant: v.Invariant.String(), Text: v.Text, IDs: v.IDs, Count: v.Count, At: now})
+		a.found = append(a.found, httpapi.Violation{Invariant: v.Invariant.String(), Text: v.Text, IDs: v.IDs, Count: v.Count,
+			At: now})
 		if a.isNews(v) {
 			news = append(news, v)
 		}
@@ -134,7 +135,8 @@ func (r *session) auditBooks() {
 func (o *observer) audited(found []coordinator.Violation) {
 	for _, v := range o.s.audited.note(o.s.now(), found) {
 		o.log.Error().Stringer("invariant", v.Invariant).Str("violation", v.Text).Strs("ids", v.IDs).Int("cases", v.Count).
-			Msg("the coordinator's books do not balance: a fault of Taskbus, please report it with this line; tasks may be stuck until it is started again (said once for each invariant and id)")
+			Msg(
+				"the coordinator's books do not balance: a fault of Taskbus, please report it with this line; tasks may be stuck until it is started again (said once for each invariant and id)")
 	}
 }
 
@@ -147,14 +149,16 @@ func (h *held) audit(now time.Time, e *engine.Engine, blocked bool) []coordinato
 	if h.closed {
 		return nil
 	}
-	unknown := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "the engine holds a task whose delivery is settled"}
+	unknown := coordinator.Violation{Invariant: coordinator.InvariantHeld,
+		Text: "the engine holds a task whose delivery is settled"}
 	e.Held(func(handle coordinator.Handle, task coordinator.TaskID) {
 		if h.items[handle] == nil {
 			unknown.Count++
 			unknown.IDs = append(unknown.IDs, string(task))
 		}
 	})
-	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld, Text: "a delivery is held without an owner: the engine does not know it, and its outcome is not on its way"}
+	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld,
+		Text: "a delivery is held without an owner: the engine does not know it, and its outcome is not on its way"}
 	for handle, d := range h.items {
 		switch {
 		case blocked, d.telling, d.outcome == outcomeNone && e.Holds(handle):

@@ -23,7 +23,8 @@ func TestAuditorSpeaks(t *testing.T) {
 	}{
 		{"a delivery is settled without an outcome", auditPeriod, func(h *held) {
 			h.take(1, outcomeNone)
-		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome, coordinator.InvariantHeld}},
+		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome,
+			coordinator.InvariantHeld}},
 		{"a delivery is settled that the engine holds", auditPeriod, func(h *held) {
 			h.take(1, outcomeDropped)
 		}, []coordinator.Invariant{coordinator.InvariantHeld}},

@@ -42,7 +42,8 @@ func TestReadingAResultIsCheap(t *testing.T) {
 	r := resultSession(t)
 	var bodies [][]byte
 	for i := range 1000 {
-		bodies = append(bodies, []byte(resultBody("a1", fmt.Sprint("t-", i), "succeeded", fmt.Sprintf(`,"dispatch_id":"t-%d.1","duration_ms":12`, i))))
+		bodies = append(bodies, []byte(resultBody("a1", fmt.Sprint("t-", i), "succeeded",
+			fmt.Sprintf(`,"dispatch_id":"t-%d.1","duration_ms":12`, i))))
 	}
 	i := 0
 	got := testing.AllocsPerRun(len(bodies)-1, func() {

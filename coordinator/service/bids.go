@@ -83,7 +83,8 @@ func (r *session) ignore(schema string, d *bus.Delivery, refusal *messages.Refus
 		r.s.metrics.invalidClaims.Inc()
 	case refusal.TaskID != "" && refusal.AuctionID != "" && messages.ValidAgentID(refusal.AgentID) && r.proven(d, agent):
 		r.reply(coordinator.RejectBid{
-			Agent: agent, Task: refusal.TaskID, AuctionID: refusal.AuctionID, Reason: coordinator.BidInvalid, TraceID: refusal.CorrelationID,
+			Agent: agent, Task: refusal.TaskID, AuctionID: refusal.AuctionID, Reason: coordinator.BidInvalid,
+			TraceID: refusal.CorrelationID,
 		})
 	default:
 		r.s.metrics.bidsRefused[coordinator.BidInvalid].Inc()
@@ -191,12 +192,14 @@ func (r *session) publishReply(f coordinator.Effect) {
 			AgentID: f.Agent, ClaimID: f.ClaimID, Granted: f.Granted, Reason: f.Limit,
 			Fleet: messages.GrantFleet{
 				Agents: f.Fleet.Agents, PendingItems: f.Fleet.Pending, UnclaimedItems: f.Fleet.Unclaimed,
-				CapacityItemsPerSecond: f.Fleet.Capacity, TargetDrainSeconds: f.Fleet.Target.Seconds(), FairShareItems: f.Fleet.FairShare,
+				CapacityItemsPerSecond: f.Fleet.Capacity, TargetDrainSeconds: f.Fleet.Target.Seconds(),
+				FairShareItems: f.Fleet.FairShare,
 			},
 		})
 	case coordinator.ClaimsForgotten:
 		p = r.control(f.Agent, schemas.TaskGranted, string(f.Agent)+".new_session", "")
-		p.Body = messages.AppendTaskGranted(nil, &messages.TaskGranted{AgentID: f.Agent, ClaimID: messages.AnyClaim, Reason: "new_session"})
+		p.Body = messages.AppendTaskGranted(nil, &messages.TaskGranted{AgentID: f.Agent, ClaimID: messages.AnyClaim,
+			Reason: "new_session"})
 	default:
 		return
 	}

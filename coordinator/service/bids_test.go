@@ -22,13 +22,15 @@ const claimOfA1 = `{"message_type":"task.claim","agent_id":"a1","claim_id":"c-1"
 
 // ask has the session take a delivery of task.request.
 func (b *booth) ask(body, user string) {
-	b.onRequest(bus.Delivery{Queue: bus.QueueRequest, Offset: -1, Body: []byte(body), Properties: bus.Properties{UserID: user}})
+	b.onRequest(bus.Delivery{Queue: bus.QueueRequest, Offset: -1, Body: []byte(body),
+		Properties: bus.Properties{UserID: user}})
 }
 
 // What agents ask for becomes an event, and is done with for the broker.
 func TestBidsAndClaimsReachTheEngine(t *testing.T) {
 	bid := coordinator.BidReceived{
-		Agent: "a1", Task: "t-1", AuctionID: "t-1.1", Fitness: 0.75, Active: 2, Duration: 1500 * time.Millisecond, Relevance: math.NaN(),
+		Agent: "a1", Task: "t-1", AuctionID: "t-1.1", Fitness: 0.75, Active: 2, Duration: 1500 * time.Millisecond,
+		Relevance: math.NaN(),
 	}
 	told, remembers, none, endless := bid, bid, bid, bid
 	told.TraceID = "trace-1"
@@ -46,7 +48,8 @@ func TestBidsAndClaimsReachTheEngine(t *testing.T) {
 	t.Run("bids", func(t *testing.T) {
 		b := newBooth(t, fleet)
 		b.ask(both, "")
-		if got, want := fmt.Sprintf("%#v", b.posted()), fmt.Sprintf("%#v", []coordinator.Event{bid, other}); got != want || len(b.acked) != 1 {
+		if got, want := fmt.Sprintf("%#v", b.posted()), fmt.Sprintf("%#v", []coordinator.Event{bid, other}); got != want ||
+			len(b.acked) != 1 {
 			t.Errorf("the engine hears\n%s\nwant\n%s\n%d acknowledgements, want 1", got, want, len(b.acked))
 		}
 	})
@@ -82,7 +85,8 @@ func TestTokensOfClaims(t *testing.T) {
 	b.ask(fmt.Sprintf(claimOfA1, ""), "")
 	b.ask(fmt.Sprintf(claimOfA1, ""), "")
 	events := b.posted()
-	if one, two := events[0].(coordinator.ClaimReceived).Token, events[1].(coordinator.ClaimReceived).Token; one == 0 || one == two {
+	if one, two := events[0].(coordinator.ClaimReceived).Token, events[1].(coordinator.ClaimReceived).Token; one == 0 ||
+		one == two {
 		t.Errorf("tokens %d and %d", one, two)
 	}
 }
@@ -160,7 +164,8 @@ func TestManyBidsAtOnce(t *testing.T) {
 			r.send(bus.QueueRequest, fmt.Sprintf(bidOfA1, ""))
 		}
 		synctest.Wait()
-		if ready, held := len(r.broker.Messages(bus.QueueRequest)), r.broker.Unacked(bus.QueueRequest); ready != 0 || held != cancels {
+		if ready, held := len(r.broker.Messages(bus.QueueRequest)), r.broker.Unacked(bus.QueueRequest); ready != 0 ||
+			held != cancels {
 			t.Errorf("%d bids wait and %d requests are held; want none, and the %d cancels", ready, held, cancels)
 		}
 		r.broker.ReleaseConfirms()
@@ -182,21 +187,25 @@ func TestRepliesToAgents(t *testing.T) {
 		want        string
 	}{
 		{
-			coordinator.Award{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", DispatchID: "t-1.2", TraceID: "trace"}, schemas.TaskAwarded, "trace",
+			coordinator.Award{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", DispatchID: "t-1.2", TraceID: "trace"},
+			schemas.TaskAwarded, "trace",
 			`{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","dispatch_id":"t-1.2","correlation_id":"trace"}`,
 		},
 		{
-			coordinator.RejectBid{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", TraceID: "trace", Reason: coordinator.BidNotInvited}, schemas.BidRejected, "trace",
+			coordinator.RejectBid{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", TraceID: "trace",
+				Reason: coordinator.BidNotInvited}, schemas.BidRejected, "trace",
 			`{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"not_invited","correlation_id":"trace"}`,
 		},
 		{
-			coordinator.RejectBid{Agent: "a1", Task: "t-1", TraceID: "trace", Reason: coordinator.BidLate}, schemas.BidRejected, "trace",
+			coordinator.RejectBid{Agent: "a1", Task: "t-1", TraceID: "trace", Reason: coordinator.BidLate}, schemas.BidRejected,
+			"trace",
 			`{"message_type":"task.bid_rejected","task_id":"t-1","agent_id":"a1","reason":"late","correlation_id":"trace"}`,
 		},
 		{
-			coordinator.ClaimAnswered{Agent: "a1", ClaimID: "c-1", Granted: 28, Limit: "fair_share", Fleet: coordinator.PullFleet{
-				Agents: 3, Pending: 7, Unclaimed: 49, Capacity: 28.5, Target: 1500 * time.Millisecond, FairShare: 31,
-			}}, schemas.TaskGranted, "",
+			coordinator.ClaimAnswered{Agent: "a1", ClaimID: "c-1", Granted: 28, Limit: "fair_share",
+				Fleet: coordinator.PullFleet{
+					Agents: 3, Pending: 7, Unclaimed: 49, Capacity: 28.5, Target: 1500 * time.Millisecond, FairShare: 31,
+				}}, schemas.TaskGranted, "",
 			`{"message_type":"task.granted","agent_id":"a1","claim_id":"c-1","granted":28,"reason":"fair_share",` +
 				`"fleet":{"agents":3,"pending_items":7,"unclaimed_items":49,"capacity_items_per_second":28.5,"target_drain_seconds":1.5,"fair_share_items":31}}`,
 		},
@@ -277,7 +286,8 @@ func TestMetricsOfTheMarket(t *testing.T) {
 		task := taskNamed("t-1", time.Now())
 		task.TraceID = "trace-1"
 		ended := func(outcome coordinator.AuctionOutcome, bids int, took time.Duration) *coordinator.AuctionEnded {
-			return &coordinator.AuctionEnded{Task: task, AuctionID: "t-1.1", Outcome: outcome, Closing: "window", Invited: 7, Bids: bids, Window: 500 * time.Millisecond, Took: took, Fallback: "first_match"}
+			return &coordinator.AuctionEnded{Task: task, AuctionID: "t-1.1", Outcome: outcome, Closing: "window", Invited: 7,
+				Bids: bids, Window: 500 * time.Millisecond, Took: took, Fallback: "first_match"}
 		}
 		r.perform(
 			ended(coordinator.AuctionAwarded, 3, 20*time.Millisecond),

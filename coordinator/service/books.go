@@ -119,7 +119,8 @@ func (b *books) audit() []coordinator.Violation {
 		out += n
 	}
 	if in != out || b.held < 0 {
-		found = append(found, coordinator.Violation{Invariant: coordinator.InvariantConservation, Count: 1, Text: b.tally.String()})
+		found = append(found, coordinator.Violation{Invariant: coordinator.InvariantConservation, Count: 1,
+			Text: b.tally.String()})
 	}
 	return found
 }

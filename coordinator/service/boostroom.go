@@ -41,7 +41,8 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 			return ""
 		}
 		for j := range q.Nodes {
-			if n := &q.Nodes[j]; n.Parent == up && j != i && n.Budgets[d] != nil && n.Budgets[d].Nominal != coordinator.ByWeight {
+			if n := &q.Nodes[j]; n.Parent == up && j != i && n.Budgets[d] != nil &&
+				n.Budgets[d].Nominal != coordinator.ByWeight {
 				above -= n.Budgets[d].Nominal
 			}
 		}
@@ -51,7 +52,8 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 }
 
 // previewControls says what a change would make of the budgets, or refuses it as changeControls does.
-func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string) (httpapi.QuotaChanged, error) {
+func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange,
+	error), node string) (httpapi.QuotaChanged, error) {
 	if _, err := s.leadsWithJournal(); err != nil {
 		return httpapi.QuotaChanged{}, err
 	}

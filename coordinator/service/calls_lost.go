@@ -54,8 +54,9 @@ const lossTTL = 2 * time.Minute
 func newOnLoss() *onLoss {
 	return &onLoss{
 		names: fairshare.NewDirectory(nil), estimator: fairshare.NewEstimator(),
-		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall), owedBy: make(map[coordinator.AgentID]int),
-		words: newOwnWords(),
+		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*owedCall),
+		owedBy: make(map[coordinator.AgentID]int),
+		words:  newOwnWords(),
 	}
 }
 
@@ -78,7 +79,8 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 	o.names, o.pools = names, pools
 	o.words.under(q)
 	o.estimator.SetDefaultOutput(q.DefaultOutput)
-	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL, ReservationTTL: lossTTL})
+	o.ledger.Install(now, &coordinator.Quotas{Nodes: nodes, Location: q.Location, TombstoneTTL: lossTTL,
+		ReservationTTL: lossTTL})
 }
 
 // lossName is the ledger's name for the pool of a provider, or of one of its keys; that without a provider,
@@ -89,7 +91,8 @@ func lossName(provider string) string { return "/" + strings.Replace(provider, "
 // admit answers calls as far as that may be done here, and counts those that were admitted; false: another
 // coordinator must answer, and nothing has been admitted. As with a leader, if one of those that were asked
 // about together is refused, none is admitted.
-func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coordinator.CallAnswer, admitted int, ok bool) {
+func (o *onLoss) admit(now time.Time, asked []coordinator.Call) (answers []coordinator.CallAnswer, admitted int,
+	ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.pools) == 0 && len(o.owed) == 0 {
@@ -135,7 +138,8 @@ func (o *onLoss) undo(now time.Time, asked []coordinator.Call, made []int) {
 }
 
 // one answers the i-th call; answered is false if that may not be done here.
-func (o *onLoss) one(now time.Time, asked []coordinator.Call, i int, a *coordinator.CallAnswer) (answered, admitted bool) {
+func (o *onLoss) one(now time.Time, asked []coordinator.Call, i int, a *coordinator.CallAnswer) (answered,
+	admitted bool) {
 	c := &asked[i]
 	held := o.owed[c.Key]
 	switch c.Op {
@@ -203,7 +207,9 @@ func (o *onLoss) at(now time.Time, c *coordinator.Call, a *coordinator.CallAnswe
 		a.State = coordinator.CallRefused
 		a.Lacks = &coordinator.QuotaLack{
 			Node: "calls", Dimension: coordinator.DimConcurrency, Limit: "open",
-			Text: fmt.Sprintf("%d calls of this agent were admitted while no leader could be asked, and no more may be until some are charged", maxOwedBy),
+			Text: fmt.Sprintf(
+				"%d calls of this agent were admitted while no leader could be asked, and no more may be until some are charged",
+				maxOwedBy),
 		}
 		return true, false
 	}

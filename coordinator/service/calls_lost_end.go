@@ -91,14 +91,16 @@ func (o *onLoss) count(now time.Time, key coordinator.TaskKey, used *coordinator
 
 // answered puts the ends of calls that were admitted here in the place of the answer of the leader, which
 // does not know them.
-func (o *onLoss) answered(now time.Time, asked []coordinator.Call, answers []coordinator.CallAnswer) []coordinator.CallAnswer {
+func (o *onLoss) answered(now time.Time, asked []coordinator.Call,
+	answers []coordinator.CallAnswer) []coordinator.CallAnswer {
 	for i := range answers {
 		if answers[i].State != coordinator.CallUnknown {
 			continue
 		}
 		c := &asked[i]
 		o.mu.Lock()
-		if held := o.owed[c.Key]; held != nil && !held.until.IsZero() && (c.Op == coordinator.CallSettle || c.Op == coordinator.CallRelease) {
+		if held := o.owed[c.Key]; held != nil && !held.until.IsZero() &&
+			(c.Op == coordinator.CallSettle || c.Op == coordinator.CallRelease) {
 			answers[i] = coordinator.CallAnswer{}
 			o.end(now, held, c, &answers[i])
 		}

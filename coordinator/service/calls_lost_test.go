@@ -134,15 +134,17 @@ func TestLossByTheAgentsOwnGroup(t *testing.T) {
 		"that of the group above": "groups: [{id: top, provider: lab}, {id: alpha, parent: top}]\nagents: [{id: a1, group_id: alpha}]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			inLossRig(t, group+"providers: [{provider: lab, on_loss: allow, limits: {requests: {rate: 1000, per: minute}}}]\n", func(r *rig) {
-				c := aCall(coordinator.CallReserve, "1", 10)
-				if name != "its group's provider" {
-					c.Group = "alpha"
-				}
-				if a := r.asked(c, coordinator.CallGranted); !a.Own || a.Group != "alpha" || a.Provider != "lab" || a.Pool != "lab" {
-					t.Errorf("%+v", a)
-				}
-			})
+			inLossRig(t, group+"providers: [{provider: lab, on_loss: allow, limits: {requests: {rate: 1000, per: minute}}}]\n",
+				func(r *rig) {
+					c := aCall(coordinator.CallReserve, "1", 10)
+					if name != "its group's provider" {
+						c.Group = "alpha"
+					}
+					if a := r.asked(c, coordinator.CallGranted); !a.Own || a.Group != "alpha" || a.Provider != "lab" ||
+						a.Pool != "lab" {
+						t.Errorf("%+v", a)
+					}
+				})
 		})
 	}
 }
@@ -153,12 +155,14 @@ func TestLossAnswersWhatIsCharged(t *testing.T) {
 	inLossRig(t, limited+"default_output_tokens: 40\npool: {on_loss: allow}", func(r *rig) {
 		asked := aCall(coordinator.CallReserve, "1", 300)
 		asked.Seats = 2
-		if a := r.asked(asked, coordinator.CallGranted); a.Group != "poor" || a.Amounts != (coordinator.Amounts{1, 300, 0, 300, 0, 2}) {
+		if a := r.asked(asked, coordinator.CallGranted); a.Group != "poor" ||
+			a.Amounts != (coordinator.Amounts{1, 300, 0, 300, 0, 2}) {
 			t.Errorf("reserved: %+v", a)
 		}
 		settled := aCall(coordinator.CallReserve, "2", 300)
 		r.asked(settled, coordinator.CallGranted)
-		if a := r.asked(settled, coordinator.CallGranted); !a.Standing || a.Amounts[coordinator.DimTotalTokens] != 300 || a.Until.IsZero() {
+		if a := r.asked(settled, coordinator.CallGranted); !a.Standing || a.Amounts[coordinator.DimTotalTokens] != 300 ||
+			a.Until.IsZero() {
 			t.Errorf("asked again: %+v", a)
 		}
 		settled.Op, settled.Usage.InputTokens, settled.Usage.OutputTokens = coordinator.CallSettle, 100, 50
@@ -199,10 +203,12 @@ providers: [{provider: mill, on_loss: allow, limits: {requests: {amount: 9, per:
 	inLossRig(t, before, func(r *rig) {
 		c := aCall(coordinator.CallConsume, "1", 10) // 10 in and the assumed 40 out
 		c.Meant, c.OwnOnly = coordinator.UsageEstimated, true
-		if a := r.asked(c, coordinator.CallGranted); a.Group != "poor" || a.Pool != "mill" || a.Amounts[coordinator.DimTotalTokens] != 50 {
+		if a := r.asked(c, coordinator.CallGranted); a.Group != "poor" || a.Pool != "mill" ||
+			a.Amounts[coordinator.DimTotalTokens] != 50 {
 			t.Errorf("%+v", a)
 		}
-		after := strings.NewReplacer("group_id: poor", "group_id: rich", "provider: mill, limits: {total", "provider: lab, limits: {total", "tokens: 40", "tokens: 400")
+		after := strings.NewReplacer("group_id: poor", "group_id: rich", "provider: mill, limits: {total",
+			"provider: lab, limits: {total", "tokens: 40", "tokens: 400")
 		q, err := config.ParseQuotas([]byte(after.Replace(before)), "quotas.yaml")
 		if err != nil {
 			t.Fatal(err)
@@ -213,33 +219,39 @@ providers: [{provider: mill, on_loss: allow, limits: {requests: {amount: 9, per:
 		r.pass(2 * tellEvery)
 		used := func(node string) float64 { return r.quotas(httpapi.QuotaSelection{})[node].Budgets[0].Used }
 		if used("pool/poor") != 50 || used("pool/rich") != 0 || used("mill") != 1 || used("lab") != 0 {
-			t.Errorf("poor %v, rich %v tokens; mill %v, lab %v requests; want 50, 0, 1, 0", used("pool/poor"), used("pool/rich"), used("mill"), used("lab"))
+			t.Errorf("poor %v, rich %v tokens; mill %v, lab %v requests; want 50, 0, 1, 0", used("pool/poor"), used("pool/rich"),
+				used("mill"), used("lab"))
 		}
 	})
 }
 
 // Of calls that are asked about together all are admitted or none, and none of those is charged.
 func TestLossOfCallsTogether(t *testing.T) {
-	inLossRig(t, limited+"pool: {on_loss: safe, safe_limits: {total_tokens: {rate: 1, per: minute, burst: 700}, concurrency: {amount: 2}}}", func(r *rig) {
-		ask := func(second coordinator.Call) ([]coordinator.CallAnswer, error) {
-			return r.service.AskCalls(t.Context(), []coordinator.Call{aCall(coordinator.CallConsume, "1", 400), second})
-		}
-		if _, err := ask(aCall(coordinator.CallConsume, "2", 400)); !errors.Is(err, gateway.ErrNotLeading) { // 800 of 700
-			t.Errorf("%v", err)
-		}
-		foreign := aCall(coordinator.CallConsume, "2", 10)
-		foreign.Group, foreign.OwnOnly = "rich", true
-		foreign.Usage.Provider = "unlisted"
-		if a, err := ask(foreign); err != nil || a[0].State != coordinator.CallPutBy || a[1].State != coordinator.CallForeign {
-			t.Errorf("%+v, %v", a, err)
-		}
-		if n := r.service.lost.waiting(); n != 0 {
-			t.Errorf("%d calls are to be charged, want none", n)
-		}
-		if a, err := ask(aCall(coordinator.CallConsume, "2", 300)); err != nil || a[0].State != coordinator.CallGranted || a[1].State != coordinator.CallGranted {
-			t.Errorf("%+v, %v", a, err)
-		}
-	})
+	inLossRig(t,
+		limited+
+			"pool: {on_loss: safe, safe_limits: {total_tokens: {rate: 1, per: minute, burst: 700}, concurrency: {amount: 2}}}",
+		func(r *rig) {
+			ask := func(second coordinator.Call) ([]coordinator.CallAnswer, error) {
+				return r.service.AskCalls(t.Context(), []coordinator.Call{aCall(coordinator.CallConsume, "1", 400), second})
+			}
+			if _, err := ask(aCall(coordinator.CallConsume, "2", 400)); !errors.Is(err, gateway.ErrNotLeading) { // 800 of 700
+				t.Errorf("%v", err)
+			}
+			foreign := aCall(coordinator.CallConsume, "2", 10)
+			foreign.Group, foreign.OwnOnly = "rich", true
+			foreign.Usage.Provider = "unlisted"
+			if a, err := ask(foreign); err != nil || a[0].State != coordinator.CallPutBy ||
+				a[1].State != coordinator.CallForeign {
+				t.Errorf("%+v, %v", a, err)
+			}
+			if n := r.service.lost.waiting(); n != 0 {
+				t.Errorf("%d calls are to be charged, want none", n)
+			}
+			if a, err := ask(aCall(coordinator.CallConsume, "2", 300)); err != nil || a[0].State != coordinator.CallGranted ||
+				a[1].State != coordinator.CallGranted {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
 }
 
 // A seat is free again when the call's end has been told, or is no longer waited for; what is consumed

@@ -81,10 +81,12 @@ func (o *observer) notCharged(c *coordinator.Call, state coordinator.CallState) 
 	o.s.metrics.calls.uncharged.Inc()
 	o.gated(noiseUncharged, zerolog.WarnLevel).Str("agent_id", string(c.Agent)).Str("group", c.Group).
 		Str("provider", c.Usage.Provider).Stringer("answer", state).
-		Msg("the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
+		Msg(
+			"the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
 }
 
 // callUnasked logs why no leader has answered about calls: the answer over HTTP does not say.
 func (o *observer) callUnasked(err error) {
-	o.gated(noiseUnasked, zerolog.WarnLevel).Err(err).Msg("a question for LLM quota was not answered: no leader could be asked")
+	o.gated(noiseUnasked, zerolog.WarnLevel).Err(err).
+		Msg("a question for LLM quota was not answered: no leader could be asked")
 }

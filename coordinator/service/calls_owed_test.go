@@ -54,7 +54,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		standby.under(limited + "unknown_callers: allow\npool: {on_loss: allow}")
 		standby.broker, standby.service.options.Bus = leader.broker, leader.broker
 		standby.service.options.Address, standby.service.options.PeerToken = "http://standby.example:8551", "a token"
-		far := &elsewhere{states: map[string]coordinator.CallState{"poor": coordinator.CallGranted, "moved": coordinator.CallForeign}}
+		far := &elsewhere{states: map[string]coordinator.CallState{"poor": coordinator.CallGranted,
+			"moved": coordinator.CallForeign}}
 		standby.service.forwarding.Transport = far
 		standby.start()
 		defer standby.close()
@@ -72,7 +73,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		const begun = "calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be asked; " +
 			"if this lasts longer than a takeover see that http.advertise_url (TASKBUS_ADVERTISE_URL) of the leader is where others reach it"
 		line := standby.lineOf(begun)
-		if cause, _ := line["error"].(string); line["level"] != "warn" || line["address"] != "http://leader.example:8551" || !strings.Contains(cause, "connection refused") {
+		if cause, _ := line["error"].(string); line["level"] != "warn" || line["address"] != "http://leader.example:8551" ||
+			!strings.Contains(cause, "connection refused") {
 			t.Errorf("%v", line)
 		}
 		if n := strings.Count(standby.log.String(), "calls are admitted without the leader"); n != 1 {
@@ -80,17 +82,20 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		}
 		const shown = "3 were admitted by on_loss, and 3 are not charged yet"
 		st := standby.status()
-		if c := st.Health.Checks["calls"]; st.Health.Status != httpapi.Degraded || !strings.Contains(c.Detail, shown) || !strings.Contains(st.Readiness.Detail, shown) {
+		if c := st.Health.Checks["calls"]; st.Health.Status != httpapi.Degraded || !strings.Contains(c.Detail, shown) ||
+			!strings.Contains(st.Readiness.Detail, shown) {
 			t.Errorf("%+v, %+v", st.Health, st.Readiness)
 		}
 		far.reached.Store(true)
 		standby.pass(2 * tellEvery)
-		if line := standby.lineOf("the leader can be asked about calls again; so many were admitted without it, and it is told of them"); line["calls"] != 3.0 {
+		if line := standby.lineOf(
+			"the leader can be asked about calls again; so many were admitted without it, and it is told of them"); line["calls"] != 3.0 {
 			t.Errorf("%v", line)
 		}
 		// The standby has a quotas.yaml that the leader of this test lacks, and says that.
 		st = standby.status()
-		if _, said := st.Health.Checks["calls"]; said || !strings.Contains(st.Health.Checks["config"].Detail, "quotas.yaml of this standby differs") || strings.Contains(st.Readiness.Detail, "on_loss") {
+		if _, said := st.Health.Checks["calls"]; said || !strings.Contains(st.Health.Checks["config"].Detail,
+			"quotas.yaml of this standby differs") || strings.Contains(st.Readiness.Detail, "on_loss") {
 			t.Errorf("%+v, %+v", st.Health, st.Readiness)
 		}
 		if n := standby.service.lost.waiting(); n != 0 {
@@ -102,7 +107,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		if line := standby.lineOf("charged calls that were admitted while no leader could be asked"); line["calls"] != 2.0 {
 			t.Errorf("%v", line)
 		}
-		line = standby.lineOf("the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
+		line = standby.lineOf(
+			"the leader does not charge a call that was admitted while it could not be asked; see that all coordinators have the same quotas.yaml")
 		if line["level"] != "warn" || line["group"] != "moved" || line["agent_id"] != "a1" || line["answer"] != "foreign" {
 			t.Errorf("%v", line)
 		}
@@ -145,14 +151,16 @@ func TestUnansweredCallsAreLogged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if c := r.service.health(coordinator.Snapshot{}).Checks["calls"]; !strings.Contains(c.Detail, "0 were admitted by on_loss") {
+		if c := r.service.health(coordinator.Snapshot{}).Checks["calls"]; !strings.Contains(c.Detail,
+			"0 were admitted by on_loss") {
 			t.Errorf("%+v", c)
 		}
 		time.Sleep(aloneShown + time.Second) // no more questions
 		if c, said := r.service.health(coordinator.Snapshot{}).Checks["calls"]; said {
 			t.Errorf("%+v", c)
 		}
-		if n := strings.Count(r.log.String(), "a question for LLM quota was not answered: no leader could be asked"); n != noiseLines {
+		if n := strings.Count(r.log.String(),
+			"a question for LLM quota was not answered: no leader could be asked"); n != noiseLines {
 			t.Errorf("%d lines, want %d in a second", n, noiseLines)
 		}
 	})

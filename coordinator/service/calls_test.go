@@ -20,7 +20,8 @@ import (
 // aCall is one of agent a1, of which it is known what it takes.
 func aCall(op coordinator.CallOp, id string, tokens float64) coordinator.Call {
 	return coordinator.Call{
-		Op: op, Key: coordinator.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens}, Meant: coordinator.UsageExact,
+		Op: op, Key: coordinator.CallKey("a1", id), Keep: true, Agent: "a1", Usage: coordinator.Usage{InputTokens: tokens},
+		Meant:    coordinator.UsageExact,
 		Priority: coordinator.PriorityNormal,
 	}
 }
@@ -176,20 +177,23 @@ func TestStandbyForwardsCalls(t *testing.T) {
 		standby.limit()
 		standby.broker, standby.service.options.Bus = leader.broker, leader.broker
 		standby.service.options.Address, standby.service.options.PeerToken = "http://standby.example:8551", token
-		standby.service.forwarding.Transport = handlerTransport{httpapi.New(leader.service, http.NotFoundHandler(), httpapi.Options{PeerToken: []byte(token)})}
+		standby.service.forwarding.Transport = handlerTransport{httpapi.New(leader.service, http.NotFoundHandler(),
+			httpapi.Options{PeerToken: []byte(token)})}
 		standby.start()
 		standby.pass(time.Second)
 		a := standby.asked(aCall(coordinator.CallReserve, "1", 300), coordinator.CallGranted)
 		if a.Own || a.Group != "poor" || len(a.Limits) == 0 || a.Limits[0].Limit != "budget" || a.Limits[0].Left != 700 {
 			t.Errorf("%+v", a)
 		}
-		if a := standby.asked(aCall(coordinator.CallReserve, "2", 701), coordinator.CallRefused); a.Lacks == nil || a.Lacks.Node != "pool/poor" {
+		if a := standby.asked(aCall(coordinator.CallReserve, "2", 701), coordinator.CallRefused); a.Lacks == nil ||
+			a.Lacks.Node != "pool/poor" {
 			t.Errorf("%+v", a)
 		}
 		leader.used(0, 300)
 
 		standby.service.options.PeerToken = "another's"
-		if _, err := standby.ask(aCall(coordinator.CallReserve, "3", 1)); err == nil || !strings.Contains(err.Error(), "answers 401") || strings.Contains(err.Error(), "else's") {
+		if _, err := standby.ask(aCall(coordinator.CallReserve, "3", 1)); err == nil ||
+			!strings.Contains(err.Error(), "answers 401") || strings.Contains(err.Error(), "else's") {
 			t.Errorf("with another token: %v", err)
 		}
 		standby.service.options.PeerToken = token
@@ -213,11 +217,14 @@ func TestProviderHealthIsShown(t *testing.T) {
 		}
 		r.asked(of(coordinator.CallReserve, "1", nil), coordinator.CallGranted)
 		r.asked(of(coordinator.CallReserve, "2", nil), coordinator.CallGranted)
-		r.asked(of(coordinator.CallSettle, "1", &coordinator.ProviderWord{Status: 200, Latency: 200 * time.Millisecond}), coordinator.CallGranted)
+		r.asked(of(coordinator.CallSettle, "1", &coordinator.ProviderWord{Status: 200, Latency: 200 * time.Millisecond}),
+			coordinator.CallGranted)
 		at := time.Now()
-		r.asked(of(coordinator.CallRelease, "2", &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second}), coordinator.CallGranted)
+		r.asked(of(coordinator.CallRelease, "2", &coordinator.ProviderWord{Status: 429, RetryAfter: 20 * time.Second}),
+			coordinator.CallGranted)
 		h := r.quotas(httpapi.QuotaSelection{})["openai"].Provider
-		if h == nil || h.RatePercent != 70 || h.Calls != 1 || h.SuccessPercent != 100 || h.LatencyMS != 200 || h.BlockedUntil.Sub(at) < 20*time.Second {
+		if h == nil || h.RatePercent != 70 || h.Calls != 1 || h.SuccessPercent != 100 || h.LatencyMS != 200 ||
+			h.BlockedUntil.Sub(at) < 20*time.Second {
 			t.Errorf("%+v", h)
 		}
 	})

@@ -14,10 +14,12 @@ func TestLossOfWhatEndsInItsOwnQuestion(t *testing.T) {
 groups: [{id: alpha}]
 unknown_callers: allow
 `, func(r *rig) {
-		for _, last := range []coordinator.CallOp{coordinator.CallExtend, coordinator.CallReserve} { // is not answered; is refused
+		// is not answered; is refused
+		for _, last := range []coordinator.CallOp{coordinator.CallExtend, coordinator.CallReserve} {
 			c := aCall(last, "2", 10)
 			c.OwnOnly, c.Agent, c.Group = last == coordinator.CallReserve, "nobody", "alpha"
-			if _, err := r.service.AskCalls(context.Background(), []coordinator.Call{aCall(coordinator.CallReserve, "1", 10), aCall(coordinator.CallRelease, "1", 10), c}); err == nil {
+			if _, err := r.service.AskCalls(context.Background(), []coordinator.Call{aCall(coordinator.CallReserve, "1", 10),
+				aCall(coordinator.CallRelease, "1", 10), c}); err == nil {
 				t.Error("it is answered")
 			}
 			if n := r.service.lost.waiting(); n != 0 {

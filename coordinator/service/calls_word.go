@@ -42,7 +42,8 @@ func (w *ownWords) now(now time.Time) {
 
 // asks judges what an agent asks for by itself: as much counts as its word. What of that is guessed is no
 // more than its limits allow at one time, as a leader would guess.
-func (w *ownWords) asks(now time.Time, charge fairshare.Charge, guessed fairshare.Guessed) (coordinator.Amounts, *fairshare.Doubt) {
+func (w *ownWords) asks(now time.Time, charge fairshare.Charge, guessed fairshare.Guessed) (coordinator.Amounts,
+	*fairshare.Doubt) {
 	w.now(now)
 	w.ledger.Bound(&charge, guessed)
 	charge.Amounts[coordinator.DimConcurrency] = 0
@@ -108,7 +109,8 @@ func (w *ownWords) add(agent coordinator.AgentID, amounts *coordinator.Amounts, 
 
 // book takes into the books what a call has used by its agent's word, beyond what is there of it already;
 // used is nil if it has told nothing, and as much counts as it asked for.
-func (w *ownWords) book(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge, used *coordinator.Amounts, word *spoken) {
+func (w *ownWords) book(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge, used *coordinator.Amounts,
+	word *spoken) {
 	told := word.amounts
 	if used != nil {
 		told = *used

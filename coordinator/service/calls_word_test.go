@@ -26,23 +26,27 @@ func TestOwnWordWithoutALeader(t *testing.T) {
 		ask     func(r *rig)
 		charged float64
 	}{
-		"safe: what is settled": {pool + "on_loss: safe, safe_limits: {total_tokens: {amount: 5000, per: day}}}", func(r *rig) {
-			r.asked(own(aCall(coordinator.CallReserve, "1", 10)), coordinator.CallGranted)
-			if a := r.asked(own(aCall(coordinator.CallSettle, "1", 1e12)), coordinator.CallDoubted); a.Amounts[coordinator.DimTotalTokens] != 10 || a.Lacks == nil {
-				t.Errorf("%+v", a)
-			}
-			// Others are let pass, and it stands: it may be told again.
-			r.asked(own(aCall(coordinator.CallReserve, "2", 900)), coordinator.CallGranted)
-			a := r.asked(own(aCall(coordinator.CallSettle, "1", 1101)), coordinator.CallDoubted)
-			if want := "it says 1101 total_tokens, and is believed up to 1100 total_tokens for this call"; !strings.HasPrefix(a.Lacks.Text, want) || a.Lacks.Node != "pool/poor/a1" {
-				t.Errorf("%+v", a.Lacks) // 2 · 1000 − 900
-			}
-			r.asked(own(aCall(coordinator.CallSettle, "1", 1100)), coordinator.CallGranted)
-			r.asked(own(aCall(coordinator.CallSettle, "2", 900)), coordinator.CallGranted)
-			r.asked(own(aCall(coordinator.CallConsume, "3", 1)), coordinator.CallDoubted)
-			r.asked(own(aCall(coordinator.CallCheck, "4", 1)), coordinator.CallDoubted)
-		}, 2000},
-		"safe: its own limits are held against it as well": {pool + "on_loss: safe, safe_limits: {total_tokens: {amount: 50, per: day}}}", func(r *rig) {
+		"safe: what is settled": {pool + "on_loss: safe, safe_limits: {total_tokens: {amount: 5000, per: day}}}",
+			func(r *rig) {
+				r.asked(own(aCall(coordinator.CallReserve, "1", 10)), coordinator.CallGranted)
+				if a := r.asked(own(aCall(coordinator.CallSettle, "1", 1e12)),
+					coordinator.CallDoubted); a.Amounts[coordinator.DimTotalTokens] != 10 || a.Lacks == nil {
+					t.Errorf("%+v", a)
+				}
+				// Others are let pass, and it stands: it may be told again.
+				r.asked(own(aCall(coordinator.CallReserve, "2", 900)), coordinator.CallGranted)
+				a := r.asked(own(aCall(coordinator.CallSettle, "1", 1101)), coordinator.CallDoubted)
+				if want := "it says 1101 total_tokens, and is believed up to 1100 total_tokens for this call"; !strings.HasPrefix(
+					a.Lacks.Text, want) || a.Lacks.Node != "pool/poor/a1" {
+					t.Errorf("%+v", a.Lacks) // 2 · 1000 − 900
+				}
+				r.asked(own(aCall(coordinator.CallSettle, "1", 1100)), coordinator.CallGranted)
+				r.asked(own(aCall(coordinator.CallSettle, "2", 900)), coordinator.CallGranted)
+				r.asked(own(aCall(coordinator.CallConsume, "3", 1)), coordinator.CallDoubted)
+				r.asked(own(aCall(coordinator.CallCheck, "4", 1)), coordinator.CallDoubted)
+			}, 2000},
+		"safe: its own limits are held against it as well": {pool +
+			"on_loss: safe, safe_limits: {total_tokens: {amount: 50, per: day}}}", func(r *rig) {
 			r.asked(own(aCall(coordinator.CallReserve, "1", 5)), coordinator.CallGranted)
 			a := r.asked(own(aCall(coordinator.CallSettle, "1", 101)), coordinator.CallDoubted) // 10 · 5, or 2 · 50
 			if a.Lacks.Node != "pool" {
@@ -117,7 +121,9 @@ func TestOneAgentHasNotAllOfWhatIsOwed(t *testing.T) {
 		}
 		now := r.service.now()
 		for i := range maxOwedBy {
-			if a, _, ok := r.service.lost.admit(now, []coordinator.Call{aCall(coordinator.CallReserve, fmt.Sprint(i), 0)}); !ok || a[0].State != coordinator.CallGranted {
+			if a, _, ok := r.service.lost.admit(now,
+				[]coordinator.Call{aCall(coordinator.CallReserve, fmt.Sprint(i), 0)}); !ok ||
+				a[0].State != coordinator.CallGranted {
 				t.Fatalf("call %d: %+v, %v", i, a, ok)
 			}
 		}
@@ -163,8 +169,10 @@ func TestOwnWordNeverExceedsItsBound(t *testing.T) {
 		o.under(now, q)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
-			op := rapid.SampledFrom([]coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume, coordinator.CallSettle, coordinator.CallSettle, coordinator.CallRelease}).Draw(t, "op")
-			tokens := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 2500), rapid.Int64Range(0, 1e12)).Draw(t, "tokens")
+			op := rapid.SampledFrom([]coordinator.CallOp{coordinator.CallReserve, coordinator.CallConsume,
+				coordinator.CallSettle, coordinator.CallSettle, coordinator.CallRelease}).Draw(t, "op")
+			tokens := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, 2500), rapid.Int64Range(0, 1e12)).
+				Draw(t, "tokens")
 			c := own(aCall(op, fmt.Sprint(rapid.IntRange(0, 9).Draw(t, "id")), float64(tokens)))
 			if op == coordinator.CallSettle && tokens == 0 {
 				c.Meant = coordinator.UsageEstimated // as it was reserved

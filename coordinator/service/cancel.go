@@ -161,9 +161,12 @@ func (s *Service) leading() (*session, error) {
 	r, state := s.current.Load(), s.state.read().state
 	if r == nil || state != stateActive && state != stateBlocked {
 		if reads := s.reads(); reads != "" {
-			return nil, fmt.Errorf("this coordinator is %s (it %s) and takes no tasks yet; ask the one that leads%s, or try again", state, reads, s.whereLeader())
+			return nil,
+				fmt.Errorf("this coordinator is %s (it %s) and takes no tasks yet; ask the one that leads%s, or try again", state,
+					reads, s.whereLeader())
 		}
-		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads%s, or try again", state, s.whereLeader())
+		return nil, fmt.Errorf("this coordinator is %s and takes no tasks; ask the one that leads%s, or try again", state,
+			s.whereLeader())
 	}
 	return r, nil
 }

@@ -102,7 +102,8 @@ func TestCancelInEveryState(t *testing.T) {
 					t.Errorf("assignment.failed %q, want %q", failed, c.failed)
 				}
 				wantTold := c.want.Agent != "" && name != "ended"
-				if told := w.told(); (len(told) == 1 && told[0].text("task_id") == "t-1" && told[0].text("reason") == "not needed") != wantTold {
+				if told := w.told(); (len(told) == 1 && told[0].text("task_id") == "t-1" &&
+					told[0].text("reason") == "not needed") != wantTold {
 					t.Errorf("its agent was told %v, want %v", told, wantTold)
 				}
 			})
@@ -142,7 +143,8 @@ func TestCancelThatNobodyHears(t *testing.T) {
 		got := r.cancel("t-1", "not needed")
 		<-got.done
 		r.settle()
-		if got.answer.State != "cancel_requested" || !strings.Contains(got.answer.Detail, "no control queue") || got.took > commitPause {
+		if got.answer.State != "cancel_requested" || !strings.Contains(got.answer.Detail, "no control queue") ||
+			got.took > commitPause {
 			t.Errorf("after %s: %+v, %v", got.took, got.answer, got.err)
 		}
 		events := r.events(schemas.TaskCancelRequested)
@@ -153,7 +155,8 @@ func TestCancelThatNobodyHears(t *testing.T) {
 		if err := set.Validate(e.Type, any(e.fields)); err != nil {
 			t.Errorf("%v\n%s", err, e.Body)
 		}
-		if e.RoutingKey != "task.cancel_requested.a1" || e.text("task_id") != "t-1" || e.CorrelationID != "trace-1" || e.text("reason") != "not needed" {
+		if e.RoutingKey != "task.cancel_requested.a1" || e.text("task_id") != "t-1" || e.CorrelationID != "trace-1" ||
+			e.text("reason") != "not needed" {
 			t.Errorf("event %s under %s", e.Body, e.RoutingKey)
 		}
 		w.finish("succeeded", "") // it may still do it, and then that counts
@@ -224,8 +227,10 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1)+
 				"discovery: {enabled: true, agents: [\"x*\"], capabilities: [go]}\n", func(r *rig) {
 				as := func(user string) func(*bus.Properties) { return func(p *bus.Properties) { p.UserID = user } }
-				r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"x7","status":"ready","current_load":0,`+
-					`"active_tasks":1,"available_capacity":0,"capabilities":["go"],"timestamp":%q}`, time.Now().Format(time.RFC3339Nano)), as("x7"))
+				r.publish(bus.StreamStatus, fmt.Sprintf(
+					`{"message_type":"agent.status","agent_id":"x7","status":"ready","current_load":0,`+
+						`"active_tasks":1,"available_capacity":0,"capabilities":["go"],"timestamp":%q}`,
+					time.Now().Format(time.RFC3339Nano)), as("x7"))
 				r.pass(time.Second)
 				r.task("t-1", "build", "") // waits: no agent has a free slot
 				r.publish(bus.QueueRequest, cancel, as(c.user))

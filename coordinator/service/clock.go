@@ -19,7 +19,8 @@ import (
 // once, and what is stamped is wrong by what is left.
 func steadyClock() func() time.Time {
 	start := time.Now()
-	return steady(func() time.Time { return time.Now().Round(0).Add(failpoint.Ahead()) }, func() time.Duration { return time.Since(start) })
+	return steady(func() time.Time { return time.Now().Round(0).Add(failpoint.Ahead()) },
+		func() time.Duration { return time.Since(start) })
 }
 
 // slewing is which part of the time the clock gains or loses while it is wrong.

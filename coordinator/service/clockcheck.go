@@ -48,13 +48,15 @@ func (r *session) checkClock(ctx context.Context) error {
 	if offset < 0 {
 		where = "ahead of"
 	}
-	what := fmt.Sprintf("this machine's clock is %s the broker's by about %s, and the heartbeats of %d of %d agents agree with the broker's",
+	what := fmt.Sprintf(
+		"this machine's clock is %s the broker's by about %s, and the heartbeats of %d of %d agents agree with the broker's",
 		where, offset.Abs().Round(time.Minute), nearer, heard)
 	if 2*nearer < heard {
 		r.s.log.Warn().Msg("the broker's clock is wrong, by those of most agents: " + what + "; set that of the broker")
 		return nil
 	}
-	return fmt.Errorf("%s: budgets would change their periods; set the clock (timedatectl, chronyc tracking) and start the coordinator again", what)
+	return fmt.Errorf(
+		"%s: budgets would change their periods; set the clock (timedatectl, chronyc tracking) and start the coordinator again", what)
 }
 
 // watchClock compares the clocks from time to time.
@@ -113,12 +115,13 @@ func (r *session) clockOffset(ctx context.Context) time.Duration {
 // until one comes.
 func (r *session) firstStored(ctx context.Context, s bus.Session, from bus.Position) (int64, error) {
 	first := make(chan int64, 1)
-	err := s.Subscribe(ctx, bus.Subscription{Queue: bus.StreamStatus, Prefetch: 1, From: from, Handle: func(d bus.Delivery) {
-		select {
-		case first <- d.Offset:
-		default:
-		}
-	}})
+	err := s.Subscribe(ctx, bus.Subscription{Queue: bus.StreamStatus, Prefetch: 1, From: from,
+		Handle: func(d bus.Delivery) {
+			select {
+			case first <- d.Offset:
+			default:
+			}
+		}})
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", bus.StreamStatus, err)
 	}

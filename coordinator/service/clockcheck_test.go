@@ -89,7 +89,8 @@ func TestWrongClockDoesNotLead(t *testing.T) {
 						wrong.pass(time.Second)
 						ready = wrong.service.Ready(t.Context())
 					}
-					if wrong.leads() != 0 || !strings.Contains(ready.Detail, "this machine's clock is ") || !strings.Contains(wrong.log.String(), ready.Detail) {
+					if wrong.leads() != 0 || !strings.Contains(ready.Detail, "this machine's clock is ") ||
+						!strings.Contains(wrong.log.String(), ready.Detail) {
 						t.Errorf("%+v; the log: %s", ready, wrong.log)
 					}
 					if n := len(first.broker.Messages(bus.StreamJournal)); n != written {
@@ -138,7 +139,8 @@ func TestClockTurnsWrong(t *testing.T) {
 			t.Fatalf("after an hour: %+v", r.service.Ready(t.Context()))
 		}
 		r.pass(time.Hour)
-		if r.leads() != 0 || !strings.Contains(r.log.String(), "this machine's clock is ahead of the broker's by about 11m0s") {
+		if r.leads() != 0 || !strings.Contains(r.log.String(),
+			"this machine's clock is ahead of the broker's by about 11m0s") {
 			t.Errorf("after two: %+v; the log: %s", r.service.Ready(t.Context()), r.log)
 		}
 		r.close()

@@ -112,7 +112,8 @@ func isFree(f coordinator.Effect) bool {
 // answer.
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
-	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered, coordinator.OrderStands, coordinator.Withdraw,
+	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered,
+		coordinator.OrderStands, coordinator.Withdraw,
 		coordinator.Award, coordinator.ClaimAnswered, coordinator.QuotaControlsStand, *coordinator.CallAnswered:
 		return true
 	}

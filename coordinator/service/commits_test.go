@@ -50,10 +50,13 @@ type desk struct {
 func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, paper: &paper{}, e: engine.New(), o: newOutbox(), now: time.Unix(1000, 0)}
 	d.c = newCommits(d, d, newResultCursor(-1), d.o)
-	d.e.Apply(d.now, coordinator.PolicyChanged{Policy: parseConfig(t, "agents: {a1: {max_concurrent_tasks: 50}}\ntask_routing: {build: {required_capabilities: []}}").Policy()}, nil)
+	d.e.Apply(d.now, coordinator.PolicyChanged{
+		Policy: parseConfig(t,
+			"agents: {a1: {max_concurrent_tasks: 50}}\ntask_routing: {build: {required_capabilities: []}}").Policy()}, nil)
 	d.e.Record(true)
 	d.apply(coordinator.SessionOpened{})
-	d.apply(coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusReady, Available: 50, Timestamp: d.now}})
+	d.apply(coordinator.AgentReported{Live: true,
+		Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusReady, Available: 50, Timestamp: d.now}})
 	d.said = nil
 	return d
 }
@@ -61,7 +64,8 @@ func newDesk(t *testing.T) *desk {
 func (d *desk) apply(ev coordinator.Event) { d.c.take(d.e, d.e.Apply(d.now, ev, nil)) }
 
 func (d *desk) task(handle coordinator.Handle) {
-	d.apply(coordinator.TaskReceived{Handle: handle, Task: &coordinator.Task{ID: coordinator.TaskID(fmt.Sprint("t", handle)), Type: "build", AcceptedAt: d.now}})
+	d.apply(coordinator.TaskReceived{Handle: handle,
+		Task: &coordinator.Task{ID: coordinator.TaskID(fmt.Sprint("t", handle)), Type: "build", AcceptedAt: d.now}})
 }
 
 func (d *desk) settled(handle coordinator.Handle) {
@@ -179,14 +183,16 @@ func TestCommitsAreBounded(t *testing.T) {
 	}
 	d.confirm()
 	if n := len(d.written); n != maxCommits+1 || len(d.written[maxCommits].records) != maxCommits {
-		t.Errorf("%d commits, the last with %d records; want %d, with all %d that waited", n, len(d.written[n-1].records), maxCommits+1, maxCommits)
+		t.Errorf("%d commits, the last with %d records; want %d, with all %d that waited", n, len(d.written[n-1].records),
+			maxCommits+1, maxCommits)
 	}
 }
 
 // Effects without records keep their place among the others.
 func TestEffectsWithoutRecordsKeepTheirPlace(t *testing.T) {
 	d := newDesk(t)
-	offline := coordinator.AgentReported{Live: true, Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusOffline, Timestamp: d.now}}
+	offline := coordinator.AgentReported{Live: true,
+		Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusOffline, Timestamp: d.now}}
 	d.task(1)
 	d.turn()
 	called := false
@@ -212,7 +218,8 @@ func TestCommitsOfAnAuction(t *testing.T) {
 	decided := d.e.Apply(d.now, coordinator.TaskReceived{Handle: 1, Task: task}, nil)
 	effects := []coordinator.Effect{coordinator.RejectBid{Task: "t1"}, coordinator.Award{Task: "t1"}}
 	effects = append(effects, decided...)
-	effects = append(effects, &coordinator.Offer{Task: &coordinator.Task{ID: "t2"}}, coordinator.ClaimAnswered{ClaimID: "c1"})
+	effects = append(effects, &coordinator.Offer{Task: &coordinator.Task{ID: "t2"}},
+		coordinator.ClaimAnswered{ClaimID: "c1"})
 	d.c.take(d.e, effects)
 	d.expect(0, "reject t1, offer t2")
 	if n := d.o.waiting(); n != 3 {

@@ -16,7 +16,8 @@ import (
 // Operators change quotas. Only a coordinator that leads does so, and only with the journal: a change that
 // is not journalled would be gone with the next session.
 
-var errNoControls = errors.New("changes to quotas are kept in the journal, and agents.yaml has switched that off; change quotas.yaml instead")
+var errNoControls = errors.New(
+	"changes to quotas are kept in the journal, and agents.yaml has switched that off; change quotas.yaml instead")
 
 // controlChange is a change of the standing controls.
 type controlChange struct {
@@ -26,7 +27,8 @@ type controlChange struct {
 
 // of is the list after the change.
 func (c *controlChange) of(standing []coordinator.QuotaControl) []coordinator.QuotaControl {
-	after := slices.DeleteFunc(slices.Clone(standing), func(one coordinator.QuotaControl) bool { return slices.Contains(c.remove, one.ID) })
+	after := slices.DeleteFunc(slices.Clone(standing),
+		func(one coordinator.QuotaControl) bool { return slices.Contains(c.remove, one.ID) })
 	for _, one := range c.set {
 		if i := slices.IndexFunc(after, func(o coordinator.QuotaControl) bool { return o.ID == one.ID }); i >= 0 {
 			after[i] = one
@@ -39,7 +41,8 @@ func (c *controlChange) of(standing []coordinator.QuotaControl) []coordinator.Qu
 
 // changeControls makes a change: decide says which, given what stands. It returns when the
 // journal has it, and the engine goes on under it.
-func (s *Service) changeControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error)) (controlChange, error) {
+func (s *Service) changeControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange,
+	error)) (controlChange, error) {
 	r, err := s.leadsWithJournal()
 	if err != nil {
 		return controlChange{}, err
@@ -74,7 +77,8 @@ func (s *Service) leadsWithJournal() (*session, error) {
 }
 
 // prepareChange works out a change of what stands before, or refuses it. Nothing is changed yet.
-func (s *Service) prepareChange(decide func(standing []coordinator.QuotaControl) (controlChange, error)) (before controlledConfig, change controlChange, prepared *preparedControls, err error) {
+func (s *Service) prepareChange(decide func(standing []coordinator.QuotaControl) (controlChange, error)) (
+	before controlledConfig, change controlChange, prepared *preparedControls, err error) {
 	before = s.controlled()
 	if change, err = decide(before.standing); err != nil {
 		return before, controlChange{}, nil, err
@@ -86,9 +90,12 @@ func (s *Service) prepareChange(decide func(standing []coordinator.QuotaControl)
 // fits works out what the change makes of the quotas, or refuses it: because of what it says
 // itself, or because something else that stands would not fit any more. What was said about
 // something that is removed goes with it.
-func (s *Service) fits(before controlledConfig, change *controlChange, after []coordinator.QuotaControl) (*preparedControls, error) {
+func (s *Service) fits(before controlledConfig, change *controlChange,
+	after []coordinator.QuotaControl) (*preparedControls, error) {
 	if len(after) > coordinator.MaxQuotaControls && len(after) > len(before.standing) {
-		return nil, &httpapi.BadControl{Why: fmt.Sprintf("%d changes stand already, which is the most; put some of them into quotas.yaml, and end them", coordinator.MaxQuotaControls)}
+		return nil, &httpapi.BadControl{
+			Why: fmt.Sprintf("%d changes stand already, which is the most; put some of them into quotas.yaml, and end them",
+				coordinator.MaxQuotaControls)}
 	}
 	for {
 		prepared := s.prepare(after)
@@ -97,7 +104,9 @@ func (s *Service) fits(before controlledConfig, change *controlChange, after []c
 			switch {
 			case slices.ContainsFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }):
 				why := one.Why
-				if i := slices.IndexFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); strings.Contains(why, "less than those below it") {
+				if i := slices.IndexFunc(change.set,
+					func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); strings.Contains(why,
+					"less than those below it") {
 					why += atMost(prepared.config.Policy().Quotas, &change.set[i])
 				}
 				return nil, &httpapi.BadControl{Why: why}
@@ -105,7 +114,8 @@ func (s *Service) fits(before controlledConfig, change *controlChange, after []c
 			default:
 				i := slices.IndexFunc(after, func(c coordinator.QuotaControl) bool { return c.ID == one.ID })
 				other := &after[i]
-				if len(change.remove) == 0 || other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent || !strings.HasPrefix(one.Why, "no node of") {
+				if len(change.remove) == 0 || other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent ||
+					!strings.HasPrefix(one.Why, "no node of") {
 					why := fmt.Sprintf("%s %s stands, and would not fit any more: %s", other.ID, describeControl(other), one.Why)
 					if len(change.remove) > 0 && (other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent) {
 						why += "; remove the agents and groups that belong to a group before the group itself"
@@ -146,13 +156,15 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 		q.Until = now.Add(q.For)
 	}
 	if !q.Until.IsZero() && !q.Until.After(now) {
-		return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: "it would have ended at " + q.Until.UTC().Format(time.RFC3339) + " already"}
+		return httpapi.QuotaChanged{},
+			&httpapi.BadControl{Why: "it would have ended at " + q.Until.UTC().Format(time.RFC3339) + " already"}
 	}
 	decide := func([]coordinator.QuotaControl) (controlChange, error) {
 		var c controlChange
 		for _, v := range q.Values {
 			one := coordinator.QuotaControl{
-				Kind: coordinator.ControlSet, Target: q.Node, Key: v.Key, Value: v.Value, Until: q.Until, At: now, By: q.By, Reason: q.Reason,
+				Kind: coordinator.ControlSet, Target: q.Node, Key: v.Key, Value: v.Value, Until: q.Until, At: now, By: q.By,
+				Reason: q.Reason,
 			}
 			if q.Boost {
 				one.Kind = coordinator.ControlBoost
@@ -173,7 +185,8 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 
 // changing says what was being done, unless the answer speaks for itself.
 func changing(what string, err error) error {
-	if b := (*httpapi.BadControl)(nil); errors.As(err, &b) || errors.Is(err, httpapi.ErrNoControl) || errors.Is(err, httpapi.ErrOfFile) {
+	if b := (*httpapi.BadControl)(nil); errors.As(err, &b) || errors.Is(err, httpapi.ErrNoControl) ||
+		errors.Is(err, httpapi.ErrOfFile) {
 		return err
 	}
 	return fmt.Errorf("change %s: %w", what, err)
@@ -184,7 +197,8 @@ func (s *Service) RegisterQuota(ctx context.Context, q httpapi.QuotaEntry) (http
 	if s.config.Load().Policy().Quotas == nil {
 		return httpapi.QuotaChanged{}, httpapi.ErrNoQuotas
 	}
-	one := coordinator.QuotaControl{Kind: entryKind(q.Agent), Target: q.ID, Value: q.Entry, At: s.now(), By: q.By, Reason: q.Reason}.Named()
+	one := coordinator.QuotaControl{Kind: entryKind(q.Agent), Target: q.ID, Value: q.Entry, At: s.now(), By: q.By,
+		Reason: q.Reason}.Named()
 	change, err := s.changeControls(ctx, func([]coordinator.QuotaControl) (controlChange, error) {
 		return controlChange{set: []coordinator.QuotaControl{one}}, nil
 	})
@@ -232,7 +246,8 @@ func (s *Service) UncontrolQuota(ctx context.Context, id string) (httpapi.QuotaC
 
 // removeControl ends one control, and with it what was said about what it had registered.
 // missing says why there is none.
-func (s *Service) removeControl(ctx context.Context, id string, missing func() error) (removed []coordinator.QuotaControl, change controlChange, err error) {
+func (s *Service) removeControl(ctx context.Context, id string,
+	missing func() error) (removed []coordinator.QuotaControl, change controlChange, err error) {
 	var standing []coordinator.QuotaControl
 	change, err = s.changeControls(ctx, func(now []coordinator.QuotaControl) (controlChange, error) {
 		if standing = now; !slices.ContainsFunc(now, func(c coordinator.QuotaControl) bool { return c.ID == id }) {
@@ -268,7 +283,8 @@ func selectionOf(agent bool, id string) httpapi.QuotaSelection {
 }
 
 // changed is the answer to a change that has been made: it stands, whatever becomes of ctx.
-func (s *Service) changed(ctx context.Context, change controlChange, removed []coordinator.QuotaControl, of httpapi.QuotaSelection) (httpapi.QuotaChanged, error) {
+func (s *Service) changed(ctx context.Context, change controlChange, removed []coordinator.QuotaControl,
+	of httpapi.QuotaSelection) (httpapi.QuotaChanged, error) {
 	now := s.controlled()
 	answer := httpapi.QuotaChanged{Removed: controlViews(removed, nil)}
 	for _, one := range change.set {

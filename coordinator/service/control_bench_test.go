@@ -12,7 +12,8 @@ import (
 // groupRegistered is the record of a group that comes, with a budget of its own beside those that it
 // has a part of.
 func groupRegistered(i int) *coordinator.QuotaControlled {
-	one := coordinator.QuotaControl{Kind: coordinator.ControlGroup, Target: fmt.Sprint("g", i), Value: `{"weight":1,"limits":{"cost_usd":{"amount":5,"per":"day"}}}`}.Named()
+	one := coordinator.QuotaControl{Kind: coordinator.ControlGroup, Target: fmt.Sprint("g", i),
+		Value: `{"weight":1,"limits":{"cost_usd":{"amount":5,"per":"day"}}}`}.Named()
 	return &coordinator.QuotaControlled{Set: []coordinator.QuotaControl{one}}
 }
 

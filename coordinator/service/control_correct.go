@@ -11,7 +11,8 @@ import (
 
 // correctQuota moves what counts as used of a node. Unlike what is set or boosted it is done once, and does not
 // stand.
-func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.QuotaChange) (httpapi.QuotaChanged,
+	error) {
 	r, err := s.leading()
 	if err == nil && r.ledger == nil {
 		err = errors.New("corrections are kept in the journal, and agents.yaml has switched that off")
@@ -25,7 +26,8 @@ func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.Quo
 	}
 	var change controlChange
 	for _, v := range q.Values {
-		one := coordinator.QuotaControl{Kind: coordinator.ControlCorrect, Target: q.Node, Key: v.Key, Value: v.Value, At: now, By: q.By, Reason: q.Reason}.Named()
+		one := coordinator.QuotaControl{Kind: coordinator.ControlCorrect, Target: q.Node, Key: v.Key, Value: v.Value, At: now,
+			By: q.By, Reason: q.Reason}.Named()
 		d, _, err := one.Correction()
 		if err != nil {
 			return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: err.Error()}

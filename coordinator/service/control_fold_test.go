@@ -23,7 +23,8 @@ import (
 func crowded(t testing.TB) *Service {
 	t.Helper()
 	var text strings.Builder
-	text.WriteString("pool: {limits: {total_tokens: {amount: 1000000, per: month}}}\ngroups:\n  - {id: team, weight: 1}\nagents:\n")
+	text.WriteString(
+		"pool: {limits: {total_tokens: {amount: 1000000, per: month}}}\ngroups:\n  - {id: team, weight: 1}\nagents:\n")
 	for i := range 1000 {
 		fmt.Fprintf(&text, "  - {id: a%d, group_id: team}\n", i)
 	}
@@ -41,7 +42,8 @@ func servedBy(t testing.TB, quotas string) *Service {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Options{Config: c.WithQuotas(q), ConfigPath: "agents.yaml", Bus: membus.New(), Registry: prometheus.NewRegistry()})
+	s, err := New(Options{Config: c.WithQuotas(q), ConfigPath: "agents.yaml", Bus: membus.New(),
+		Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +58,8 @@ var epoch = time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 
 // registered is the record of an agent that comes, or goes.
 func registered(i int, comes bool) *coordinator.QuotaControlled {
-	one := coordinator.QuotaControl{Kind: coordinator.ControlAgent, Target: fmt.Sprint("r", i), Value: `{"group_id":"team"}`}.Named()
+	one := coordinator.QuotaControl{Kind: coordinator.ControlAgent, Target: fmt.Sprint("r", i),
+		Value: `{"group_id":"team"}`}.Named()
 	if comes {
 		return &coordinator.QuotaControlled{Set: []coordinator.QuotaControl{one}}
 	}
@@ -68,7 +71,8 @@ func used(i int, at time.Time, tokens int64) (records []coordinator.Record) {
 	key := coordinator.KeyOf(coordinator.TaskID(fmt.Sprint("call-", i)))
 	amounts := coordinator.Amounts{coordinator.DimTotalTokens: tokens}
 	return []coordinator.Record{
-		&coordinator.QuotaReserved{Key: key, Group: "team", Agent: "a1", Amounts: amounts, At: at, Call: true, Until: at.Add(time.Minute)},
+		&coordinator.QuotaReserved{Key: key, Group: "team", Agent: "a1", Amounts: amounts, At: at, Call: true,
+			Until: at.Add(time.Minute)},
 		&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaSettled, Used: amounts, At: at},
 	}
 }
@@ -110,7 +114,9 @@ func TestFoldingControlsLaterGivesTheSameBooks(t *testing.T) {
 		}
 	}
 	set := func(key, value string) *coordinator.QuotaControlled {
-		return &coordinator.QuotaControlled{Set: []coordinator.QuotaControl{coordinator.QuotaControl{Kind: coordinator.ControlSet, Target: "pool/team/a1", Key: key, Value: value}.Named()}}
+		return &coordinator.QuotaControlled{
+			Set: []coordinator.QuotaControl{coordinator.QuotaControl{Kind: coordinator.ControlSet, Target: "pool/team/a1",
+				Key: key, Value: value}.Named()}}
 	}
 	for i := range 5 {
 		add(registered(i, true))
@@ -135,7 +141,11 @@ func TestFoldingControlsLaterGivesTheSameBooks(t *testing.T) {
 			}
 		}
 		s.foldControls()
-		s.loop.engine.Image(now).Records(func(r coordinator.Record) bool { images[way] = append(images[way], r); return true })
+		s.loop.engine.Image(now).Records(func(r coordinator.Record) bool {
+			images[way] = append(images[way],
+				r)
+			return true
+		})
 		worked[way] = s.controls.workedOut.Load() - before
 	}
 	if !reflect.DeepEqual(images[0], images[1]) {
@@ -165,7 +175,8 @@ func TestStandbyKnowsOfRegistrations(t *testing.T) {
 		second.service.options.Bus, second.service.options.Instance = first.broker, "taskbus@second"
 		second.start()
 		for i := range 5 {
-			if _, err := first.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{Agent: true, ID: fmt.Sprint("n", i), Entry: `{"group_id":"poor"}`}); err != nil {
+			if _, err := first.service.RegisterQuota(context.Background(),
+				httpapi.QuotaEntry{Agent: true, ID: fmt.Sprint("n", i), Entry: `{"group_id":"poor"}`}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

@@ -40,11 +40,13 @@ func TestNextCoordinatorHasTheControls(t *testing.T) {
 		t.Run(map[bool]string{true: "from a snapshot", false: "record by record"}[snapshot], func(t *testing.T) {
 			t.Parallel()
 			limitedAfter(t, func(first *rig) {
-				if _, err := first.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
+				if _, err := first.service.RegisterQuota(context.Background(),
+					httpapi.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
 					t.Fatal(err)
 				}
 				first.mustSet("pool/poor", "total_tokens.amount", "4000")
-				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
+				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: time.Hour,
+					Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
 					t.Fatal(err)
 				}
 				first.task("t-1", "build", usage(500, 200, "new")) // 700 of 1,000
@@ -102,7 +104,8 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 		r.task("t-1", "build", usage(700, 210, "poor"))
 		r.task("t-2", "build", usage(200, 50, "poor"))
 		r.mustSet("pool/poor", "total_tokens.amount", "2000")
-		if _, err := r.control(httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 10 * time.Second, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100%"}}}); err != nil {
+		if _, err := r.control(httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 10 * time.Second,
+			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100%"}}}); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(11 * time.Second)
@@ -127,7 +130,8 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 	t.Parallel()                          // two days of a coordinator take their time
 	synctest.Test(t, func(t *testing.T) { // which begins at a midnight
 		r := newRig(t, quotaFleet)
-		ruled := strings.Replace(limited, "{id: poor, weight: 1,", "{id: poor, weight: 4,", 1) + "adjustment: {idle: {days: 1}}\n"
+		ruled := strings.Replace(limited, "{id: poor, weight: 1,", "{id: poor, weight: 4,", 1) +
+			"adjustment: {idle: {days: 1}}\n"
 		r.service.underFile(withLimits(r, ruled))
 		r.start()
 		defer r.close()
@@ -142,7 +146,8 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 		if weight() != 3 {
 			t.Errorf("poor has the weight %d, want 3", weight())
 		}
-		if text := r.log.String(); !strings.Contains(text, `"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight 3 instead of 4","message":"the quotas are changed"`) {
+		if text := r.log.String(); !strings.Contains(text,
+			`"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight 3 instead of 4","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
 		r.broker.Cut() // the next leader knows it, and goes on counting

@@ -84,11 +84,14 @@ func TestQuotaCorrection(t *testing.T) {
 		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15}`)
 		r.task("t-2", "build", usage(200, 50, "poor")) // waits
 		correct := func(node, key, value string) (httpapi.QuotaChanged, error) {
-			return r.control(httpapi.QuotaChange{Node: node, Correct: true, Values: []httpapi.QuotaValue{{Key: key, Value: value}}, By: "ann", Reason: "it lied"})
+			return r.control(httpapi.QuotaChange{Node: node, Correct: true,
+				Values: []httpapi.QuotaValue{{Key: key, Value: value}}, By: "ann", Reason: "it lied"})
 		}
 		for _, c := range [][3]string{
-			{"pool/nobody", "total_tokens", "-1"}, {"pool/poor", "cost_usd", "-1"}, {"pool/poor", "tokens", "-1"}, {"pool/poor", "concurrency", "-1"},
-			{"pool/poor", "total_tokens", "0"}, {"pool/poor", "total_tokens", "-1.5"}, {"pool/poor", "total_tokens", "-10%"}, {"pool/poor", "total_tokens", "NaN"}, {"pool/poor", "total_tokens", "1e300"},
+			{"pool/nobody", "total_tokens", "-1"}, {"pool/poor", "cost_usd", "-1"}, {"pool/poor", "tokens", "-1"},
+			{"pool/poor", "concurrency", "-1"},
+			{"pool/poor", "total_tokens", "0"}, {"pool/poor", "total_tokens", "-1.5"}, {"pool/poor", "total_tokens", "-10%"},
+			{"pool/poor", "total_tokens", "NaN"}, {"pool/poor", "total_tokens", "1e300"},
 		} {
 			var bad *httpapi.BadControl
 			if _, err := correct(c[0], c[1], c[2]); !errors.As(err, &bad) {
@@ -97,7 +100,8 @@ func TestQuotaCorrection(t *testing.T) {
 		}
 		before := r.quotas(httpapi.QuotaSelection{})["pool/poor/a1"].Budgets[0].Used
 		changed, err := correct("pool/poor/a1", "total_tokens", "-1600")
-		if err != nil || len(changed.Controls) != 1 || changed.Controls[0].Kind != "correct" || changed.Nodes[0].Budgets[0].Used != before-1600 {
+		if err != nil || len(changed.Controls) != 1 || changed.Controls[0].Kind != "correct" ||
+			changed.Nodes[0].Budgets[0].Used != before-1600 {
 			t.Errorf("%v, %+v, of %v", err, changed, before)
 		}
 		if n := len(r.in("agent.a1")); n != 2 {
@@ -108,7 +112,8 @@ func TestQuotaCorrection(t *testing.T) {
 		ids := map[string]bool{changed.Controls[0].ID: true}
 		for _, c := range [][2]string{{"-5900", left}, {"-5901", "0"}} {
 			changed, err = correct("pool/poor/a1", "total_tokens", c[0])
-			if err != nil || changed.Controls[0].Value != c[1] || changed.Controls[0].Asked != c[0] || changed.Nodes[0].Budgets[0].Used != 0 {
+			if err != nil || changed.Controls[0].Value != c[1] || changed.Controls[0].Asked != c[0] ||
+				changed.Nodes[0].Budgets[0].Used != 0 {
 				t.Errorf("%s: %v, %+v, want %s moved", c[0], err, changed, c[1])
 			}
 			ids[changed.Controls[0].ID] = true
@@ -117,7 +122,8 @@ func TestQuotaCorrection(t *testing.T) {
 			t.Errorf("three corrections have the ids %v", ids)
 		}
 		r.stands()
-		if text := r.log.String(); !strings.Contains(text, `"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied","message":"the quotas are changed"`) {
+		if text := r.log.String(); !strings.Contains(text,
+			`"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
 	})
@@ -135,11 +141,13 @@ func TestQuotaSetActsAtOnce(t *testing.T) {
 		if n := len(r.in("agent.a1")); n != 2 {
 			t.Errorf("%d tasks were given away after the change, want 2", n)
 		}
-		if len(changed.Controls) != 2 || len(changed.Nodes) != 1 || changed.Nodes[0].Weight != 4 || changed.Nodes[0].Budgets[0].Limit != 2000 {
+		if len(changed.Controls) != 2 || len(changed.Nodes) != 1 || changed.Nodes[0].Weight != 4 ||
+			changed.Nodes[0].Budgets[0].Limit != 2000 {
 			t.Errorf("answered %+v", changed)
 		}
 		r.stands("set pool/poor total_tokens.amount 2000", "set pool/poor weight 4")
-		if text := r.log.String(); !strings.Contains(text, `"target":"pool/poor","key":"weight","value":"4","by":"ann","reason":"a test","message":"the quotas are changed"`) {
+		if text := r.log.String(); !strings.Contains(text,
+			`"target":"pool/poor","key":"weight","value":"4","by":"ann","reason":"a test","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
 		// The same again is no other control, and says when it was said first.
@@ -188,7 +196,9 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 		if got := r.limitOf("pool/poor"); got != 1000 {
 			t.Errorf("limit %v, want 1000", got)
 		}
-		if _, err := r.control(httpapi.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second), Values: []httpapi.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil || !strings.Contains(err.Error(), "would have ended") {
+		if _, err := r.control(httpapi.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second),
+			Values: []httpapi.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil ||
+			!strings.Contains(err.Error(), "would have ended") {
 			t.Errorf("one that is over: %v", err)
 		}
 		// What stands must go on fitting: poor/a1 has 900 of poor's 1,000.
@@ -205,8 +215,10 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 func TestBoostThatDoesNotFit(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
-		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+5000"}}}
-		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour,
+			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+5000"}}}
+		if _, err := r.control(boost); err == nil ||
+			!strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
 			t.Errorf("%v", err)
 		}
 		// One that stands gives way to it.
@@ -215,7 +227,8 @@ func TestBoostThatDoesNotFit(t *testing.T) {
 			t.Error(err)
 		}
 		boost.Values[0].Value = "+5000"
-		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+		if _, err := r.control(boost); err == nil ||
+			!strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
 			t.Errorf("while a boost stands: %v", err)
 		}
 		boost.Values[0].Value = "+400"
@@ -230,7 +243,8 @@ func TestBoostThatDoesNotFit(t *testing.T) {
 func TestBoostIsPreviewed(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
-		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Preview: true, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100"}}}
+		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Preview: true,
+			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100"}}}
 		changed, err := r.control(boost)
 		if err != nil {
 			t.Fatal(err)
@@ -247,7 +261,8 @@ func TestBoostIsPreviewed(t *testing.T) {
 			t.Errorf("the preview has changed it to %v", got)
 		}
 		boost.Values[0].Value = "+5000"
-		if _, err := r.control(boost); err == nil || !strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
+		if _, err := r.control(boost); err == nil ||
+			!strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
 			t.Errorf("what does not fit is refused by the preview, too: %v", err)
 		}
 	})
@@ -256,7 +271,8 @@ func TestBoostIsPreviewed(t *testing.T) {
 // A boost ends by itself, at its time, and the log says so.
 func TestBoostEndsByItself(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
-		boost := httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour, Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
+		boost := httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour,
+			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
 		changed, err := r.control(boost)
 		if err != nil {
 			t.Fatal(err)
@@ -293,7 +309,8 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 		r.service.Reload(withLimits(r, limited+"unknown_callers: allow\n"), nil) // tasks may come before their group
 		r.settle()
 		r.task("t-1", "build", usage(10, 10, "new"))
-		if err := put(true, "a2", `{"group_id":"new"}`); err == nil || !strings.Contains(err.Error(), "no group is called new") {
+		if err := put(true, "a2", `{"group_id":"new"}`); err == nil ||
+			!strings.Contains(err.Error(), "no group is called new") {
 			t.Errorf("an agent of no group: %v", err)
 		}
 		for range 2 { // twice is once
@@ -310,7 +327,8 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 		if n := len(r.in("agent.a1")); n != 2 {
 			t.Errorf("%d tasks were given away, want 2: the third is beyond the limit", n)
 		}
-		if err := put(false, "rich", "{}"); err == nil || !strings.Contains(err.Error(), "quotas.yaml lists group rich itself") {
+		if err := put(false, "rich", "{}"); err == nil ||
+			!strings.Contains(err.Error(), "quotas.yaml lists group rich itself") {
 			t.Errorf("a group of the file: %v", err)
 		}
 		if _, err := r.service.UnregisterQuota(ctx, false, "rich"); !errors.Is(err, httpapi.ErrOfFile) {
@@ -319,7 +337,9 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 		if _, err := r.service.UnregisterQuota(ctx, true, "nobody"); !errors.Is(err, httpapi.ErrNoControl) {
 			t.Errorf("removing an unknown agent: %v", err)
 		}
-		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil || !strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") || !strings.Contains(err.Error(), "remove the agents and groups that belong to a group before") {
+		if _, err := r.service.UnregisterQuota(ctx, false, "new"); err == nil ||
+			!strings.Contains(err.Error(), "(agent a2) stands, and would not fit any more") ||
+			!strings.Contains(err.Error(), "remove the agents and groups that belong to a group before") {
 			t.Errorf("removing a group with agents: %v", err)
 		}
 		if _, err := r.service.UnregisterQuota(ctx, true, "a2"); err != nil {
@@ -343,15 +363,20 @@ func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.mustSet("pool/rich", "weight", "9")
 		r.mustSet("pool/poor", "total_tokens.amount", "4000")
-		without := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1), "agents:\n  - {id: a1, group_id: poor}\n", "", 1)
+		without := strings.Replace(strings.Replace(limited,
+			"  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1),
+			"agents:\n  - {id: a1, group_id: poor}\n", "", 1)
 		r.service.Reload(withLimits(r, without), nil)
 		r.settle()
 		r.stands("set pool/rich weight 9", "! set pool/poor total_tokens.amount 4000")
-		if line := r.lineOf("a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
+		if line :=
+			r.lineOf(
+				"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
 			t.Errorf("logged %v", line)
 		}
 		if m := r.quotaMetrics(); m["taskbus_quota_controls standing"] != 1 || m["taskbus_quota_controls suspended"] != 1 {
-			t.Errorf("by the metrics %v stand, %v are suspended", m["taskbus_quota_controls standing"], m["taskbus_quota_controls suspended"])
+			t.Errorf("by the metrics %v stand, %v are suspended", m["taskbus_quota_controls standing"],
+				m["taskbus_quota_controls suspended"])
 		}
 		if got := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
 			t.Errorf("the other change does not count: weight %d", got)
@@ -370,21 +395,24 @@ func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
 func TestControlsWantALeader(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.broker.Cut()
-		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool/poor", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
+		if _, err := r.service.ControlQuota(context.Background(),
+			httpapi.QuotaChange{Node: "pool/poor", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
 			t.Error("changed without a session")
 		}
 		r.pass(backoffMax)
 		r.connect()
 	})
 	inRig(t, quotaFleet, func(r *rig) {
-		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool"}); !errors.Is(err, httpapi.ErrNoQuotas) {
+		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool"}); !errors.Is(err,
+			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas.yaml: %v", err)
 		}
 	})
 	inRig(t, quotaFleet+"journal: {enabled: false}\n", func(r *rig) {
 		r.service.Reload(withLimits(r, limited), nil)
 		r.settle()
-		if _, err := r.setQuota("pool/poor", "weight", "2"); err == nil || !strings.Contains(err.Error(), "kept in the journal") {
+		if _, err := r.setQuota("pool/poor", "weight", "2"); err == nil ||
+			!strings.Contains(err.Error(), "kept in the journal") {
 			t.Errorf("without a journal: %v", err)
 		}
 	})

@@ -72,7 +72,8 @@ func (s *Service) underTried(file *config.Config, try func(*config.Config)) (bef
 func (s *Service) adopt(file *config.Config) (before, now *config.Config, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("putting the files in force has failed inside Taskbus (%v); please report it, with the files", cause)
+			err = fmt.Errorf("putting the files in force has failed inside Taskbus (%v); please report it, with the files",
+				cause)
 		}
 	}()
 	before, now = s.underTried(file, func(c *config.Config) {

@@ -56,13 +56,17 @@ func waitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string
 		}
 	}
 	if n := snap.PendingReasons[coordinator.ReasonQuotaExhausted]; n > 0 {
-		do = append(do, fmt.Sprintf("%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`", wait(n)))
+		do = append(do,
+			fmt.Sprintf(
+				"%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`", wait(n)))
 	}
 	if blocked(snap) && unread > 0 && len(snap.Lanes) == 0 {
-		do = append(do, "agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)")
+		do = append(do,
+			"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)")
 	}
 	if in, n := drain(snap, unread, assigned); in > 0 {
-		do = append(do, fmt.Sprintf("what can be assigned (%s) is in about %s, if it goes on as now", tasks(n), coordinator.Roughly(in)))
+		do = append(do, fmt.Sprintf("what can be assigned (%s) is in about %s, if it goes on as now", tasks(n),
+			coordinator.Roughly(in)))
 	}
 	return strings.Join(do, "; ")
 }
@@ -86,7 +90,8 @@ func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 	waiting := fmt.Sprintf("%s %s", wait(w.Tasks), what)
 	switch w.Reason {
 	case coordinator.ReasonNoEligibleAgents:
-		return waiting + ", and no agent has all of that: add one to agents.yaml, or correct the task type's required_capabilities"
+		return waiting +
+			", and no agent has all of that: add one to agents.yaml, or correct the task type's required_capabilities"
 	case coordinator.ReasonNoAgentsOnline:
 		return waiting + ", and the agents that could are away: start them (`taskbus agents`)"
 	case coordinator.ReasonAgentQueueMissing:
@@ -133,15 +138,21 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 	}
 	switch {
 	case stray > 0:
-		return fmt.Sprintf(", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check `agents`", stray, slots)
+		return fmt.Sprintf(
+			", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check `agents`", stray, slots)
 	case failing == 1 && online == 1:
 		return ", and the only agent that could fails most of its tasks: see why (`taskbus agents`: FAILED, and its log)"
 	case failing == online && online > 0:
-		return fmt.Sprintf(", and all %d agents that could fail most of their tasks: see why (`taskbus agents`: FAILED, and their logs)", online)
+		return fmt.Sprintf(
+			", and all %d agents that could fail most of their tasks: see why (`taskbus agents`: FAILED, and their logs)",
+			online)
 	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
-		return fmt.Sprintf(", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
+		return fmt.Sprintf(
+			", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
 	case len(parts) > 0:
-		return fmt.Sprintf(", and %s of the agents that could %s in use (besides, %s): add agents or slots (max_concurrent_tasks)", all, are, strings.Join(parts, ", "))
+		return fmt.Sprintf(
+			", and %s of the agents that could %s in use (besides, %s): add agents or slots (max_concurrent_tasks)", all, are,
+			strings.Join(parts, ", "))
 	}
 	whose := "the agent that could"
 	if online > 1 {

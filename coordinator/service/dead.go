@@ -95,7 +95,8 @@ func (c *deadReader) end() []*deadLetter {
 }
 
 // withDead holds the messages of task.dead while act works on them, and gives back what it has not settled.
-func (s *Service) withDead(ctx context.Context, want func(*httpapi.DeadMessage) bool, act func(r *session, all []*deadLetter, more bool)) error {
+func (s *Service) withDead(ctx context.Context, want func(*httpapi.DeadMessage) bool,
+	act func(r *session, all []*deadLetter, more bool)) error {
 	r, err := s.leading()
 	if err != nil {
 		return err
@@ -182,7 +183,8 @@ func renewed(d *bus.Delivery) bus.Publication {
 	p := bus.Publication{Key: bus.QueueDead, Properties: d.Properties, Body: d.Body}
 	p.UserID, p.Expiration = "", 0
 	p.Headers = make(map[string]any)
-	for _, name := range []string{headerReason, headerReasonCode, headerSourceQueue, headerTask, headerTried, headerDeathReason, headerDeathQueue, headerTraceParent, headerTraceState} {
+	for _, name := range []string{headerReason, headerReasonCode, headerSourceQueue, headerTask, headerTried,
+		headerDeathReason, headerDeathQueue, headerTraceParent, headerTraceState} {
 		if v := textHeader(d.Headers, name); v != "" {
 			p.Headers[name] = v
 		}
@@ -234,7 +236,8 @@ func (r *session) publishDead(ctx context.Context, p bus.Publication) bus.Outcom
 func deadKey(d *bus.Delivery) string {
 	h := xxhash.New()
 	_, _ = h.Write(d.Body) // never fails
-	for _, part := range []string{d.MessageID, textHeader(d.Headers, headerSourceQueue), textHeader(d.Headers, headerDeathQueue)} {
+	for _, part := range []string{d.MessageID, textHeader(d.Headers, headerSourceQueue),
+		textHeader(d.Headers, headerDeathQueue)} {
 		_, _ = h.WriteString("\x00" + part)
 	}
 	var at [8]byte
@@ -252,7 +255,8 @@ func (r *session) describeDead(d *bus.Delivery) httpapi.DeadMessage {
 		Key: deadKey(d), ReasonCode: textHeader(d.Headers, headerReasonCode), Reason: textHeader(d.Headers, headerReason),
 		SourceQueue: cmp.Or(textHeader(d.Headers, headerSourceQueue), textHeader(d.Headers, headerDeathQueue)),
 		MessageType: cmp.Or(says.MessageType, d.Type), TaskID: says.TaskID, TaskType: says.TaskType,
-		CorrelationID: cmp.Or(d.CorrelationID, says.CorrelationID), MessageID: d.MessageID, AppID: d.AppID, ReplyTo: d.ReplyTo,
+		CorrelationID: cmp.Or(d.CorrelationID, says.CorrelationID), MessageID: d.MessageID, AppID: d.AppID,
+		ReplyTo:   d.ReplyTo,
 		Timestamp: d.Timestamp, Bytes: len(d.Body),
 	}
 	if m.ReasonCode == "" {
@@ -312,7 +316,8 @@ func (r *session) again(d *bus.Delivery, to string) (bus.Publication, error) {
 			return p, fmt.Errorf("the task cannot be read out of the dispatch: %s", refusal.Text)
 		}
 		p.Body = messages.AppendTaskAssign(make([]byte, 0, len(m.Payload)+1024), m.Task, m.Payload)
-		p.Type, p.MessageID, p.CorrelationID, p.ReplyTo = schemas.TaskAssign, string(m.Task.ID), m.Task.TraceID, m.Task.ReplyTo
+		p.Type, p.MessageID, p.CorrelationID, p.ReplyTo = schemas.TaskAssign, string(m.Task.ID), m.Task.TraceID,
+			m.Task.ReplyTo
 	}
 	for _, name := range []string{headerTraceParent, headerTraceState} {
 		if v := textHeader(d.Headers, name); v != "" {
@@ -324,17 +329,18 @@ func (r *session) again(d *bus.Delivery, to string) (bus.Publication, error) {
 
 // DeadLetters lists what is in task.dead (see httpapi.Source).
 func (s *Service) DeadLetters(ctx context.Context, f httpapi.DeadFilter) (l httpapi.DeadList, err error) {
-	err = s.withDead(ctx, func(*httpapi.DeadMessage) bool { return false }, func(_ *session, all []*deadLetter, more bool) {
-		l.Scanned, l.More = len(all), more
-		for _, d := range all {
-			if !selects(f, &d.DeadMessage) {
-				continue
+	err = s.withDead(ctx, func(*httpapi.DeadMessage) bool { return false },
+		func(_ *session, all []*deadLetter, more bool) {
+			l.Scanned, l.More = len(all), more
+			for _, d := range all {
+				if !selects(f, &d.DeadMessage) {
+					continue
+				}
+				if l.Matched++; l.Matched <= f.Limit {
+					l.Messages = append(l.Messages, d.DeadMessage)
+				}
 			}
-			if l.Matched++; l.Matched <= f.Limit {
-				l.Messages = append(l.Messages, d.DeadMessage)
-			}
-		}
-	})
+		})
 	return l, err
 }
 
@@ -345,7 +351,8 @@ func selects(f httpapi.DeadFilter, m *httpapi.DeadMessage) bool {
 }
 
 // DeadLetter gives one message (see httpapi.Source).
-func (s *Service) DeadLetter(ctx context.Context, key string, body bool) (m httpapi.DeadMessage, found bool, err error) {
+func (s *Service) DeadLetter(ctx context.Context, key string, body bool) (m httpapi.DeadMessage, found bool,
+	err error) {
 	is := func(m *httpapi.DeadMessage) bool { return m.Key == key }
 	err = s.withDead(ctx, is, func(_ *session, all []*deadLetter, _ bool) {
 		i := slices.IndexFunc(all, func(l *deadLetter) bool { return is(&l.DeadMessage) })
@@ -422,7 +429,8 @@ func (l *deadLetter) ack(r *session) {
 }
 
 // actOnDead has act work on the messages of these keys. What is not there is said so.
-func (s *Service) actOnDead(ctx context.Context, what string, keys []string, act func(r *session, chosen []*deadLetter, done *httpapi.DeadDone)) (done httpapi.DeadDone, err error) {
+func (s *Service) actOnDead(ctx context.Context, what string, keys []string,
+	act func(r *session, chosen []*deadLetter, done *httpapi.DeadDone)) (done httpapi.DeadDone, err error) {
 	missing := make(map[string]bool, len(keys))
 	for _, key := range keys {
 		missing[key] = true

@@ -44,8 +44,10 @@ func TestDeadLettersAreListed(t *testing.T) {
 		if err != nil || l.Scanned != 3 || l.Matched != 3 || len(l.Messages) != 2 || l.More {
 			t.Fatalf("listed %+v, %v; want 2 of 3", l, err)
 		}
-		if m := l.Messages[0]; m.ReasonCode != "invalid_message" || !strings.Contains(m.Reason, "expected a JSON object") || m.SourceQueue != bus.QueueAssign ||
-			m.AppID != "shop" || m.MessageID != "m-1" || m.Bytes != len("no JSON") || m.Body != "" || m.ResendTo != bus.QueueAssign {
+		if m := l.Messages[0]; m.ReasonCode != "invalid_message" || !strings.Contains(m.Reason, "expected a JSON object") ||
+			m.SourceQueue != bus.QueueAssign ||
+			m.AppID != "shop" || m.MessageID != "m-1" || m.Bytes != len("no JSON") || m.Body != "" ||
+			m.ResendTo != bus.QueueAssign {
 			t.Errorf("what is no JSON is described as %+v", m)
 		}
 		for _, tc := range []struct {
@@ -67,7 +69,8 @@ func TestDeadLettersAreListed(t *testing.T) {
 			}
 		}
 		m, found, err := r.service.DeadLetter(r.t.Context(), r.deadKeys(httpapi.DeadFilter{ID: "t-3"})[0], true)
-		if err != nil || !found || m.Body != taskBody("t-3", "train", "") || m.ResendTo != bus.QueueAssignHigh || !strings.Contains(m.Reason, "never acknowledged") {
+		if err != nil || !found || m.Body != taskBody("t-3", "train", "") || m.ResendTo != bus.QueueAssignHigh ||
+			!strings.Contains(m.Reason, "never acknowledged") {
 			t.Errorf("shown %+v, %t, %v", m, found, err)
 		}
 		if m, found, err = r.service.DeadLetter(r.t.Context(), m.Key, false); err != nil || !found || m.Body != "" {
@@ -94,7 +97,8 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 		const payload = `{"n":12345678901234567890, "of":"<t-1>"}`
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(payload))), func(p *bus.Properties) {
 			p.Headers = map[string]any{
-				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d), headerDeathReason: "delivery_limit",
+				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d),
+				headerDeathReason: "delivery_limit",
 			}
 		})
 		keys := r.deadKeys(httpapi.DeadFilter{Reason: "poisoned", Type: "build", ID: "t-1"})
@@ -103,16 +107,19 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 		}
 		r.heartbeat("a1", 0)
 		done, err := r.service.ResendDead(r.t.Context(), append(keys, "0123456789abcdef"))
-		if err != nil || !slices.Equal(done.Done, keys) || len(done.Kept) != 1 || !strings.Contains(done.Kept[0].Why, "any more") {
+		if err != nil || !slices.Equal(done.Done, keys) || len(done.Kept) != 1 ||
+			!strings.Contains(done.Kept[0].Why, "any more") {
 			t.Fatalf("sent again: %+v, %v", done, err)
 		}
 		r.settle()
 		r.empty(bus.QueueDead)
 		m := r.only("agent.a1")
-		if m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-1" || !strings.Contains(string(m.Body), `"payload":`+payload) {
+		if m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-1" ||
+			!strings.Contains(string(m.Body), `"payload":`+payload) {
 			t.Errorf("dispatched %s", m.Body)
 		}
-		if header := textHeader(m.Headers, headerTask); !strings.Contains(header, `"reply_to":"shop.answers"`) || textHeader(m.Headers, headerTried) != "" {
+		if header := textHeader(m.Headers, headerTask); !strings.Contains(header, `"reply_to":"shop.answers"`) ||
+			textHeader(m.Headers, headerTried) != "" {
 			t.Errorf("with the headers %v", m.Headers)
 		}
 	})
@@ -122,14 +129,16 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.publish(bus.QueueRequest, `{"message_type":"task.cancel","task_id":"t 1"}`)
-		r.send(bus.QueueDead, `{"hello":"world"}`, func(p *bus.Properties) { p.Headers = map[string]any{headerDeathQueue: "agent.other"} })
+		r.send(bus.QueueDead, `{"hello":"world"}`,
+			func(p *bus.Properties) { p.Headers = map[string]any{headerDeathQueue: "agent.other"} })
 		r.settle()
 		keys := r.deadKeys(httpapi.DeadFilter{})
 		if len(keys) != 2 {
 			t.Fatalf("in task.dead: %v", keys)
 		}
 		done, err := r.service.ResendDead(r.t.Context(), keys)
-		if err != nil || len(done.Done) != 1 || len(done.Kept) != 1 || !strings.Contains(done.Kept[0].Why, "neither a task nor a request") {
+		if err != nil || len(done.Done) != 1 || len(done.Kept) != 1 ||
+			!strings.Contains(done.Kept[0].Why, "neither a task nor a request") {
 			t.Errorf("sent again: %+v, %v", done, err)
 		}
 		r.settle()
@@ -137,7 +146,8 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 		if n := len(r.in(bus.QueueDead)); n != 2 {
 			t.Errorf("%d messages in task.dead, want the foreign one and the cancel", n)
 		}
-		if done, err := r.service.DropDead(r.t.Context(), r.deadKeys(httpapi.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
+		if done, err := r.service.DropDead(r.t.Context(),
+			r.deadKeys(httpapi.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
 			t.Errorf("dropped: %+v, %v", done, err)
 		}
 		r.settle()
@@ -152,13 +162,15 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 func TestDeadLetterIsRenewedBeforeItsQueueDropsIt(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.send(bus.QueueDead, taskBody("t-1", "build", ""), func(p *bus.Properties) {
-			p.Headers = map[string]any{headerDeathReason: "maxlen", headerSourceQueue: bus.QueueAssign, headerDeliveryCount: int64(deadRenewed)}
+			p.Headers = map[string]any{headerDeathReason: "maxlen", headerSourceQueue: bus.QueueAssign,
+				headerDeliveryCount: int64(deadRenewed)}
 		})
 		r.settle()
 		before := r.deadKeys(httpapi.DeadFilter{})
 		r.settle()
 		m := r.only(bus.QueueDead)
-		if _, counted := m.Headers[headerDeliveryCount]; counted || textHeader(m.Headers, headerDeathReason) != "maxlen" || m.Redelivered {
+		if _, counted := m.Headers[headerDeliveryCount]; counted || textHeader(m.Headers, headerDeathReason) != "maxlen" ||
+			m.Redelivered {
 			t.Errorf("not renewed: %v", m.Headers)
 		}
 		if after := r.deadKeys(httpapi.DeadFilter{}); !slices.Equal(before, after) || len(after) != 1 {
@@ -173,14 +185,15 @@ func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.task("t-1", "build", `,"priority":9`)
 		r.settle()
-		err := r.service.withDead(r.t.Context(), func(*httpapi.DeadMessage) bool { return true }, func(s *session, all []*deadLetter, _ bool) {
-			p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue without a consumer
-			if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
-				t.Fatalf("not sent: %v", err)
-			}
-			_ = s.bus.Close(context.Background()) // and nothing is acknowledged any more
-			all[0].ack(s)
-		})
+		err := r.service.withDead(r.t.Context(), func(*httpapi.DeadMessage) bool { return true },
+			func(s *session, all []*deadLetter, _ bool) {
+				p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue without a consumer
+				if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
+					t.Fatalf("not sent: %v", err)
+				}
+				_ = s.bus.Close(context.Background()) // and nothing is acknowledged any more
+				all[0].ack(s)
+			})
 		r.settle()
 		if n := len(r.in(bus.QueueDead)); n != 1 || err != nil {
 			t.Errorf("%d messages in task.dead, want 1; %v", n, err)

@@ -60,7 +60,8 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 	s := newRig(t, fleet).service
 	s.history.accepted(task("new", 0), true)
 	assigned := &coordinator.Assigned{Task: task("old", time.Hour), Agent: "a1", Attempt: 1, At: at.Add(-time.Hour)}
-	s.history.follow(at, []coordinator.Record{assigned, &coordinator.Remembered{Key: coordinator.KeyOf("old"), ID: "old", Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
+	s.history.follow(at, []coordinator.Record{assigned, &coordinator.Remembered{Key: coordinator.KeyOf("old"), ID: "old",
+		Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
 	if list := s.Tasks(context.Background(), httpapi.TaskFilter{}); len(list) != 2 || list[0].ID != "new" {
 		t.Errorf("%+v, want the newest first", list)
 	}

@@ -15,7 +15,8 @@ import (
 // connection. The result is no news when the stream is read again, so that only we
 // can tell of it: once, in the next session.
 func TestEndIsToldInTheNextSession(t *testing.T) {
-	for name, reply := range map[string]membus.Reply{"lost with the session": membus.Lose, "confirmed too late": membus.Withhold} {
+	for name, reply := range map[string]membus.Reply{"lost with the session": membus.Lose,
+		"confirmed too late": membus.Withhold} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, wide, func(r *rig) {
 				bindAll(r)

@@ -73,7 +73,8 @@ func waitsForRetry(now time.Time, why string, other, same time.Time) string {
 	case !other.Before(same):
 		return fmt.Sprintf("waits to be tried again in about %s: %s; %s", coordinator.Roughly(same.Sub(now)), why, budget)
 	}
-	return fmt.Sprintf("waits to be tried again: %s; in about %s by an agent that has not had it, else in about %s by one that had; %s",
+	return fmt.Sprintf(
+		"waits to be tried again: %s; in about %s by an agent that has not had it, else in about %s by one that had; %s",
 		why, coordinator.Roughly(other.Sub(now)), coordinator.Roughly(same.Sub(now)), budget)
 }
 
@@ -85,10 +86,12 @@ func waitsFor(now time.Time, e *engine.Engine, why *engine.Waiters, task *coordi
 		return waitsForRetry(now, why, other, same), true
 	}
 	if waiting, most, closes, ok := e.Gathering(id); ok {
-		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most, coordinator.Roughly(closes.Sub(now))), true
+		return fmt.Sprintf("waits for its batch: %d of at most %d, at most %s more", waiting, most,
+			coordinator.Roughly(closes.Sub(now))), true
 	}
 	if asked, bidders, closes, ok := e.Bidding(id); ok {
-		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked, coordinator.Roughly(closes.Sub(now)), first(bidders)), true
+		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked,
+			coordinator.Roughly(closes.Sub(now)), first(bidders)), true
 	}
 	if agents, until, ok := e.Wish(id); ok {
 		text, ok = why.Why(task)
@@ -216,7 +219,8 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 	return httpapi.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
-		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts(&r), Now: now, NowUnknown: unknown,
+		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts(&r), Now: now,
+		NowUnknown: unknown,
 	}, true
 }
 
@@ -294,8 +298,9 @@ func completed(body []byte) []byte {
 
 // prospect renders a judgement.
 func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
-	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent), Explanation: explanation(j.decision),
-		OfferedTo: j.decision.Offers, BidWindowMS: milliseconds(j.decision.Window),
+	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent),
+		Explanation: explanation(j.decision),
+		OfferedTo:   j.decision.Offers, BidWindowMS: milliseconds(j.decision.Window),
 	}
 	if j.reason != coordinator.ReasonNone {
 		p.ReasonCode, p.Reason, p.SuggestedAction = j.reason.String(), j.text, j.reason.SuggestedAction()
@@ -405,7 +410,8 @@ func priorityOf(t *coordinator.Task) int {
 
 func explanation(d *coordinator.Decision) *httpapi.Explanation {
 	x := &httpapi.Explanation{
-		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet, Eligible: d.Eligible, WithoutQuota: d.WithoutQuota,
+		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet,
+		Eligible: d.Eligible, WithoutQuota: d.WithoutQuota,
 	}
 	if l := d.Lacks; l != nil {
 		x.Quota = &httpapi.QuotaLack{Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit, RetryAt: l.RetryAt}
@@ -429,7 +435,8 @@ func explanation(d *coordinator.Decision) *httpapi.Explanation {
 		if named[r.Why]++; named[r.Why] > coordinator.MaxNamed {
 			continue // Refused has how many: a fleet that is full is said in a word
 		}
-		x.Refusals = append(x.Refusals, httpapi.Refusal{Agent: string(r.Agent), Why: r.Why.String(), FreeIn: r.FreeIn.Seconds()})
+		x.Refusals = append(x.Refusals, httpapi.Refusal{Agent: string(r.Agent), Why: r.Why.String(),
+			FreeIn: r.FreeIn.Seconds()})
 	}
 	for _, m := range d.Missing {
 		if x.Missing == nil {

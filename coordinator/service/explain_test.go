@@ -40,13 +40,16 @@ func TestExplanationThenAndNow(t *testing.T) {
 		r.pass(time.Second)
 		r.heartbeat("a2", 0)
 		x := r.explained("t-1")
-		if x.State != "dispatched" || x.Agent != "a1" || !x.DecidedAt.Equal(decided) || !slices.Equal(names(x.Explanation.Candidates), []string{"a1"}) {
+		if x.State != "dispatched" || x.Agent != "a1" || !x.DecidedAt.Equal(decided) ||
+			!slices.Equal(names(x.Explanation.Candidates), []string{"a1"}) {
 			t.Errorf("as it was decided: %+v, %+v", x, x.Explanation)
 		}
-		if len(x.Attempts) != 1 || x.Attempts[0].Agent != "a1" || x.Attempts[0].Number != 1 || attemptID(x.Attempts[0].DispatchID) != "t-1.1" || x.Attempts[0].Outcome != "" || !x.Attempts[0].At.Equal(decided) {
+		if len(x.Attempts) != 1 || x.Attempts[0].Agent != "a1" || x.Attempts[0].Number != 1 ||
+			attemptID(x.Attempts[0].DispatchID) != "t-1.1" || x.Attempts[0].Outcome != "" || !x.Attempts[0].At.Equal(decided) {
 			t.Errorf("attempts: %+v", x.Attempts)
 		}
-		if x.Now == nil || x.Now.Agent != "a2" || !slices.Equal(names(x.Now.Explanation.Candidates), []string{"a2"}) || x.Now.ReasonCode != "" {
+		if x.Now == nil || x.Now.Agent != "a2" || !slices.Equal(names(x.Now.Explanation.Candidates), []string{"a2"}) ||
+			x.Now.ReasonCode != "" {
 			t.Fatalf("now: %+v", x.Now)
 		}
 		if all := x.Now.Explanation.Refusals; len(all) != 1 || all[0].Agent != "a1" || all[0].Why != "full" {
@@ -77,7 +80,8 @@ func TestExplanationOfATaskThatWaits(t *testing.T) {
 			t.Errorf("why it waits: %+v", x.Explanation)
 		}
 		// /tasks/{id} has the same in brief.
-		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Explanation == nil || brief.Explanation.Refused["full"] != 2 || brief.Explanation.Refusals != nil {
+		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Explanation == nil ||
+			brief.Explanation.Refused["full"] != 2 || brief.Explanation.Refusals != nil {
 			t.Errorf("in brief: %+v", brief.Explanation)
 		}
 		if _, ok := r.service.Explain(context.Background(), "t-9"); ok {
@@ -155,12 +159,14 @@ func TestWhatIf(t *testing.T) {
 			{"a whole message", taskBody("t-1", "build", ""), "a1", "", "a1 by capability_match"},
 			{"without a message type", `{"task_id":"t-1","task_type":"build","payload":{}}`, "a1", "", ""},
 			{"with white space", " \n{ \"task_id\":\"t-1\",\"task_type\":\"build\",\"payload\":{}}\n", "a1", "", ""},
-			{"no agent can", `{"task_id":"t-1","task_type":"build","payload":{},"required_capabilities":["cobol"]}`, "", "no_eligible_agents", "0 of 2 agents eligible"},
+			{"no agent can", `{"task_id":"t-1","task_type":"build","payload":{},"required_capabilities":["cobol"]}`, "",
+				"no_eligible_agents", "0 of 2 agents eligible"},
 			{"the one that could is silent", `{"task_id":"t-1","task_type":"train","payload":{}}`, "", "no_agents_online", ""},
 			{"an unknown type", `{"task_id":"t-1","task_type":"paint","payload":{}}`, "", "unknown_task_type", "paint"},
 		} {
 			p, err := ask(c.body)
-			if err != nil || p.Agent != c.agent || p.ReasonCode != c.reason || !strings.Contains(p.Explanation.Text, c.text) || (p.SuggestedAction == "") != (c.reason == "") {
+			if err != nil || p.Agent != c.agent || p.ReasonCode != c.reason || !strings.Contains(p.Explanation.Text, c.text) ||
+				(p.SuggestedAction == "") != (c.reason == "") {
 				t.Errorf("%s: %v, %+v, %+v", c.name, err, p, p.Explanation)
 			}
 		}
@@ -168,12 +174,15 @@ func TestWhatIf(t *testing.T) {
 			{"nothing", "", "not valid JSON"},
 			{"an empty object", "{}", "task_type"},
 			{"a payload that is none", `{"task_type":"build","payload":"text"}`, "/payload: is text, not an object"},
-			{"another message", `{"message_type":"agent.status","task_id":"t-1","task_type":"build","payload":{}}`, "message_type"},
-			{"a type in other letters", `{"Message_Type":"task.assign","task_id":"t-1","task_type":"build","payload":{}}`, "letter case"},
+			{"another message", `{"message_type":"agent.status","task_id":"t-1","task_type":"build","payload":{}}`,
+				"message_type"},
+			{"a type in other letters", `{"Message_Type":"task.assign","task_id":"t-1","task_type":"build","payload":{}}`,
+				"letter case"},
 			{"a key twice", `{"task_id":"t-1","task_id":"t-2","task_type":"build","payload":{}}`, "twice"},
 			{"a list", `["task_id"]`, "JSON object"},
 			{"a priority of 9", `{"task_id":"t-1","task_type":"build","payload":{"secret":"canary"},"priority":9}`, "/priority"},
-			{"two tasks", `{"task_id":"t-1","task_type":"build","payload":{}}` + "\n" + `{"task_id":"t-2","task_type":"build","payload":{}}`, "JSON"},
+			{"two tasks", `{"task_id":"t-1","task_type":"build","payload":{}}` + "\n" +
+				`{"task_id":"t-2","task_type":"build","payload":{}}`, "JSON"},
 		} {
 			_, err := ask(c.body)
 			var bad *httpapi.BadTask
@@ -218,10 +227,12 @@ func TestOneQuestionAtATime(t *testing.T) {
 // Every field of a decision reaches the reader; what JSON does not know does no harm.
 func TestExplanationRendersADecision(t *testing.T) {
 	d := &coordinator.Decision{
-		Strategy: "load_balanced", Terms: []string{"success", "load"}, Scored: true, Explored: true, Agent: "a1", Fleet: 3, Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: "a1", Free: 2, Load: 0.4, Key: coordinator.Key{First: -0.95 / 1.4, Second: 0}, Terms: coordinator.TermValues{0.95, math.NaN()}}},
-		Missing:    []coordinator.MissingCapability{{Capability: "gpu", Agents: 1}},
-		Nearest:    &coordinator.Refusal{Agent: "a2", Why: coordinator.Full, FreeIn: 40 * time.Second},
+		Strategy: "load_balanced", Terms: []string{"success", "load"}, Scored: true, Explored: true, Agent: "a1", Fleet: 3,
+		Eligible: 1,
+		Candidates: []coordinator.Candidate{{Agent: "a1", Free: 2, Load: 0.4,
+			Key: coordinator.Key{First: -0.95 / 1.4, Second: 0}, Terms: coordinator.TermValues{0.95, math.NaN()}}},
+		Missing: []coordinator.MissingCapability{{Capability: "gpu", Agents: 1}},
+		Nearest: &coordinator.Refusal{Agent: "a2", Why: coordinator.Full, FreeIn: 40 * time.Second},
 		Refusals: []coordinator.Refusal{
 			{Agent: "a2", Why: coordinator.Full, FreeIn: 40 * time.Second}, {Agent: "a3", Why: coordinator.LacksCapability},
 		},
@@ -235,10 +246,12 @@ func TestExplanationRendersADecision(t *testing.T) {
 	if len(c.Terms) != 2 || c.Terms[0] != (httpapi.Term{Name: "success", Value: 0.95}) || c.Terms[1].Name != "load" {
 		t.Errorf("terms %+v", c.Terms)
 	}
-	if want := []httpapi.Refusal{{Agent: "a2", Why: "full", FreeIn: 40}, {Agent: "a3", Why: "lacks_capability"}}; !slices.Equal(x.Refusals, want) {
+	if want := []httpapi.Refusal{{Agent: "a2", Why: "full", FreeIn: 40},
+		{Agent: "a3", Why: "lacks_capability"}}; !slices.Equal(x.Refusals, want) {
 		t.Errorf("refusals %+v, want %+v", x.Refusals, want)
 	}
-	if x.Nearest != "a2" || x.NearestWhy != "full" || x.NearestFreeIn != 40 || x.Missing["gpu"] != 1 || x.Refused["full"] != 1 {
+	if x.Nearest != "a2" || x.NearestWhy != "full" || x.NearestFreeIn != 40 || x.Missing["gpu"] != 1 ||
+		x.Refused["full"] != 1 {
 		t.Errorf("%+v", x)
 	}
 	// A fleet that is merely full is said in a number, with a few names.
@@ -246,7 +259,8 @@ func TestExplanationRendersADecision(t *testing.T) {
 		d.Refusals = append(d.Refusals, coordinator.Refusal{Agent: "a4", Why: coordinator.Full})
 	}
 	d.Refused[coordinator.Full] += 279
-	if x := explanation(d); len(x.Refusals) != coordinator.MaxNamed+1 || x.Refused["full"] != 280 { // 8 full, 1 that lacks a capability
+	// 8 full, 1 that lacks a capability
+	if x := explanation(d); len(x.Refusals) != coordinator.MaxNamed+1 || x.Refused["full"] != 280 {
 		t.Errorf("%d refusals by name, of %d that are full", len(x.Refusals), x.Refused["full"])
 	}
 	d.Scored = false
@@ -294,7 +308,8 @@ task_routing:
 		}
 		r.task("t-1", "build", "")
 		got := scraped(t, r.service.options.Registry)
-		if n, sum := got[`taskbus_assignment_score_count{strategy="load_balanced"}`], got[`taskbus_assignment_score_sum{strategy="load_balanced"}`]; n != 1 || sum != 0.85 {
+		if n, sum := got[`taskbus_assignment_score_count{strategy="load_balanced"}`],
+			got[`taskbus_assignment_score_sum{strategy="load_balanced"}`]; n != 1 || sum != 0.85 {
 			t.Errorf("%v scores observed, their sum is %v; want one of 0.85", n, sum)
 		}
 	})
@@ -306,7 +321,8 @@ func TestDispatchExplainsItself(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a2", 0)
 		r.task("t-1", "train", "")
-		if got, want := r.only("agent.a2").text("explanation"), "a2 by capability_match, best of 1 eligible among 2 agents (load 0); out: 1 lack a required capability (a1)"; got != want {
+		if got, want := r.only("agent.a2").text("explanation"),
+			"a2 by capability_match, best of 1 eligible among 2 agents (load 0); out: 1 lack a required capability (a1)"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		x := r.explained("t-1").Explanation

@@ -54,7 +54,8 @@ func (f *fence) wasRead() bool {
 }
 
 // readPast subscribes to a stream and puts the fence at its end.
-func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from bus.Position, handle func(bus.Delivery)) error {
+func (r *session) readPast(ctx context.Context, f *fence, prefetch int, from bus.Position,
+	handle func(bus.Delivery)) error {
 	err := r.bus.Subscribe(ctx, bus.Subscription{Queue: f.stream, Prefetch: prefetch, From: from, Handle: handle})
 	if err != nil {
 		return fmt.Errorf("subscribe to %s: %w", f.stream, err)

@@ -186,7 +186,8 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 		return err
 	}
 	r.s.log.Error().Int64("offset", from).Str("stream", bus.StreamResult).
-		Msg("nothing is read from where the journal says that results go on: has the stream been declared anew? Reading what it has of the last minutes")
+		Msg(
+			"nothing is read from where the journal says that results go on: has the stream been declared anew? Reading what it has of the last minutes")
 	if _, err := r.bus.Unsubscribe(ctx, bus.StreamResult); err != nil {
 		return fmt.Errorf("read %s anew: %w", bus.StreamResult, err)
 	}
@@ -204,10 +205,12 @@ func (r *session) take(ctx context.Context) error {
 	if r.s.state.read().blocked { // a recording begins without what came before it
 		r.s.loop.post(r.number, coordinator.PublishingHeld{Held: true})
 	}
-	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected}) // from here on leases run out: the results before have been read
+	// from here on leases run out: the results before have been read
+	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected})
 	r.lasting("watches queues", r.watchQueues)
 	r.awaitLooks(ctx)
-	if err := r.openWindow(ctx, intake{queue: bus.QueueReassign, window: r.returns, handle: r.onReturned, held: r.held.returnedBytes}); err != nil {
+	if err := r.openWindow(ctx, intake{queue: bus.QueueReassign, window: r.returns, handle: r.onReturned,
+		held: r.held.returnedBytes}); err != nil {
 		return err
 	}
 	if err := r.consumeTasks(ctx, bus.QueueRequest, r.window.first(prefetchRequest), r.onRequest); err != nil {
@@ -217,9 +220,10 @@ func (r *session) take(ctx context.Context) error {
 		return err
 	}
 	close(r.taking)
-	return r.openWindow(ctx, intake{queue: bus.QueueAssign, window: r.window, handle: r.onTask, held: r.held.totalBytes, told: func(n int) {
-		r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
-	}})
+	return r.openWindow(ctx, intake{queue: bus.QueueAssign, window: r.window, handle: r.onTask, held: r.held.totalBytes,
+		told: func(n int) {
+			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
+		}})
 }
 
 // journalled reports whether everything that is to last is in the journal, with how far

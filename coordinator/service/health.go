@@ -43,8 +43,9 @@ func checkAgents(snap coordinator.Snapshot, away bool, heard []senderCount) http
 		}
 	}
 	if away {
-		return httpapi.Check{Status: httpapi.Critical, Advice: "see what keeps the broker away: `taskbus doctor`", Detail: fmt.Sprintf("%d of %d agents online, 0 can take a task now: "+
-			"there is no session with the broker, and this is what was known when there was one", online, len(snap.Agents))}
+		return httpapi.Check{Status: httpapi.Critical, Advice: "see what keeps the broker away: `taskbus doctor`",
+			Detail: fmt.Sprintf("%d of %d agents online, 0 can take a task now: "+
+				"there is no session with the broker, and this is what was known when there was one", online, len(snap.Agents))}
 	}
 	var parts []string
 	for w := coordinator.Eligible + 1; w < coordinator.NumIneligibilities; w++ {
@@ -80,7 +81,8 @@ func checkAgents(snap coordinator.Snapshot, away bool, heard []senderCount) http
 		c.Status = httpapi.Degraded
 	}
 	if c.Status != httpapi.Healthy {
-		c.Advice = fleetAdvice(snap, online, ejected, troubled, why[coordinator.Cordoned], why[coordinator.Full], len(stray), len(unlisted))
+		c.Advice = fleetAdvice(snap, online, ejected, troubled, why[coordinator.Cordoned], why[coordinator.Full], len(stray),
+			len(unlisted))
 	}
 	return c
 }
@@ -120,13 +122,15 @@ func notListed(snap coordinator.Snapshot, heard []senderCount) (names []string) 
 func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned, full, stray, unlisted int) string {
 	var do []string
 	if ejected > 0 {
-		do = append(do, "see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
+		do = append(do,
+			"see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
 	}
 	if stray > 0 {
 		do = append(do, strayAdvice)
 	}
 	if unlisted > 0 {
-		do = append(do, "list the agents that report under other ids in agents.yaml, or correct the agent_id that they are started with: they get no task")
+		do = append(do,
+			"list the agents that report under other ids in agents.yaml, or correct the agent_id that they are started with: they get no task")
 	}
 	if cordoned == online && online > 0 {
 		do = append(do, "give agents work again: `taskbus agents uncordon AGENT`")
@@ -138,7 +142,8 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned,
 		do = append(do, "all agents online are at work: if tasks wait for long, add agents or slots")
 	}
 	if online < len(snap.Agents) {
-		do = append(do, "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
+		do = append(do,
+			"start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)")
 	}
 	return strings.Join(do, "; ")
 }
@@ -208,7 +213,8 @@ func checkResults(recent recentCounts, failing []string, invalid uint64, by []se
 		if len(failing) > 0 {
 			c.Detail += "; in ten minutes most failed at " + someAgents(failing)
 		}
-		do = append(do, "see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)")
+		do = append(do,
+			"see which agents fail (`taskbus agents`: FAILED) and why (`taskbus tasks --state failed`, and the agents' logs)")
 	}
 	if invalid > 0 {
 		names := make([]string, len(by))

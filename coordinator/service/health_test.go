@@ -42,39 +42,54 @@ func TestHealthOfAFleet(t *testing.T) {
 		detail string
 	}{
 		{"no agent at all", nil, false, critical, "0 of 0 agents online, 0 can take a task now"},
-		{"one that can", fleetOf{online(coordinator.Eligible)}, false, healthy, "1 of 1 agents online, 1 can take a task now"},
+		{"one that can", fleetOf{online(coordinator.Eligible)}, false, healthy,
+			"1 of 1 agents online, 1 can take a task now"},
 
-		{"two processes under one id", fleetOf{twice}, false, degraded, "1 can take a task now; several processes report as a1 (2): give each its own agent_id"},
+		{"two processes under one id", fleetOf{twice}, false, degraded,
+			"1 can take a task now; several processes report as a1 (2): give each its own agent_id"},
 
 		// At work, or about to ask for some: no slot is free, and that is no trouble.
-		{"all full", fleetOf{online(coordinator.Full), online(coordinator.Full)}, false, healthy, "0 can take a task now: 2 full"},
+		{"all full", fleetOf{online(coordinator.Full), online(coordinator.Full)}, false, healthy,
+			"0 can take a task now: 2 full"},
 		{"all busy", fleetOf{online(coordinator.NotReady)}, false, healthy, ": 1 busy"},
-		{"all claim their tasks", fleetOf{online(coordinator.Pulling)}, false, healthy, ": 1 claiming their tasks themselves"},
+		{"all claim their tasks", fleetOf{online(coordinator.Pulling)}, false, healthy,
+			": 1 claiming their tasks themselves"},
 		{"one kept for a suspected task", fleetOf{online(coordinator.KeptFree)}, false, healthy, ": 1 kept for a task"},
 
 		// None is eligible, nor will be when its work has ended.
-		{"all cordoned", fleetOf{online(coordinator.Cordoned), online(coordinator.Cordoned)}, false, critical, "2 of 2 agents online, 0 can take a task now: 2 cordoned or draining"},
+		{"all cordoned", fleetOf{online(coordinator.Cordoned), online(coordinator.Cordoned)}, false, critical,
+			"2 of 2 agents online, 0 can take a task now: 2 cordoned or draining"},
 		{"all overloaded", fleetOf{online(coordinator.Overloaded)}, false, critical, ": 1 overloaded"},
-		{"all with a minute of work", fleetOf{online(coordinator.Backlogged)}, false, critical, ": 1 with a minute of work or more"},
-		{"all ejected from all", fleetOf{ejected("go", "gpu"), ejected("go", "gpu")}, false, critical, ": 2 ejected after failures"},
+		{"all with a minute of work", fleetOf{online(coordinator.Backlogged)}, false, critical,
+			": 1 with a minute of work or more"},
+		{"all ejected from all", fleetOf{ejected("go", "gpu"), ejected("go", "gpu")}, false, critical,
+			": 2 ejected after failures"},
 		{"the one without capabilities ejected", fleetOf{unlisted}, false, critical, ": 1 ejected after failures"},
 		{"all stale, full before", fleetOf{stale, stale}, false, critical, "0 of 2 agents online, 0 can take a task now"},
 		{"all without a queue", fleetOf{online(coordinator.QueueMissing)}, false, critical, ": 1 without a queue"},
 		{"each for another reason", fleetOf{
-			online(coordinator.Overloaded), stale, online(coordinator.Cordoned), online(coordinator.Suspect), ejected("go", "gpu"),
-		}, false, critical, "4 of 5 agents online, 1 can take a task now: 1 cordoned or draining, 1 silent for a while, 1 overloaded, 1 ejected after failures"},
+			online(coordinator.Overloaded), stale, online(coordinator.Cordoned), online(coordinator.Suspect),
+			ejected("go", "gpu"),
+		}, false, critical,
+			"4 of 5 agents online, 1 can take a task now: 1 cordoned or draining, 1 silent for a while, 1 overloaded, 1 ejected after failures"},
 
 		// Some are left.
-		{"one stale, one full", fleetOf{stale, online(coordinator.Full)}, false, degraded, "1 of 2 agents online, 0 can take a task now: 1 full"},
-		{"one ejected from a capability", fleetOf{ejected("gpu"), online(coordinator.Eligible)}, false, degraded, "2 can take a task now: 1 ejected after failures"},
+		{"one stale, one full", fleetOf{stale, online(coordinator.Full)}, false, degraded,
+			"1 of 2 agents online, 0 can take a task now: 1 full"},
+		{"one ejected from a capability", fleetOf{ejected("gpu"), online(coordinator.Eligible)}, false, degraded,
+			"2 can take a task now: 1 ejected after failures"},
 		{"ejected from one, and it has another", fleetOf{ejected("gpu")}, false, degraded, ": 1 ejected after failures"},
-		{"one without a consumer", fleetOf{online(coordinator.WentGone), online(coordinator.Eligible)}, false, degraded, ": 1 without a consumer"},
-		{"one cordoned: as an operator wished", fleetOf{online(coordinator.Cordoned), online(coordinator.Eligible)}, false, healthy, ": 1 cordoned or draining"},
-		{"one overloaded", fleetOf{online(coordinator.Overloaded), online(coordinator.Eligible)}, false, healthy, ": 1 overloaded"},
+		{"one without a consumer", fleetOf{online(coordinator.WentGone), online(coordinator.Eligible)}, false, degraded,
+			": 1 without a consumer"},
+		{"one cordoned: as an operator wished", fleetOf{online(coordinator.Cordoned), online(coordinator.Eligible)}, false,
+			healthy, ": 1 cordoned or draining"},
+		{"one overloaded", fleetOf{online(coordinator.Overloaded), online(coordinator.Eligible)}, false, healthy,
+			": 1 overloaded"},
 
 		// Just started: what is not there yet may come.
 		{"no heartbeat yet", fleetOf{stale}, true, degraded, "; just started, waiting for their first heartbeats"},
-		{"one cordoned, one not heard", fleetOf{stale, online(coordinator.Cordoned)}, true, degraded, ": 1 cordoned or draining; just started"},
+		{"one cordoned, one not heard", fleetOf{stale, online(coordinator.Cordoned)}, true, degraded,
+			": 1 cordoned or draining; just started"},
 		{"all heard, all cordoned", fleetOf{online(coordinator.Cordoned)}, true, critical, ": 1 cordoned or draining"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -122,10 +137,12 @@ func TestHealthCountsFailuresAtAgents(t *testing.T) {
 				break
 			}
 		}
-		check(httpapi.Degraded, "1 succeeded at agents, 4 failed there or were not done in time; in ten minutes most failed at a2 (4 of 5)")
+		check(httpapi.Degraded,
+			"1 succeeded at agents, 4 failed there or were not done in time; in ten minutes most failed at a2 (4 of 5)")
 		r.task("t-slow", "train", `,"timeout_seconds":1`)
 		r.pass(20 * time.Second)
-		check(httpapi.Critical, "1 succeeded at agents, 5 failed there or were not done in time; in ten minutes most failed at a2 (5 of 6)")
+		check(httpapi.Critical,
+			"1 succeeded at agents, 5 failed there or were not done in time; in ten minutes most failed at a2 (5 of 6)")
 		r.pass(61 * time.Second)
 		check(httpapi.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
 	})
@@ -146,11 +163,14 @@ func TestHealthTellsOfWhatAgentsSendInVain(t *testing.T) {
 		r.heartbeat("a-2", 0) // a2 is not online: that is meant
 		r.heartbeat("a-2", 0)
 		r.heartbeat("stranger", 0)
-		check("agents", httpapi.Degraded, "; heartbeats of the last minute name ids that agents.yaml does not list: a-2 (2, did you mean a2?), stranger (1)", "list the agents")
+		check("agents", httpapi.Degraded,
+			"; heartbeats of the last minute name ids that agents.yaml does not list: a-2 (2, did you mean a2?), stranger (1)",
+			"list the agents")
 		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-1","outcome":"splendid"}`)
 		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-2"}`)
 		r.publish(bus.StreamResult, `nonsense`)
-		check("results", httpapi.Degraded, "; 3 invalid and ignored, of a1 (2), an agent_id that cannot be read (1)", "correct the task.result")
+		check("results", httpapi.Degraded, "; 3 invalid and ignored, of a1 (2), an agent_id that cannot be read (1)",
+			"correct the task.result")
 		for range 12 {
 			r.pass(5 * time.Second)
 			a1.report()

@@ -67,7 +67,8 @@ func TestMetricsOfTheHistory(t *testing.T) {
 		} {
 			standing, fault = tc.standing, tc.err
 			states, lag, known := seen()
-			if len(states) != 1 || states[0] != `state="`+tc.standing.State+`"` || known != (tc.lag >= 0) || known && lag != tc.lag {
+			if len(states) != 1 || states[0] != `state="`+tc.standing.State+`"` || known != (tc.lag >= 0) || known &&
+				lag != tc.lag {
 				t.Errorf("%s: %v, lag %v (known: %v), want %v", tc.name, states, lag, known, tc.lag)
 			}
 		}

@@ -18,7 +18,8 @@ func taskNamed(id coordinator.TaskID, accepted time.Time) *coordinator.Task {
 }
 
 func dispatchOf(t *coordinator.Task, agent coordinator.AgentID, attempt int, at time.Time) *coordinator.Dispatch {
-	return &coordinator.Dispatch{Task: t, Agent: agent, Attempt: attempt, DispatchID: coordinator.DispatchID(t, attempt), At: at}
+	return &coordinator.Dispatch{Task: t, Agent: agent, Attempt: attempt, DispatchID: coordinator.DispatchID(t, attempt),
+		At: at}
 }
 
 // attemptID is a dispatch id without when its task was accepted: the task id and the attempt.
@@ -31,7 +32,8 @@ func attemptID(id string) string {
 }
 
 func timeoutOf(t *coordinator.Task, at time.Time) *coordinator.Fail {
-	return &coordinator.Fail{Task: t, Failure: coordinator.Failure{Reason: coordinator.ReasonTaskTimeout, Text: "overdue", FailedAt: at}}
+	return &coordinator.Fail{Task: t, Failure: coordinator.Failure{Reason: coordinator.ReasonTaskTimeout, Text: "overdue",
+		FailedAt: at}}
 }
 
 // completedBy is a success; of the task t-9 if nothing else is known.
@@ -51,7 +53,8 @@ func TestTaskViewTellsTheStory(t *testing.T) {
 		r.task("t-1", "build", "")
 		r.task("t-2", "build", "")
 		done, ok := r.service.Task(context.Background(), "t-1")
-		if !ok || done.State != "dispatched" || done.Agent != "a1" || done.Strategy != "capability_match" || attemptID(done.DispatchID) != "t-1.1" {
+		if !ok || done.State != "dispatched" || done.Agent != "a1" || done.Strategy != "capability_match" ||
+			attemptID(done.DispatchID) != "t-1.1" {
 			t.Errorf("t-1: %+v", done)
 		}
 		if x := done.Explanation; x == nil || x.Eligible != 1 || x.Fleet != 2 || x.Candidates[0].Terms[0].Name != "load" {

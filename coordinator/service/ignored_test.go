@@ -61,7 +61,8 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 		{"no JSON by an agent's key", own, "", "hunter2", `task.bid type`, false},
 		{"no type by an agent's key", own, "", "{}", `task.bid required`, false},
 		{"too large, by an agent's key", own, "", strings.Repeat(" ", 1<<20+1), `task.bid size`, false},
-		{"something else by an agent's key", own, "", `{"message_type":"task.assign","task_id":"t-1"}`, `task.bid enum`, false},
+		{"something else by an agent's key", own, "", `{"message_type":"task.assign","task_id":"t-1"}`, `task.bid enum`,
+			false},
 		{"no JSON, by its property a bid", bus.QueueRequest, schemas.TaskBid, "hunter2", `task.bid type`, false},
 		{"no JSON, by its property a claim", bus.QueueRequest, schemas.TaskClaim, "hunter2", `task.claim type`, false},
 		{"no JSON", bus.QueueRequest, "", "hunter2", "", false},
@@ -116,7 +117,9 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 					if strings.Contains(c.body, "NaN") { // what follows the fault is not read
 						trace = ""
 					}
-					want := `{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"invalid"` + trace + `}`
+					want :=
+						`{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"invalid"` +
+							trace + `}`
 					if len(told) != 1 || string(told[0].Body) != want {
 						t.Errorf("a1 is told %d messages, want %s", len(told), want)
 					}
@@ -197,18 +200,23 @@ func TestLinesAboutRefusedMessagesNameTheirSender(t *testing.T) {
 		want       string
 	}{
 		{"a cancel by an agent's key", parked, func(r *rig) {
-			r.request("task.request.a1", "a1", schemas.TaskCancel, `{"message_type":"task.cancel","task_id":"t-1","correlation_id":"trace-1","reason":"hunter2"}`)
-		}, `map[message_id:m-1 message_type:task.cancel queue:task.request routing_key:task.request.a1 task_id:t-1 trace_id:trace-1 user_id:a1]`},
+			r.request("task.request.a1", "a1", schemas.TaskCancel,
+				`{"message_type":"task.cancel","task_id":"t-1","correlation_id":"trace-1","reason":"hunter2"}`)
+		},
+			`map[message_id:m-1 message_type:task.cancel queue:task.request routing_key:task.request.a1 task_id:t-1 trace_id:trace-1 user_id:a1]`},
 		{"no JSON", parked, func(r *rig) {
 			r.publish(bus.QueueAssign, "hunter2", func(p *bus.Properties) {
 				p.AppID, p.MessageID, p.Type = "shop", "m 2", "task\n"
 			})
 		}, `map[app_id:shop message_id:m 2 message_type:task  queue:task.assign routing_key:task.assign]`},
 		{"a heartbeat astray", parked, func(r *rig) {
-			r.publish(bus.QueueRequest, `{"message_type":"agent.status","agent_id":"a1"}`, func(p *bus.Properties) { p.MessageID = endless })
-		}, `map[agent_id:a1 message_id:` + endless[:125] + `… message_type:agent.status queue:task.request routing_key:task.request]`},
+			r.publish(bus.QueueRequest, `{"message_type":"agent.status","agent_id":"a1"}`,
+				func(p *bus.Properties) { p.MessageID = endless })
+		}, `map[agent_id:a1 message_id:` + endless[:125] +
+			`… message_type:agent.status queue:task.request routing_key:task.request]`},
 		{"a dispatch that came back", parked, func(r *rig) {
-			r.publish(bus.QueueReassign, "hunter2", func(p *bus.Properties) { p.Headers = map[string]any{"x-first-death-queue": "agent.a1"} })
+			r.publish(bus.QueueReassign, "hunter2",
+				func(p *bus.Properties) { p.Headers = map[string]any{"x-first-death-queue": "agent.a1"} })
 		}, `map[came_back_from:agent.a1 queue:task.reassign routing_key:task.reassign]`},
 		{"a bid", "invalid bid or claim ignored", func(r *rig) { r.request("task.request.a2", "a2", "", badBid) },
 			`map[agent_id:a1 message_id:m-1 message_type:task.bid path:/fitness routing_key:task.request.a2 task_id:t-1 trace_id:trace-1 user_id:a2]`},

@@ -128,7 +128,8 @@ func checkProperties(d *bus.Delivery) *messages.Refusal {
 	}
 	if bus.Inwards(d.Exchange) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
 		return &messages.Refusal{Keyword: "routing_key", Priority: messages.PriorityUnread, Text: fmt.Sprintf(
-			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue, messages.Clean(d.RoutingKey, 64))}
+			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue,
+			messages.Clean(d.RoutingKey, 64))}
 	}
 	return nil
 }

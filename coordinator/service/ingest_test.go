@@ -13,14 +13,19 @@ func TestInvalidMessagesArePaidByNobodyElse(t *testing.T) {
 		body, code, text string // code empty: no producer can be informed
 		properties       func(*bus.Properties)
 	}{
-		"not JSON":          {body: `{"task_id":`, text: "JSON"},
-		"no task id":        {body: `{"message_type":"task.assign"}`, text: "task_id"},
-		"wrong priority":    {body: taskBody("t-1", "build", `,"priority":7`), code: "invalid_message", text: "/priority"},
-		"payload missing":   {body: `{"message_type":"task.assign","task_id":"t-1","task_type":"build"}`, code: "invalid_message", text: "payload"},
-		"duplicate key":     {body: `{"message_type":"task.assign","task_id":"t-1","task_id":"t-2","task_type":"build","payload":{}}`, text: "task_id"},
-		"case variant":      {body: taskBody("t-1", "build", `,"Priority":3`), code: "invalid_message", text: "Priority"},
-		"too large":         {body: taskBody("t-1", "build", `,"labels":{"x":"`+strings.Repeat("x", 1<<20)+`"}`), text: "1048576"},
-		"encoded":           {body: valid, text: "content_encoding", properties: func(p *bus.Properties) { p.ContentEncoding = "gzip" }},
+		"not JSON":       {body: `{"task_id":`, text: "JSON"},
+		"no task id":     {body: `{"message_type":"task.assign"}`, text: "task_id"},
+		"wrong priority": {body: taskBody("t-1", "build", `,"priority":7`), code: "invalid_message", text: "/priority"},
+		"payload missing": {body: `{"message_type":"task.assign","task_id":"t-1","task_type":"build"}`,
+			code: "invalid_message", text: "payload"},
+		"duplicate key": {
+			body: `{"message_type":"task.assign","task_id":"t-1","task_id":"t-2","task_type":"build","payload":{}}`,
+			text: "task_id"},
+		"case variant": {body: taskBody("t-1", "build", `,"Priority":3`), code: "invalid_message", text: "Priority"},
+		"too large": {body: taskBody("t-1", "build", `,"labels":{"x":"`+strings.Repeat("x", 1<<20)+`"}`),
+			text: "1048576"},
+		"encoded": {body: valid, text: "content_encoding",
+			properties: func(p *bus.Properties) { p.ContentEncoding = "gzip" }},
 		"not UTF-8":         {body: taskBody("t-1", "build", `,"group":"`+"\xff"+`"`), text: "UTF-8"},
 		"number beyond all": {body: taskBody("t-1", "build", `,"timeout_seconds":1e9999999`), text: "number"},
 	} {

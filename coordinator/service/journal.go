@@ -97,7 +97,8 @@ type ledger struct {
 }
 
 func newLedger(r *session) *ledger {
-	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}), void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
+	l := &ledger{r: r, reader: journal.NewReader(), nonce: randomID(), claimed: make(chan struct{}),
+		void: make(chan struct{}, 1), until: -1, begun: make(chan struct{}), folding: make(chan struct{}, foldAhead)}
 	l.progress.until.Store(-1)
 	l.progress.from.Store(-1)
 	l.writer.queue, l.writer.inputs = make(chan written, roomInQueue), make(chan []byte, inputsAhead)

@@ -36,7 +36,8 @@ func (l *ledger) claim() error {
 	agents, quotas := l.r.s.config.Load().FileVersions()
 	l.mu.Lock()
 	body := journal.Claim(l.reader, l.r.s.now(), journal.Epoch{
-		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version, Agents: agents, Quotas: quotas, Lost: l.lost,
+		Nonce: l.nonce, Instance: o.Instance, Address: o.Address, Version: o.Version, Agents: agents, Quotas: quotas,
+		Lost: l.lost,
 	})
 	l.sent = body
 	l.mu.Unlock()

@@ -37,14 +37,16 @@ func (s *Service) otherFiles(leader journal.Epoch) string {
 	case agents != leader.Agents:
 		what, here, there = "agents.yaml", agents, leader.Agents
 		if quotas != leader.Quotas {
-			what, here, there = "agents.yaml and quotas.yaml", agents+" and "+name(quotas), leader.Agents+" and "+name(leader.Quotas)
+			what, here, there = "agents.yaml and quotas.yaml", agents+" and "+name(quotas), leader.Agents+" and "+
+				name(leader.Quotas)
 		}
 	case quotas != leader.Quotas:
 		what, here, there = "quotas.yaml", name(quotas), name(leader.Quotas)
 	default:
 		return ""
 	}
-	return fmt.Sprintf("%s of this standby differs from that of the leader %s (here %s, there %s): a take-over would put it in force; give both the same files",
+	return fmt.Sprintf(
+		"%s of this standby differs from that of the leader %s (here %s, there %s): a take-over would put it in force; give both the same files",
 		what, leader.Instance, here, there)
 }
 

@@ -43,7 +43,8 @@ func TestJournalTooLarge(t *testing.T) {
 		before := r.service.current.Load()
 		before.ledger.writer.inputs <- make([]byte, bus.MaxBody+1) // no message, and so not put into pieces
 		r.pass(time.Minute)
-		if after := r.service.current.Load(); after == nil || after == before || !strings.Contains(r.log.String(), "write to the journal: message cannot be encoded") {
+		if after := r.service.current.Load(); after == nil || after == before ||
+			!strings.Contains(r.log.String(), "write to the journal: message cannot be encoded") {
 			t.Errorf("the session goes on, and writes nothing; log:\n%s", r.log)
 		}
 	})
@@ -60,7 +61,8 @@ func crowd() (agentsYAML string, joined *coordinator.Joined) {
 	joined = &coordinator.Joined{Agents: make([]coordinator.AgentSpec, 10_000)}
 	for i := range joined.Agents {
 		joined.Agents[i] = coordinator.AgentSpec{
-			ID: coordinator.AgentID(fmt.Sprintf("worker-%0121d", i)), Queue: fmt.Sprintf("work.%0250d", i), Capabilities: capabilities[i%8*most:][:most],
+			ID: coordinator.AgentID(fmt.Sprintf("worker-%0121d", i)), Queue: fmt.Sprintf("work.%0250d", i),
+			Capabilities:  capabilities[i%8*most:][:most],
 			MaxConcurrent: 2, Rank: 3, HealthCheckInterval: time.Minute, Timeout: time.Hour, AcceptTimeout: time.Hour,
 		}
 	}
@@ -99,7 +101,8 @@ func (r *rig) writes(records ...coordinator.Record) {
 // a leader that begins with it knows all that it says.
 func TestLargeSnapshotIsWhole(t *testing.T) {
 	agentsYAML, joined := crowd()
-	if size := len(journal.AppendBatch(nil, journal.Header{At: time.Unix(1, 0)}, []coordinator.Record{joined})); size <= bus.MaxBody {
+	if size := len(journal.AppendBatch(nil, journal.Header{At: time.Unix(1, 0)},
+		[]coordinator.Record{joined})); size <= bus.MaxBody {
 		t.Fatalf("its record has %d bytes, no more than the %d of a message: this shows nothing", size, bus.MaxBody)
 	}
 	one, last := joined.Agents[0], joined.Agents[len(joined.Agents)-1]
@@ -129,7 +132,8 @@ func TestLargeSnapshotIsWhole(t *testing.T) {
 			t.Fatalf("%+v with %d agents; log:\n%s", st.Readiness, len(st.Agents), second.log)
 		}
 		for spec, leased := range map[*coordinator.AgentSpec]int{&one: 1, &last: 0} {
-			if a := second.agent(string(spec.ID)); !a.Discovered || a.Queue != spec.Queue || !slices.Equal(a.Capabilities, spec.Capabilities) || a.Leased != leased {
+			if a := second.agent(string(spec.ID)); !a.Discovered || a.Queue != spec.Queue ||
+				!slices.Equal(a.Capabilities, spec.Capabilities) || a.Leased != leased {
 				t.Errorf("%s: queue %s, %d capabilities, %d tasks", a.ID, a.Queue, len(a.Capabilities), a.Leased)
 			}
 		}

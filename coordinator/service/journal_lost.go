@@ -51,9 +51,11 @@ func (s *Service) checkJournal() (httpapi.Check, bool) {
 	if lost == nil {
 		return httpapi.Check{}, false
 	}
-	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().Format(time.RFC3339) + ", although " +
-		strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets,
-		Advice: "put right what docs/howto/backup.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"}, true
+	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().
+			Format(time.RFC3339) + ", although " +
+			strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets,
+			Advice: "put right what docs/howto/backup.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"},
+		true
 }
 
 // AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source). It returns when the journal
@@ -126,10 +128,12 @@ func (r *session) judgeJournal(ctx context.Context, before *position) (lost *jou
 	now := r.s.now()
 	var evidence []string
 	if r.ledger.marks {
-		evidence = append(evidence, "coordinators have led on this broker before ("+bus.StreamResult+" has marks of theirs, or results)")
+		evidence = append(evidence, "coordinators have led on this broker before ("+bus.StreamResult+
+			" has marks of theirs, or results)")
 	}
 	if p, ok := r.s.historyBefore(ctx); ok && p.UpTo.Before(now) {
-		evidence = append(evidence, fmt.Sprintf("the history of usage in %s has followed a journal up to %s", p.Place, p.UpTo.UTC().Format(time.RFC3339)))
+		evidence = append(evidence, fmt.Sprintf("the history of usage in %s has followed a journal up to %s", p.Place,
+			p.UpTo.UTC().Format(time.RFC3339)))
 	}
 	if len(evidence) == 0 {
 		return nil, false
@@ -172,11 +176,12 @@ func (s *Service) lostJournal() *httpapi.JournalLost {
 	if l == nil {
 		return nil
 	}
-	lost := &httpapi.JournalLost{At: l.At, Evidence: l.Evidence, Budgets: l.Budgets, BudgetsRestored: l.Restored, BeginsAnew: []string{
-		"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may be done twice",
-		"success rates, durations and ejections",
-		"orders: cordon and drain",
-	}}
+	lost := &httpapi.JournalLost{At: l.At, Evidence: l.Evidence, Budgets: l.Budgets, BudgetsRestored: l.Restored,
+		BeginsAnew: []string{
+			"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may be done twice",
+			"success rates, durations and ejections",
+			"orders: cordon and drain",
+		}}
 	if s.config.Load().Policy().Quotas != nil {
 		lost.BeginsAnew = append(lost.BeginsAnew,
 			"standing changes of quotas (set, boost, registered groups and agents)",
@@ -210,15 +215,19 @@ func (r *session) tryRestore(ctx context.Context) bool {
 	switch {
 	case errors.Is(err, errNoHistory):
 		r.restored(false, "they begin at 0: "+err.Error())
-		r.s.log.Error().Err(err).Msg("what was used of budgets is not taken back, and counts from 0; `taskbus quota correct` puts it right by hand")
+		r.s.log.Error().Err(err).
+			Msg("what was used of budgets is not taken back, and counts from 0; `taskbus quota correct` puts it right by hand")
 		return true
 	case err != nil:
-		r.restored(false, fmt.Sprintf("they begin at 0 until the history of usage can be asked, which is tried again every %s: %v", restoreEvery, err))
+		r.restored(false, fmt.Sprintf(
+			"they begin at 0 until the history of usage can be asked, which is tried again every %s: %v", restoreEvery, err))
 		return false
 	}
 	text := fmt.Sprintf("taken back from the history of usage in %s (%d corrections)", place, n)
 	r.restored(true, text)
-	r.s.log.Warn().Str("place", place).Int("corrections", n).Msg("what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it yet, is not known")
+	r.s.log.Warn().Str("place", place).Int("corrections", n).
+		Msg(
+			"what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it yet, is not known")
 	return true
 }
 

@@ -73,7 +73,8 @@ func TestLostJournalIsReportedUntilItIsAcknowledged(t *testing.T) {
 					t.Errorf("%d: %s says %+v, want %+v", i, c.service.options.Instance, lost, found)
 				}
 			}
-			if err := standby.service.AcknowledgeLoss(context.Background()); err == nil || !strings.Contains(err.Error(), "ask the one that leads") {
+			if err := standby.service.AcknowledgeLoss(context.Background()); err == nil ||
+				!strings.Contains(err.Error(), "ask the one that leads") {
 				t.Errorf("%d: acknowledged where none leads: %v", i, err)
 			}
 			leader.close()
@@ -142,7 +143,8 @@ func TestLostJournalIsReported(t *testing.T) {
 			t.Fatal("nothing is said of a journal that is gone")
 		}
 		lost := third.status().Journal.Lost
-		if len(lost.Evidence) != 1 || !strings.Contains(lost.Evidence[0], bus.StreamResult) || len(lost.BeginsAnew) != 3 || lost.Budgets != "no quotas are configured" {
+		if len(lost.Evidence) != 1 || !strings.Contains(lost.Evidence[0], bus.StreamResult) || len(lost.BeginsAnew) != 3 ||
+			lost.Budgets != "no quotas are configured" {
 			t.Errorf("it says %+v", lost)
 		}
 		if err := third.service.AcknowledgeLoss(context.Background()); err != nil {
@@ -223,11 +225,15 @@ func underWith(t *testing.T, quotas string, h httpapi.History) *rig {
 // kept is what the history has: virtual time begins at midnight of 2000-01-01, so that everything of the month is
 // of this day.
 func kept(comes int) *keptHistory {
-	return &keptHistory{comes: comes, upTo: time.Date(1999, 12, 31, 23, 59, 0, 0, time.UTC), pastOf: pastOf{rows: []forecast.Row{
-		{Key: forecast.Key{Day: "1999-12-31", Group: "poor", Agent: "a1"}, Counts: forecast.Counts{TotalTokens: 77777, Cost: 9e6}},
-		{Key: forecast.Key{Day: "2000-01-01", Group: "poor", Agent: "a1"}, Counts: forecast.Counts{TotalTokens: 900, Cost: 1_250_000}},
-		{Key: forecast.Key{Day: "2000-01-01", Group: "rich", Agent: "b1"}, Counts: forecast.Counts{TotalTokens: 5000, Cost: 3_000_000}},
-	}}}
+	return &keptHistory{comes: comes, upTo: time.Date(1999, 12, 31, 23, 59, 0, 0, time.UTC),
+		pastOf: pastOf{rows: []forecast.Row{
+			{Key: forecast.Key{Day: "1999-12-31", Group: "poor", Agent: "a1"},
+				Counts: forecast.Counts{TotalTokens: 77777, Cost: 9e6}},
+			{Key: forecast.Key{Day: "2000-01-01", Group: "poor", Agent: "a1"},
+				Counts: forecast.Counts{TotalTokens: 900, Cost: 1_250_000}},
+			{Key: forecast.Key{Day: "2000-01-01", Group: "rich", Agent: "b1"},
+				Counts: forecast.Counts{TotalTokens: 5000, Cost: 3_000_000}},
+		}}}
 }
 
 // usedOf is what counts as used of the budgets of a node.
@@ -263,7 +269,8 @@ func TestBudgetsAreTakenBackFromTheHistory(t *testing.T) {
 			}
 		}
 		check(r)
-		if lost := r.status().Journal.Lost; !lost.BudgetsRestored || !strings.Contains(lost.Budgets, "history.db") || len(lost.BeginsAnew) != 5 {
+		if lost := r.status().Journal.Lost; !lost.BudgetsRestored || !strings.Contains(lost.Budgets, "history.db") ||
+			len(lost.BeginsAnew) != 5 {
 			t.Errorf("it says %+v", lost)
 		}
 		r.close()
@@ -334,7 +341,8 @@ func TestBudgetsAreTakenBackLater(t *testing.T) {
 		r := withHistory(t, h).after(first)
 		r.start()
 		defer r.close()
-		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored || !strings.Contains(lost.Budgets, "the database is away") || r.usedOf("pool")["total_tokens"] != 0 {
+		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored ||
+			!strings.Contains(lost.Budgets, "the database is away") || r.usedOf("pool")["total_tokens"] != 0 {
 			t.Errorf("while it is away: %+v, used %v", lost, r.usedOf("pool"))
 		}
 		r.pass(2*restoreEvery + time.Second)
@@ -360,7 +368,8 @@ func TestBudgetsAreTakenBackByTheNextLeader(t *testing.T) {
 		next := withHistory(t, kept(0)).after(first)
 		next.start()
 		defer next.close()
-		if lost := next.status().Journal.Lost; lost == nil || !lost.BudgetsRestored || next.usedOf("pool")["total_tokens"] != 5900 {
+		if lost := next.status().Journal.Lost; lost == nil || !lost.BudgetsRestored ||
+			next.usedOf("pool")["total_tokens"] != 5900 {
 			t.Errorf("the next one: %+v, used %v", lost, next.usedOf("pool"))
 		}
 	})
@@ -376,7 +385,8 @@ func TestBudgetsBeginAnewWithoutAHistory(t *testing.T) {
 		r := withHistory(t, nil).after(first)
 		r.start()
 		defer r.close()
-		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored || !strings.Contains(lost.Budgets, "no history of usage is kept") {
+		if lost := r.status().Journal.Lost; lost == nil || lost.BudgetsRestored ||
+			!strings.Contains(lost.Budgets, "no history of usage is kept") {
 			t.Errorf("it says %+v", lost)
 		}
 	})

@@ -39,7 +39,8 @@ func withJournal(t *testing.T, test func(r *rig)) {
 // A journal that cannot be used as it is stops the coordinator, with what is wrong and
 // what to do: to begin without it would forget in silence.
 func TestUnusableJournalStopsTheStart(t *testing.T) {
-	body := journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 5, At: time.Unix(1, 0)}, []coordinator.Record{&coordinator.Tracked{Agent: "a2"}})
+	body := journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 5, At: time.Unix(1, 0)},
+		[]coordinator.Record{&coordinator.Tracked{Agent: "a2"}})
 	newer := append([]byte(nil), body...)
 	newer[8]++ // the version, behind magic and checksum
 	damaged := append([]byte(nil), body...)
@@ -50,8 +51,9 @@ func TestUnusableJournalStopsTheStart(t *testing.T) {
 	}{
 		"damaged": {damaged, "--journal-skip-corrupt"},
 		"cut off": {body[:20], "--journal-skip-corrupt"},
-		"a gap":   {journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 900, At: time.Unix(1, 0)}, []coordinator.Record{&coordinator.Tracked{Agent: "a2"}}), "missing"},
-		"newer":   {resealed(newer), "version"},
+		"a gap": {journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 900, At: time.Unix(1, 0)},
+			[]coordinator.Record{&coordinator.Tracked{Agent: "a2"}}), "missing"},
+		"newer": {resealed(newer), "version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withJournal(t, func(r *rig) {
@@ -61,7 +63,8 @@ func TestUnusableJournalStopsTheStart(t *testing.T) {
 				}
 				r.start()
 				err := <-r.finished
-				if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), fmt.Sprint("offset ", at)) {
+				if err == nil || !strings.Contains(err.Error(), c.says) ||
+					!strings.Contains(err.Error(), fmt.Sprint("offset ", at)) {
 					t.Errorf("it ends with %v, want offset %d and what to do: %q", err, at, c.says)
 				}
 				r.finished <- nil
@@ -164,7 +167,8 @@ func TestWithoutJournal(t *testing.T) {
 		r.pass(5 * time.Second)
 		r.connect()
 		if st := r.status(); st.Journal != nil || st.Pending.Leased != 0 || len(r.broker.Messages(bus.StreamJournal)) != 0 {
-			t.Errorf("journal %+v, %d leased, %d messages; want none of it", st.Journal, st.Pending.Leased, len(r.broker.Messages(bus.StreamJournal)))
+			t.Errorf("journal %+v, %d leased, %d messages; want none of it", st.Journal, st.Pending.Leased,
+				len(r.broker.Messages(bus.StreamJournal)))
 		}
 		r.publish(bus.StreamResult, resultBody("a1", "t-1", "succeeded", `,"dispatch_id":"t-1.1"`))
 		if n := len(r.events("task.completed")); n != 1 {

@@ -189,5 +189,6 @@ func (c *committed) settled(r *session, outcome bus.Outcome) {
 }
 
 func errNotJournalled(outcome bus.Outcome) error {
-	return fmt.Errorf("the broker does not take what must be in %s before anything is done (%s): see that the stream exists and may be written, and has room", bus.StreamJournal, outcome)
+	return fmt.Errorf(
+		"the broker does not take what must be in %s before anything is done (%s): see that the stream exists and may be written, and has room", bus.StreamJournal, outcome)
 }

@@ -27,7 +27,8 @@ func (r *rig) floods(n int) {
 	for i := range n {
 		r.task(fmt.Sprint("t", i), "build", `,"group":"research"`, func(p *bus.Properties) {
 			p.CorrelationID, p.MessageID, p.ReplyTo = fmt.Sprint("trace-", i), fmt.Sprint("m", i), "replies"
-			p.Headers = map[string]any{headerTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "x-death": "no"}
+			p.Headers = map[string]any{headerTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+				"x-death": "no"}
 		})
 	}
 }
@@ -59,17 +60,20 @@ func TestLaneAndBack(t *testing.T) {
 			t.Fatalf("%d tasks in the lane, want 4; log:\n%s", len(lane), r.log)
 		}
 		m := lane[0]
-		if want := taskBody("t4", "build", `,"group":"research"`); string(m.Body) != want || m.CorrelationID != "trace-4" || m.MessageID != "m4" || m.ReplyTo != "replies" {
+		if want := taskBody("t4", "build", `,"group":"research"`); string(m.Body) != want || m.CorrelationID != "trace-4" ||
+			m.MessageID != "m4" || m.ReplyTo != "replies" {
 			t.Errorf("in the lane: %+v %s", m.Properties, m.Body)
 		}
 		at, err := time.Parse(time.RFC3339Nano, textHeader(m.Headers, headerAcceptedAt))
 		if err != nil || at.After(time.Now()) || m.Headers["x-death"] != nil || m.Headers[headerTraceParent] == nil {
 			t.Errorf("headers in the lane: %v", m.Headers)
 		}
-		if done := strings.Join(w.worksOff(), " "); len(strings.Fields(done)) != 8 || !strings.HasPrefix(done, "t0 t1 t2 t3 t4") {
+		if done := strings.Join(w.worksOff(), " "); len(strings.Fields(done)) != 8 ||
+			!strings.HasPrefix(done, "t0 t1 t2 t3 t4") {
 			t.Errorf("done: %s", done)
 		}
-		if tally := r.service.count.books.read(); tally.outcomes[outcomeMoved] < 4 || tally.outcomes[outcomeDispatched] != 8 || tally.outcomes[outcomeDropped] != 0 {
+		if tally := r.service.count.books.read(); tally.outcomes[outcomeMoved] < 4 ||
+			tally.outcomes[outcomeDispatched] != 8 || tally.outcomes[outcomeDropped] != 0 {
 			t.Errorf("the books: %s", &tally)
 		}
 		r.empty("task.lane.research")
@@ -87,7 +91,8 @@ func TestMuteLaneIsNotForgotten(t *testing.T) {
 		w.report(w.has()...)
 		r.broker.SetMute("task.lane.research", false)
 		if done := w.worksOff(); len(done) != 8 {
-			t.Errorf("%d tasks were done, want 8: %v; the lane has %d", len(done), done, len(r.broker.Messages("task.lane.research")))
+			t.Errorf("%d tasks were done, want 8: %v; the lane has %d", len(done), done,
+				len(r.broker.Messages("task.lane.research")))
 		}
 		r.empty("task.lane.research")
 	})

@@ -203,7 +203,8 @@ func newMetrics(s *Service) *metrics {
 	all = append(all, collectors...)
 	m.calls, collectors = newCallMetrics(s.lost.waiting)
 	all = append(all, collectors...)
-	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest, bus.StreamStatus, bus.StreamResult, queueLanes} {
+	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest,
+		bus.StreamStatus, bus.StreamResult, queueLanes} {
 		m.received[queue] = m.receivedVec.WithLabelValues(queue)
 	}
 	// What an agent has claimed is no strategy's choice: its decision names the mode.

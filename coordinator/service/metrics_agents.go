@@ -67,7 +67,8 @@ func (t *trouble) value(now time.Time) float64 {
 func (t *trouble) add(now time.Time) { t.sum, t.at = t.value(now)+1, now }
 
 func newAgentCounts(now func() time.Time, most func() int) *agentCounts {
-	return &agentCounts{now: now, most: most, own: make(map[coordinator.AgentID]*agentCount), rest: make(map[coordinator.AgentID]*trouble)}
+	return &agentCounts{now: now, most: most, own: make(map[coordinator.AgentID]*agentCount),
+		rest: make(map[coordinator.AgentID]*trouble)}
 }
 
 // result counts how a task ended at an agent; bad: it speaks against the agent.

@@ -64,8 +64,10 @@ type quotaCollector struct{ s *Service }
 
 func (c *quotaCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket, descQuotaOwed,
-		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError, descQuotaDropped, descQuotaControls,
+		descQuotaUsed, descQuotaReserved, descQuotaLimit, descQuotaBorrowed, descQuotaLent, descQuotaDebt, descQuotaBucket,
+		descQuotaOwed,
+		descQuotaWaiting, descQuotaParked, descQuotaShare, descQuotaTarget, descQuotaRefusals, descQuotaError,
+		descQuotaDropped, descQuotaControls,
 		descPoolBlocked, descPoolRate, descPoolLatency, descPoolSuccess,
 	} {
 		ch <- d
@@ -77,7 +79,10 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	var snap engine.QuotaSnapshot
 	var at time.Time
-	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) { snap, at = quotasForMetrics(now, e), now }); err != nil || !snap.Installed {
+	if err := c.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		snap, at = quotasForMetrics(now, e),
+			now
+	}); err != nil || !snap.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
 	emit := gaugesTo(ch, descQuotaRefusals)

@@ -87,9 +87,10 @@ func TestScoresAreObserved(t *testing.T) {
 	at := time.Unix(1000, 0)
 	decided := func(agent coordinator.AgentID, scored bool) *coordinator.Dispatch {
 		d := dispatchOf(taskNamed("t-1", at), agent, 1, at)
-		d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Agent: agent, Candidates: []coordinator.Candidate{
-			{Agent: "a1", Key: coordinator.Key{First: -0.85}}, {Agent: "a2", Key: coordinator.Key{First: -0.45}},
-		}}
+		d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Agent: agent,
+			Candidates: []coordinator.Candidate{
+				{Agent: "a1", Key: coordinator.Key{First: -0.85}}, {Agent: "a2", Key: coordinator.Key{First: -0.45}},
+			}}
 		return d
 	}
 	for _, c := range []struct {
@@ -138,11 +139,14 @@ func TestSeriesOfAgentsAreBounded(t *testing.T) {
 				if want := (len(agentDescs) - ofBids) * n; dropped && series != 0 || !dropped && series != want {
 					t.Errorf("%d agents: %d series of single agents", n, series)
 				}
-				if got["taskbus_agent_series_dropped"] != boolGauge(dropped) || got[`taskbus_agents{state="never_seen"}`] != float64(n) {
-					t.Errorf("%d agents: dropped %v, counted %v", n, got["taskbus_agent_series_dropped"], got[`taskbus_agents{state="never_seen"}`])
+				if got["taskbus_agent_series_dropped"] != boolGauge(dropped) ||
+					got[`taskbus_agents{state="never_seen"}`] != float64(n) {
+					t.Errorf("%d agents: dropped %v, counted %v", n, got["taskbus_agent_series_dropped"],
+						got[`taskbus_agents{state="never_seen"}`])
 				}
 			}
-			if lines := strings.Count(r.log.String(), "too large for metrics of single agents"); lines != int(boolGauge(dropped)) {
+			if lines := strings.Count(r.log.String(), "too large for metrics of single agents"); lines != int(
+				boolGauge(dropped)) {
 				t.Errorf("%d agents: %d lines", n, lines)
 			}
 		})
@@ -154,7 +158,8 @@ func TestCountingATaskIsCheap(t *testing.T) {
 	r := resultSession(t)
 	at := time.Unix(1000, 0)
 	d := dispatchOf(taskNamed("t-1", at), "a1", 1, at)
-	d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: true, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
+	d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: true,
+		Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
 	r.s.metrics.assigned(d, at)
 	if got := testing.AllocsPerRun(100, func() { r.s.metrics.assigned(d, at) }); got != 0 {
 		t.Errorf("%v allocations, want none", got)
@@ -167,7 +172,8 @@ func BenchmarkCountTask(b *testing.B) {
 	for _, scored := range []bool{false, true} {
 		b.Run(fmt.Sprintf("scored=%v", scored), func(b *testing.B) {
 			d := dispatchOf(taskNamed("t-1", at), "a1", 1, at)
-			d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
+			d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored,
+				Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
 			b.ReportAllocs()
 			for b.Loop() {
 				r.s.metrics.assigned(d, at)

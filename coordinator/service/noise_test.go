@@ -123,12 +123,15 @@ func TestInvalidReportsNameTheirAgent(t *testing.T) {
 			`"agent_id":"gpu-1","message":"invalid heartbeat ignored"`, "cannot be read"},
 		{"of no valid id", bus.StreamStatus, `{"message_type":"agent.status","agent_id":"gpu\u001b[2J 1"}`,
 			`"agent_id":"gpu [2J 1","message":"invalid heartbeat ignored"`, "cannot be read"},
-		{"that is no JSON", bus.StreamStatus, "gpu-1", `"message":"invalid heartbeat ignored; its agent_id cannot be read"`, `"agent_id"`},
+		{"that is no JSON", bus.StreamStatus, "gpu-1", `"message":"invalid heartbeat ignored; its agent_id cannot be read"`,
+			`"agent_id"`},
 		{"a result", bus.StreamResult, `{"message_type":"task.result","agent_id":"gpu-1","outcome":"fine"}`,
 			`"agent_id":"gpu-1","message":"invalid result ignored"`, "cannot be read"},
-		{"a misspelt result", bus.StreamResult, `{"message_type":"task.result","agent_id":"gpu-1","task_id":"t-1","outcom":"succeeded","correlation_id":"c","timestamp":"2030-01-01T00:00:00Z"}`,
+		{"a misspelt result", bus.StreamResult,
+			`{"message_type":"task.result","agent_id":"gpu-1","task_id":"t-1","outcom":"succeeded","correlation_id":"c","timestamp":"2030-01-01T00:00:00Z"}`,
 			`"reason":"the message: outcome is missing; it has outcom: did you mean outcome?","task_id":"t-1","agent_id":"gpu-1"`, "cannot be read"},
-		{"a result of no agent", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`, `"agent_id"`},
+		{"a result of no agent", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`,
+			`"agent_id"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
@@ -145,7 +148,10 @@ func TestInvalidReportsNameTheirAgent(t *testing.T) {
 // which hide nothing of another kind, and the next line says how many were left out.
 func TestFloodsAreGated(t *testing.T) {
 	floods := map[string]func(r *rig, i int){
-		"task refused":                func(r *rig, i int) { r.send(bus.QueueAssign, taskBody(fmt.Sprint("t", i), "paint", "")) },
+		"task refused": func(r *rig,
+			i int) {
+			r.send(bus.QueueAssign, taskBody(fmt.Sprint("t", i), "paint", ""))
+		},
 		"second copy of a known task": func(r *rig, _ int) { r.send(bus.QueueAssign, taskBody("same", "build", "")) },
 		"parked in task.dead":         func(r *rig, _ int) { r.send(bus.QueueAssign, "{") },
 		"invalid heartbeat":           func(r *rig, _ int) { r.send(bus.StreamStatus, "{") },
@@ -189,7 +195,8 @@ func TestLinesOfBudgetsAreNotHeldBack(t *testing.T) {
 			r.service.observe.quotaReached(coordinator.QuotaReached{Node: fmt.Sprint("pool/g", i), Percent: 100})
 			r.service.observe.quotaOverrun(&messages.QuotaOverrun{Node: fmt.Sprint("pool/g", i)})
 		}
-		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * noiseLines, "a quota will not last": 4 * noiseLines} {
+		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * noiseLines,
+			"a quota will not last": 4 * noiseLines} {
 			if n := strings.Count(r.log.String(), line); n != want {
 				t.Errorf("%d lines %q, want %d", n, line, want)
 			}

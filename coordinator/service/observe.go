@@ -194,13 +194,15 @@ func schemaOf(queue string) string {
 }
 
 func (o *observer) cannotEncode(d *coordinator.Dispatch, err *bus.EncodingError) {
-	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("trace_id", d.Task.TraceID).
+		Str("task_id", string(d.Task.ID)).
 		Msg("the dispatch cannot be sent; the task fails")
 }
 
 func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
 	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("queue", t.held.delivery.Queue).
-		Msg("the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there is none, a note of its size and hash stands for it")
+		Msg(
+			"the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there is none, a note of its size and hash stands for it")
 }
 
 // notTaken logs that the broker did not take a notice, a few times a second.
@@ -211,7 +213,8 @@ func (o *observer) notTaken(queue string, outcome bus.Outcome) {
 
 // replyToRefused logs that a producer asked for its copy where none may go.
 func (o *observer) replyToRefused(t *coordinator.Task) {
-	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).Str("reply_to", t.ReplyTo).
+	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+		Str("reply_to", t.ReplyTo).
 		Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
 }
 
@@ -247,8 +250,10 @@ func (o *observer) agentTrusted(f coordinator.AgentTrusted) {
 		return
 	}
 	o.s.metrics.byAgent.ejected(f.Agent)
-	o.log.Warn().Str("agent_id", string(f.Agent)).Str("capability", capability).Time("until", f.Until).Int("times", f.Times).
-		Msg("agent gets no work for this capability: it failed or refused too often; it is tried again then (see circuit_breaker)")
+	o.log.Warn().Str("agent_id", string(f.Agent)).Str("capability", capability).Time("until", f.Until).
+		Int("times", f.Times).
+		Msg(
+			"agent gets no work for this capability: it failed or refused too often; it is tried again then (see circuit_breaker)")
 }
 
 func (o *observer) statusRefused(f coordinator.StatusRefused) {
@@ -264,13 +269,16 @@ func (o *observer) statusRefused(f coordinator.StatusRefused) {
 }
 
 func (o *observer) otherQueue(f coordinator.OtherQueue) {
-	o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(f.Agent)).Str("queue", f.Listed).Str("announced", messages.Clean(f.Announced, 255)).
-		Msg("the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it does not look")
+	o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(f.Agent)).Str("queue", f.Listed).
+		Str("announced", messages.Clean(f.Announced, 255)).
+		Msg(
+			"the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it does not look")
 }
 
 func (o *observer) agentShared(f coordinator.AgentShared) {
 	o.log.Warn().Str("agent_id", string(f.Agent)).Int("instances", f.Instances).
-		Msg("several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/howto/write-an-agent.md, replicas)")
+		Msg(
+			"several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/howto/write-an-agent.md, replicas)")
 }
 
 func (o *observer) invalidStatus(r *messages.Refusal) {
@@ -282,11 +290,14 @@ func (o *observer) invalidStatus(r *messages.Refusal) {
 func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err error) {
 	switch {
 	case err != nil:
-		o.gated(noiseQueue, zerolog.WarnLevel).Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue cannot be checked")
+		o.gated(noiseQueue, zerolog.WarnLevel).Err(err).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).
+			Msg("the agent's queue cannot be checked")
 	case exists:
-		o.gated(noiseQueueThere, zerolog.InfoLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue is there (again)")
+		o.gated(noiseQueueThere, zerolog.InfoLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).
+			Msg("the agent's queue is there (again)")
 	default:
-		o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).Msg("the agent's queue does not exist; it gets no work until it does")
+		o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(q.Agent)).Str("queue", q.Queue).
+			Msg("the agent's queue does not exist; it gets no work until it does")
 	}
 }
 
@@ -323,7 +334,8 @@ func (o *observer) configWarnings(all []config.Warning) {
 
 // journalSkipped logs a message of the journal that is passed over.
 func (o *observer) journalSkipped(offset int64, err error) {
-	o.log.Error().Err(err).Int64("offset", offset).Msg("a damaged message of the journal is passed over; what it said is lost")
+	o.log.Error().Err(err).Int64("offset", offset).
+		Msg("a damaged message of the journal is passed over; what it said is lost")
 }
 
 // journalLost logs that the journal was found empty, although there had been one; with each take-over until that is

@@ -19,9 +19,12 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 	var what string
 	switch f.Outcome {
 	case coordinator.AuctionNoBids:
-		what = fmt.Sprintf("No bids received for task %s, using %s fallback", f.Task.ID, strings.ReplaceAll(f.Fallback, "_", "-")) // ADR-004's words
+		// ADR-004's words
+		what = fmt.Sprintf("No bids received for task %s, using %s fallback", f.Task.ID,
+			strings.ReplaceAll(f.Fallback, "_", "-"))
 	case coordinator.AuctionAllFull:
-		what = "no bidder can take the task now; a free agent gets it by the strategy's fallback, else the first bidder with a free slot"
+		what =
+			"no bidder can take the task now; a free agent gets it by the strategy's fallback, else the first bidder with a free slot"
 	case coordinator.AuctionUnheard:
 		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
 	case coordinator.AuctionNoTime:
@@ -40,7 +43,8 @@ func (o *observer) offerUnheard(agent coordinator.AgentID) {
 	o.s.metrics.offersUnheard.Inc()
 	if o.first(stranger{schemas.TaskAvailable, agent}) {
 		o.log.Warn().Str("agent_id", string(agent)).
-			Msg("the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said once for each agent)")
+			Msg(
+				"the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said once for each agent)")
 	}
 }
 

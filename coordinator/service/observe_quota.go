@@ -25,8 +25,10 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 // quotasMissing reports that nothing is limited by a coordinator that begins to lead, although its journal
 // has books of quotas: a lost file would go unnoticed, and what is used now is not counted when it is back.
 func (o *observer) quotasMissing() {
-	o.log.Warn().Msg("nothing is limited: this coordinator has no quotas.yaml, but those that led before had one, as the journal says; " +
-		"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")
+	o.log.Warn().
+		Msg(
+			"nothing is limited: this coordinator has no quotas.yaml, but those that led before had one, as the journal says; " +
+				"put it back beside agents.yaml (or name it with --quotas), or write `{}` into it if there are to be no quotas")
 }
 
 // usageExcessive writes down, and counts, that a task, or a call, is said to have taken more than can be believed.
@@ -35,12 +37,15 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 	if f.Task != "" {
 		what, line = "task", line.Str("task_id", string(f.Task))
 	}
-	outcome, text := usageCharged, "a "+what+" is said to have used over a thousand times what was estimated; its group is charged with it"
+	outcome, text := usageCharged,
+		"a "+what+" is said to have used over a thousand times what was estimated; its group is charged with it"
 	switch {
 	case f.Charged == 0 && f.Task == "":
-		outcome, text = usageRefused, "a call is said to have used more than can be believed; that was refused, and nothing is charged"
+		outcome, text = usageRefused,
+			"a call is said to have used more than can be believed; that was refused, and nothing is charged"
 	case f.Charged < f.Reported:
-		outcome, text = usageHeld, "a "+what+" is said to have used more than can be believed; its group is charged with as much as is"
+		outcome, text = usageHeld, "a "+what+
+			" is said to have used more than can be believed; its group is charged with as much as is"
 	}
 	o.s.metrics.usageExcessive.WithLabelValues(outcome).Inc()
 	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).Stringer("dimension", f.Dimension).

@@ -55,7 +55,8 @@ func (o *observer) givenBack(f coordinator.GivenBack) {
 		o.s.count.ofAgents.add(o.s.now(), r.Agent, endedBadly)
 	}
 	o.s.history.givenBack(&f)
-	o.ofTask(zerolog.InfoLevel, r.Attempted).Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
+	o.ofTask(zerolog.InfoLevel, r.Attempted).Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).
+		Str("agent_id", string(r.Agent)).
 		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
 }
 
@@ -117,7 +118,8 @@ func (o *observer) cancelAnswered(a coordinator.CancelAnswered) {
 	case coordinator.CancelAsked:
 		e, what = o.log.Info(), "cancel on its way to the agent that has the task"
 	case coordinator.CancelNoted:
-		e, what = o.gated(noiseIdleCancel, zerolog.InfoLevel), "cancel noted: the task is not known; should it still come, it will not be assigned"
+		e, what = o.gated(noiseIdleCancel, zerolog.InfoLevel),
+			"cancel noted: the task is not known; should it still come, it will not be assigned"
 	default:
 		e, what = o.gated(noiseIdleCancel, zerolog.InfoLevel), "cancel too late: the task has ended"
 	}
@@ -125,8 +127,10 @@ func (o *observer) cancelAnswered(a coordinator.CancelAnswered) {
 }
 
 func (o *observer) cannotTell(w *withdrawal, outcome bus.Outcome) {
-	o.gated(noiseUntold, zerolog.WarnLevel).Str("trace_id", w.TraceID).Str("task_id", string(w.Task)).Str("agent_id", string(w.Agent)).
-		Stringer("outcome", outcome).Msg("the agent has no control queue and cannot be told of the cancel; it may still do the task")
+	o.gated(noiseUntold, zerolog.WarnLevel).Str("trace_id", w.TraceID).Str("task_id", string(w.Task)).
+		Str("agent_id", string(w.Agent)).
+		Stringer("outcome", outcome).Msg(
+		"the agent has no control queue and cannot be told of the cancel; it may still do the task")
 }
 
 // takeBack writes down that an agent's queue is consumed for others, or why not.

@@ -45,9 +45,11 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 	if !o.first(stranger{messageType, agent}) {
 		return
 	}
-	e := o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
+	e := o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).
+		Str("user_id", messages.Clean(user, 64))
 	if mode == config.AuthStrict {
-		e.Msg("message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
+		e.Msg(
+			"message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
 		return
 	}
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
@@ -63,8 +65,10 @@ func (o *observer) wrongKey(messageType string, agent, key coordinator.AgentID) 
 	if !o.first(stranger{messageType + ", key", agent}) {
 		return
 	}
-	o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).Str("key", messages.Clean(string(key), 64)).
-		Msg("message refused: it came by a routing key that ends in another id than its agent's (said once for each agent and message type)")
+	o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).
+		Str("key", messages.Clean(string(key), 64)).
+		Msg(
+			"message refused: it came by a routing key that ends in another id than its agent's (said once for each agent and message type)")
 }
 
 // refusedByKey is the label mode of auth_rejections_total where agents.auth does not matter.
@@ -78,9 +82,11 @@ func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode confi
 	if !o.first(stranger{schemas.AgentStatus + ", relayed", agent}) {
 		return
 	}
-	e := o.log.Warn().Str("message_type", schemas.AgentStatus).Str("agent_id", string(agent)).Str("user_id", messages.Clean(user, 64))
+	e := o.log.Warn().Str("message_type", schemas.AgentStatus).Str("agent_id", string(agent)).
+		Str("user_id", messages.Clean(user, 64))
 	if mode == config.AuthStrict {
-		e.Msg("relayed status refused: only a coordinator may relay, and as the user that this one has (said once for each agent)")
+		e.Msg(
+			"relayed status refused: only a coordinator may relay, and as the user that this one has (said once for each agent)")
 		return
 	}
 	e.Msg("relayed status of another user than the coordinator's accepted (agents.auth: warn; said once for each agent)")

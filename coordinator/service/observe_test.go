@@ -12,7 +12,8 @@ func TestLogLinesCarryIdsAndNoPayload(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("t-1", "build", `,"correlation_id":"trace-1","labels":{"k":"canary-label"}`)
-		r.publish(bus.QueueAssign, `{"message_type":"task.assign","task_id":"t-2","task_type":"build","payload":"canary-payload"}`)
+		r.publish(bus.QueueAssign,
+			`{"message_type":"task.assign","task_id":"t-2","task_type":"build","payload":"canary-payload"}`)
 		var assigned bool
 		for line := range strings.Lines(r.log.String()) {
 			if strings.Contains(line, "canary") {
@@ -23,7 +24,8 @@ func TestLogLinesCarryIdsAndNoPayload(t *testing.T) {
 				t.Fatalf("a log line is not JSON: %s", line)
 			}
 			if fields["message"] == "task assigned" {
-				assigned = fields["trace_id"] == "trace-1" && fields["task_id"] == "t-1" && fields["agent_id"] == "a1" && fields["level"] == "info"
+				assigned = fields["trace_id"] == "trace-1" && fields["task_id"] == "t-1" && fields["agent_id"] == "a1" &&
+					fields["level"] == "info"
 			}
 		}
 		if !assigned {

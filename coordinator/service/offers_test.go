@@ -57,13 +57,15 @@ type booth struct {
 
 func newBooth(t testing.TB, agentsYAML string) *booth {
 	t.Helper()
-	s, err := New(Options{Config: parseConfig(t, agentsYAML), Logger: zerolog.New(io.Discard), Registry: prometheus.NewRegistry()})
+	s, err := New(Options{Config: parseConfig(t, agentsYAML), Logger: zerolog.New(io.Discard),
+		Registry: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &postbox{}
 	b := &booth{t: t, postbox: p, session: &session{
-		s: s, bus: p, held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(), requests: newRequests(), offers: newOffers(),
+		s: s, bus: p, held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(), requests: newRequests(),
+		offers: newOffers(),
 	}}
 	b.posted() // of the policy
 	return b
@@ -112,7 +114,8 @@ func offerOf(agent string, number int, window time.Duration) *coordinator.Offer 
 	id := fmt.Sprint("t-", number)
 	return &coordinator.Offer{
 		Agent: coordinator.AgentID(agent), AuctionID: id + ".1", Attempt: 1, Required: []string{"go"}, Window: window,
-		Task: &coordinator.Task{ID: coordinator.TaskID(id), Type: "build", Priority: coordinator.PriorityHigh, Description: "mend it", TraceID: "trace-" + id},
+		Task: &coordinator.Task{ID: coordinator.TaskID(id), Type: "build", Priority: coordinator.PriorityHigh,
+			Description: "mend it", TraceID: "trace-" + id},
 	}
 }
 
@@ -189,7 +192,8 @@ func byNumber(a, b string) int {
 // message expires when nothing in it can be bid for any more.
 func TestWhatAnOfferSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBooth(t, "agents: {auth: strict, a1: {max_concurrent_tasks: 1}}\ntask_routing: {build: {required_capabilities: []}}\n")
+		b := newBooth(t,
+			"agents: {auth: strict, a1: {max_concurrent_tasks: 1}}\ntask_routing: {build: {required_capabilities: []}}\n")
 		first := offerOf("a1", 1, 100*time.Millisecond)
 		first.Task.Deadline = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 		b.perform(first)
@@ -208,7 +212,8 @@ func TestWhatAnOfferSays(t *testing.T) {
 		want := messages.TaskOffer{
 			TaskID: "t-1", AuctionID: "t-1.1", TaskType: "build", RequiredCapabilities: []string{"go"}, Attempt: 1,
 			BidWindowMS: 98, // 100 - 2
-			Description: "mend it", Priority: coordinator.PriorityHigh, Deadline: first.Task.Deadline, CorrelationID: "trace-t-1",
+			Description: "mend it", Priority: coordinator.PriorityHigh, Deadline: first.Task.Deadline,
+			CorrelationID: "trace-t-1",
 		}
 		if !reflect.DeepEqual(m.Offers[0], want) {
 			t.Errorf("the offer %+v\nwant      %+v", m.Offers[0], want)
@@ -221,7 +226,8 @@ func TestWhatAnOfferSays(t *testing.T) {
 		if !slices.Equal(windows, []int{98, 299, 1}) {
 			t.Errorf("windows %v", windows)
 		}
-		if p.Expiration != 299*time.Millisecond || p.UserID != "taskbus" || p.MessageID != "t-1.1.available" || p.AppID != appID || p.ContentType != contentJSON {
+		if p.Expiration != 299*time.Millisecond || p.UserID != "taskbus" || p.MessageID != "t-1.1.available" ||
+			p.AppID != appID || p.ContentType != contentJSON {
 			t.Errorf("properties %+v", p.Properties)
 		}
 	})
@@ -303,7 +309,8 @@ func TestOffersOnABroker(t *testing.T) {
 			}
 		}
 		got := scraped(t, r.service.options.Registry)
-		for name, want := range map[string]float64{"taskbus_offers_total": 4, "taskbus_offer_messages_total": 4, "taskbus_offers_unheard_total": 2} {
+		for name, want := range map[string]float64{"taskbus_offers_total": 4, "taskbus_offer_messages_total": 4,
+			"taskbus_offers_unheard_total": 2} {
 			if got[name] != want {
 				t.Errorf("%s = %v, want %v", name, got[name], want)
 			}

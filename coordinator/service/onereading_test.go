@@ -107,7 +107,8 @@ task_routing:
 			t.Fatalf("%d online, %d of %d slots: %+v", online, used, slots, st.Agents)
 		}
 		c := capabilities[0]
-		same("online", float64(online), m(`agents{state="online"}`), float64(stats.Swarm.Idle+stats.Swarm.Busy), float64(c.Online))
+		same("online", float64(online), m(`agents{state="online"}`), float64(stats.Swarm.Idle+stats.Swarm.Busy),
+			float64(c.Online))
 		same("offline", float64(gone), float64(stats.Swarm.Offline))
 		same("in flight", float64(used), m(`agent_slots{state="used"}`), float64(stats.Swarm.InFlight))
 		same("free", float64(free), m(`agent_slots{state="free"}`), float64(c.FreeSlots))
@@ -155,7 +156,8 @@ func TestReadingsWithoutASession(t *testing.T) {
 				t.Errorf("%s: %t, %s", g.ID, g.Eligible, g.WhyNot)
 			}
 		}
-		if c := st.Health.Checks["agents"]; c.Status != httpapi.Critical || !strings.HasPrefix(c.Detail, "2 of 2 agents online, 0 can take a task now: there is no session") {
+		if c := st.Health.Checks["agents"]; c.Status != httpapi.Critical ||
+			!strings.HasPrefix(c.Detail, "2 of 2 agents online, 0 can take a task now: there is no session") {
 			t.Errorf("health says %+v", c)
 		}
 		if _, err := r.service.AgentStats(t.Context()); err == nil {

@@ -35,7 +35,8 @@ func TestEverythingSentMatchesItsSchema(t *testing.T) {
 		r.pass(121 * time.Second) // t-3 fails, a1 goes stale
 		check(bus.QueueFailed)
 		check("everything")
-		for _, want := range []string{"task.dispatch", "assignment.failed", "task.duplicate", "task.dispatched", "agent.online", "agent.offline"} {
+		for _, want := range []string{"task.dispatch", "assignment.failed", "task.duplicate", "task.dispatched",
+			"agent.online", "agent.offline"} {
 			if !seen[want] {
 				t.Errorf("no %s was sent", want)
 			}
@@ -62,7 +63,9 @@ func bindAll(r *rig) {
 func TestNoExpirationWithoutKnowledge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, fleet+"topology: off\n")
-		s, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "operator", Topology: bus.Standard(bus.Declare, bus.ProfileQuorum, []string{"agent.a1", "agent.a2"})})
+		s, err := r.broker.Open(context.Background(),
+			bus.SessionSpec{Name: "operator", Topology: bus.Standard(bus.Declare, bus.ProfileQuorum,
+				[]string{"agent.a1", "agent.a2"})})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +128,8 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 		r.broker.Block(true)
 		synctest.Wait()
 		body := taskBody("t-1", "build", "")
-		other, err := r.broker.Open(context.Background(), bus.SessionSpec{Name: "flood", Window: 1, Topology: bus.Topology{Mode: bus.Off}})
+		other, err := r.broker.Open(context.Background(),
+			bus.SessionSpec{Name: "flood", Window: 1, Topology: bus.Topology{Mode: bus.Off}})
 		if err != nil {
 			t.Fatal(err)
 		}

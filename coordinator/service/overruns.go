@@ -102,8 +102,9 @@ func (r *session) tellOverruns(ctx context.Context) error {
 		}
 		s.overruns[key] = true
 		o := &messages.QuotaOverrun{
-			Node: f.Node.ID, Kind: f.Node.Kind, Dimension: f.Budget.Dimension, Period: f.Budget.Period, From: f.Budget.From, Until: f.Budget.Until,
-			Used: f.Budget.Used, Cap: f.Budget.Cap, Expected: f.Expected, Basis: f.Basis, At: f.OverrunAt,
+			Node: f.Node.ID, Kind: f.Node.Kind, Dimension: f.Budget.Dimension, Period: f.Budget.Period, From: f.Budget.From,
+			Until: f.Budget.Until,
+			Used:  f.Budget.Used, Cap: f.Budget.Cap, Expected: f.Expected, Basis: f.Basis, At: f.OverrunAt,
 		}
 		s.observe.quotaOverrun(o)
 		r.announceOverrun(o)
@@ -171,5 +172,6 @@ func (s *Service) past(ctx context.Context, now time.Time, zone *time.Location) 
 	case p.State == httpapi.HistoryFailing, p.State == httpapi.HistoryRebuilding:
 		return forecast.Past{}, fmt.Errorf("the history of usage is %s: %s", p.State, p.Detail)
 	}
-	return forecast.ReadPast(now, p.Since, p.Missing(), zone, func(q forecast.Query) ([]forecast.Row, bool, error) { return h.Usage(ctx, q) })
+	return forecast.ReadPast(now, p.Since, p.Missing(), zone,
+		func(q forecast.Query) ([]forecast.Row, bool, error) { return h.Usage(ctx, q) })
 }

@@ -90,20 +90,25 @@ func TestOverrunIsToldOnce(t *testing.T) {
 		// after 1,234.3 s.
 		meets := begins.Add(1234 * time.Second)
 		overrun, err := time.Parse(time.RFC3339, m.text("overrun_at"))
-		if m.text("node") != "pool/poor" || m.text("kind") != "group" || m.text("dimension") != "total_tokens" || m.fields["used"] != 300. || m.fields["limit"] != 1000. ||
-			m.fields["expected"] != 2917. || m.text("basis") != "pace of the period" || !strings.HasPrefix(m.text("period_start"), begins.Format("2006-01-02T15:04:05")) ||
-			err != nil || overrun.Before(meets) || overrun.After(meets.Add(time.Second)) || m.RoutingKey != "quota.overrun" || told[1].text("node") != "pool/poor/a1" {
+		if m.text("node") != "pool/poor" || m.text("kind") != "group" || m.text("dimension") != "total_tokens" ||
+			m.fields["used"] != 300. || m.fields["limit"] != 1000. ||
+			m.fields["expected"] != 2917. || m.text("basis") != "pace of the period" ||
+			!strings.HasPrefix(m.text("period_start"), begins.Format("2006-01-02T15:04:05")) ||
+			err != nil || overrun.Before(meets) || overrun.After(meets.Add(time.Second)) || m.RoutingKey != "quota.overrun" ||
+			told[1].text("node") != "pool/poor/a1" {
 			t.Errorf("told: %v, %v", m.fields, err)
 		}
 		for i, m := range told {
 			if err := set.Validate(schemas.QuotaOverrun, any(m.fields)); err != nil {
 				t.Errorf("%v\n%s", err, m.Body)
 			}
-			if a := heard.told()[i]; a.ID != m.Properties.MessageID || a.Type != "quota.overrun" || string(a.Body) != string(m.Body) || !strings.HasPrefix(a.ID, "quota-") {
+			if a := heard.told()[i]; a.ID != m.Properties.MessageID || a.Type != "quota.overrun" ||
+				string(a.Body) != string(m.Body) || !strings.HasPrefix(a.ID, "quota-") {
 				t.Errorf("heard %s %s, published %s as %s", a.ID, a.Body, m.Body, m.Properties.MessageID)
 			}
 		}
-		if want := "The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2917 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
+		if want :=
+			"The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2917 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
 			t.Errorf("it says %q", heard.told()[0].Text)
 		}
 		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {
@@ -140,7 +145,8 @@ func TestOverrunToldAgainHasTheSameID(t *testing.T) {
 		second.start()
 		second.pass(2 * overrunsPeriod)
 		second.close()
-		if len(heard.told()) != 2 || len(again.told()) != 2 || heard.told()[0].ID != again.told()[0].ID || heard.told()[1].ID != again.told()[1].ID || heard.told()[0].ID == heard.told()[1].ID {
+		if len(heard.told()) != 2 || len(again.told()) != 2 || heard.told()[0].ID != again.told()[0].ID ||
+			heard.told()[1].ID != again.told()[1].ID || heard.told()[0].ID == heard.told()[1].ID {
 			t.Errorf("first %s\nthen %s", heard, again)
 		}
 	})
@@ -181,7 +187,8 @@ func TestOverrunByHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := new(pastOf)
 		for _, day := range []string{"1999-12-29", "1999-12-30", "1999-12-31"} {
-			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: "poor"}, Counts: forecast.Counts{TotalTokens: 2000}})
+			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: "poor"},
+				Counts: forecast.Counts{TotalTokens: 2000}})
 		}
 		r, heard := forecasting(t, "day", h)
 		h.is("following", errors.New("the database is away"))
@@ -195,7 +202,8 @@ func TestOverrunByHistory(t *testing.T) {
 		}
 		h.is("following", nil)
 		r.pass(overrunsPeriod)
-		if len(heard.told()) != 1 || !strings.Contains(heard.told()[0].Text, "pool/poor in total_tokens") || !strings.Contains(heard.told()[0].Text, "(mean of 3 days)") {
+		if len(heard.told()) != 1 || !strings.Contains(heard.told()[0].Text, "pool/poor in total_tokens") ||
+			!strings.Contains(heard.told()[0].Text, "(mean of 3 days)") {
 			t.Errorf("told: %s", heard)
 		}
 	})
@@ -213,7 +221,8 @@ func TestStandbyTellsNoOverrun(t *testing.T) {
 		first.uses("t-1", "poor", 850) // of 1,000: 80 %
 		first.pass(10 * time.Minute)
 		// 80 % of the group and of its only agent, told of the group; that neither will last, told of both.
-		if len(told.told()) != 3 || told.told()[0].Type != schemas.QuotaReached || told.told()[1].Type != schemas.QuotaOverrun || len(heard.told()) != 0 {
+		if len(told.told()) != 3 || told.told()[0].Type != schemas.QuotaReached ||
+			told.told()[1].Type != schemas.QuotaOverrun || len(heard.told()) != 0 {
 			t.Errorf("the leader tells %s\nthe standby %s", told, heard)
 		}
 		if want := "pool/poor at 80 %: 850 of 1000 total_tokens, resets 1 Jan 01:00 UTC"; told.told()[0].Text != want {
@@ -236,7 +245,8 @@ func TestOverrunsOfManyNodes(t *testing.T) {
 		id := fmt.Sprintf("g%03d", g)
 		fmt.Fprintf(&quotas, "  - {id: %s, limits: {total_tokens: {amount: 1000, per: day}}}\n", id)
 		for _, day := range []string{"1999-12-29", "1999-12-30", "1999-12-31"} {
-			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: id}, Counts: forecast.Counts{TotalTokens: 2000}})
+			h.rows = append(h.rows, forecast.Row{Key: forecast.Key{Day: day, Group: id},
+				Counts: forecast.Counts{TotalTokens: 2000}})
 		}
 	}
 	quotas.WriteString("agents:\n")
@@ -258,7 +268,8 @@ func TestOverrunsOfManyNodes(t *testing.T) {
 			}
 			seen[n.ID] = true
 		}
-		if want := 1 + groups*(1+agents); len(nodes) != want || want <= nodesAtOnce { // the pool, and groups with their agents
+		// the pool, and groups with their agents
+		if want := 1 + groups*(1+agents); len(nodes) != want || want <= nodesAtOnce {
 			t.Errorf("%d nodes, want %d, which are more than %d", len(nodes), want, nodesAtOnce)
 		}
 		r.pass(overrunsFirst + time.Second)

@@ -55,7 +55,8 @@ func (r *session) parkOtherwise(n *notice, why *bus.EncodingError) {
 			ContentType: contentJSON, Type: typeStub, AppID: appID, Timestamp: r.s.now(),
 			Headers: map[string]any{headerReason: reason, headerReasonCode: code, headerSourceQueue: d.Queue},
 		},
-		Body: fmt.Appendf(nil, `{"message_type":%q,"queue":%q,"bytes":%d,"xxhash64":"%016x"}`, typeStub, d.Queue, len(d.Body), xxhash.Sum64(d.Body)),
+		Body: fmt.Appendf(nil, `{"message_type":%q,"queue":%q,"bytes":%d,"xxhash64":"%016x"}`, typeStub, d.Queue, len(d.Body),
+			xxhash.Sum64(d.Body)),
 	}
 	r.publishNotice(n)
 }

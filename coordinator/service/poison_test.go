@@ -48,7 +48,8 @@ task_routing:
 		}
 		c := r.status().Counters
 		if c.Results["rejected"] != 3 || c.Failed != 1 || c.Parked != 0 {
-			t.Errorf("results %v, %d failed, %d parked; want 3 rejected and one failure, not among the unreadable", c.Results, c.Failed, c.Parked)
+			t.Errorf("results %v, %d failed, %d parked; want 3 rejected and one failure, not among the unreadable", c.Results,
+				c.Failed, c.Parked)
 		}
 	})
 }
@@ -64,7 +65,8 @@ func TestPoisonIsCountedFromTheHeaders(t *testing.T) {
 		d.Failed = d.Tried // and now a1: three are poisoned_after's default
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
 			p.Headers = map[string]any{
-				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d), headerDeathReason: "delivery_limit",
+				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d),
+				headerDeathReason: "delivery_limit",
 			}
 		})
 		if m := r.only(bus.QueueFailed); m.text("reason_code") != "poisoned" {

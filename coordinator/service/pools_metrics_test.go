@@ -69,8 +69,9 @@ func TestPoolMetrics(t *testing.T) {
 		r.pass(time.Second)
 		refused := coordinator.ProviderWord{Status: 429, RetryAfter: 40 * time.Second}
 		ends(coordinator.CallRelease, "1", refused, coordinator.CallGranted)
-		ends(coordinator.CallRelease, "2", refused, coordinator.CallGranted) // was on its way already: refused, but no reason to go slower still
-		ends(coordinator.CallRelease, "2", refused, coordinator.CallEnded)   // told again: nothing new
+		// was on its way already: refused, but no reason to go slower still
+		ends(coordinator.CallRelease, "2", refused, coordinator.CallGranted)
+		ends(coordinator.CallRelease, "2", refused, coordinator.CallEnded) // told again: nothing new
 		// 40 s, and what the chance of the two calls adds to it: the later of both.
 		longer := time.Duration(0)
 		for _, id := range []string{"1", "2"} {
@@ -85,8 +86,10 @@ func TestPoolMetrics(t *testing.T) {
 			rate + "openai": 1, blocked + "openai": 0, // the model has limits of its own, which are meant
 		}, latency+gpt, success+gpt, refusals+"spare") // a refusal says nothing of how it does its work
 
-		ends(coordinator.CallSettle, "3", coordinator.ProviderWord{Status: 200, Latency: 2 * time.Second}, coordinator.CallGranted)
-		ends(coordinator.CallRelease, "4", coordinator.ProviderWord{Status: 503, Latency: time.Second}, coordinator.CallGranted)
+		ends(coordinator.CallSettle, "3", coordinator.ProviderWord{Status: 200, Latency: 2 * time.Second},
+			coordinator.CallGranted)
+		ends(coordinator.CallRelease, "4", coordinator.ProviderWord{Status: 503, Latency: time.Second},
+			coordinator.CallGranted)
 		r.pass(time.Minute)
 		check("a minute later", map[string]float64{
 			refusals + gpt: 2,

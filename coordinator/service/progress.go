@@ -84,7 +84,8 @@ func (r *session) watchProgress() {
 		case s.lasted >= stalledEnds:
 			r.fault(fmt.Errorf("work waits, and %s for %s", s.what, s.lasted.Round(time.Second)))
 		case s.lasted >= stalledSaid:
-			detail := fmt.Sprintf("work waits, and %s for %s; the session ends when it is %s", s.what, s.lasted.Round(time.Second), stalledEnds)
+			detail := fmt.Sprintf("work waits, and %s for %s; the session ends when it is %s", s.what,
+				s.lasted.Round(time.Second), stalledEnds)
 			r.s.state.stall(detail)
 			if !said {
 				r.s.log.Error().Int("commits", p.open).Int("to_publish", p.waiting).Msg(detail)

@@ -68,7 +68,8 @@ func TestStandbyTakesOverFromOneThatCannotGoOn(t *testing.T) {
 				c.breaks(first)
 				if c.stalls {
 					first.pass(stalledSaid + 3*progressLook)
-					if ready := first.service.Ready(context.Background()); ready.Ready || ready.State != stateStalled || !strings.Contains(ready.Detail, c.says) {
+					if ready := first.service.Ready(context.Background()); ready.Ready || ready.State != stateStalled ||
+						!strings.Contains(ready.Detail, c.says) {
 						t.Errorf("while it stalls: %+v", ready)
 					}
 					if !strings.Contains(first.log.String(), `"level":"error","commits":1`) {
@@ -76,7 +77,8 @@ func TestStandbyTakesOverFromOneThatCannotGoOn(t *testing.T) {
 					}
 				}
 				first.pass(c.within)
-				if ready := first.service.Ready(context.Background()); ready.Ready || !strings.Contains(first.log.String(), c.says) {
+				if ready := first.service.Ready(context.Background()); ready.Ready ||
+					!strings.Contains(first.log.String(), c.says) {
 					t.Errorf("the first: %+v\n%s", ready, first.log)
 				}
 				first.broker.SetConfirm(nil)

@@ -221,7 +221,8 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 // isOurs reports whether a queue is one of Taskbus's own or an agent's: no producer
 // may have its copies sent there.
 func (r *session) isOurs(queue string) bool {
-	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") && strings.HasSuffix(queue, ".control") {
+	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") &&
+		strings.HasSuffix(queue, ".control") {
 		return true
 	}
 	_, own := bus.OwnQueue(r.s.profile(), queue)

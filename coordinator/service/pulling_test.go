@@ -23,7 +23,8 @@ task_routing:
 		if got := a1.has(); got != nil {
 			t.Fatalf("it was given %v and had not asked", got)
 		}
-		r.publish(bus.QueueRequest, `{"message_type":"task.claim","agent_id":"a1","claim_id":"c-1","max_items":4,"pending_items":0}`)
+		r.publish(bus.QueueRequest,
+			`{"message_type":"task.claim","agent_id":"a1","claim_id":"c-1","max_items":4,"pending_items":0}`)
 		r.pass(time.Millisecond)
 		if got := a1.has(); !slices.Equal(got, []string{"t-1"}) {
 			t.Errorf("it was given %v, want what it claimed; log:\n%s", got, r.log)

@@ -28,8 +28,9 @@ func (r *session) feelPulse() {
 		}
 		err := r.bus.Publish(bus.Publication{
 			Token: tokenPulse, Key: pulseKey, Optional: true,
-			Properties: bus.Properties{ContentType: contentJSON, Type: typePulse, AppID: appID, UserID: r.userID(), Timestamp: r.s.now()},
-			Body:       []byte(`{"message_type":"coordinator.pulse"}`),
+			Properties: bus.Properties{ContentType: contentJSON, Type: typePulse, AppID: appID, UserID: r.userID(),
+				Timestamp: r.s.now()},
+			Body: []byte(`{"message_type":"coordinator.pulse"}`),
 		})
 		return err == nil
 	})

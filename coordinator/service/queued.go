@@ -13,9 +13,11 @@ import (
 
 // queued is where a waiting task stands, for people.
 func queued(p *engine.Place) *httpapi.Queued {
-	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Waiting: p.Waiting, Others: p.Others, Higher: p.Higher, Lower: p.Lower, Unbounded: p.Unbounded}
+	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Waiting: p.Waiting,
+		Others: p.Others, Higher: p.Higher, Lower: p.Lower, Unbounded: p.Unbounded}
 	if v := p.Lacks; v != nil {
-		q.Quota = &httpapi.QuotaLack{Node: v.Node, Dimension: v.Dimension.String(), Limit: v.Limit.String(), RetryAt: v.RetryAt}
+		q.Quota = &httpapi.QuotaLack{Node: v.Node, Dimension: v.Dimension.String(), Limit: v.Limit.String(),
+			RetryAt: v.RetryAt}
 	}
 	if p.Quotas && p.Unbounded == "" && p.Bound < math.MaxInt64 {
 		q.CostBefore, q.CostLikely, q.QuotaDelay = p.Bound, p.Likely, p.QuotaDelay.Seconds()
@@ -41,7 +43,8 @@ func placeText(p *engine.Place) string {
 	}
 	switch {
 	case p.Lane != "":
-		fmt.Fprintf(&b, "it is in lane %s, which holds %s: at most %s %s go before it", p.Lane, tasks(max(1, p.InLane)), tasks(p.Ahead), whom)
+		fmt.Fprintf(&b, "it is in lane %s, which holds %s: at most %s %s go before it", p.Lane, tasks(max(1, p.InLane)),
+			tasks(p.Ahead), whom)
 	case p.Ahead > 0:
 		least := ""
 		if p.AtLeast {
@@ -60,7 +63,8 @@ func placeText(p *engine.Place) string {
 	case p.Strict && p.Higher > 0:
 		fmt.Fprintf(&b, "; %s of higher priority go first", tasks(p.Higher))
 	case !p.Strict && p.Higher+p.Lower > 0 && p.Part < 1:
-		fmt.Fprintf(&b, "; priority %s has %.2g %% of the dispatches while %d of higher and %d of lower priority wait", p.Priority, 100*p.Part, p.Higher, p.Lower)
+		fmt.Fprintf(&b, "; priority %s has %.2g %% of the dispatches while %d of higher and %d of lower priority wait",
+			p.Priority, 100*p.Part, p.Higher, p.Lower)
 	}
 	return b.String()
 }
@@ -87,10 +91,12 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 	case p.Bound == math.MaxInt64:
 		return "the bound is beyond all numbers"
 	case p.Rate <= 0 && quota != "":
-		return fmt.Sprintf("after at most %d units of cost, and %s for which quota may keep it; without recent dispatches there is no estimate of the first",
+		return fmt.Sprintf(
+			"after at most %d units of cost, and %s for which quota may keep it; without recent dispatches there is no estimate of the first",
 			p.Bound, coordinator.Roughly(inSeconds(q.QuotaDelay)))
 	case p.Rate <= 0:
-		return fmt.Sprintf("after at most %d units of cost; without recent dispatches there is no estimate in seconds", p.Bound)
+		return fmt.Sprintf("after at most %d units of cost; without recent dispatches there is no estimate in seconds",
+			p.Bound)
 	default:
 		return fmt.Sprintf("within %s%s, probably within %s: at the rate of the last minute, by these weights",
 			coordinator.Roughly(inSeconds(q.StartsWithin)), quota, coordinator.Roughly(inSeconds(q.StartsLikely)))

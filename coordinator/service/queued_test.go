@@ -14,7 +14,8 @@ import (
 // last four are in the lane, of which t5 is the second: at most 3 + 4 - 1 go before it.
 func TestQueuedInALane(t *testing.T) {
 	for name, c := range map[string]struct{ quotas, whom, start string }{
-		"without groups": {"", "that wait for the same agents", "there is no estimate"}, // nothing was dispatched since tasks wait
+		// nothing was dispatched since tasks wait
+		"without groups": {"", "that wait for the same agents", "there is no estimate"},
 		"by turns":       {"groups: [{id: research}, {id: other-team}]", "of group research with priority normal", "within "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +33,8 @@ func TestQueuedInALane(t *testing.T) {
 				}
 				x := r.explained("t5")
 				text := "it is in lane research, which holds 4 tasks: at most 6 tasks " + c.whom + " go before it"
-				if q := x.Queued; q == nil || q.Lane != "research" || q.Ahead != 6 || q.AheadAtLeast || q.Text != text || !strings.HasPrefix(q.Start, c.start) {
+				if q := x.Queued; q == nil || q.Lane != "research" || q.Ahead != 6 || q.AheadAtLeast || q.Text != text ||
+					!strings.HasPrefix(q.Start, c.start) {
 					t.Errorf("t5: %+v, want %q", q, text)
 				}
 				if q := r.explained("t1").Queued; q == nil || q.Lane != "" || q.Ahead != 0 || strings.Contains(q.Text, "lane") {
@@ -55,8 +57,10 @@ func TestQueuedInALaneWords(t *testing.T) {
 		place engine.Place
 		want  string
 	}{
-		{engine.Place{Lane: "team"}, "it is in lane team, which holds 1 task: at most 0 tasks that wait for the same agents go before it"},
-		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Lower: 3, Part: 0.188, Quotas: true, Group: "team"},
+		{engine.Place{Lane: "team"},
+			"it is in lane team, which holds 1 task: at most 0 tasks that wait for the same agents go before it"},
+		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Lower: 3, Part: 0.188, Quotas: true,
+			Group: "team"},
 			"it is in lane team~2, which holds 9 tasks: at most 12 tasks of group team with priority low go before it" +
 				"; by weight it takes turns with 1 task of other groups; priority low has 19 % of the dispatches while 2 of higher and 3 of lower priority wait"},
 	} {
@@ -71,8 +75,9 @@ func TestPlaceOfTheOnlyTask(t *testing.T) {
 	for want, p := range map[string]engine.Place{
 		"it is the only task that waits for the same agents":       {Waiting: 1},
 		"it is the first of 2 tasks that wait for the same agents": {Waiting: 2},
-		"it is the only task of group red with priority normal":    {Waiting: 1, Quotas: true, Group: "red", Priority: coordinator.PriorityNormal},
-		"1 of 2 tasks that wait for the same agents go before it":  {Waiting: 2, Ahead: 1},
+		"it is the only task of group red with priority normal": {Waiting: 1, Quotas: true, Group: "red",
+			Priority: coordinator.PriorityNormal},
+		"1 of 2 tasks that wait for the same agents go before it": {Waiting: 2, Ahead: 1},
 	} {
 		if got := placeText(&p); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -167,5 +167,7 @@ func (o *observer) declared(d *declaration) {
 	if d.missing > 0 && !errors.Is(d.err, bus.ErrClosed) {
 		e = o.log.Warn().Err(d.err).Int("missing", d.missing)
 	}
-	e.Int("declared", d.declared).Int("no_longer_wanted", d.unwanted).Msg("the queues of new agents have been seen to; of those that are missing the agent gets no work until its queue exists")
+	e.Int("declared", d.declared).Int("no_longer_wanted", d.unwanted).
+		Msg(
+			"the queues of new agents have been seen to; of those that are missing the agent gets no work until its queue exists")
 }

@@ -45,8 +45,10 @@ func TestManyNewAgentsByMistake(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if lines := strings.Count(r.log.String(), "\n"); declared+unwanted != many || declared > there || lines > 6*noiseLines+10 {
-			t.Errorf("%d lines in the log, %d declared and %d not wanted; after the good file:\n%.3000s", lines, declared, unwanted, after)
+		if lines := strings.Count(r.log.String(), "\n"); declared+unwanted != many || declared > there ||
+			lines > 6*noiseLines+10 {
+			t.Errorf("%d lines in the log, %d declared and %d not wanted; after the good file:\n%.3000s", lines, declared,
+				unwanted, after)
 		}
 	})
 }
@@ -55,7 +57,9 @@ func TestManyNewAgentsByMistake(t *testing.T) {
 // fleet has no more.
 func TestNoQueueForOneThatHasLeft(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		r.service.Reload(parseConfig(t, strings.Replace(fleet, "  a2: {capabilities: [go, gpu], max_concurrent_tasks: 1, health_check_interval: 5}\n", "", 1)), nil)
+		r.service.Reload(parseConfig(t,
+			strings.Replace(fleet, "  a2: {capabilities: [go, gpu], max_concurrent_tasks: 1, health_check_interval: 5}\n", "",
+				1)), nil)
 		r.settle()
 		r.broker.DeleteQueue("agent.a2")
 		r.service.current.Load().checks <- coordinator.EnsureQueue{Agent: "a2", Queue: "agent.a2"}

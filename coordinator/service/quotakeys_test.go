@@ -28,7 +28,8 @@ providers:
 		r.start()
 		defer r.close()
 		for provider, want := range map[string][]string{
-			"openai": {"openai@a", "openai@a/gpt-4o", "openai@b"}, "openai@a": {"openai@a", "openai@a/gpt-4o"}, "openai@b": {"openai@b"},
+			"openai": {"openai@a", "openai@a/gpt-4o", "openai@b"}, "openai@a": {"openai@a", "openai@a/gpt-4o"},
+			"openai@b":  {"openai@b"},
 			"openai-eu": {"openai-eu"}, "openai@c": nil,
 		} {
 			got := r.quotas(httpapi.QuotaSelection{Provider: provider})

@@ -51,7 +51,10 @@ func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
 	case of.Node != "":
 		return []string{of.Node}
 	case of.Provider != "":
-		return e.QuotaIDs(func(_ *coordinator.QuotaNode, pool string) bool { return coordinator.StandsFor(of.Provider, pool) })
+		return e.QuotaIDs(func(_ *coordinator.QuotaNode, pool string) bool {
+			return coordinator.StandsFor(of.Provider,
+				pool)
+		})
 	}
 	found := make(map[string]bool)
 	e.QuotaIDs(func(n *coordinator.QuotaNode, _ string) bool {
@@ -125,7 +128,8 @@ func quotasOf(snap *engine.QuotaSnapshot) httpapi.Quotas {
 }
 
 func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
-	n := httpapi.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight, Budgets: []httpapi.QuotaBudget{}, Rates: []httpapi.QuotaRate{}}
+	n := httpapi.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight,
+		Budgets: []httpapi.QuotaBudget{}, Rates: []httpapi.QuotaRate{}}
 	for _, b := range v.Budgets {
 		in := func(amount int64) float64 { return b.Dimension.Shown(amount) }
 		n.Budgets = append(n.Budgets, httpapi.QuotaBudget{
@@ -136,7 +140,8 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 	}
 	for _, r := range v.Rates {
 		n.Rates = append(n.Rates, httpapi.QuotaRate{
-			Dimension: r.Dimension.String(), Amount: r.Dimension.Shown(r.Amount), PerSeconds: r.Per.Seconds(), Burst: r.Dimension.Shown(r.Burst),
+			Dimension: r.Dimension.String(), Amount: r.Dimension.Shown(r.Amount), PerSeconds: r.Per.Seconds(),
+			Burst:     r.Dimension.Shown(r.Burst),
 			Remaining: r.Dimension.Shown(r.Remaining), Ceiling: r.Dimension.Shown(r.Ceiling),
 			Debt: r.Dimension.Shown(r.Debt),
 		})
@@ -157,7 +162,8 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (httpapi.QuotaAnswer, error) {
 	question := engine.QuotaQuestion{
 		Group: q.Group, Agent: coordinator.AgentID(q.Agent), Type: q.TaskType, NoBorrowing: q.NoBorrowing,
-		Usage:  coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens, CostUSD: q.CostUSD, Provider: q.Provider, Model: q.Model},
+		Usage: coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens,
+			CostUSD: q.CostUSD, Provider: q.Provider, Model: q.Model},
 		Routes: q.Alternatives,
 	}
 	var a engine.QuotaAnswer
@@ -175,7 +181,8 @@ func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (ht
 func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaAnswer {
 	v := &a.Explanation.Verdict
 	x := httpapi.QuotaAnswer{
-		Admitted: v.OK && a.Unlisted == "", Permanent: a.Unlisted != "", Reason: quotaReason(a), Group: q.Group, GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
+		Admitted: v.OK && a.Unlisted == "", Permanent: a.Unlisted != "", Reason: quotaReason(a), Group: q.Group,
+		GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
 		Amounts: make(map[string]float64), Nodes: a.Nodes,
 	}
 	for d, amount := range a.Amounts {
@@ -188,11 +195,13 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 	for _, l := range a.Explanation.Limits {
 		x.Limits = append(x.Limits, httpapi.QuotaLimit{
 			Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit.String(), Asked: l.Dimension.Shown(l.Asked),
-			Left: l.Dimension.Shown(l.Left), Borrowable: l.Dimension.Shown(l.Borrowable), Refuses: l.Refuses, Binds: l.Binds, Renews: l.Renews,
+			Left: l.Dimension.Shown(l.Left), Borrowable: l.Dimension.Shown(l.Borrowable), Refuses: l.Refuses, Binds: l.Binds,
+			Renews: l.Renews,
 		})
 	}
 	if len(a.Routes) > 0 {
-		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights), new(gateway.CallRouteTerms(a.Weights))
+		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights),
+			new(gateway.CallRouteTerms(a.Weights))
 	}
 	return x
 }

@@ -34,7 +34,8 @@ func TestQuotaMetrics(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.task("t-1", "build", usage(700, 210, "poor"))
 		r.task("t-2", "build", usage(50, 50, "poor"))
-		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`) // 455; and t-2's 100 go out
+		// 455; and t-2's 100 go out
+		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":355,"output_tokens":100}`)
 		r.task("t-3", "build", usage(1000, 1000, "rich"))
 		r.task("t-4", "build", usage(400, 400, "poor")) // 455 + 100 + 800
 		got := r.quotaMetrics()

@@ -26,7 +26,8 @@ func (r *rig) uses(id, group string, tokens int) {
 	r.t.Helper()
 	r.tenSlots()
 	r.task(id, "build", usage(tokens/2, tokens/2, group))
-	r.result("a1", id, "succeeded", fmt.Sprintf(`,"usage":{"requests":1,"input_tokens":%d,"output_tokens":%d}`, tokens/2, tokens/2))
+	r.result("a1", id, "succeeded", fmt.Sprintf(`,"usage":{"requests":1,"input_tokens":%d,"output_tokens":%d}`, tokens/2,
+		tokens/2))
 }
 
 // snapshots counts the complete snapshots in the journal.
@@ -48,7 +49,8 @@ func (r *rig) snapshots() (n int) {
 // under these counts as it did live, to the unit: of a group that was not in the file for a while, of one
 // that came later, of a limit that came later.
 func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
-	noPoor := strings.Replace(strings.Replace(limited, "  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1),
+	noPoor := strings.Replace(strings.Replace(limited,
+		"  - {id: poor, weight: 1, limits: {total_tokens: {amount: 1000, per: day}}}\n", "", 1),
 		"agents:\n  - {id: a1, group_id: poor}\n", "", 1)
 	noCost := strings.Replace(limited, ", cost_usd: {amount: 5, per: day}", "", 1)
 	for _, c := range []struct {
@@ -132,7 +134,8 @@ func TestStartedWithoutTheQuotasOfBefore(t *testing.T) {
 func TestStartedWithoutQuotas(t *testing.T) {
 	after(t, quotaFleet, func(first *rig) { first.uses("t-1", "poor", 100) }, func(second *rig) {
 		second.start()
-		if log := second.log.String(); !strings.Contains(log, "leading: taking tasks") || strings.Contains(log, "quotas.yaml") {
+		if log := second.log.String(); !strings.Contains(log, "leading: taking tasks") ||
+			strings.Contains(log, "quotas.yaml") {
 			t.Errorf("log:\n%s", log)
 		}
 	})
@@ -216,7 +219,8 @@ func TestSnapshotsOutOfTurnAreOneAtATime(t *testing.T) {
 // coordinator goes on with those before.
 func TestFilesThatCannotBePutInForceAreRefused(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
-		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool/rich", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err != nil {
+		if _, err := r.service.ControlQuota(context.Background(),
+			httpapi.QuotaChange{Node: "pool/rich", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err != nil {
 			t.Fatal(err)
 		}
 		before := r.service.config.Load()

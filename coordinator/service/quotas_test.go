@@ -83,7 +83,8 @@ func quotasIn(t *testing.T, text string) *coordinator.Quotas {
 // tenSlots reports a1 as idle.
 func (r *rig) tenSlots(properties ...func(*bus.Properties)) {
 	r.t.Helper()
-	r.publish(bus.StreamStatus, fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":10,"timestamp":%q}`,
+	r.publish(bus.StreamStatus, fmt.Sprintf(
+		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":10,"timestamp":%q}`,
 		time.Now().Format(time.RFC3339Nano)), properties...)
 }
 
@@ -119,8 +120,10 @@ func TestQuotaUsedUp(t *testing.T) {
 		r.task("t-3", "build", usage(10, 10, "poor"))   // waits behind t-2
 
 		told := r.events(schemas.QuotaReached) // of the group, and not of its agent's part, which is all of it
-		if len(told) != 2 || told[0].text("node") != "pool/poor" || told[0].fields["percent"] != 80. || told[1].fields["percent"] != 90. || told[1].fields["used"] != 910. ||
-			told[1].fields["limit"] != 1000. || told[1].RoutingKey != "quota.reached.90" || told[1].text("dimension") != "total_tokens" {
+		if len(told) != 2 || told[0].text("node") != "pool/poor" || told[0].fields["percent"] != 80. ||
+			told[1].fields["percent"] != 90. || told[1].fields["used"] != 910. ||
+			told[1].fields["limit"] != 1000. || told[1].RoutingKey != "quota.reached.90" ||
+			told[1].text("dimension") != "total_tokens" {
 			t.Errorf("told: %v", told)
 		}
 		for _, m := range told {
@@ -133,13 +136,16 @@ func TestQuotaUsedUp(t *testing.T) {
 		}
 
 		x := r.explained("t-3")
-		if x.State != "pending" || !strings.HasPrefix(x.Reason, "waits for quota: too little is left of the budget of pool/poor in total_tokens: 90 left, 100 asked; back when something of it ends") || x.Queued == nil {
+		if x.State != "pending" || !strings.HasPrefix(x.Reason,
+			"waits for quota: too little is left of the budget of pool/poor in total_tokens: 90 left, 100 asked; back when something of it ends") || x.Queued == nil {
 			t.Fatalf("%+v", x)
 		}
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
-		if q := x.Queued; q.Group != "poor" || q.Ahead != 1 || q.Quota == nil || q.Quota.Node != "pool/poor" || q.Quota.Limit != "budget" || !q.Quota.RetryAt.Equal(tomorrow) ||
+		if q := x.Queued; q.Group != "poor" || q.Ahead != 1 || q.Quota == nil || q.Quota.Node != "pool/poor" ||
+			q.Quota.Limit != "budget" || !q.Quota.RetryAt.Equal(tomorrow) ||
 			q.CostBefore <= 0 || q.StartsWithin <= 0 || q.Unbounded != "" ||
-			q.Text != "1 of 2 tasks of group poor with priority normal go before it" || !strings.HasPrefix(q.Start, "within ") || !strings.Contains(q.Start, ", for 24 h of which quota may keep it") ||
+			q.Text != "1 of 2 tasks of group poor with priority normal go before it" || !strings.HasPrefix(q.Start, "within ") ||
+			!strings.Contains(q.Start, ", for 24 h of which quota may keep it") ||
 			q.QuotaDelay != time.Until(tomorrow).Seconds() || q.StartsLikely <= q.QuotaDelay {
 			t.Errorf("%+v", q)
 		}
@@ -153,7 +159,8 @@ func TestQuotaUsedUp(t *testing.T) {
 		}
 
 		n := r.quotas(httpapi.QuotaSelection{Group: "poor"})
-		if b := n["pool/poor"].Budgets[0]; b.Limit != 1000 || b.Reserved != 910 || b.Used != 0 || b.Remaining != 90 || !b.ResetTime.Equal(tomorrow) || len(n) != 2 {
+		if b := n["pool/poor"].Budgets[0]; b.Limit != 1000 || b.Reserved != 910 || b.Used != 0 || b.Remaining != 90 ||
+			!b.ResetTime.Equal(tomorrow) || len(n) != 2 {
 			t.Errorf("%d nodes, %+v; want that of the group and of its agent", len(n), b)
 		}
 		if n := r.quotas(httpapi.QuotaSelection{Agent: "a1"}); len(n) != 2 || n["pool/poor/a1"].Kind != "agent" {
@@ -162,7 +169,8 @@ func TestQuotaUsedUp(t *testing.T) {
 		if n := r.quotas(httpapi.QuotaSelection{Provider: "openai"}); len(n) != 1 || n["openai"].Rates[0].Burst != 2 {
 			t.Errorf("the provider: %v", n)
 		}
-		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"}); len(n) != 1 || n["pool/rich"].Budgets[1].Limit != 5 { // dollars
+		// dollars
+		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"}); len(n) != 1 || n["pool/rich"].Budgets[1].Limit != 5 {
 			t.Errorf("the node: %v", n)
 		}
 
@@ -174,11 +182,13 @@ func TestQuotaUsedUp(t *testing.T) {
 		if err := set.Validate(schemas.AssignmentFailed, any(failed[0].fields)); err != nil {
 			t.Errorf("%v\n%s", err, failed[0].Body)
 		}
-		if k, _ := r.service.Task(context.Background(), "t-2"); !k.RetryAt.Equal(tomorrow) || k.ReasonCode != "quota_exhausted" {
+		if k, _ := r.service.Task(context.Background(), "t-2"); !k.RetryAt.Equal(tomorrow) ||
+			k.ReasonCode != "quota_exhausted" {
 			t.Errorf("%+v", k)
 		}
 		r.task("t-4", "build", usage(900, 101, "poor"))
-		if last := r.in(bus.QueueFailed); last[len(last)-1].text("reason_code") != "exceeds_quota" || last[len(last)-1].fields["retry_at"] != nil {
+		if last := r.in(bus.QueueFailed); last[len(last)-1].text("reason_code") != "exceeds_quota" ||
+			last[len(last)-1].fields["retry_at"] != nil {
 			t.Errorf("what never fits: %v", last[len(last)-1].fields)
 		}
 
@@ -189,7 +199,8 @@ func TestQuotaUsedUp(t *testing.T) {
 			t.Fatalf("told: %v", told)
 		}
 		m := told[2]
-		if m.text("node") != "pool/poor" || m.RoutingKey != "quota.reached.100" || m.fields["percent"] != 100. || m.fields["used"] != 1000. || m.fields["limit"] != 1000. ||
+		if m.text("node") != "pool/poor" || m.RoutingKey != "quota.reached.100" || m.fields["percent"] != 100. ||
+			m.fields["used"] != 1000. || m.fields["limit"] != 1000. ||
 			m.text("dimension") != "total_tokens" || m.text("resets_at") != tomorrow.Format("2006-01-02T15:04:05.000000Z") {
 			t.Errorf("told: %s %v", m.RoutingKey, m.fields)
 		}
@@ -224,7 +235,8 @@ alert_percents: []
 		r.task("t-2", "build", fmt.Sprintf(either, 200)) // 300 of 500
 		r.task("t-3", "build", fmt.Sprintf(either, 200)) // neither has as much left
 		sent := r.in("agent.a1")
-		if len(sent) != 2 || sent[0].text("provider") != "openai" || sent[0].text("model") != "big" || sent[1].text("provider") != "lab" || sent[1].fields["model"] != nil {
+		if len(sent) != 2 || sent[0].text("provider") != "openai" || sent[0].text("model") != "big" ||
+			sent[1].text("provider") != "lab" || sent[1].fields["model"] != nil {
 			t.Fatalf("sent: %v", sent)
 		}
 		for _, m := range sent {
@@ -247,11 +259,15 @@ alert_percents: []
 			return all
 		}
 		made, waits := r.explained("t-2"), r.explained("t-3")
-		lacksLab := "lab false: it has no quota: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
-		if got := why(made.Explanation); len(got) != 2 || !strings.HasPrefix(got[0], "openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
+		lacksLab :=
+			"lab false: it has no quota: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
+		if got := why(made.Explanation); len(got) != 2 ||
+			!strings.HasPrefix(got[0],
+				"openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
 			t.Errorf("why it was sent there: %q", got)
 		}
-		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) || !strings.HasPrefix(waits.Reason, "waits for quota: too little is left of the budget of lab ") {
+		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) ||
+			!strings.HasPrefix(waits.Reason, "waits for quota: too little is left of the budget of lab ") {
 			t.Errorf("what it waits for: %q, %q", got, waits.Reason)
 		}
 		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
@@ -262,7 +278,8 @@ alert_percents: []
 
 		// It waits for the lab, which has room again first, and goes where something comes back.
 		r.result("a1", "t-1", "succeeded", `,"usage":{"input_tokens":400,"output_tokens":100}`)
-		if sent = r.in("agent.a1"); len(sent) != 3 || sent[2].text("task_id") != "t-3" || sent[2].text("provider") != "openai" || sent[2].text("model") != "big" {
+		if sent = r.in("agent.a1"); len(sent) != 3 || sent[2].text("task_id") != "t-3" ||
+			sent[2].text("provider") != "openai" || sent[2].text("model") != "big" {
 			t.Fatalf("sent: %v", sent)
 		}
 		r.result("a1", "t-2", "succeeded", `,"usage":{"input_tokens":40,"output_tokens":10}`)
@@ -284,35 +301,46 @@ func TestExplainQuota(t *testing.T) {
 			return a
 		}
 		a := ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 500, OutputTokens: 500})
-		if !a.Admitted || a.Reason != "there is quota" || a.Provider != "openai" || a.Amounts["cost_usd"] != 0.5 || a.Amounts["total_tokens"] != 1000 || strings.Join(a.Nodes, " ") != "pool/rich pool openai" {
+		if !a.Admitted || a.Reason != "there is quota" || a.Provider != "openai" || a.Amounts["cost_usd"] != 0.5 ||
+			a.Amounts["total_tokens"] != 1000 || strings.Join(a.Nodes, " ") != "pool/rich pool openai" {
 			t.Errorf("%+v", a)
 		}
 		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501})
-		if a.Admitted || !a.Permanent || a.Node != "pool/poor" || a.Dimension != "total_tokens" || a.Limit != "budget" || !strings.Contains(a.Reason, "more total_tokens at once") {
+		if a.Admitted || !a.Permanent || a.Node != "pool/poor" || a.Dimension != "total_tokens" || a.Limit != "budget" ||
+			!strings.Contains(a.Reason, "more total_tokens at once") {
 			t.Errorf("%+v", a)
 		}
 		// A call may go to OpenAI or to a provider without limits: one is chosen, and it is said of both why.
-		a = ask(httpapi.QuotaQuestion{Agent: "a1", Group: "rich", InputTokens: 1, OutputTokens: 1, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
-		if !a.Admitted || a.Group != "rich" || len(a.Routes) != 2 || a.Routes[0].Why == "" || a.Routes[1].Why == "" || a.Routes[0].Chosen == a.Routes[1].Chosen || a.Routing == nil {
+		a = ask(httpapi.QuotaQuestion{Agent: "a1", Group: "rich", InputTokens: 1, OutputTokens: 1,
+			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if !a.Admitted || a.Group != "rich" || len(a.Routes) != 2 || a.Routes[0].Why == "" || a.Routes[1].Why == "" ||
+			a.Routes[0].Chosen == a.Routes[1].Chosen || a.Routing == nil {
 			t.Errorf("%+v", a)
 		}
 		for range 2 {
 			r.task(fmt.Sprint("t-", time.Now().UnixNano()), "build", usage(1, 1, "rich"))
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
-		if !a.Admitted || a.Provider != "nobody" || a.Routes[1].Why != "it alone has quota now" || !strings.HasPrefix(a.Routes[0].Why, "it has no quota: the rate of openai in requests") {
+		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1,
+			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if !a.Admitted || a.Provider != "nobody" || a.Routes[1].Why != "it alone has quota now" ||
+			!strings.HasPrefix(a.Routes[0].Why, "it has no quota: the rate of openai in requests") {
 			t.Errorf("%+v", a)
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501, Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
-		if a.Admitted || !a.Permanent || !strings.HasPrefix(a.Reason, "none of the alternatives ever has room for it: it needs more total_tokens at once") {
+		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501,
+			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
+		if a.Admitted || !a.Permanent ||
+			!strings.HasPrefix(a.Reason, "none of the alternatives ever has room for it: it needs more total_tokens at once") {
 			t.Errorf("%+v", a)
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1}) // 2 a second: the next in half a second
-		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 || time.Until(a.RetryAt) > 500*time.Millisecond {
+		// 2 a second: the next in half a second
+		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1})
+		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 ||
+			time.Until(a.RetryAt) > 500*time.Millisecond {
 			t.Errorf("%+v", a)
 		}
 		a = ask(httpapi.QuotaQuestion{Group: "nobody"})
-		if a.Admitted || a.GroupKnown || !a.Permanent || !strings.HasPrefix(a.Reason, `quotas.yaml lists no group "nobody"; `) {
+		if a.Admitted || a.GroupKnown || !a.Permanent ||
+			!strings.HasPrefix(a.Reason, `quotas.yaml lists no group "nobody"; `) {
 			t.Errorf("%+v", a)
 		}
 		r.service.Reload(withLimits(r, limited+"unknown_callers: allow\n"), nil)
@@ -322,10 +350,12 @@ func TestExplainQuota(t *testing.T) {
 		}
 	})
 	inRig(t, fleet, func(r *rig) {
-		if _, err := r.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{}); !errors.Is(err, httpapi.ErrNoQuotas) {
+		if _, err := r.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{}); !errors.Is(err,
+			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas: %v", err)
 		}
-		if _, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1}); !errors.Is(err, httpapi.ErrNoQuotas) {
+		if _, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1}); !errors.Is(err,
+			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas: %v", err)
 		}
 	})
@@ -335,11 +365,14 @@ func TestExplainQuota(t *testing.T) {
 func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		const why = `/group: quotas.yaml lists no group "poro"; did you mean poor? Else correct group, list the group, or set unknown_callers: allow there`
-		if p, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-1", "build", `,"group":"poro"`))); err != nil || p.ReasonCode != "invalid_message" || p.Reason != why {
+		if p, err := r.service.WhatIf(context.Background(),
+			[]byte(taskBody("t-1", "build", `,"group":"poro"`))); err != nil || p.ReasonCode != "invalid_message" ||
+			p.Reason != why {
 			t.Errorf("before: %+v, %v", p, err)
 		}
 		r.task("t-1", "build", `,"group":"poro"`)
-		if m := r.only(bus.QueueFailed); m.text("reason_code") != "invalid_message" || m.text("reason") != why || m.fields["retry_possible"] != false {
+		if m := r.only(bus.QueueFailed); m.text("reason_code") != "invalid_message" || m.text("reason") != why ||
+			m.fields["retry_possible"] != false {
 			t.Errorf("told %s", m.Body)
 		}
 		if m := r.only(bus.QueueDead); m.text("task_id") != "t-1" {
@@ -348,7 +381,8 @@ func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
 		if x := r.explained("t-1"); x.State != "failed" || x.ReasonCode != "invalid_message" || x.Reason != why {
 			t.Errorf("explained %+v", x)
 		}
-		if got := scraped(t, r.service.options.Registry)[`taskbus_assignments_total{reason="invalid_message",result="failed",strategy=""}`]; got != 1 {
+		if got := scraped(t,
+			r.service.options.Registry)[`taskbus_assignments_total{reason="invalid_message",result="failed",strategy=""}`]; got != 1 {
 			t.Errorf("%g are counted, want 1", got)
 		}
 		r.task("t-2", "build", `,"group":"poor"`)
@@ -370,12 +404,14 @@ func TestStandbyTellsOfQuotas(t *testing.T) {
 		first.task("t-1", "build", usage(700, 210, "poor"))
 		first.task("t-2", "build", usage(500, 500, "rich"))
 		for _, id := range []string{"pool/poor", "pool/rich"} {
-			leads, follows := first.quotas(httpapi.QuotaSelection{Node: id})[id], second.quotas(httpapi.QuotaSelection{Node: id})[id]
+			leads, follows := first.quotas(httpapi.QuotaSelection{Node: id})[id],
+				second.quotas(httpapi.QuotaSelection{Node: id})[id]
 			if len(leads.Budgets) == 0 || leads.Budgets[0].Reserved == 0 || !reflect.DeepEqual(leads.Budgets, follows.Budgets) {
 				t.Errorf("%s: %+v at the one that leads, %+v at the other", id, leads.Budgets, follows.Budgets)
 			}
 		}
-		a, err := second.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{Group: "poor", InputTokens: 50, OutputTokens: 50})
+		a, err := second.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{Group: "poor", InputTokens: 50,
+			OutputTokens: 50})
 		if err != nil || a.Admitted || a.Node != "pool/poor" && a.Node != "pool/poor/a1" {
 			t.Errorf("%+v, %v", a, err)
 		}
@@ -420,7 +456,8 @@ func TestUsageBeyondBelief(t *testing.T) {
 		r.tenSlots(as)
 		r.task("t-1", "build", usage(300, 100, "liars"))
 		for range 2 {
-			r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":1e15,"cost_usd":1e15}`, as)
+			r.result("a1", "t-1", "succeeded",
+				`,"usage":{"requests":1,"input_tokens":1e15,"output_tokens":1e15,"cost_usd":1e15}`, as)
 		}
 		for i := range 8 { // 8,000 of their 9,000, where 8,100 must be left
 			id := fmt.Sprintf("t-2%d", i)
@@ -428,7 +465,8 @@ func TestUsageBeyondBelief(t *testing.T) {
 			r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":500,"output_tokens":500,"cost_usd":100}`, as)
 		}
 		got := r.quotas(httpapi.QuotaSelection{})
-		for node, want := range map[string][2]float64{"pool/liars": {1900, 190}, "pool/others": {8000, 800}, "pool": {9900, 990}} {
+		for node, want := range map[string][2]float64{"pool/liars": {1900, 190}, "pool/others": {8000, 800},
+			"pool": {9900, 990}} {
 			for _, b := range got[node].Budgets {
 				if i := slices.Index([]string{"total_tokens", "cost_usd"}, b.Dimension); b.Used != want[i] {
 					t.Errorf("%v of %s used by %s, want %v", b.Used, b.Dimension, node, want[i])
@@ -437,14 +475,16 @@ func TestUsageBeyondBelief(t *testing.T) {
 		}
 		var lines []string
 		for text := range strings.Lines(r.log.String()) {
-			if strings.Contains(text, "a task is said to have used more than can be believed; its group is charged with as much as is") {
+			if strings.Contains(text,
+				"a task is said to have used more than can be believed; its group is charged with as much as is") {
 				lines = append(lines, text)
 			}
 		}
 		if len(lines) != 1 {
 			t.Fatalf("%d lines: %v", len(lines), lines)
 		}
-		for _, want := range []string{`"level":"warn"`, `"task_id":"t-1"`, `"agent_id":"a1"`, `"group":"liars"`, `"dimension":"total_tokens"`, `"estimated":400`, `"reported":2000000000000000`, `"charged":1900`} {
+		for _, want := range []string{`"level":"warn"`, `"task_id":"t-1"`, `"agent_id":"a1"`, `"group":"liars"`,
+			`"dimension":"total_tokens"`, `"estimated":400`, `"reported":2000000000000000`, `"charged":1900`} {
 			if !strings.Contains(lines[0], want) {
 				t.Errorf("%s is not in %s", want, lines[0])
 			}
@@ -462,10 +502,14 @@ func TestUsageExcessiveIsTold(t *testing.T) {
 		text    string
 		outcome string
 	}{
-		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000, Charged: 5000}, "a task is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
-		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000}, "a task is said to have used more than can be believed; its group is charged with as much as is", usageHeld},
-		{coordinator.UsageExcessive{Reported: 5000, Charged: 5000}, "a call is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
-		{coordinator.UsageExcessive{Reported: 5000}, "a call is said to have used more than can be believed; that was refused, and nothing is charged", usageRefused},
+		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000, Charged: 5000},
+			"a task is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000},
+			"a task is said to have used more than can be believed; its group is charged with as much as is", usageHeld},
+		{coordinator.UsageExcessive{Reported: 5000, Charged: 5000},
+			"a call is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+		{coordinator.UsageExcessive{Reported: 5000},
+			"a call is said to have used more than can be believed; that was refused, and nothing is charged", usageRefused},
 	} {
 		r := newRig(t, quotaFleet)
 		r.service.observe.usageExcessive(c.of)
@@ -485,7 +529,9 @@ func TestQuotaGroupsAreBounded(t *testing.T) {
 		groups = append(groups, engine.QuotaGroup{Name: fmt.Sprintf("g%03d", i), Waiting: 1, Share: 1. / 300})
 	}
 	got := gauged(func(emit gauges) { collectQuotaGroups(groups, emit) })
-	if len(got) != 4*(maxQuotaGroups+1) || got["taskbus_quota_waiting other"] != 105 || got["taskbus_quota_waiting g199"] != 1 { // 100 of the 300, and its own 5
+	// 100 of the 300, and its own 5
+	if len(got) != 4*(maxQuotaGroups+1) || got["taskbus_quota_waiting other"] != 105 ||
+		got["taskbus_quota_waiting g199"] != 1 {
 		t.Errorf("%d series, %v wait of the others", len(got), got["taskbus_quota_waiting other"])
 	}
 }
@@ -501,12 +547,14 @@ func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
 		check := func(name string, x *httpapi.Explanation) {
 			t.Helper()
 			if x == nil || !strings.HasPrefix(x.Text, "would go to a1 once its quota allows: "+used) || x.Quota == nil ||
-				x.Quota.Node != "pool/poor" || x.Quota.Dimension != "total_tokens" || x.Quota.Limit != "budget" || !x.Quota.RetryAt.Equal(tomorrow) {
+				x.Quota.Node != "pool/poor" || x.Quota.Dimension != "total_tokens" || x.Quota.Limit != "budget" ||
+				!x.Quota.RetryAt.Equal(tomorrow) {
 				t.Errorf("%s: %+v", name, x)
 			}
 		}
 		p, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(50, 50, "poor"))))
-		if err != nil || p.Agent != "a1" || p.ReasonCode != "quota_exhausted" || !strings.HasPrefix(p.Reason, used) || p.SuggestedAction == "" {
+		if err != nil || p.Agent != "a1" || p.ReasonCode != "quota_exhausted" || !strings.HasPrefix(p.Reason, used) ||
+			p.SuggestedAction == "" {
 			t.Errorf("%v: %+v", err, p)
 		}
 		check("what if", p.Explanation)
@@ -519,7 +567,8 @@ func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
 		check("in brief", brief.Explanation)
 
 		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(500, 501, "poor"))))
-		if p.Agent != "" || p.ReasonCode != "exceeds_quota" || p.Explanation.Quota != nil || p.Reason != "it needs more total_tokens at once than the budget of pool/poor ever allows" {
+		if p.Agent != "" || p.ReasonCode != "exceeds_quota" || p.Explanation.Quota != nil ||
+			p.Reason != "it needs more total_tokens at once than the budget of pool/poor ever allows" {
 			t.Errorf("%+v, %+v", p, p.Explanation)
 		}
 		p, _ = r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", usage(5, 5, "rich"))))

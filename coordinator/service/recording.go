@@ -70,7 +70,8 @@ func (r *session) beginRecording(now time.Time) {
 	lp, name := r.s.loop, randomID()
 	image, heard := lp.engine.Image(now), lp.heard
 	lp.recording = &recording{
-		ledger: r.ledger, recorder: journal.NewRecorder(name, r.s.options.Config.RecordInputsBytes), out: r.ledger.writer.inputs,
+		ledger: r.ledger, recorder: journal.NewRecorder(name, r.s.options.Config.RecordInputsBytes),
+		out: r.ledger.writer.inputs,
 	}
 	lp.engine = engine.New()
 	lp.engine.Follow()

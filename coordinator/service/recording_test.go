@@ -34,7 +34,8 @@ func TestRecordingReplays(t *testing.T) {
 		}
 		r.task("t-x", "nonsense", "")
 		r.cancel("t-11", "")
-		r.service.Reload(parseConfig(t, strings.Replace(recorded, "max_concurrent_tasks: 1", "max_concurrent_tasks: 2", 1)), nil)
+		r.service.Reload(parseConfig(t, strings.Replace(recorded, "max_concurrent_tasks: 1", "max_concurrent_tasks: 2", 1)),
+			nil)
 		a1.report()
 		r.pass(10 * time.Second)
 		r.broker.Cut() // and a second term
@@ -154,7 +155,8 @@ func TestStandbyKeepsReportsOfTheFleet(t *testing.T) {
 	l := newLatestReports()
 	report := func(from, to int) {
 		for i := range to - from {
-			l.note(e, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: coordinator.AgentID(fmt.Sprintf("pod-%05d", from+i))}})
+			l.note(e, coordinator.AgentReported{
+				Report: coordinator.AgentReport{Agent: coordinator.AgentID(fmt.Sprintf("pod-%05d", from+i))}})
 		}
 	}
 	under(1000)

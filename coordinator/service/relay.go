@@ -35,7 +35,8 @@ func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpa
 		return err
 	}
 	if s.config.Load().Auth == config.AuthStrict && r.bus.User() == "" {
-		return errors.New("agents.auth is strict, and RabbitMQ does not know this coordinator by a user name that it could vouch for: report with agent.status")
+		return errors.New(
+			"agents.auth is strict, and RabbitMQ does not know this coordinator by a user name that it could vouch for: report with agent.status")
 	}
 	if wait := s.relays.admit(a.Spec.ID, s.now()); wait > 0 {
 		return &httpapi.TooSoon{Wait: wait}
@@ -84,7 +85,8 @@ func (r *session) relay(a *coordinator.AgentSnapshot, report httpapi.CapacityRep
 	m := messages.AgentStatus{
 		AgentID: a.Spec.ID, Status: a.Status, CurrentLoad: min(1, max(0, a.ReportedLoad)),
 		ActiveTasks: active, AvailableCapacity: a.Spec.MaxConcurrent - active, Timestamp: now,
-		CapacityItemsPerSecond: report.Capacity, HasCapacity: true, PendingItems: report.Pending, HasPending: true, Relayed: true,
+		CapacityItemsPerSecond: report.Capacity, HasCapacity: true, PendingItems: report.Pending, HasPending: true,
+		Relayed: true,
 	}
 	if m.Status == coordinator.StatusUnknown {
 		m.Status = coordinator.StatusReady // it is there: it has just said so
@@ -175,7 +177,8 @@ func (l *lately) agent(ctx context.Context, s *Service, id coordinator.AgentID) 
 		}
 		l.at, l.snap = s.now(), snap
 	}
-	i, ok := slices.BinarySearchFunc(l.snap.Agents, id, func(a coordinator.AgentSnapshot, id coordinator.AgentID) int { return cmp.Compare(a.Spec.ID, id) })
+	i, ok := slices.BinarySearchFunc(l.snap.Agents, id,
+		func(a coordinator.AgentSnapshot, id coordinator.AgentID) int { return cmp.Compare(a.Spec.ID, id) })
 	if !ok {
 		return nil, httpapi.ErrNoAgent
 	}

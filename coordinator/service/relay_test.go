@@ -62,8 +62,9 @@ func TestReportedCapacityIsRelayed(t *testing.T) {
 			t.Fatalf("%d statuses relayed, want 1", len(all))
 		}
 		for field, want := range map[string]any{
-			"message_type": "agent.status", "agent_id": "a1", "status": "ready", "capacity_items_per_second": 8.5, "pending_items": 12.0,
-			"active_tasks": 1.0, "available_capacity": 0.0, // 12 items pending, one slot
+			"message_type": "agent.status", "agent_id": "a1", "status": "ready", "capacity_items_per_second": 8.5,
+			"pending_items": 12.0,
+			"active_tasks":  1.0, "available_capacity": 0.0, // 12 items pending, one slot
 		} {
 			if got := all[0].fields[field]; got != want {
 				t.Errorf("%s = %v, want %v", field, got, want)
@@ -139,7 +140,8 @@ func TestRelayTimesAreBounded(t *testing.T) {
 	at := time.Unix(1000, 0)
 	for i := range 3 * maxRelayTimes {
 		at = at.Add(2 * time.Millisecond)
-		if wait := times.admit(coordinator.AgentID(strings.Repeat("a", i%100)+string(rune('a'+i%26))+time.Duration(i).String()), at); wait != 0 {
+		if wait := times.admit(coordinator.AgentID(strings.Repeat("a", i%100)+string(rune('a'+i%26))+time.Duration(i).
+			String()), at); wait != 0 {
 			t.Fatalf("agent %d has to wait %v", i, wait)
 		}
 	}
@@ -261,7 +263,8 @@ func TestReportWaitsForTheConfirm(t *testing.T) {
 		synctest.Wait()
 		r.broker.Cut()
 		synctest.Wait()
-		if err := <-answer; err == nil || !strings.Contains(err.Error(), "unknown") && !strings.Contains(err.Error(), "session ended") {
+		if err := <-answer; err == nil || !strings.Contains(err.Error(), "unknown") &&
+			!strings.Contains(err.Error(), "session ended") {
 			t.Errorf("%v, want the end of the session", err)
 		}
 		r.broker.SetConfirm(nil)
@@ -290,8 +293,9 @@ func TestSenderOfARelayedStatusIsChecked(t *testing.T) {
 				r.others = append(r.others, r.outside)
 				r.broker.SetUser("") // outside are many
 				r.connect()
-				r.publish(bus.StreamStatus, `{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
-					`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity_items_per_second":99,"pending_items":1,"relayed":true}`,
+				r.publish(bus.StreamStatus,
+					`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
+						`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity_items_per_second":99,"pending_items":1,"relayed":true}`,
 					func(p *bus.Properties) { p.UserID = c.user })
 				if counts := r.info("a1").State == "online"; counts != c.counts {
 					t.Errorf("counts: %v, want %v", counts, c.counts)

@@ -193,7 +193,8 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 		if err != nil || !agent {
 			return "", err
 		}
-		why = fmt.Sprintf("user %q is an agent, and agents may not cancel tasks (agents.auth: strict)", messages.Clean(user, 64))
+		why = fmt.Sprintf("user %q is an agent, and agents may not cancel tasks (agents.auth: strict)",
+			messages.Clean(user, 64))
 	}
 	r.s.observe.wrongCanceller(user, mode)
 	if mode != config.AuthStrict {
@@ -210,7 +211,8 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 	if err != nil || !agent {
 		return "", err
 	}
-	return fmt.Sprintf("it came by the key of agent %q, and agents may not cancel tasks", messages.Clean(string(id), 64)), nil
+	return fmt.Sprintf("it came by the key of agent %q, and agents may not cancel tasks", messages.Clean(string(id), 64)),
+		nil
 }
 
 // keyOf is the id at the end of the key by which a message came: <queue>.<id>, which the broker lets

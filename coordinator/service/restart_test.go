@@ -24,7 +24,8 @@ func (r *rig) asShown() []string {
 			attempts = append(attempts, fmt.Sprintf("%d %s %s", a.Number, a.Agent, a.Outcome))
 		}
 		tenths := func(ms float64) float64 { return math.Round(ms/100) / 10 }
-		lines = append(lines, fmt.Sprintf("%s (%s) %s %s, waited %g s, worked %g s, %s %q; %s", k.ID, k.Type, k.State, k.Agent,
+		lines = append(lines, fmt.Sprintf("%s (%s) %s %s, waited %g s, worked %g s, %s %q; %s", k.ID, k.Type, k.State,
+			k.Agent,
 			tenths(k.DurationMS), tenths(k.WorkMS), k.ReasonCode, k.Reason, strings.Join(attempts, ", ")))
 	}
 	return lines
@@ -74,7 +75,8 @@ func TestTasksAreShownAfterARestartAsBefore(t *testing.T) {
 		name            string
 		snapshot, other bool
 	}{
-		{"records", false, true}, {"snapshot", true, true}, {"the same process", false, false}, {"the same process, snapshot", true, false},
+		{"records", false, true}, {"snapshot", true, true}, {"the same process", false, false},
+		{"the same process, snapshot", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
@@ -105,12 +107,14 @@ func TestTasksAreShownAfterARestartAsBefore(t *testing.T) {
 func TestWhatIsShownOfStories(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.stories()
-		bounced, _ := r.service.Task(context.Background(), "bounced") // it came back after 2 s, and was tried again after 1 to 2 s
+		// it came back after 2 s, and was tried again after 1 to 2 s
+		bounced, _ := r.service.Task(context.Background(), "bounced")
 		if bounced.DurationMS < 1000 || bounced.DurationMS > 2500 || bounced.WorkMS != 2000 {
 			t.Errorf("it waited %g ms and was worked on for %g ms", bounced.DurationMS, bounced.WorkMS)
 		}
 		late, _ := r.service.Explain(context.Background(), "late")
-		if !strings.Contains(late.Reason, "; its agent said succeeded, 4 s too late") || late.Attempts[0].Detail != "succeeded, 4 s too late" {
+		if !strings.Contains(late.Reason, "; its agent said succeeded, 4 s too late") ||
+			late.Attempts[0].Detail != "succeeded, 4 s too late" {
 			t.Errorf("%q, %+v", late.Reason, late.Attempts)
 		}
 	})
@@ -121,7 +125,8 @@ func TestEndedLongAgoIsNotUnknown(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.stories()
 		r.service.history = newHistory(historySize)
-		for id, want := range map[string]string{"bounced": taskSucceeded, "broken": taskFailed, "late": taskFailed, "never": ""} {
+		for id, want := range map[string]string{"bounced": taskSucceeded, "broken": taskFailed, "late": taskFailed,
+			"never": ""} {
 			x, known := r.service.Explain(context.Background(), id)
 			if x.State != want || known && !strings.Contains(x.Reason, "taskbus journal show "+id) {
 				t.Errorf("%s: %+v", id, x)
@@ -135,7 +140,8 @@ func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
 	h, at := newHistory(4), time.Unix(1000, 0)
 	task := taskNamed("t-1", at)
 	h.follow(at.Add(9*time.Second), []coordinator.Record{
-		&coordinator.TaskBefore{Task: task, State: taskDispatched, Attempts: []coordinator.AttemptBefore{{Agent: "a1", Number: 1, At: at}}},
+		&coordinator.TaskBefore{Task: task, State: taskDispatched,
+			Attempts: []coordinator.AttemptBefore{{Agent: "a1", Number: 1, At: at}}},
 		&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), Fate: coordinator.FateSucceeded, Agent: "a1", Attempt: 1},
 	})
 	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.past.outcome != "succeeded" {
@@ -171,7 +177,8 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 				t.Fatalf("%d tasks wait, want %d: %d are here", n, tasks, st.Pending.Total)
 			}
 		}
-		if again := r.service.count.recent.lastMinute()[recentReceived]; waited == 0 || received != tasks || again != received {
+		if again := r.service.count.recent.lastMinute()[recentReceived]; waited == 0 || received != tasks ||
+			again != received {
 			t.Errorf("%d came in, and %d after the restart; looked %d times", received, again, waited)
 		}
 	})

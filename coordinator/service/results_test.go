@@ -76,7 +76,8 @@ func TestAThousandCopiesOfAResult(t *testing.T) {
 		r.settle()
 		c := r.status().Counters
 		if c.Results["succeeded"] != 1 || c.ResultsRefused["duplicate"] != 999 || len(r.events("task.completed")) != 1 {
-			t.Errorf("%v counted, %v refused, %d events; want 1, 999 duplicates, 1", c.Results, c.ResultsRefused, len(r.events("task.completed")))
+			t.Errorf("%v counted, %v refused, %d events; want 1, 999 duplicates, 1", c.Results, c.ResultsRefused,
+				len(r.events("task.completed")))
 		}
 		a1.session.Ack(a1.take().Tag)
 	})
@@ -117,7 +118,8 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		mode, user string
 		counts     bool
-	}{{"off", "", true}, {"warn", "mallory", true}, {"strict", "mallory", false}, {"strict", "", false}, {"strict", "a1", true}} {
+	}{{"off", "", true}, {"warn", "mallory", true}, {"strict", "mallory", false}, {"strict", "", false},
+		{"strict", "a1", true}} {
 		t.Run(c.mode+" "+c.user, func(t *testing.T) {
 			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1), func(r *rig) {
 				r.publish(bus.StreamStatus, fmt.Sprintf(
@@ -126,7 +128,8 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 				r.task("t-1", "build", "")
 				r.result("a1", "t-1", "succeeded", "", func(p *bus.Properties) { p.UserID = c.user })
 				got := r.status().Counters
-				if counts := got.Results["succeeded"] == 1; counts != c.counts || got.ResultsRefused["wrong_sender"] != uint64(boolGauge(!c.counts)) {
+				if counts := got.Results["succeeded"] == 1; counts != c.counts ||
+					got.ResultsRefused["wrong_sender"] != uint64(boolGauge(!c.counts)) {
 					t.Errorf("counted %v, refused %v; want it to count: %v", got.Results, got.ResultsRefused, c.counts)
 				}
 			})
@@ -139,7 +142,8 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 // any, the agent's result counts as before.
 func TestKeyOfAnotherAgent(t *testing.T) {
 	status := func(relayed string) string {
-		return fmt.Sprintf(`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q%s}`,
+		return fmt.Sprintf(
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q%s}`,
 			time.Now().Format(time.RFC3339Nano), relayed)
 	}
 	for _, mode := range []string{"off", "warn", "strict"} {
@@ -170,7 +174,8 @@ func TestKeyOfAnotherAgent(t *testing.T) {
 					if seen != c.counts {
 						t.Errorf("it counts: %v, want %v; log:\n%s", seen, c.counts, r.log)
 					}
-					if told := strings.Count(r.log.String(), "by a routing key that ends in another id"); told != int(boolGauge(!c.counts)) {
+					if told := strings.Count(r.log.String(), "by a routing key that ends in another id"); told != int(
+						boolGauge(!c.counts)) {
 						t.Errorf("%d lines about the key; log:\n%s", told, r.log)
 					}
 				})

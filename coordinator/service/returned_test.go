@@ -99,7 +99,8 @@ func TestProducerIsToldOfAnUnreadableReturn(t *testing.T) {
 			p.Headers = map[string]any{headerTask: `{"accepted_at":1,"content_hash":"00000000000000ab","reply_to":"my.replies"}`}
 		})
 		for _, queue := range []string{bus.QueueFailed, "my.replies"} {
-			if m := r.only(queue); m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-9" || m.text("reason_code") != "invalid_message" {
+			if m := r.only(queue); m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-9" ||
+				m.text("reason_code") != "invalid_message" {
 				t.Errorf("in %s: %s", queue, m.Body)
 			}
 		}
@@ -126,7 +127,8 @@ func TestReturnedTaskGoesToAnotherAgent(t *testing.T) {
 			other := map[string]string{"agent.a1": "agent.a2", "agent.a2": "agent.a1"}[queue]
 			if i == 2 { // max_retry_attempts: 3
 				m := r.only(bus.QueueFailed)
-				if m.text("reason_code") != "retries_exhausted" || m.text("correlation_id") != "trace-9" || m.fields["attempts"] != 3.0 {
+				if m.text("reason_code") != "retries_exhausted" || m.text("correlation_id") != "trace-9" ||
+					m.fields["attempts"] != 3.0 {
 					t.Errorf("after the third try: %s", m.Body)
 				}
 				break
@@ -148,10 +150,11 @@ func TestReturnedTaskGoesToAnotherAgent(t *testing.T) {
 func (r *rig) reject(queue string) {
 	r.t.Helper()
 	rejected := make(chan struct{})
-	err := r.outside.Subscribe(context.Background(), bus.Subscription{Queue: queue, Prefetch: 1, Handle: func(d bus.Delivery) {
-		r.outside.Reject(d.Tag)
-		close(rejected)
-	}})
+	err := r.outside.Subscribe(context.Background(),
+		bus.Subscription{Queue: queue, Prefetch: 1, Handle: func(d bus.Delivery) {
+			r.outside.Reject(d.Tag)
+			close(rejected)
+		}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -144,7 +144,8 @@ func (r *rig) checkBooks() {
 	if found := r.service.count.books.audit(); found != nil {
 		r.t.Errorf("not conserved: %+v", found)
 	}
-	if t, byReason := r.service.count.books.read(), r.service.count.failed.read(); t.held != 0 || t.outcomes[outcomeFailed] != sum(byReason) {
+	if t, byReason := r.service.count.books.read(), r.service.count.failed.read(); t.held != 0 ||
+		t.outcomes[outcomeFailed] != sum(byReason) {
 		r.t.Errorf("%s after the end, and failed for these reasons: %v", t, byReason)
 	}
 	if f := r.service.audited.status().Found; f != nil {
@@ -206,7 +207,8 @@ func (r *rig) task(id, taskType, extra string, properties ...func(*bus.Propertie
 }
 
 func taskBody(id, taskType, extra string) string {
-	return fmt.Sprintf(`{"message_type":"task.assign","task_id":%q,"task_type":%q,"payload":{"n":12345678901234567890, "of":%q}%s}`,
+	return fmt.Sprintf(
+		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"payload":{"n":12345678901234567890, "of":%q}%s}`,
 		id, taskType, id, extra)
 }
 

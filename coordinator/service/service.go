@@ -114,7 +114,9 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1), resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(), forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
+		history: newHistory(historySize), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1),
+		resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(),
+		forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
@@ -214,7 +216,8 @@ func (s *Service) Reload(c *config.Config, err error) {
 		return
 	}
 	if keys := fromNextStart(s.options.Config, c); len(keys) > 0 {
-		s.log.Warn().Strs("keys", keys).Msg("the file has other values of these keys than the coordinator was started with; they count from the next start")
+		s.log.Warn().Strs("keys", keys).
+			Msg("the file has other values of these keys than the coordinator was started with; they count from the next start")
 	}
 	if agents, routes := vanished(old.Policy(), c.Policy()); agents+routes > 0 {
 		s.log.Warn().Int("agents_removed", agents).Int("routes_removed", routes).
@@ -243,8 +246,10 @@ func fromNextStart(started, c *config.Config) (keys []string) {
 	}{
 		{"topology", started.Topology != c.Topology},
 		{"queues", started.Queues != c.Queues},
-		{"http", started.HTTPBind != c.HTTPBind || started.AdvertiseURL != c.AdvertiseURL || started.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders},
-		{"journal", started.Journal != c.Journal || started.RecordInputs != c.RecordInputs || started.RecordInputsBytes != c.RecordInputsBytes},
+		{"http", started.HTTPBind != c.HTTPBind || started.AdvertiseURL != c.AdvertiseURL ||
+			started.LegacyRateLimitHeaders != c.LegacyRateLimitHeaders},
+		{"journal", started.Journal != c.Journal || started.RecordInputs != c.RecordInputs ||
+			started.RecordInputsBytes != c.RecordInputsBytes},
 		{"window", started.Window != c.Window},
 		{"window_bytes", started.WindowBytes != c.WindowBytes},
 		{"max_message_bytes", started.MaxMessageBytes != c.MaxMessageBytes},

@@ -75,8 +75,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		returns: returnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		held:    newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
 		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
-		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](), newQueues: newOrders[[]string](),
-		statuses: newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
+		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
+		newQueues: newOrders[[]string](),
+		statuses:  newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
 		faulted: make(chan error, 1), looked: make(chan struct{}),
 	}
 	if fixed.Journal {
@@ -167,7 +168,8 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.completed(f)
 	case coordinator.Duplicate:
 		r.s.observe.duplicate(f.Task)
-		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID, messages.AppendTaskDuplicate(nil, &f, r.s.now()))
+		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID,
+			messages.AppendTaskDuplicate(nil, &f, r.s.now()))
 	case coordinator.AgentChanged:
 		r.s.observe.agentChanged(f)
 		event := messages.AgentEvent(&f)
@@ -306,7 +308,8 @@ func (r *session) drain(grace time.Duration) {
 			}
 		})
 		if err != nil {
-			r.s.log.Warn().Int("dispatching", dispatching).Msg("the grace period is over; the broker will deliver again what is not settled")
+			r.s.log.Warn().Int("dispatching", dispatching).
+				Msg("the grace period is over; the broker will deliver again what is not settled")
 			return
 		}
 		if settled {

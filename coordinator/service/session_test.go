@@ -21,7 +21,8 @@ func TestReloadTakesEffectAndABrokenFileDoesNot(t *testing.T) {
 
 		r.service.Reload(nil, errors.New("agents.yaml:3:5: agents.a1.max_concurrent_tasks: must be at least 1"))
 		st := r.status()
-		if st.Config.LastReloadOK || st.Config.Version != old || !strings.Contains(st.Config.LastReloadError, "agents.yaml:3:5") {
+		if st.Config.LastReloadOK || st.Config.Version != old ||
+			!strings.Contains(st.Config.LastReloadError, "agents.yaml:3:5") {
 			t.Errorf("after a broken file: %+v", st.Config)
 		}
 		r.service.Reload(parseConfig(t, strings.Replace(fleet, "task_routing:\n",

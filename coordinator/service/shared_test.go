@@ -44,7 +44,8 @@ func TestThoseWhoAskAtOnceShareACopy(t *testing.T) {
 				t.Fatal("two copies for requests of one moment")
 			}
 		}
-		r.service.loop.post(0, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: "a1", Status: coordinator.StatusReady, Available: 10, Timestamp: time.Now()}})
+		r.service.loop.post(0, coordinator.AgentReported{Report: coordinator.AgentReport{Agent: "a1",
+			Status: coordinator.StatusReady, Available: 10, Timestamp: time.Now()}})
 		go ask()
 		if c := <-copies; c.Agents[0].Status != coordinator.StatusReady {
 			t.Errorf("asked after its heartbeat: %s", c.Agents[0].Status)
@@ -70,7 +71,8 @@ func TestLargeReadsOfQuotasAreMadeInTurns(t *testing.T) {
 	const agents = 10 * quotaPage
 	var text strings.Builder
 	text.WriteString("pool: {limits: {total_tokens: {amount: 1000000, per: day}}}\ngroups: [{id: g}, {id: h}]\n")
-	text.WriteString("providers: [{provider: openai, share: by_weight, groups: [{group: g}], limits: {requests: {rate: 1000, per: second}}}]\nagents:\n")
+	text.WriteString(
+		"providers: [{provider: openai, share: by_weight, groups: [{group: g}], limits: {requests: {rate: 1000, per: second}}}]\nagents:\n")
 	for i := range agents {
 		fmt.Fprintf(&text, "  - {id: a%d, group_id: g}\n", i)
 	}

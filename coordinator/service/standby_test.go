@@ -36,7 +36,8 @@ func TestStandbyAnswers(t *testing.T) {
 		first.task("t-2", "build", "")
 		ctx := context.Background()
 		st := second.status()
-		if st.Readiness.Ready || st.Readiness.State != stateStandby || !strings.Contains(st.Readiness.Detail, "taskbus@test leads") {
+		if st.Readiness.Ready || st.Readiness.State != stateStandby ||
+			!strings.Contains(st.Readiness.Detail, "taskbus@test leads") {
 			t.Errorf("readiness %+v, want a standby that names the leader", st.Readiness)
 		}
 		if st.Leader == nil || st.Leader.Instance != "taskbus@test" || st.Leader.Epoch != 1 {
@@ -92,7 +93,8 @@ func TestTakeOverKnowsEverything(t *testing.T) {
 		second.task("t-1", "build", `,"priority":3`)
 		c := second.status().Counters
 		if c.Duplicates != 1 || c.FailedByReason["duplicate_task"] != 1 {
-			t.Errorf("%d duplicates, %v failed; want the copy dropped and the other content refused", c.Duplicates, c.FailedByReason)
+			t.Errorf("%d duplicates, %v failed; want the copy dropped and the other content refused", c.Duplicates,
+				c.FailedByReason)
 		}
 		second.publish(bus.StreamResult, resultBody("a1", "t-2", "succeeded", `,"dispatch_id":"t-2.1"`))
 		if n := second.status().Pending.Leased; n != 0 {
@@ -140,7 +142,8 @@ func TestRedeliveredTaskKeepsItsDispatch(t *testing.T) {
 					t.Fatalf("%d dispatches, want 1; log:\n%s", len(all), r.log)
 				}
 				d := all[0]
-				if attemptID(d.MessageID) != "t-1.1" || c.same && d.Queue != "agent.a1" || d.Headers[headerMaybeDuplicate] == nil == c.marked {
+				if attemptID(d.MessageID) != "t-1.1" || c.same && d.Queue != "agent.a1" ||
+					d.Headers[headerMaybeDuplicate] == nil == c.marked {
 					t.Errorf("%s in %s, headers %v", d.MessageID, d.Queue, d.Headers)
 				}
 			})

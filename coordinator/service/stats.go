@@ -107,10 +107,13 @@ func agentInfo(a *coordinator.AgentSnapshot) httpapi.AgentInfo {
 		}
 	}
 	return httpapi.AgentInfo{
-		ID: string(a.Spec.ID), Capacity: finite(c.ItemsPerSecond), CapacityReported: c.Reported, CapacityMeasured: finite(c.Measured), WarmUp: c.WarmUp,
-		Pending: c.Pending, Health: health, DrainSeconds: c.Drain.Seconds(), LastReported: a.LastHeartbeat, Capabilities: a.Spec.Capabilities,
-		State: a.State.String(), Load: finite(a.Load), InFlight: a.InFlight, Slots: a.Slots,
-		SuccessRate: finite(a.Success), Outcomes: finite(a.Outcomes), DurationMS: milliseconds(a.Duration), EjectedFrom: a.EjectedFrom,
+		ID: string(a.Spec.ID), Capacity: finite(c.ItemsPerSecond), CapacityReported: c.Reported,
+		CapacityMeasured: finite(c.Measured), WarmUp: c.WarmUp,
+		Pending: c.Pending, Health: health, DrainSeconds: c.Drain.Seconds(), LastReported: a.LastHeartbeat,
+		Capabilities: a.Spec.Capabilities,
+		State:        a.State.String(), Load: finite(a.Load), InFlight: a.InFlight, Slots: a.Slots,
+		SuccessRate: finite(a.Success), Outcomes: finite(a.Outcomes), DurationMS: milliseconds(a.Duration),
+		EjectedFrom: a.EjectedFrom,
 	}
 }
 
@@ -183,7 +186,8 @@ func bottlenecks(snap *coordinator.Snapshot) []httpapi.Bottleneck {
 		if a.State != coordinator.AgentOnline {
 			continue
 		}
-		b := httpapi.Bottleneck{ID: string(a.Spec.ID), Why: fails(a), DrainSeconds: a.Capacity.Drain.Seconds(), Load: finite(a.Load)}
+		b := httpapi.Bottleneck{ID: string(a.Spec.ID), Why: fails(a), DrainSeconds: a.Capacity.Drain.Seconds(),
+			Load: finite(a.Load)}
 		failed[b.ID] = len(b.Why) > 0
 		if a.Free <= 0 && waiting > 0 && (failing == 0 || failed[b.ID]) {
 			b.Why = append(b.Why, "full")

@@ -16,11 +16,13 @@ import (
 )
 
 // member is one agent online, for tests of sums.
-func member(id coordinator.AgentID, capacity float64, pending int, change ...func(*coordinator.AgentSnapshot)) coordinator.AgentSnapshot {
+func member(id coordinator.AgentID, capacity float64, pending int,
+	change ...func(*coordinator.AgentSnapshot)) coordinator.AgentSnapshot {
 	drain := time.Duration(float64(pending) / capacity * float64(time.Second))
 	a := coordinator.AgentSnapshot{
 		Spec: coordinator.AgentSpec{ID: id, MaxConcurrent: 4}, State: coordinator.AgentOnline, Free: 1,
-		Capacity: coordinator.CapacitySnapshot{ItemsPerSecond: capacity, Reported: true, Pending: pending, Drain: drain, Health: coordinator.HealthOf(drain)},
+		Capacity: coordinator.CapacitySnapshot{ItemsPerSecond: capacity, Reported: true, Pending: pending, Drain: drain,
+			Health: coordinator.HealthOf(drain)},
 	}
 	for _, c := range change {
 		c(&a)
@@ -49,19 +51,24 @@ func TestBalancingsThreeAgents(t *testing.T) {
 	if s.TotalCapacity != 28 || s.ActiveAgentCount != 3 { // 16 + 8 + 4
 		t.Errorf("total capacity %v of %d agents, want 28 of 3", s.TotalCapacity, s.ActiveAgentCount)
 	}
-	if want := (httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48}); s.QueueDepth != want || s.GlobalQueueDepth != 100 { // 28 + 14 + 7 = 49; 49 + 3 + 48 = 100
+	// 28 + 14 + 7 = 49; 49 + 3 + 48 = 100
+	if want := (httpapi.QueueDepth{Agents: 49, Waiting: 3, Unread: 48}); s.QueueDepth != want ||
+		s.GlobalQueueDepth != 100 {
 		t.Errorf("queue depth %+v, %d in all; want %+v, 100", s.QueueDepth, s.GlobalQueueDepth, want)
 	}
-	for i, want := range []struct{ load, target float64 }{{28. / 100, 16. / 28}, {14. / 100, 8. / 28}, {7. / 100, 4. / 28}} {
+	for i, want := range []struct{ load, target float64 }{{28. / 100, 16. / 28}, {14. / 100, 8. / 28},
+		{7. / 100, 4. / 28}} {
 		a := s.Agents[i]
 		if a.LoadFactor != want.load || a.TargetLoadFactor != want.target || a.DrainSeconds != 1.75 || a.Health != "HEALTHY" {
-			t.Errorf("%s: load factor %v of %v, drain %v s, %s; want %v of %v, 1.75 s", a.ID, a.LoadFactor, a.TargetLoadFactor, a.DrainSeconds, a.Health, want.load, want.target)
+			t.Errorf("%s: load factor %v of %v, drain %v s, %s; want %v of %v, 1.75 s", a.ID, a.LoadFactor, a.TargetLoadFactor,
+				a.DrainSeconds, a.Health, want.load, want.target)
 		}
 	}
 	// Agent 3 is gone: the others' targets are of 24 (BALANCING, mode 3: 16/24 = 0.67).
 	snap.Agents[2].State = coordinator.AgentStale
 	s = fleetStats(&snap, 0)
-	if got := fmt.Sprintf("%.2f %.2f %.2f", s.Agents[0].TargetLoadFactor, s.Agents[1].TargetLoadFactor, s.Agents[2].TargetLoadFactor); got != "0.67 0.33 0.00" || s.ActiveAgentCount != 2 {
+	if got := fmt.Sprintf("%.2f %.2f %.2f", s.Agents[0].TargetLoadFactor, s.Agents[1].TargetLoadFactor,
+		s.Agents[2].TargetLoadFactor); got != "0.67 0.33 0.00" || s.ActiveAgentCount != 2 {
 		t.Errorf("targets %s of %d agents, want 0.67 0.33 0.00 of 2", got, s.ActiveAgentCount)
 	}
 	if s.TotalCapacity != 24 || s.QueueDepth.Agents != 42 {
@@ -72,7 +79,8 @@ func TestBalancingsThreeAgents(t *testing.T) {
 // The health of an agent that is not there is not known: it is absent, in JSON, too.
 func TestHealthOfAgentsThatAreNotThere(t *testing.T) {
 	for state, want := range map[coordinator.AgentState]string{
-		coordinator.AgentOnline: `"health":"OVERLOADED"`, coordinator.AgentNeverSeen: "", coordinator.AgentOffline: "", coordinator.AgentStale: "", coordinator.AgentGone: "",
+		coordinator.AgentOnline: `"health":"OVERLOADED"`, coordinator.AgentNeverSeen: "", coordinator.AgentOffline: "",
+		coordinator.AgentStale: "", coordinator.AgentGone: "",
 	} {
 		a := member("a1", 1, 60, in(state)) // 60 items at 1 a second
 		text, err := json.Marshal(agentInfo(&a))
@@ -101,7 +109,8 @@ func TestSwarm(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"total", float64(got.Total), 7}, {"idle", float64(got.Idle), 1}, {"busy", float64(got.Busy), 2}, {"offline", float64(got.Offline), 4},
+		{"total", float64(got.Total), 7}, {"idle", float64(got.Idle), 1}, {"busy", float64(got.Busy), 2},
+		{"offline", float64(got.Offline), 4},
 		{"in flight", float64(got.InFlight), 3},               // 0 + 2 + 1
 		{"average load", got.AverageLoad, 0.25},               // (0 + 0.5 + 0.25) / 3
 		{"average success", got.AverageSuccessRate, 0.9},      // (0.9 + 0.8 + 1) / 3
@@ -134,14 +143,16 @@ func TestBottlenecks(t *testing.T) {
 	// At most ten, the worst; of equals those with more load, then by id.
 	agents = nil
 	for i := range 30 {
-		agents = append(agents, member(coordinator.AgentID(fmt.Sprintf("a%02d", i)), 1, 0, full, working(1, float64(i%2), 1, 0)))
+		agents = append(agents, member(coordinator.AgentID(fmt.Sprintf("a%02d", i)), 1, 0, full,
+			working(1, float64(i%2), 1, 0)))
 	}
 	found := swarm(&coordinator.Snapshot{Agents: agents, Pending: waiting}).Bottlenecks
 	if len(found) != 10 || found[0].ID != "a01" || found[9].ID != "a19" {
 		t.Errorf("%+v", found)
 	}
 	// One agent alone is not slower than the mean of itself.
-	if b := swarm(&coordinator.Snapshot{Agents: []coordinator.AgentSnapshot{member("a1", 1, 20)}}).Bottlenecks; len(b) != 0 {
+	if b := swarm(&coordinator.Snapshot{Agents: []coordinator.AgentSnapshot{member("a1", 1, 20)}}).
+		Bottlenecks; len(b) != 0 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -163,7 +174,8 @@ func TestBottlenecksAreNotTheInnocent(t *testing.T) {
 		}
 		return got
 	}
-	if got := names(100, agents...); len(got) != maxBottlenecks || slices.ContainsFunc(got, func(b string) bool { return strings.HasPrefix(b, "good") }) {
+	if got := names(100, agents...); len(got) != maxBottlenecks ||
+		slices.ContainsFunc(got, func(b string) bool { return strings.HasPrefix(b, "good") }) {
 		t.Errorf("%v, want ten of those that fail", got)
 	}
 	if got := names(100, agents[18:]...); !slices.Equal(got, []string{"bad-18 ejected+failing"}) {
@@ -183,7 +195,8 @@ func TestBottlenecksAreNotTheInnocent(t *testing.T) {
 // An empty fleet gives zeros, and no fleet at all gives what JSON does not know.
 func TestStatsAreNumbers(t *testing.T) {
 	var empty coordinator.Snapshot
-	if s := fleetStats(&empty, 0); s.GlobalQueueDepth != 0 || s.Swarm.Total != 0 || s.Swarm.AverageLoad != 0 || s.TotalCapacity != 0 {
+	if s := fleetStats(&empty, 0); s.GlobalQueueDepth != 0 || s.Swarm.Total != 0 || s.Swarm.AverageLoad != 0 ||
+		s.TotalCapacity != 0 {
 		t.Errorf("%+v", s)
 	}
 	odd := rapid.SampledFrom([]float64{0, 1, -1, 0.5, math.NaN(), math.Inf(1), math.Inf(-1), 1e308, 1e-308})
@@ -261,7 +274,8 @@ func TestConcentration(t *testing.T) {
 // An agent that fails all that it is given has no work before it, and is not healthy because of that.
 func TestFailingAgentIsNotHealthy(t *testing.T) {
 	failing := member("a1", 4, 0, working(0, 0, 0.1, 0), func(a *coordinator.AgentSnapshot) { a.Outcomes = 29 })
-	ejected := member("a2", 4, 0, working(0, 0, 0.9, 0), func(a *coordinator.AgentSnapshot) { a.EjectedFrom = []string{"gpu"} })
+	ejected := member("a2", 4, 0, working(0, 0, 0.9, 0),
+		func(a *coordinator.AgentSnapshot) { a.EjectedFrom = []string{"gpu"} })
 	away, well := failing, member("a4", 4, 0, working(0, 0, 0.9, 0))
 	away.State = coordinator.AgentStale
 	for i, want := range []string{httpapi.FailingHealth, httpapi.FailingHealth, "", "HEALTHY"} {

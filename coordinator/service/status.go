@@ -87,14 +87,17 @@ func (s *Service) checkBroker() httpapi.Check {
 func (s *Service) checkConfig() httpapi.Check {
 	_, problem := s.reloads.read()
 	if problem != "" {
-		return httpapi.Check{Status: httpapi.Degraded, Detail: "the file on disk is broken, the configuration before it, version " + s.config.Load().FileVersion() + ", is in force: " + problem}
+		return httpapi.Check{Status: httpapi.Degraded,
+			Detail: "the file on disk is broken, the configuration before it, version " + s.config.Load().FileVersion() +
+				", is in force: " + problem}
 	}
 	c := httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
 	failing := s.doubts()
 	if len(failing) > 0 {
 		c.Status = httpapi.Degraded
 		if more := len(failing) - warningsInHealth; more > 0 {
-			failing = append(failing[:warningsInHealth], fmt.Sprintf("and %d more; taskbus check %s", more, s.options.ConfigPath))
+			failing = append(failing[:warningsInHealth],
+				fmt.Sprintf("and %d more; taskbus check %s", more, s.options.ConfigPath))
 		}
 		c.Detail += "; " + strings.Join(failing, "; ")
 	}
@@ -228,7 +231,8 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
 		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
 		Eligible:    a.Eligibility == coordinator.Eligible,
-		Leased:      a.Leased, Strays: a.Strays, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained, Discovered: a.Discovered,
+		Leased:      a.Leased, Strays: a.Strays, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained,
+		Discovered: a.Discovered,
 	}
 	if a.Instances > 1 {
 		v.Instances = a.Instances
@@ -245,7 +249,8 @@ func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
 func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	p := httpapi.Pending{
 		ByPriority: make(map[string]int), ByReason: make(map[string]int),
-		Gathering: snap.Gathering, Bidding: snap.Bidding, Moving: snap.Moving, Dispatching: snap.Dispatching, Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
+		Gathering: snap.Gathering, Bidding: snap.Bidding, Moving: snap.Moving, Dispatching: snap.Dispatching,
+		Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
 	}
 	for i, n := range snap.Pending {
 		p.Total += n
@@ -256,7 +261,8 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	}
 	for _, w := range snap.Waits {
 		p.Waits = append(p.Waits, httpapi.Wait{
-			Required: append([]string{}, w.Required...), Tasks: w.Tasks, OldestSeconds: w.Oldest.Seconds(), ReasonCode: w.Reason.String(), Reason: w.Text,
+			Required: append([]string{}, w.Required...), Tasks: w.Tasks, OldestSeconds: w.Oldest.Seconds(),
+			ReasonCode: w.Reason.String(), Reason: w.Text,
 		})
 	}
 	for r, n := range snap.PendingReasons {
@@ -274,7 +280,8 @@ func (s *Service) rates() httpapi.Rates {
 	recent, span := s.count.recent.lastMinute(), s.count.recent.span(s.started)
 	return httpapi.Rates{
 		Received: float64(recent[recentReceived]) / span, Assigned: float64(recent[recentAssigned]) / span,
-		Succeeded: float64(recent[recentSucceeded]) / span, Failed: float64(recent[recentRefused]+recent[recentBroken]) / span,
+		Succeeded: float64(recent[recentSucceeded]) / span,
+		Failed:    float64(recent[recentRefused]+recent[recentBroken]) / span,
 	}
 }
 
@@ -292,7 +299,8 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 	c := httpapi.Counters{
 		Received: books.received, Returned: books.returned, Held: books.held,
 		Dispatched: books.outcomes[outcomeDispatched], Failed: books.outcomes[outcomeFailed],
-		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Moved: books.outcomes[outcomeMoved], Abandoned: books.outcomes[outcomeAbandoned],
+		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Moved: books.outcomes[outcomeMoved],
+		Abandoned:      books.outcomes[outcomeAbandoned],
 		FailedByReason: s.count.failed.read(),
 		Invalid:        s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(),
 		StatusReceived: s.count.statuses.Load(),

@@ -34,7 +34,8 @@ func laneStatus(snap coordinator.Snapshot) []httpapi.Lane {
 	lanes := make([]httpapi.Lane, len(shown))
 	for i, l := range shown {
 		lanes[i] = httpapi.Lane{
-			Name: bus.LaneQueue(l.Lane).Name, Ready: l.Ready, Waiting: l.Waiting, Moving: l.Moving, Read: l.Read, Orphan: l.Orphan,
+			Name: bus.LaneQueue(l.Lane).Name, Ready: l.Ready, Waiting: l.Waiting, Moving: l.Moving, Read: l.Read,
+			Orphan: l.Orphan,
 		}
 	}
 	return lanes

@@ -13,7 +13,8 @@ import (
 func TestHealthWords(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		health := func() httpapi.Health { return r.service.Health(context.Background()) }
-		if h := health(); h.Status != httpapi.Degraded || !strings.Contains(h.Checks["agents"].Detail, "waiting for their first heartbeats") {
+		if h := health(); h.Status != httpapi.Degraded ||
+			!strings.Contains(h.Checks["agents"].Detail, "waiting for their first heartbeats") {
 			t.Errorf("just started: %+v", h)
 		}
 		r.pass(6 * time.Second) // health_check_interval is 5 s

@@ -54,7 +54,8 @@ func (r *session) surviveReport(d *bus.Delivery) {
 
 // faulty is why such a message is not handled.
 func faulty() *messages.Refusal {
-	return &messages.Refusal{Keyword: "fault", Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}
+	return &messages.Refusal{Keyword: "fault",
+		Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}
 }
 
 // surviveDispatch, deferred by functions that encode a dispatch, fails its task.
@@ -72,5 +73,6 @@ func (o *observer) survived(p any, queue, becomes string) {
 	if err, ok := p.(runtime.Error); ok {
 		e = e.Err(err)
 	}
-	e.Bytes("stack", debug.Stack()).Msg("a fault of the program while one message was handled; " + becomes + ". Please report it with this line")
+	e.Bytes("stack", debug.Stack()).Msg("a fault of the program while one message was handled; " + becomes +
+		". Please report it with this line")
 }

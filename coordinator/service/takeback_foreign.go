@@ -57,7 +57,8 @@ func (f *foreignMessages) end() []bus.Tag {
 
 // listed reports whether agents.yaml says that the queue is an agent's.
 func (r *session) listed(queue string) bool {
-	return slices.ContainsFunc(r.s.config.Load().Policy().Agents, func(a coordinator.AgentSpec) bool { return a.Queue == queue })
+	return slices.ContainsFunc(r.s.config.Load().Policy().Agents,
+		func(a coordinator.AgentSpec) bool { return a.Queue == queue })
 }
 
 // barred reports whether the queue is to be left alone now.
@@ -132,6 +133,7 @@ func (o *observer) foreign(met takeBackOrder, pause time.Duration) {
 		return
 	}
 	o.gated(noiseTakeBack, zerolog.WarnLevel).Str("agent_id", string(met.agent)).Str("queue", met.queue).
-		Msg("the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: " +
-			"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+		Msg(
+			"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: " +
+				"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
 }

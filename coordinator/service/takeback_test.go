@@ -94,7 +94,8 @@ func TestAgentWhoseConsumerIsGone(t *testing.T) {
 		if got := fmt.Sprint(a2.has()); got != "[held]" {
 			t.Errorf("a2 has %s, want the task that a1 held; log:\n%s", got, r.log)
 		}
-		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" || !strings.Contains(textHeader(d.Headers, headerTried), `"a1"`) {
+		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" || !strings.Contains(textHeader(d.Headers, headerTried),
+			`"a1"`) {
 			t.Errorf("dispatch %s with %v, want a second attempt: a1 had it in hand", d.MessageID, d.Headers)
 		}
 	})
@@ -138,7 +139,8 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 		}
 		// The queue is there again, and another program puts something into it: that is
 		// taken back as before.
-		if exists, err := r.service.current.Load().bus.EnsureQueue(context.Background(), bus.AgentQueue(bus.ProfileQuorum, "agent.a1")); !exists || err != nil {
+		if exists, err := r.service.current.Load().bus.EnsureQueue(context.Background(),
+			bus.AgentQueue(bus.ProfileQuorum, "agent.a1")); !exists || err != nil {
 			t.Fatal(err)
 		}
 		r.publish("agent.a1", "foreign")
@@ -191,7 +193,8 @@ func TestTakeBackEnded(t *testing.T) {
 			s := newRig(t, wide).service
 			s.loop.inbox = nil
 			var sub bus.Subscription
-			r := &session{s: s, takeBacks: newTakeBacks(), window: newWindow(4000, 1<<28, 1<<20), bus: subscribing{refusal: c.refusal, last: &sub}}
+			r := &session{s: s, takeBacks: newTakeBacks(), window: newWindow(4000, 1<<28, 1<<20),
+				bus: subscribing{refusal: c.refusal, last: &sub}}
 			r.beginTakeBack(takeBackOrder{agent: "a1", queue: "q"})
 			if sub.Queue != "q" || sub.Prefetch != 100 || sub.Priority <= 0 || sub.OnEnded == nil {
 				t.Errorf("subscribed to %+v; want to come before the agent's own consumer, and to be dispensable", sub)
@@ -205,7 +208,8 @@ func TestTakeBackEnded(t *testing.T) {
 			for _, e := range s.loop.inbox {
 				got = append(got, e.event)
 			}
-			if told := slices.Contains(got, coordinator.Event(coordinator.TakeBackEnded{Agent: "a1"})); told != c.want || len(got) > 1 {
+			if told := slices.Contains(got, coordinator.Event(coordinator.TakeBackEnded{Agent: "a1"})); told != c.want ||
+				len(got) > 1 {
 				t.Errorf("the engine hears %v, want TakeBackEnded: %v", got, c.want)
 			}
 		})
@@ -282,7 +286,8 @@ func TestDrainingAnAgent(t *testing.T) {
 		r.task("waiting", "build", "")
 		a1.report("running")
 		a2 := r.worker("a2", true)
-		if a, err := r.service.Order(context.Background(), "a1", orderDrain); err != nil || !a.Draining || !a.Cordoned || a.Eligible || a.Drained {
+		if a, err := r.service.Order(context.Background(), "a1", orderDrain); err != nil || !a.Draining || !a.Cordoned ||
+			a.Eligible || a.Drained {
 			t.Fatalf("drain: %+v, %v", a, err)
 		}
 		r.pass(3 * time.Second)
@@ -299,7 +304,8 @@ func TestDrainingAnAgent(t *testing.T) {
 		if a := r.agent("a1"); !a.Drained {
 			t.Errorf("nothing is left with a1: %+v", a)
 		}
-		if a, err := r.service.Order(context.Background(), "a1", orderUncordon); err != nil || a.Cordoned || a.Draining || !a.Eligible {
+		if a, err := r.service.Order(context.Background(), "a1", orderUncordon); err != nil || a.Cordoned || a.Draining ||
+			!a.Eligible {
 			t.Errorf("uncordon: %+v, %v", a, err)
 		}
 	})
@@ -311,7 +317,8 @@ func TestOrders(t *testing.T) {
 		if _, err := r.service.Order(context.Background(), "nobody", orderCordon); !isNoAgent(err) {
 			t.Errorf("an order for an agent that is not known: %v", err)
 		}
-		if a, err := r.service.Order(context.Background(), "a1", orderCordon); err != nil || !a.Cordoned || a.Draining || a.WhyNot != "cordoned" {
+		if a, err := r.service.Order(context.Background(), "a1", orderCordon); err != nil || !a.Cordoned || a.Draining ||
+			a.WhyNot != "cordoned" {
 			t.Errorf("cordon: %+v, %v", a, err)
 		}
 		// It outlives the session, but a coordinator that does not lead takes none.
@@ -339,7 +346,8 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	for i := range many {
 		fmt.Fprintf(&yaml, "  v%d: {capabilities: [go], max_concurrent_tasks: 1}\n", i)
 	}
-	yaml.WriteString("task_routing:\n  build: {required_capabilities: [go]}\nglobal_settings: {stale_agent_threshold_seconds: 40}\n")
+	yaml.WriteString(
+		"task_routing:\n  build: {required_capabilities: [go]}\nglobal_settings: {stale_agent_threshold_seconds: 40}\n")
 	inRig(t, yaml.String(), func(r *rig) {
 		for i := range many {
 			r.reportTasks(fmt.Sprint("v", i))

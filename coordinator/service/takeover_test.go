@@ -108,7 +108,8 @@ func TestResultsAreReadFromAStreamDeclaredAnew(t *testing.T) {
 func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
 	const lot, sent = 1000, 2 * maxAnnounced
 	inRig(t, wide, func(r *rig) {
-		agents, runs := []string{"a1", "a2"}, make([][]string, 2) // what they list is theirs, whichever coordinator has given it to them
+		// what they list is theirs, whichever coordinator has given it to them
+		agents, runs := []string{"a1", "a2"}, make([][]string, 2)
 		for i := range sent {
 			runs[i%2] = append(runs[i%2], fmt.Sprint("x-", i))
 		}
@@ -229,7 +230,8 @@ func TestSlotsAreTheSameAfterARestart(t *testing.T) {
 			r.broker.Cut()
 			r.pass(backoffMax + time.Second)
 			if a := r.agent("a1"); a.FreeSlots != 2 || a.InFlight != 2 || a.Uncovered != 0 {
-				t.Fatalf("a1: %d slots free, %d tasks, %d of them uncovered; want 2 of its 4, 2 and 0", a.FreeSlots, a.InFlight, a.Uncovered)
+				t.Fatalf("a1: %d slots free, %d tasks, %d of them uncovered; want 2 of its 4, 2 and 0", a.FreeSlots, a.InFlight,
+					a.Uncovered)
 			}
 			r.connect()
 			r.reportTasks("a1", "t-1", "t-2")

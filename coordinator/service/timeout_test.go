@@ -26,7 +26,8 @@ func TestTaskTimeout(t *testing.T) {
 		if m.text("reason_code") != "task_timeout" || m.fields["retry_possible"] != true {
 			t.Errorf("assignment.failed %s", m.Body)
 		}
-		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" || attemptID(told[0].text("dispatch_id")) != "t-1.1" {
+		if told := a1.told(); len(told) != 1 || told[0].text("task_id") != "t-1" ||
+			attemptID(told[0].text("dispatch_id")) != "t-1.1" {
 			t.Errorf("a1 was told %v, want to stop t-1", told)
 		}
 		if c := r.status().Counters; c.TimedOut != 1 || c.Failed != 0 {
@@ -151,7 +152,9 @@ func TestSlotsTakenByNothingAreTold(t *testing.T) {
 		}
 		beats(1, "t-1")
 		c := r.service.Health(context.Background()).Checks["agents"]
-		if n := strays(); n != 1 || c.Status != httpapi.Degraded || !strings.Contains(c.Detail, "nothing that was given to the agent at a1 (1 of 1)") || !strings.Contains(c.Advice, "start these agents again") {
+		if n := strays(); n != 1 || c.Status != httpapi.Degraded ||
+			!strings.Contains(c.Detail, "nothing that was given to the agent at a1 (1 of 1)") ||
+			!strings.Contains(c.Advice, "start these agents again") {
 			t.Errorf("%d after a minute, want 1; agents: %+v", n, c)
 		}
 		if n := r.status().Counters.TimedOut; n != 0 {

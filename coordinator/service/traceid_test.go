@@ -38,7 +38,8 @@ func TestTheSameEndHasTheSameTraceID(t *testing.T) {
 					t.Fatalf("told %d times, want twice", len(told))
 				}
 				for _, m := range told {
-					if id := m.text("correlation_id"); id != told[0].CorrelationID || m.CorrelationID != id || !messages.ValidTraceID(id) {
+					if id := m.text("correlation_id"); id != told[0].CorrelationID || m.CorrelationID != id ||
+						!messages.ValidTraceID(id) {
 						t.Errorf("trace ids %q and %q, want %q", id, m.CorrelationID, told[0].CorrelationID)
 					}
 				}
@@ -60,7 +61,8 @@ func TestDerivedTraceIDs(t *testing.T) {
 		}
 		seen[id] = m.task + " " + m.body
 	}
-	if got, want := derivedTraceID("t-1", 1), "14d1499096745e04b6659342ccdedcf8"; got != want { // the first half of SHA-256 of "t-1" and eight bytes
+	// the first half of SHA-256 of "t-1" and eight bytes
+	if got, want := derivedTraceID("t-1", 1), "14d1499096745e04b6659342ccdedcf8"; got != want {
 		t.Errorf("%s, want %s: a later version must not tell of the same task under another", got, want)
 	}
 }

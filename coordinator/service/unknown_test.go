@@ -20,7 +20,8 @@ func (r *rig) unknownLines() (lines []string) {
 	return lines
 }
 
-// A misspelt field has no effect, is counted each time, and told of once for each producer, with the name that was meant.
+// A misspelt field has no effect, is counted each time, and told of once for each producer, with the name that was
+// meant.
 func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		from := func(app, replyTo string) func(*bus.Properties) {
@@ -31,9 +32,11 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 		r.task("t-3", "build", `,"timeout":5`, from("shop", ""))      // another field
 		r.task("t-4", "build", `,"prioritiy":3`, from("", "q-1"))     // another producer, known by its queue alone
 		r.task("t-5", "build", `,"prioritiy":3`, from("", "q-1"))
-		r.publish(bus.StreamStatus, `{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
+		r.publish(bus.StreamStatus,
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
 		for range 2 {
-			r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-0","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","eror":"x"}`)
+			r.publish(bus.StreamResult,
+				`{"message_type":"task.result","agent_id":"a1","task_id":"t-0","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","eror":"x"}`)
 		}
 		lines := r.unknownLines()
 		if len(lines) != 5 {
@@ -51,7 +54,8 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 			}
 		}
 		listed := r.status().UnknownFields
-		if len(listed) != 5 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy", DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
+		if len(listed) != 5 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy",
+			DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
 			t.Errorf("/status lists %+v", listed)
 		}
 		for of, want := range map[string]float64{"task.assign": 5, "agent.status": 1, "task.result": 2} {
@@ -90,19 +94,22 @@ func TestStrictMessages(t *testing.T) {
 		r.task("t-1", "build", `,"prioritiy":3,"correlation_id":"c-1"`)
 		m := r.only(bus.QueueFailed)
 		if m.text("task_id") != "t-1" || m.text("correlation_id") != "c-1" || m.text("reason_code") != "invalid_message" ||
-			m.text("reason") != "/prioritiy: there is no such field of task.assign; did you mean priority? (global_settings.strict_messages)" {
+			m.text(
+				"reason") != "/prioritiy: there is no such field of task.assign; did you mean priority? (global_settings.strict_messages)" {
 			t.Errorf("told %s", m.Body)
 		}
 		if dead := r.only(bus.QueueDead); dead.text("task_id") != "t-1" {
 			t.Errorf("parked %s", dead.Body)
 		}
-		r.publish(bus.StreamStatus, `{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
+		r.publish(bus.StreamStatus,
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
 		if a := r.agent("a1"); a.State != "online" {
 			t.Errorf("a heartbeat is refused: %s", a.State)
 		}
 		r.task("t-2", "build", `,"priority":3`)
 		d := r.only("agent.a1")
-		r.publish(bus.StreamResult, fmt.Sprintf(`{"message_type":"task.result","agent_id":"a1","task_id":"t-2","dispatch_id":%q,"outcome":"succeeded","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usgae":{}}`, d.text("dispatch_id")))
+		r.publish(bus.StreamResult, fmt.Sprintf(
+			`{"message_type":"task.result","agent_id":"a1","task_id":"t-2","dispatch_id":%q,"outcome":"succeeded","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usgae":{}}`, d.text("dispatch_id")))
 		if x := r.explained("t-2"); x.State != "succeeded" {
 			t.Errorf("a result is refused: %+v", x)
 		}
@@ -112,7 +119,8 @@ func TestStrictMessages(t *testing.T) {
 // Whose message cannot be used hears of it by what else there is: an id in front of a body that is too large, the
 // message id, the queue for answers with the correlation id.
 func TestProducersHearOfWhatCannotBeUsed(t *testing.T) {
-	large := `{"message_type":"task.assign","task_id":"t-large","task_type":"build","payload":{"x":"` + strings.Repeat("x", 2*messages.DefaultLimits().MaxBytes) + `"}}`
+	large := `{"message_type":"task.assign","task_id":"t-large","task_type":"build","payload":{"x":"` +
+		strings.Repeat("x", 2*messages.DefaultLimits().MaxBytes) + `"}}`
 	for name, tc := range map[string]struct {
 		body                          string
 		messageID, correlation, reply string
@@ -120,14 +128,21 @@ func TestProducersHearOfWhatCannotBeUsed(t *testing.T) {
 		reason                        string
 		task                          string // how /tasks shows it
 	}{
-		"too large":                 {body: large, reply: "answers", id: "t-large", reason: "more than the", task: "build 1"},
-		"a blank in the id":         {body: taskBody("my task", "build", `,"priority":3`), messageID: "m-1", correlation: "c-1", reply: "answers", id: "m-1", trace: "c-1", reason: "/task_id: expected", task: "build 3"},
-		"no message id":             {body: taskBody("my task", "build", ""), correlation: "c-1", reply: "answers", id: "invalid-", trace: "c-1", reason: "/task_id: expected", task: "build 1"},
-		"a message id that is none": {body: "{", messageID: "a b", reply: "answers", id: "invalid-", reason: "not valid JSON", task: " 1"},
-		"a correlation id alone":    {body: "{", correlation: "c-1", id: "invalid-", trace: "c-1", reason: "not valid JSON", task: " 1"},
-		"a byte order mark":         {body: "\xef\xbb\xbf" + taskBody("t-1", "build", ""), id: "t-1", reason: "byte order mark", task: "build 1"},
-		"a priority that is none":   {body: taskBody("t-1", "build", `,"priority":"urgent"`), id: "t-1", reason: "/priority", task: "build -1"},
-		"a priority out of range":   {body: taskBody("t-1", "build", `,"priority":9`), id: "t-1", reason: "/priority", task: "build -1"},
+		"too large": {body: large, reply: "answers", id: "t-large", reason: "more than the", task: "build 1"},
+		"a blank in the id": {body: taskBody("my task", "build", `,"priority":3`), messageID: "m-1",
+			correlation: "c-1", reply: "answers", id: "m-1", trace: "c-1", reason: "/task_id: expected", task: "build 3"},
+		"no message id": {body: taskBody("my task", "build", ""), correlation: "c-1", reply: "answers",
+			id: "invalid-", trace: "c-1", reason: "/task_id: expected", task: "build 1"},
+		"a message id that is none": {body: "{", messageID: "a b", reply: "answers", id: "invalid-", reason: "not valid JSON",
+			task: " 1"},
+		"a correlation id alone": {body: "{", correlation: "c-1", id: "invalid-", trace: "c-1", reason: "not valid JSON",
+			task: " 1"},
+		"a byte order mark": {body: "\xef\xbb\xbf" + taskBody("t-1", "build", ""), id: "t-1",
+			reason: "byte order mark", task: "build 1"},
+		"a priority that is none": {body: taskBody("t-1", "build", `,"priority":"urgent"`), id: "t-1", reason: "/priority",
+			task: "build -1"},
+		"a priority out of range": {body: taskBody("t-1", "build", `,"priority":9`), id: "t-1", reason: "/priority",
+			task: "build -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
@@ -150,7 +165,8 @@ func TestProducersHearOfWhatCannotBeUsed(t *testing.T) {
 				if strings.HasSuffix(want, "-") {
 					want += keys[0]
 				}
-				if m.text("task_id") != want || !strings.Contains(m.text("reason"), tc.reason) || m.text("reason_code") != "invalid_message" {
+				if m.text("task_id") != want || !strings.Contains(m.text("reason"), tc.reason) ||
+					m.text("reason_code") != "invalid_message" {
 					t.Errorf("told %s, want the id %s", m.Body, want)
 				}
 				if tc.trace != "" && (m.text("correlation_id") != tc.trace || m.CorrelationID != tc.trace) {
@@ -194,7 +210,8 @@ func TestRefusedMessageIsExplained(t *testing.T) {
 func TestWhatIfNeedsATaskTypeAlone(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
-		for _, body := range []string{`{"task_type":"build"}`, ` { "task_type" : "build" , "prioritiy":3}`, taskBody("t-1", "build", "")} {
+		for _, body := range []string{`{"task_type":"build"}`, ` { "task_type" : "build" , "prioritiy":3}`,
+			taskBody("t-1", "build", "")} {
 			p, err := r.service.WhatIf(r.t.Context(), []byte(body))
 			if err != nil || p.Agent != "a1" || (len(p.Unknown) == 1) != strings.Contains(body, "prioritiy") {
 				t.Errorf("%s: %+v, %v", body, p, err)
@@ -203,7 +220,8 @@ func TestWhatIfNeedsATaskTypeAlone(t *testing.T) {
 				t.Errorf("%q", p.Unknown)
 			}
 		}
-		for _, body := range []string{`{}`, `{"task_type":"build","task_id":"a b"}`, `[]`, `{"task_type":"build","task_type":"train"}`} {
+		for _, body := range []string{`{}`, `{"task_type":"build","task_id":"a b"}`, `[]`,
+			`{"task_type":"build","task_type":"train"}`} {
 			if _, err := r.service.WhatIf(r.t.Context(), []byte(body)); err == nil {
 				t.Errorf("%s is answered", body)
 			}

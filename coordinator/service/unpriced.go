@@ -58,7 +58,8 @@ func (u *unpriced) list() (all []httpapi.UnpricedModel) {
 	defer u.mu.Unlock()
 	for s, m := range u.all { // order does not matter: they are sorted
 		all = append(all, httpapi.UnpricedModel{
-			Provider: s.Provider, Model: s.Model, Group: m.group, Node: m.node, Refused: m.refused, Admitted: m.admitted, LastSeen: m.last,
+			Provider: s.Provider, Model: s.Model, Group: m.group, Node: m.node, Refused: m.refused, Admitted: m.admitted,
+			LastSeen: m.last,
 		})
 	}
 	slices.SortFunc(all, func(a, b httpapi.UnpricedModel) int {
@@ -75,6 +76,8 @@ func (o *observer) modelUnpriced(f coordinator.ModelUnpriced) {
 		outcome, text = "refused", "a model without a price was refused, because money is limited"
 	}
 	o.s.metrics.unpriced.WithLabelValues(outcome).Inc()
-	o.gated(noiseUnpriced, zerolog.WarnLevel).Str("provider", f.Service.Provider).Str("model", f.Service.Model).Str("group", f.Group).
-		Str("agent_id", string(f.Agent)).Str("node", f.Node).Msg(text + "; give it one under prices in quotas.yaml, or set unpriced there")
+	o.gated(noiseUnpriced, zerolog.WarnLevel).Str("provider", f.Service.Provider).Str("model", f.Service.Model).
+		Str("group", f.Group).
+		Str("agent_id", string(f.Agent)).Str("node", f.Node).
+		Msg(text + "; give it one under prices in quotas.yaml, or set unpriced there")
 }

@@ -24,7 +24,8 @@ func TestModelsWithoutAPriceAreListed(t *testing.T) {
 		found := make(map[string]uint64)
 		for i := range q.Unpriced {
 			m := &q.Unpriced[i]
-			if found[m.Name()] = m.Refused; m.Group != "rich" || m.Node != "pool/rich" || m.Admitted != 0 || m.LastSeen.IsZero() {
+			if found[m.Name()] = m.Refused; m.Group != "rich" || m.Node != "pool/rich" || m.Admitted != 0 ||
+				m.LastSeen.IsZero() {
 				t.Errorf("%+v", m)
 			}
 		}
@@ -32,7 +33,8 @@ func TestModelsWithoutAPriceAreListed(t *testing.T) {
 			t.Errorf("listed: %v, want acme/new twice and acme/newer once", found)
 		}
 		for i := range 2 * mostUnpriced {
-			r.service.unpriced.note(r.service.now(), &coordinator.ModelUnpriced{Service: coordinator.Service{Provider: "p", Model: string(rune('0' + i))}})
+			r.service.unpriced.note(r.service.now(),
+				&coordinator.ModelUnpriced{Service: coordinator.Service{Provider: "p", Model: string(rune('0' + i))}})
 		}
 		if n := len(r.service.unpriced.list()); n != mostUnpriced {
 			t.Errorf("%d are listed, want %d", n, mostUnpriced)

@@ -60,10 +60,12 @@ func TestManyWarningsAreBounded(t *testing.T) {
 		if n := strings.Count(r.log.String(), `"configuration: nobody can serve`); n != warningsLogged {
 			t.Errorf("%d lines, want %d", n, warningsLogged)
 		}
-		if !strings.Contains(r.log.String(), `"more":80,"message":"configuration: more warnings; taskbus check agents.yaml"`) {
+		if !strings.Contains(r.log.String(),
+			`"more":80,"message":"configuration: more warnings; taskbus check agents.yaml"`) {
 			t.Errorf("nothing is said of the other 100 - 20 = 80:\n%s", r.log)
 		}
-		if c := r.configCheck(); strings.Count(c.Detail, "nobody can serve") != warningsInHealth || !strings.Contains(c.Detail, "and 97 more; taskbus check agents.yaml") {
+		if c := r.configCheck(); strings.Count(c.Detail, "nobody can serve") != warningsInHealth ||
+			!strings.Contains(c.Detail, "and 97 more; taskbus check agents.yaml") {
 			t.Errorf("/health: %s", c.Detail)
 		}
 	})
@@ -83,10 +85,12 @@ func TestBrokenFileIsToldInShort(t *testing.T) {
 		r.service.Reload(nil, err)
 		version := r.status().Config.Version
 		said := r.status().Config.LastReloadError
-		if n := strings.Count(said, "max_concurrent_tasks"); n != 3 || !strings.HasSuffix(said, "and 37 more; taskbus check agents.yaml") {
+		if n := strings.Count(said, "max_concurrent_tasks"); n != 3 ||
+			!strings.HasSuffix(said, "and 37 more; taskbus check agents.yaml") {
 			t.Errorf("%d faults in %q, want 3 of 40 and how many more there are", n, said)
 		}
-		if c := r.configCheck(); c.Status != httpapi.Degraded || !strings.Contains(c.Detail, version) || !strings.Contains(c.Detail, said) {
+		if c := r.configCheck(); c.Status != httpapi.Degraded || !strings.Contains(c.Detail, version) ||
+			!strings.Contains(c.Detail, said) {
 			t.Errorf("/health: %+v, want version %s and the faults", c, version)
 		}
 		if !strings.Contains(r.log.String(), `"version":"`+version+`","message":"the configuration file is broken;`) {
@@ -120,7 +124,8 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 
 		more := fleet + "learning: {prior: 0.5}\n"
 		second.service.Reload(parseConfig(t, more), nil)
-		expect("the standby has another agents.yaml", "agents.yaml of this standby differs from that of the leader taskbus@test (here ")
+		expect("the standby has another agents.yaml",
+			"agents.yaml of this standby differs from that of the leader taskbus@test (here ")
 		if n := strings.Count(second.log.String(), "configuration: agents.yaml of this standby differs"); n != 1 {
 			t.Errorf("said %d times in the log, want once", n)
 		}
@@ -133,7 +138,8 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.service.Reload(parseConfig(t, more).WithQuotas(q), nil)
-		expect("the leader alone has a quotas.yaml", "quotas.yaml of this standby differs from that of the leader taskbus@test (here none, there ")
+		expect("the leader alone has a quotas.yaml",
+			"quotas.yaml of this standby differs from that of the leader taskbus@test (here none, there ")
 		second.service.Reload(parseConfig(t, more).WithQuotas(q), nil)
 		expect("both have it", "")
 
@@ -153,7 +159,8 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 // Lines of single tasks can be left out; what concerns the coordinator is logged in any case.
 func TestLogTasks(t *testing.T) {
 	lines := func(log string) (found string) {
-		for _, message := range []string{"task assigned", "task ended", "task failed", "task overdue", "new configuration in force"} {
+		for _, message := range []string{"task assigned", "task ended", "task failed", "task overdue",
+			"new configuration in force"} {
 			if strings.Contains(log, `"message":"`+message+`"`) {
 				found += message + ", "
 			}
@@ -204,7 +211,8 @@ func TestOverdueNamesItsAgent(t *testing.T) {
 		if !strings.Contains(r.log.String(), `"task_id":"t","agent_id":"a1","reason_code":"task_timeout"`) {
 			t.Errorf("the line has no agent_id:\n%s", r.log)
 		}
-		if n := scraped(t, r.service.options.Registry)[`taskbus_agent_results_total{agent_id="a1",outcome="timed_out"}`]; n != 1 {
+		if n := scraped(t,
+			r.service.options.Registry)[`taskbus_agent_results_total{agent_id="a1",outcome="timed_out"}`]; n != 1 {
 			t.Errorf("%v time-outs counted for the agent, want 1", n)
 		}
 	})

@@ -116,10 +116,17 @@ func TestLookWhileTakingBackChanges(t *testing.T) {
 				tb.turn("a1", "q", on)
 			}
 		}, func(*takeBacks) {}, 0, true},
-		"ours, and it holds some": {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true); tb.came("q", 3) }, func(*takeBacks) {}, 0, true},
-		"ours":                    {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, func(*takeBacks) {}, 0, false},
-		"ours is to come":         {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void, false},
-		"ours comes":              {func(*takeBacks) {}, func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void, false},
+		"ours, and it holds some": {func(tb *takeBacks) {
+			tb.turn("a1", "q", false)
+			tb.turn("a1", "q", true)
+			tb.came("q",
+				3)
+		}, func(*takeBacks) {}, 0, true},
+		"ours": {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) },
+			func(*takeBacks) {}, 0, false},
+		"ours is to come": {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void, false},
+		"ours comes": {func(*takeBacks) {},
+			func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRig(t, wide).service

@@ -222,7 +222,8 @@ func (r *session) stopTaking(ctx context.Context) {
 			if more, err = r.bus.Unsubscribe(ctx, queue); errors.Is(err, bus.ErrClosed) {
 				return // nothing is taken any more
 			} else if err != nil {
-				r.s.log.Warn().Err(err).Str("queue", queue).Msg("a consumer could not be ended; what it brings is left to the broker")
+				r.s.log.Warn().Err(err).Str("queue", queue).
+					Msg("a consumer could not be ended; what it brings is left to the broker")
 				break // of the others it says nothing
 			}
 		}

@@ -86,7 +86,8 @@ func TestWindowLooksWhenTheFirstIsFull(t *testing.T) {
 func TestWindowIsFilledFromTheBroker(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		for i := range 4100 {
-			if err := r.outside.Publish(bus.Publication{Key: bus.QueueAssign, Body: []byte(taskBody(fmt.Sprint("t-", i), "build", ""))}); err != nil {
+			if err := r.outside.Publish(bus.Publication{Key: bus.QueueAssign,
+				Body: []byte(taskBody(fmt.Sprint("t-", i), "build", ""))}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -60,7 +60,8 @@ func (r *rig) consumer(id string, controlled bool, prefetch int) *worker {
 		topology.Bindings = []bus.Binding{{Exchange: bus.ExchangeControl, Queue: control, Key: id}}
 	}
 	var err error
-	w.session, err = r.broker.Open(context.Background(), bus.SessionSpec{Name: id, Topology: topology, OnSettled: func(uint64, bus.Outcome) {}})
+	w.session, err = r.broker.Open(context.Background(),
+		bus.SessionSpec{Name: id, Topology: topology, OnSettled: func(uint64, bus.Outcome) {}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -82,11 +83,12 @@ func (r *rig) consumer(id string, controlled bool, prefetch int) *worker {
 
 func (w *worker) subscribe(queue string, prefetch int, handle func(bus.Delivery)) {
 	w.r.t.Helper()
-	err := w.session.Subscribe(context.Background(), bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: func(d bus.Delivery) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		handle(d)
-	}})
+	err := w.session.Subscribe(context.Background(),
+		bus.Subscription{Queue: queue, Prefetch: prefetch, Handle: func(d bus.Delivery) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			handle(d)
+		}})
 	if err != nil {
 		w.r.t.Fatal(err)
 	}
@@ -124,7 +126,8 @@ func (r *rig) result(agent, task, outcome, extra string, properties ...func(*bus
 }
 
 func resultBody(agent, task, outcome, extra string) string {
-	return fmt.Sprintf(`{"message_type":"task.result","task_id":%q,"agent_id":%q,"outcome":%q,"correlation_id":"trace-of-%s","timestamp":%q%s}`,
+	return fmt.Sprintf(
+		`{"message_type":"task.result","task_id":%q,"agent_id":%q,"outcome":%q,"correlation_id":"trace-of-%s","timestamp":%q%s}`,
 		task, agent, outcome, task, time.Now().Format(time.RFC3339Nano), extra)
 }
 

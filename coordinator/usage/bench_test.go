@@ -16,7 +16,8 @@ func BenchmarkProjection(b *testing.B) {
 		var records []coordinator.Record
 		for j := range 50 {
 			n := 50*i + j
-			records = append(records, reserved(n, noon, "g", fmt.Sprint("agent-", n%100)), settled(n, noon.Add(time.Second), 1200, 300))
+			records = append(records, reserved(n, noon, "g", fmt.Sprint("agent-", n%100)),
+				settled(n, noon.Add(time.Second), 1200, 300))
 		}
 		book.write(records...)
 	}

@@ -24,16 +24,20 @@ var Measures = []string{"requests", "input_tokens", "output_tokens", "total_toke
 // aliases are other names of the columns. Names are compared in small letters, with "_" for
 // blanks, "-" and brackets.
 var aliases = map[string]string{
-	"day": ColumnDate, "usage_date": ColumnDate, "usage_date_utc": ColumnDate, "start_time": ColumnDate, "timestamp": ColumnDate,
+	"day": ColumnDate, "usage_date": ColumnDate, "usage_date_utc": ColumnDate, "start_time": ColumnDate,
+	"timestamp":  ColumnDate,
 	"vendor":     ColumnProvider,
 	"model_name": ColumnModel, "model_version": ColumnModel, "model_id": ColumnModel,
-	"group_id": ColumnGroup, "project": ColumnGroup, "project_name": ColumnGroup, "project_id": ColumnGroup, "workspace": ColumnGroup, "workspace_name": ColumnGroup, "workspace_id": ColumnGroup,
+	"group_id": ColumnGroup, "project": ColumnGroup, "project_name": ColumnGroup, "project_id": ColumnGroup,
+	"workspace": ColumnGroup, "workspace_name": ColumnGroup, "workspace_id": ColumnGroup,
 	"agent_id": ColumnAgent, "api_key": ColumnAgent, "api_key_name": ColumnAgent, "api_key_id": ColumnAgent,
 	"num_requests": "requests", "num_model_requests": "requests", "request_count": "requests", "n_requests": "requests",
 	"prompt_tokens": "input_tokens", "n_context_tokens_total": "input_tokens", "usage_input_tokens": "input_tokens",
-	"completion_tokens": "output_tokens", "n_generated_tokens_total": "output_tokens", "usage_output_tokens": "output_tokens",
-	"tokens": "total_tokens",
-	"cost":   "cost_usd", "amount": "cost_usd", "amount_usd": "cost_usd", "amount_value": "cost_usd", "total_cost": "cost_usd", "cost_in_usd": "cost_usd",
+	"completion_tokens": "output_tokens", "n_generated_tokens_total": "output_tokens",
+	"usage_output_tokens": "output_tokens",
+	"tokens":              "total_tokens",
+	"cost":                "cost_usd", "amount": "cost_usd", "amount_usd": "cost_usd", "amount_value": "cost_usd",
+	"total_cost": "cost_usd", "cost_in_usd": "cost_usd",
 	"amount_currency": columnCurrency, "cost_currency": columnCurrency,
 }
 
@@ -43,7 +47,8 @@ var second = []string{"project_id", "workspace_id", "api_key_id", "group_id", "a
 
 // parts are columns that are added up, because the history does not distinguish them.
 var parts = map[string]string{
-	"usage_input_tokens_no_cache": "input_tokens", "usage_input_tokens_cache_read": "input_tokens", "usage_input_tokens_cache_write": "input_tokens",
+	"usage_input_tokens_no_cache": "input_tokens", "usage_input_tokens_cache_read": "input_tokens",
+	"usage_input_tokens_cache_write":    "input_tokens",
 	"usage_input_tokens_cache_write_5m": "input_tokens", "usage_input_tokens_cache_write_1h": "input_tokens",
 }
 
@@ -222,7 +227,8 @@ func dayOf(text string) (string, bool) {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		return time.Unix(seconds, 0).UTC().Format(time.DateOnly), err == nil
 	}
-	for _, form := range []string{time.DateOnly, time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", "2006-01-02T15:04"} {
+	for _, form := range []string{time.DateOnly, time.RFC3339Nano, time.DateTime, "2006-01-02T15:04:05",
+		"2006-01-02 15:04", "2006-01-02T15:04"} {
 		if at, err := time.Parse(form, text); err == nil {
 			return at.Format(time.DateOnly), true
 		}

@@ -59,7 +59,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			"OpenAI's costs by line", openAICosts +
 				"1790553600,1790640000,,,0.25,usd,,,\"gpt-5-nano, input_tokens\",,key_1,proj_a,,,,,\n" +
 				"1790553600,1790640000,,,0.5,usd,,,\"gpt-5-nano, output_tokens\",,key_1,proj_a,,,,,\n",
-			BillOptions{Columns: map[string]string{"model": "line_item", "group": "project_id"}, Models: map[string]string{"gpt-5-nano, input_tokens": "gpt-5-nano", "gpt-5-nano, output_tokens": "gpt-5-nano"}},
+			BillOptions{Columns: map[string]string{"model": "line_item", "group": "project_id"},
+				Models: map[string]string{"gpt-5-nano, input_tokens": "gpt-5-nano", "gpt-5-nano, output_tokens": "gpt-5-nano"}},
 			map[Key]billed{day("gpt-5-nano", "proj_a", "key_1"): {nano: 750_000_000}},
 			"date provider model group agent cost_usd",
 			"end_time start_time_iso end_time_iso quantity quantity_unit user_id organization_id project_name organization_name user_email api_source",
@@ -82,7 +83,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 				"2026-09-28,claude-sonnet-4-20250514,app-key,Default,standard,> 200k,7,0,0,0,5,0,not_available,\n",
 			BillOptions{Models: map[string]string{"claude-sonnet-4-20250514": "claude-sonnet-4"}},
 			map[Key]billed{day("claude-sonnet-4", "Default", "app-key"): {measures: [4]int64{0, 4130, 55, 0}}},
-			"date provider model group agent input_tokens output_tokens", "usage_type context_window web_search_count inference_geo speed",
+			"date provider model group agent input_tokens output_tokens",
+			"usage_type context_window web_search_count inference_geo speed",
 		},
 		{
 			"Anthropic's usage, older", anthropicUsage25 + "2026-09-28,claude-x,100,23,4000,50,1\n", BillOptions{},
@@ -101,7 +103,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 		},
 		{
 			// "Slug" and "Usage" (in US dollars) are its own words: they are said.
-			"OpenRouter's activity", openRouter + "\"2026-09-28 00:00:00\",\"anthropic/claude\",\"430.07\",\"0\",\"4115\",\"70965665\",\"3009973\",\"0\"\n",
+			"OpenRouter's activity", openRouter +
+				"\"2026-09-28 00:00:00\",\"anthropic/claude\",\"430.07\",\"0\",\"4115\",\"70965665\",\"3009973\",\"0\"\n",
 			BillOptions{Columns: map[string]string{"model": "slug", "cost_usd": "usage"}},
 			map[Key]billed{day("anthropic/claude", "", ""): {[4]int64{4115, 70_965_665, 3_009_973, 0}, 430_070_000_000}},
 			"date provider model requests input_tokens output_tokens cost_usd", "BYOK Usage Reasoning Tokens",
@@ -119,7 +122,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			}
 			ignored := slices.Clone(b.Ignored)
 			slices.Sort(ignored)
-			want := strings.Fields(strings.NewReplacer("BYOK Usage", "BYOK_Usage", "Reasoning Tokens", "Reasoning_Tokens").Replace(c.ignored))
+			want := strings.Fields(strings.NewReplacer("BYOK Usage", "BYOK_Usage", "Reasoning Tokens", "Reasoning_Tokens").
+				Replace(c.ignored))
 			for i := range want {
 				want[i] = strings.NewReplacer("BYOK_Usage", "BYOK Usage", "Reasoning_Tokens", "Reasoning Tokens").Replace(want[i])
 			}
@@ -143,7 +147,8 @@ func TestDaysWithoutUsageOnABill(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	rows = append(rows, use("2026-09-27", "a", "gpt-4o", 1, 7))
-	if r := Reconcile(rows, b, ByDay, "", "", Tolerance{}); len(r.Differences) != 1 || r.Differences[0].Day != "2026-09-27" || r.Differences[0].Ours != 7 {
+	if r := Reconcile(rows, b, ByDay, "", "", Tolerance{}); len(r.Differences) != 1 ||
+		r.Differences[0].Day != "2026-09-27" || r.Differences[0].Ours != 7 {
 		t.Errorf("got %+v", r.Differences)
 	}
 }
@@ -152,13 +157,18 @@ func TestDaysWithoutUsageOnABill(t *testing.T) {
 func TestExportsThatAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a month without usage", openAIEmpty + "1790467200,1790553600,,\n", "line 1: there is nothing to compare"},
-		{"another currency", openAICosts + "1790553600,1790640000,,,0.5,eur,,,,,,,,,,,\n", "line 2: the cost is in eur: it must be in US dollars"},
+		{"another currency", openAICosts + "1790553600,1790640000,,,0.5,eur,,,,,,,,,,,\n",
+			"line 2: the cost is in eur: it must be in US dollars"},
 		// DeepSeek's costs are in yuan, and in its amounts a column "amount" counts tokens.
-		{"yuan", "user_id,start_time_iso,end_time_iso,model,wallet_type,cost,currency\nu,2026-09-28T00:00:00+08:00,2026-09-29T00:00:00+08:00,deepseek-chat,paid,2.8,CNY\n", "line 1: there is no column date"},
+		{"yuan",
+			"user_id,start_time_iso,end_time_iso,model,wallet_type,cost,currency\nu,2026-09-28T00:00:00+08:00,2026-09-29T00:00:00+08:00,deepseek-chat,paid,2.8,CNY\n", "line 1: there is no column date"},
 		{"yuan, by the day", "date,model,cost,currency\n2026-09-28,deepseek-chat,2.8,CNY\n", "line 2: the cost is in CNY"},
-		{"tokens called amounts", "user_id,start_time_iso,end_time_iso,model,api_key_name,api_key,type,price,amount\nu,2026-09-28T00:00:00+08:00,,m,k,sk,output_tokens,0.1,500\n", "line 1: "},
-		{"parts and a whole", "date,usage_input_tokens,usage_input_tokens_no_cache\n2026-09-28,5,3\n", "line 1: the columns \"usage_input_tokens\" and \"usage_input_tokens_no_cache\" both mean input_tokens"},
-		{"a part that is no number", "date,usage_input_tokens_no_cache,usage_input_tokens_cache_read\n2026-09-28,5,many\n", `line 2: input_tokens is "many"`},
+		{"tokens called amounts",
+			"user_id,start_time_iso,end_time_iso,model,api_key_name,api_key,type,price,amount\nu,2026-09-28T00:00:00+08:00,,m,k,sk,output_tokens,0.1,500\n", "line 1: "},
+		{"parts and a whole", "date,usage_input_tokens,usage_input_tokens_no_cache\n2026-09-28,5,3\n",
+			"line 1: the columns \"usage_input_tokens\" and \"usage_input_tokens_no_cache\" both mean input_tokens"},
+		{"a part that is no number", "date,usage_input_tokens_no_cache,usage_input_tokens_cache_read\n2026-09-28,5,many\n",
+			`line 2: input_tokens is "many"`},
 	} {
 		if _, err := ReadBill([]byte(c.text), BillOptions{}); err == nil || !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.name, err, c.want)

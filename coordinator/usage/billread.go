@@ -152,7 +152,8 @@ func (b *Bill) line(line int, fields []string, at map[string][]int, o *BillOptio
 				adds.measures[i] += digits(text)
 			}
 			if !ok {
-				faults.add(line, "%s is %q: it must be a number such as %s", m, short(text), map[bool]string{true: "0.0125, in US dollars", false: "1250"}[m == "cost_usd"])
+				faults.add(line, "%s is %q: it must be a number such as %s", m, short(text),
+					map[bool]string{true: "0.0125, in US dollars", false: "1250"}[m == "cost_usd"])
 				return
 			}
 		}

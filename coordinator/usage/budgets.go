@@ -52,7 +52,8 @@ const mostPastRows = 200_000
 // ReadPast asks for the past as of at, of a history that is complete since then; zero: there is
 // none. What lies in the gaps is missing. Days begin in the zone; nil: UTC. An error is that of ask,
 // or says that there is too much.
-func ReadPast(at, since time.Time, gaps []Gap, zone *time.Location, ask func(Query) (rows []Row, more bool, err error)) (Past, error) {
+func ReadPast(at, since time.Time, gaps []Gap, zone *time.Location,
+	ask func(Query) (rows []Row, more bool, err error)) (Past, error) {
 	if since.IsZero() {
 		return Past{}, nil
 	}
@@ -177,7 +178,8 @@ func (c *Counts) of(dimension string) float64 {
 
 // placesOf returns for every node what counts for it, and which agents belong to which groups.
 func placesOf(nodes []Node) (places map[string]Place, groups *Groups) {
-	places, groups = make(map[string]Place, len(nodes)), &Groups{Above: make(map[string]string), Of: make(map[string]string)}
+	places, groups = make(map[string]Place, len(nodes)),
+		&Groups{Above: make(map[string]string), Of: make(map[string]string)}
 	for i := range nodes { // parents come before their children
 		n := &nodes[i]
 		p := places[n.Parent]

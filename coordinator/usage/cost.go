@@ -49,7 +49,8 @@ func add(to map[Key]*Counts, k Key, c *Counts) {
 func lines(of map[Key]*Counts, total int64) []CostLine {
 	var all []CostLine
 	for _, r := range sorted(of) {
-		l := CostLine{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Counts: r.Counts, Unpriced: r.Cost == 0 && r.TotalTokens > 0}
+		l := CostLine{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Counts: r.Counts,
+			Unpriced: r.Cost == 0 && r.TotalTokens > 0}
 		if total > 0 {
 			l.Share = float64(r.Cost) / float64(total)
 		}

@@ -9,7 +9,8 @@ import (
 // name is then the second character of the file.
 func TestBillWithAMarkAndQuotes(t *testing.T) {
 	for _, sep := range []string{",", ";"} {
-		text := "\ufeff" + strings.ReplaceAll("\"Date\",\"Model\",\"Input tokens\"\r\n\"2026-11-22\",\"gpt-4o\",\"100\"\r\n", ",", sep)
+		text := "\ufeff" + strings.ReplaceAll("\"Date\",\"Model\",\"Input tokens\"\r\n\"2026-11-22\",\"gpt-4o\",\"100\"\r\n",
+			",", sep)
 		b := readBill(t, text, BillOptions{})
 		if r := b.rows[Key{Day: "2026-11-22", Model: "gpt-4o"}]; b.Lines != 1 || r == nil || r.measures[1] != 100 {
 			t.Errorf("with %q: %+v", sep, b)

@@ -36,13 +36,15 @@ func (p *Projection) reserved(r *coordinator.QuotaReserved) {
 			return
 		}
 	}
-	k := p.keyOf(&coordinator.QuotaOwner{Group: cmp.Or(r.Group, r.Payer), Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At, Known: r.Known})
+	k := p.keyOf(&coordinator.QuotaOwner{Group: cmp.Or(r.Group, r.Payer), Agent: r.Agent, Provider: r.Provider,
+		Model: r.Model, Call: r.Call, At: r.At, Known: r.Known})
 	p.hold(r.Key, &k)
 }
 
 // keyOf is the row in which a reservation counts.
 func (p *Projection) keyOf(o *coordinator.QuotaOwner) Key {
-	k := Key{Day: p.day(o.At), Group: word(o.Group), Agent: word(string(o.Agent)), Provider: word(o.Provider), Model: word(o.Model), Source: SourceTask}
+	k := Key{Day: p.day(o.At), Group: word(o.Group), Agent: word(string(o.Agent)), Provider: word(o.Provider),
+		Model: word(o.Model), Source: SourceTask}
 	if o.Call {
 		k.Source = SourceCall
 	}

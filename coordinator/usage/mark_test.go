@@ -14,7 +14,8 @@ func TestBegunAfter(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	m := Mark{Offset: 7, At: at}
 	claim := func(epoch, first uint64, at time.Time) []byte {
-		return journal.AppendEpoch(nil, journal.Header{Epoch: epoch, First: first, At: at, ResultOffset: -1, SnapshotOffset: -1}, journal.Epoch{Nonce: "n"})
+		return journal.AppendEpoch(nil, journal.Header{Epoch: epoch, First: first, At: at, ResultOffset: -1,
+			SnapshotOffset: -1}, journal.Epoch{Nonce: "n"})
 	}
 	for _, c := range []struct {
 		name string
@@ -46,8 +47,10 @@ func importable(hours int, importedBehind ...int) (bodies [][]byte) {
 	}
 	take(journal.Claim(r, noon, journal.Epoch{Nonce: "n"}))
 	for h := 1; h <= hours; h++ {
-		header := journal.Header{Epoch: r.Epoch(), First: r.Next(), At: noon.Add(time.Duration(h) * time.Hour), ResultOffset: -1, SnapshotOffset: -1}
-		take(journal.AppendBatch(nil, header, []coordinator.Record{&coordinator.QuotaEnded{Key: coordinator.TaskKey{uint64(h)}, At: header.At}}))
+		header := journal.Header{Epoch: r.Epoch(), First: r.Next(), At: noon.Add(time.Duration(h) * time.Hour),
+			ResultOffset: -1, SnapshotOffset: -1}
+		take(journal.AppendBatch(nil, header,
+			[]coordinator.Record{&coordinator.QuotaEnded{Key: coordinator.TaskKey{uint64(h)}, At: header.At}}))
 		if slices.Contains(importedBehind, h) {
 			take(journal.Claim(r, header.At.Add(time.Minute), journal.Epoch{Nonce: fmt.Sprint(h), Instance: journal.Imported}))
 		}
@@ -86,7 +89,8 @@ func TestOnward(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || !o.Found() || o.To.Offset != c.want || o.To.Next != c.records || o.To.Check != checkOf(c.bodies[c.want]) ||
+		if err != nil || !o.Found() || o.To.Offset != c.want || o.To.Next != c.records ||
+			o.To.Check != checkOf(c.bodies[c.want]) ||
 			o.To.Again.Offset != c.want+1 || o.To.BegunAfter(c.bodies[0]) {
 			t.Errorf("%s: they go on at %+v, %v", name, o.To, err)
 		}
@@ -100,7 +104,9 @@ func TestMarkIsNotBeforeTheClaim(t *testing.T) {
 	r := journal.NewReader()
 	first := journal.Claim(r, at, journal.Epoch{Nonce: "n"})
 	p := New(State{Mark: NoMark()}, nil)
-	for i, body := range [][]byte{first, journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 1, At: at.Add(-time.Hour), ResultOffset: -1, SnapshotOffset: -1}, nil)} {
+	for i, body := range [][]byte{first,
+		journal.AppendBatch(nil, journal.Header{Epoch: 1, First: 1, At: at.Add(-time.Hour), ResultOffset: -1,
+			SnapshotOffset: -1}, nil)} {
 		if err := p.Take(int64(i), body); err != nil {
 			t.Fatal(err)
 		}

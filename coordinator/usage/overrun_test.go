@@ -30,12 +30,14 @@ func TestAlarming(t *testing.T) {
 		{"a day's pace, too early", 15, 100, day(22, 0), day(23, 0), day(22, 2), nil, false},
 		{"a day's pace", 15, 100, day(22, 0), day(23, 0), day(22, 3), nil, true},
 		{"an hour", 50, 100, day(22, 12), day(22, 13), day(22, 12).Add(6 * time.Minute), nil, true},
-		{"half an hour is over too soon", 50, 100, day(22, 12), day(22, 12).Add(30 * time.Minute), day(22, 12).Add(6 * time.Minute), nil, false},
+		{"half an hour is over too soon", 50, 100, day(22, 12), day(22, 12).Add(30 * time.Minute),
+			day(22, 12).Add(6 * time.Minute), nil, false},
 		{"used up: that is told already", 100, 100, day(22, 0), day(23, 0), day(22, 12), nil, false},
 		{"of nothing", 0, 0, day(22, 0), day(23, 0), day(22, 12), []float64{1, 1, 1}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			nodes := []Node{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{{Dimension: "total_tokens", Used: c.used, Cap: c.cap, From: c.from, Until: c.to}}}}
+			nodes := []Node{{ID: "pool", Kind: "pool", Name: "pool",
+				Budgets: []Budget{{Dimension: "total_tokens", Used: c.used, Cap: c.cap, From: c.from, Until: c.to}}}}
 			var past Past
 			for i, tokens := range c.days {
 				d := c.at.AddDate(0, 0, i-len(c.days)).Format(time.DateOnly)
@@ -60,9 +62,11 @@ func TestAlarmingIsFounded(t *testing.T) {
 		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		period := time.Duration(rapid.Int64Range(1, int64(400*24*time.Hour)).Draw(t, "period"))
 		at := from.Add(time.Duration(rapid.Int64Range(0, int64(period)).Draw(t, "so far")))
-		b := Budget{Dimension: "requests", Used: rapid.Float64Range(0, 1e6).Draw(t, "used"), Cap: rapid.Float64Range(0, 1e6).Draw(t, "cap"), From: from, Until: from.Add(period)}
+		b := Budget{Dimension: "requests", Used: rapid.Float64Range(0, 1e6).Draw(t, "used"), Cap: rapid.Float64Range(0, 1e6).
+			Draw(t, "cap"), From: from, Until: from.Add(period)}
 		f := Forecasts([]Node{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{b}}}, "", at, nil, &Past{})[0]
-		if f.Alarming() && (f.Expected <= b.Cap || b.Used >= b.Cap || period < ShortestTold || at.Sub(from) < period/PartTold || f.OverrunAt.Before(at) || f.OverrunAt.After(b.Until)) {
+		if f.Alarming() && (f.Expected <= b.Cap || b.Used >= b.Cap || period < ShortestTold ||
+			at.Sub(from) < period/PartTold || f.OverrunAt.Before(at) || f.OverrunAt.After(b.Until)) {
 			t.Fatalf("told of %+v at %s: %+v", b, at, f.Outlook)
 		}
 	})
@@ -84,14 +88,23 @@ func TestReadPast(t *testing.T) {
 	}{
 		{"no history", time.Time{}, rows, false, "", "", Query{}, 0, false},
 		{"it began today", at.Add(-time.Hour), rows, false, "", "", Query{}, 0, false},
-		{"it began in the middle of the 18th", at.AddDate(0, 0, -4), rows, false, "2026-11-19", "2026-11-21", Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 3, false},
-		{"a long one", at.AddDate(-1, 0, 0), rows, false, "2026-09-27", "2026-11-21", Query{By: ByDay, From: "2026-09-27", To: "2026-11-21", Limit: mostPastRows}, 3, false}, // 56 days
-		{"a part of it", at.AddDate(0, 0, -4), rows, true, "2026-11-20", "2026-11-21", Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 2, false},
-		{"a part of yesterday", at.AddDate(0, 0, -4), rows[2:], true, "", "", Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 0, true},
+		{"it began in the middle of the 18th", at.AddDate(0, 0, -4), rows, false, "2026-11-19", "2026-11-21",
+			Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 3, false},
+		// 56 days
+		{"a long one", at.AddDate(-1, 0, 0), rows, false, "2026-09-27", "2026-11-21",
+			Query{By: ByDay, From: "2026-09-27", To: "2026-11-21", Limit: mostPastRows}, 3, false},
+		{"a part of it", at.AddDate(0, 0, -4), rows, true, "2026-11-20", "2026-11-21",
+			Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 2, false},
+		{"a part of yesterday", at.AddDate(0, 0, -4), rows[2:], true, "", "",
+			Query{By: ByDay, From: "2026-11-19", To: "2026-11-21", Limit: mostPastRows}, 0, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked Query
-			p, err := ReadPast(at, c.since, nil, nil, func(q Query) ([]Row, bool, error) { asked = q; return c.rows, c.more, nil })
+			p, err := ReadPast(at, c.since, nil, nil, func(q Query) ([]Row, bool, error) {
+				asked = q
+				return c.rows, c.more,
+					nil
+			})
 			if p.From != c.from || p.To != c.to || len(p.Rows) != c.n || asked != c.asked || (err != nil) != c.fails {
 				t.Errorf("%+v, %v after %+v", p, err, asked)
 			}
@@ -116,7 +129,8 @@ func TestDaysInGapsAreUnknown(t *testing.T) {
 	if want := map[string]bool{"2026-11-20": true, "2026-11-17": true}; err != nil || !maps.Equal(p.Unknown, want) {
 		t.Errorf("unknown are %v, want %v; %v", p.Unknown, want, err)
 	}
-	n := []Node{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{{Dimension: "requests", Cap: 1000, From: day(1, 0, 0), Until: day(31, 0, 0)}}}}
+	n := []Node{{ID: "pool", Kind: "pool", Name: "pool",
+		Budgets: []Budget{{Dimension: "requests", Cap: 1000, From: day(1, 0, 0), Until: day(31, 0, 0)}}}}
 	if f := Forecasts(n, "", day(22, 12, 0), nil, &p)[0]; f.Days != 9 { // the 11th to the 21st but for two
 		t.Errorf("the forecast rests on %d days, want 9", f.Days)
 	}

@@ -15,7 +15,9 @@ func TestPiecesAreOneMessage(t *testing.T) {
 	b := newBook()
 	large := reserved(1, noon, "alpha", "a1")
 	for range 10 {
-		large.Loans = append(large.Loans, coordinator.QuotaLoan{From: strings.Repeat("x", 300_000) + string(rune('a'+len(large.Loans))), To: "alpha", Amount: 1})
+		large.Loans = append(large.Loans,
+			coordinator.QuotaLoan{From: strings.Repeat("x", 300_000) + string(rune('a'+len(large.Loans))), To: "alpha",
+				Amount: 1})
 	}
 	b.write(reserved(2, noon, "beta", "a2"))
 	b.write(large)
@@ -44,7 +46,8 @@ func TestPiecesAreOneMessage(t *testing.T) {
 	b.write(settled(1, noon, 100, 10))
 	take(t, p, b.messages, first)
 	rest, ok := p.Batch()
-	if !ok || len(rest.Gaps) > 0 || len(rest.Rows) != 1 || rest.Rows[0].Key.Group != "alpha" || rest.Rows[0].Key.Agent != "a1" {
+	if !ok || len(rest.Gaps) > 0 || len(rest.Rows) != 1 || rest.Rows[0].Key.Group != "alpha" ||
+		rest.Rows[0].Key.Agent != "a1" {
 		t.Errorf("batch %t, gaps %+v, rows %+v", ok, rest.Gaps, rest.Rows)
 	}
 }

@@ -72,7 +72,8 @@ func (p *Projection) read(r *journal.Reader) {
 		if p.again {
 			return // it was reported
 		}
-		p.gaps = append(p.gaps, Gap{From: p.mark.At, To: p.mark.At, Offset: offset, Reason: fmt.Sprintf("the message at offset %d of the journal is damaged, and was passed over", offset)})
+		p.gaps = append(p.gaps, Gap{From: p.mark.At, To: p.mark.At, Offset: offset,
+			Reason: fmt.Sprintf("the message at offset %d of the journal is damaged, and was passed over", offset)})
 	})
 	p.reader = r
 }

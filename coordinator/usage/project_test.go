@@ -54,25 +54,30 @@ func (b *book) snapshot(records ...coordinator.Record) {
 		if i == 1 {
 			some = records
 		}
-		b.messages = append(b.messages, journal.AppendSnapshot(nil, h, journal.Chunk{Snapshot: name, Number: i, Last: i == 1, Leader: journal.Epoch{Nonce: "n"}}, some))
+		b.messages = append(b.messages,
+			journal.AppendSnapshot(nil, h, journal.Chunk{Snapshot: name, Number: i, Last: i == 1,
+				Leader: journal.Epoch{Nonce: "n"}}, some))
 	}
 }
 
 func key(n int) coordinator.TaskKey { return coordinator.TaskKey{uint64(n), 7} }
 
 func reserved(n int, at time.Time, group, agent string) *coordinator.QuotaReserved {
-	return &coordinator.QuotaReserved{Key: key(n), Group: group, Agent: coordinator.AgentID(agent), Provider: "openai", Model: "gpt-4o", At: at}
+	return &coordinator.QuotaReserved{Key: key(n), Group: group, Agent: coordinator.AgentID(agent), Provider: "openai",
+		Model: "gpt-4o", At: at}
 }
 
 func settled(n int, at time.Time, input, output int64) *coordinator.QuotaEnded {
 	return &coordinator.QuotaEnded{Key: key(n), At: at, How: coordinator.QuotaSettled, Used: coordinator.Amounts{
-		coordinator.DimRequests: 1, coordinator.DimInputTokens: input, coordinator.DimOutputTokens: output, coordinator.DimTotalTokens: input + output, coordinator.DimCost: 3 * input,
+		coordinator.DimRequests: 1, coordinator.DimInputTokens: input, coordinator.DimOutputTokens: output,
+		coordinator.DimTotalTokens: input + output, coordinator.DimCost: 3 * input,
 	}}
 }
 
 // late says whose it was that is settled after it has expired.
 func late(e *coordinator.QuotaEnded, r *coordinator.QuotaReserved) *coordinator.QuotaEnded {
-	e.Late = &coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call, At: r.At}
+	e.Late = &coordinator.QuotaOwner{Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Call: r.Call,
+		At: r.At}
 	return e
 }
 
@@ -120,15 +125,19 @@ func TestEndsAreCounted(t *testing.T) {
 	b := newBook()
 	call := reserved(4, noon, "g", "a")
 	call.Call = true
-	b.write(reserved(1, noon, "g", "a"), reserved(2, noon, "g", "a"), reserved(3, noon, "g", "b"), call, reserved(5, noon, "g", "b"))
-	b.write(settled(1, noon, 100, 20), ended(2, noon, coordinator.QuotaReleased), ended(3, noon, coordinator.QuotaExpired), settled(4, noon, 7, 0))
+	b.write(reserved(1, noon, "g", "a"), reserved(2, noon, "g", "a"), reserved(3, noon, "g", "b"), call,
+		reserved(5, noon, "g", "b"))
+	b.write(settled(1, noon, 100, 20), ended(2, noon, coordinator.QuotaReleased), ended(3, noon, coordinator.QuotaExpired),
+		settled(4, noon, 7, 0))
 	// 3 had expired: its agent tells yet. 5 is open.
 	b.write(late(settled(3, noon.Add(time.Hour), 50, 5), reserved(3, noon, "g", "b")))
 	rows, batch := rowsOf(t, b, 0)
 	expectRows(t, rows,
 		mine("g", "a", SourceCall, Counts{Requests: 1, InputTokens: 7, TotalTokens: 7, Cost: 21, Settled: 1}),
-		mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 100, OutputTokens: 20, TotalTokens: 120, Cost: 300, Settled: 1, Released: 1}),
-		mine("g", "b", SourceTask, Counts{Requests: 1, InputTokens: 50, OutputTokens: 5, TotalTokens: 55, Cost: 150, Settled: 1, Expired: 1, Late: 1}))
+		mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 100, OutputTokens: 20, TotalTokens: 120, Cost: 300,
+			Settled: 1, Released: 1}),
+		mine("g", "b", SourceTask, Counts{Requests: 1, InputTokens: 50, OutputTokens: 5, TotalTokens: 55, Cost: 150,
+			Settled: 1, Expired: 1, Late: 1}))
 	// 5 is open for seconds: it is read again, from the message at offset 1, the first behind epoch
 	// 1, with which record 1 begins.
 	if len(batch.Put) != 0 || batch.To.Again != (From{Offset: 1, Epoch: 1, Next: 1}) {
@@ -148,8 +157,10 @@ func TestOthersHaveOneRow(t *testing.T) {
 		return r
 	}
 	told := call(4, "p9", "m9", coordinator.NoNameKept)
-	b.write(call(1, "openai", "known", coordinator.NamesKept), call(2, "openai", "m1", coordinator.ProviderKept), call(3, "openai", "m2", coordinator.ProviderKept), told)
-	b.write(settled(1, noon, 1, 0), settled(2, noon, 10, 0), settled(3, noon, 20, 0), ended(4, noon, coordinator.QuotaExpired))
+	b.write(call(1, "openai", "known", coordinator.NamesKept), call(2, "openai", "m1", coordinator.ProviderKept),
+		call(3, "openai", "m2", coordinator.ProviderKept), told)
+	b.write(settled(1, noon, 1, 0), settled(2, noon, 10, 0), settled(3, noon, 20, 0),
+		ended(4, noon, coordinator.QuotaExpired))
 	e := late(settled(4, noon, 100, 0), told)
 	e.Late.Known = told.Known
 	b.write(e)
@@ -172,7 +183,8 @@ func TestPayerHasTheRow(t *testing.T) {
 	b.write(paid, reserved(2, noon, "", "b"), settled(1, noon, 5, 0), settled(2, noon, 7, 0))
 	rows, _ := rowsOf(t, b, 0)
 	row := func(group, agent string, in int64) Row {
-		return Row{Key{Day: "2026-11-22", Group: group, Agent: agent, Provider: "openai", Model: "gpt-4o", Source: SourceTask}, Counts{Requests: 1, InputTokens: in, TotalTokens: in, Cost: 3 * in, Settled: 1}}
+		return Row{Key{Day: "2026-11-22", Group: group, Agent: agent, Provider: "openai", Model: "gpt-4o",
+			Source: SourceTask}, Counts{Requests: 1, InputTokens: in, TotalTokens: in, Cost: 3 * in, Settled: 1}}
 	}
 	expectRows(t, rows, row("", "b", 7), row("g", "a", 5))
 }
@@ -190,7 +202,8 @@ func TestDaysAreThoseOfTheTimeZone(t *testing.T) {
 	p := New(State{Mark: NoMark()}, berlin)
 	take(t, p, b.messages, 0)
 	batch, _ := p.Batch()
-	if r := batch.Rows; len(r) != 2 || r[0].Day != "2026-11-22" || r[0].InputTokens != 1 || r[1].Day != "2026-11-23" || r[1].InputTokens != 10 {
+	if r := batch.Rows; len(r) != 2 || r[0].Day != "2026-11-22" || r[0].InputTokens != 1 || r[1].Day != "2026-11-23" ||
+		r[1].InputTokens != 10 {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -230,7 +243,8 @@ func TestTwiceAndVoid(t *testing.T) {
 	old.write(reserved(2, noon, "g", "a"), settled(2, noon, 999, 0)) // by the leader before
 	b.messages = append(b.messages, old.messages...)
 	rows, _ := rowsOf(t, b, 0)
-	expectRows(t, rows, mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 10, TotalTokens: 10, Cost: 30, Settled: 1}))
+	expectRows(t, rows, mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 10, TotalTokens: 10, Cost: 30,
+		Settled: 1}))
 }
 
 // Retention was faster than the history: there is a gap, which is told, and what was open before
@@ -299,7 +313,8 @@ func TestDamaged(t *testing.T) {
 			}
 			take(t, p, b.messages, from)
 			s.next(t, p)
-			expectRows(t, s.rows(), mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 5, TotalTokens: 5, Cost: 15, Settled: 1}))
+			expectRows(t, s.rows(), mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 5, TotalTokens: 5, Cost: 15,
+				Settled: 1}))
 			if len(s.gaps) != 1 || !strings.Contains(s.gaps[0].Reason, "offset 2 of the journal is damaged") {
 				t.Errorf("the gaps are %+v", s.gaps)
 			}
@@ -332,7 +347,8 @@ func TestAnotherJournal(t *testing.T) {
 	leads.epoch = 6
 	leads.lead()
 	leads.write(reserved(3, noon, "g", "a"))
-	for name, message := range map[string][]byte{"an epoch of before": other.messages[2], "records of before": leads.messages[2]} {
+	for name, message := range map[string][]byte{"an epoch of before": other.messages[2],
+		"records of before": leads.messages[2]} {
 		p := New(State{Mark: batch.To, Open: batch.Put}, nil)
 		if err := p.Take(9, message); !errors.Is(err, ErrOtherJournal) {
 			t.Errorf("%s behind the mark gives %v", name, err)
@@ -518,7 +534,8 @@ func drawBook(t *rapid.T) (*book, Counts) {
 				i := rapid.IntRange(-1, len(ids)-1).Draw(t, "which")
 				if i < 0 {
 					made++
-					r := reserved(made, b.at.Add(time.Duration(rapid.IntRange(-48, 0).Draw(t, "hours"))*time.Hour), rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group"), "a")
+					r := reserved(made, b.at.Add(time.Duration(rapid.IntRange(-48, 0).Draw(t, "hours"))*time.Hour),
+						rapid.SampledFrom([]string{"g", "h"}).Draw(t, "group"), "a")
 					ids, held[made] = append(ids, made), r
 					records = append(records, r)
 					continue
@@ -555,9 +572,12 @@ func drawBook(t *rapid.T) (*book, Counts) {
 
 // What is open for less than a minute is in no batch: it is read again.
 func TestStoredIsWhatIsOpenForLong(t *testing.T) {
-	b := newBook()                                                                                                         // offset 0 at noon + 1 s
-	b.write(reserved(1, noon, "g", "a"), settled(1, noon, 1, 0), reserved(2, noon, "g", "a"), reserved(3, noon, "g", "a")) // offset 1 at + 2 s
-	b.write(settled(3, noon, 1, 0), reserved(4, noon, "g", "a"))                                                           // offset 2 at + 3 s
+	// offset 0 at noon + 1 s
+	b := newBook()
+	// offset 1 at + 2 s
+	b.write(reserved(1, noon, "g", "a"), settled(1, noon, 1, 0), reserved(2, noon, "g", "a"), reserved(3, noon, "g", "a"))
+	// offset 2 at + 3 s
+	b.write(settled(3, noon, 1, 0), reserved(4, noon, "g", "a"))
 	p := New(State{Mark: NoMark()}, nil)
 	s := sheet{}
 	write := func(put, drop []coordinator.TaskKey, again From) {
@@ -571,7 +591,8 @@ func TestStoredIsWhatIsOpenForLong(t *testing.T) {
 			ids = append(ids, r.ID)
 		}
 		if !reflect.DeepEqual(ids, put) || !reflect.DeepEqual(batch.Drop, drop) || batch.To.Again != again {
-			t.Errorf("it puts %v, drops %v and begins again at %+v; want %v, %v, %+v", ids, batch.Drop, batch.To.Again, put, drop, again)
+			t.Errorf("it puts %v, drops %v and begins again at %+v; want %v, %v, %+v", ids, batch.Drop, batch.To.Again, put,
+				drop, again)
 		}
 		s.open, s.mark, s.counts = map[coordinator.TaskKey]Reservation{}, batch.From, map[Key]*Counts{}
 		s.apply(t, &batch)
@@ -609,7 +630,8 @@ func TestWithoutBatchesMemoryIsOfWhatIsOpen(t *testing.T) {
 		taken = len(b.messages)
 		// A minute's messages are kept to be read again; of two minutes the reservations are to be stored.
 		if len(p.messages) > 61 || len(p.changed) > open-60+1 || len(p.known) > open+1 {
-			t.Fatalf("after %d messages it keeps %d of them, %d reservations that have changed, and %d that are open", n, len(p.messages), len(p.changed), len(p.known))
+			t.Fatalf("after %d messages it keeps %d of them, %d reservations that have changed, and %d that are open", n,
+				len(p.messages), len(p.changed), len(p.known))
 		}
 	}
 	batch, _ := p.Batch()
@@ -633,7 +655,8 @@ func TestExpiredInAGap(t *testing.T) {
 	b.write(late(settled(1, noon, 8, 0), expired))
 	take(t, p, b.messages, from)
 	batch, _ := p.Batch()
-	expectRows(t, batch.Rows, mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 8, TotalTokens: 8, Cost: 24, Settled: 1, Expired: 1, Late: 1}))
+	expectRows(t, batch.Rows, mine("g", "a", SourceTask, Counts{Requests: 1, InputTokens: 8, TotalTokens: 8, Cost: 24,
+		Settled: 1, Expired: 1, Late: 1}))
 	if len(batch.Gaps) != 1 || batch.Gaps[0].Lost != 0 {
 		t.Errorf("the gaps are %+v", batch.Gaps)
 	}

@@ -82,7 +82,8 @@ func Reconcile(rows []Row, b *Bill, by By, from, to string, t Tolerance) Reconci
 		for _, c := range []struct {
 			column   string
 			of, into *string
-		}{{ColumnProvider, &k.Provider, &s.Provider}, {ColumnModel, &k.Model, &s.Model}, {ColumnGroup, &k.Group, &s.Group}, {ColumnAgent, &k.Agent, &s.Agent}} {
+		}{{ColumnProvider, &k.Provider, &s.Provider}, {ColumnModel, &k.Model, &s.Model}, {ColumnGroup, &k.Group, &s.Group},
+			{ColumnAgent, &k.Agent, &s.Agent}} {
 			if has(c.column) {
 				*c.into = *c.of
 			}
@@ -127,7 +128,8 @@ func (b *Bill) shaped(shape func(Key) Key, from, to string) map[Key]*Counts {
 			continue
 		}
 		s := shape(k)
-		add(all, s, &Counts{Requests: v.measures[0], InputTokens: v.measures[1], OutputTokens: v.measures[2], TotalTokens: v.measures[3]})
+		add(all, s, &Counts{Requests: v.measures[0], InputTokens: v.measures[1], OutputTokens: v.measures[2],
+			TotalTokens: v.measures[3]})
 		sum := costs[s]
 		costs[s] = cost{sum.dollars + v.nano/billion, sum.nano + v.nano%billion}
 	}

@@ -91,7 +91,8 @@ type correcting struct {
 }
 
 func newCorrecting(nodes []Node) *correcting {
-	c := &correcting{nodes: nodes, parent: make([]int, len(nodes)), depth: make([]int, len(nodes)), first: make([]int, len(nodes)),
+	c := &correcting{nodes: nodes, parent: make([]int, len(nodes)), depth: make([]int, len(nodes)),
+		first:  make([]int, len(nodes)),
 		beside: make(map[int][]int), moved: make(map[cell]int64)}
 	at, same := make(map[string]int, len(nodes)), make(map[[3]string]int, len(nodes))
 	for i := range nodes { // parents come before their children, nodes before those beside them

@@ -19,7 +19,8 @@ func TestCorrections(t *testing.T) {
 	hourly := Budget{Dimension: "total_tokens", From: day.Add(10 * time.Hour), Until: day.Add(11 * time.Hour)}
 	nodes := []Node{
 		{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{monthly("total_tokens", 30), monthly("cost_usd", 0)}},
-		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool", Budgets: []Budget{monthly("total_tokens", 0), monthly("cost_usd", 0)}},
+		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool",
+			Budgets: []Budget{monthly("total_tokens", 0), monthly("cost_usd", 0)}},
 		{ID: "pool/a/a1", Kind: "agent", Name: "a1", Parent: "pool/a", Budgets: []Budget{monthly("total_tokens", 0)}},
 		{ID: "pool/b", Kind: "group", Name: "b", Parent: "pool", Budgets: []Budget{daily(30)}},
 		{ID: "pool/c", Kind: "group", Name: "c", Parent: "pool", Budgets: []Budget{hourly}},
@@ -85,8 +86,10 @@ func apply(nodes []Node, corrections []Correction) map[string]int64 {
 func TestCorrectionsOfOtherPeriodsAbove(t *testing.T) {
 	month, day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	nodes := []Node{
-		{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{{Dimension: "requests", From: day, Until: day.AddDate(0, 0, 1)}}},
-		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool", Budgets: []Budget{{Dimension: "requests", From: month, Until: month.AddDate(0, 1, 0)}}},
+		{ID: "pool", Kind: "pool", Name: "pool",
+			Budgets: []Budget{{Dimension: "requests", From: day, Until: day.AddDate(0, 0, 1)}}},
+		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool",
+			Budgets: []Budget{{Dimension: "requests", From: month, Until: month.AddDate(0, 1, 0)}}},
 	}
 	rows := []Row{
 		{Key{Day: "2026-11-05", Group: "a"}, Counts{Requests: 1000}},

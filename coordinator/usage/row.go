@@ -55,7 +55,8 @@ func (c *Counts) Zero() bool { return *c == Counts{} }
 
 // Fields are the counts in the order of the columns in which they are stored.
 func (c *Counts) Fields() []*int64 {
-	return []*int64{&c.Requests, &c.InputTokens, &c.OutputTokens, &c.TotalTokens, &c.Cost, &c.Settled, &c.Released, &c.Expired, &c.Late}
+	return []*int64{&c.Requests, &c.InputTokens, &c.OutputTokens, &c.TotalTokens, &c.Cost, &c.Settled, &c.Released,
+		&c.Expired, &c.Late}
 }
 
 // Add adds, up to Most; costs, which credits of a bill make negative, down to -Most.
@@ -69,8 +70,9 @@ func (c *Counts) Add(o *Counts) {
 func (c *Counts) use(a *coordinator.Amounts) {
 	at := func(d coordinator.Dimension) int64 { return min(max(a[d], 0), Most) }
 	c.Add(&Counts{
-		Requests: at(coordinator.DimRequests), InputTokens: at(coordinator.DimInputTokens), OutputTokens: at(coordinator.DimOutputTokens),
-		TotalTokens: at(coordinator.DimTotalTokens), Cost: at(coordinator.DimCost),
+		Requests: at(coordinator.DimRequests), InputTokens: at(coordinator.DimInputTokens),
+		OutputTokens: at(coordinator.DimOutputTokens),
+		TotalTokens:  at(coordinator.DimTotalTokens), Cost: at(coordinator.DimCost),
 	})
 }
 

@@ -42,7 +42,8 @@ func TestClientDoesNotFeelATakeover(t *testing.T) {
 	defer cancel()
 	for i := range programs {
 		client, err := quota.New(quota.Options{
-			URLs: []string{leader.base, standby.base}, Agent: fmt.Sprint("program-", i), Token: gatewayToken, Lease: quota.Lease{Calls: 128},
+			URLs: []string{leader.base, standby.base}, Agent: fmt.Sprint("program-", i), Token: gatewayToken,
+			Lease: quota.Lease{Calls: 128},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +51,8 @@ func TestClientDoesNotFeelATakeover(t *testing.T) {
 		all.Go(func() {
 			for range calls {
 				begun := time.Now()
-				pass, err := client.Admit(ctx, quota.Call{Provider: "openai", InputTokens: new(int64(tokens)), OutputTokens: new(int64(0))})
+				pass, err := client.Admit(ctx, quota.Call{Provider: "openai", InputTokens: new(int64(tokens)),
+					OutputTokens: new(int64(0))})
 				if err != nil {
 					t.Errorf("program %d: %v", i, err)
 					break
@@ -75,7 +77,8 @@ func TestClientDoesNotFeelATakeover(t *testing.T) {
 	standby.awaitState("active")
 	took := time.Since(killed)
 	all.Wait()
-	t.Logf("the next one led %v after the kill; the longest wait of a call was %v", took.Round(time.Millisecond), time.Duration(longest.Load()).Round(time.Millisecond))
+	t.Logf("the next one led %v after the kill; the longest wait of a call was %v", took.Round(time.Millisecond),
+		time.Duration(longest.Load()).Round(time.Millisecond))
 	if d := time.Duration(longest.Load()); d > time.Second {
 		t.Errorf("a call waited for %v", d)
 	}

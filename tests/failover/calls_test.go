@@ -61,18 +61,23 @@ func TestCallsSurvive(t *testing.T) {
 	for i := range callers {
 		all.Go(func() { c.call(ctx, i) })
 	}
-	r.eventually(patience, "some calls are granted", func() (bool, string) { return c.granted.Load() > callers/5, fmt.Sprint(c.granted.Load()) })
+	r.eventually(patience, "some calls are granted", func() (bool, string) {
+		return c.granted.Load() > callers/5,
+			fmt.Sprint(c.granted.Load())
+	})
 	leader.kill()
 	all.Wait()
 	standby.awaitState("active")
 	t.Logf("%d granted, %d refused, %d settled at %d tokens, %d left untold; asked %d times, %d without an answer",
-		c.granted.Load(), c.refused.Load(), c.settled.Load(), c.used.Load(), c.untold.Load(), c.asked.Load(), c.unanswered.Load())
+		c.granted.Load(), c.refused.Load(), c.settled.Load(), c.used.Load(), c.untold.Load(), c.asked.Load(),
+		c.unanswered.Load())
 	if c.granted.Load()+c.refused.Load() != callers || c.granted.Load() != c.settled.Load()+c.untold.Load() {
 		t.Error("a call has no answer, or was granted and could not be settled")
 	}
 	r.eventually(callTTL+patience, "what nobody settled is given back", func() (bool, string) {
 		p := standby.pool()
-		return p.Reserved == 0 && p.Used == float64(c.used.Load()), fmt.Sprintf("%+v, and %d should be used", p, c.used.Load())
+		return p.Reserved == 0 && p.Used == float64(c.used.Load()),
+			fmt.Sprintf("%+v, and %d should be used", p, c.used.Load())
 	})
 	status := standby.status()
 	if status.Audit.Violations > 0 {
@@ -104,7 +109,8 @@ type crowd struct {
 // call is one call: it asks for quota, and tells what it has used. Every tenth tells nothing.
 func (c *crowd) call(ctx context.Context, i int) {
 	id := fmt.Sprint("c-", i)
-	body := map[string]any{"reservation_id": id, "group_id": []string{"project_alpha", "project_beta"}[i%2], "input_tokens": estimate - 20, "output_tokens": 20}
+	body := map[string]any{"reservation_id": id, "group_id": []string{"project_alpha", "project_beta"}[i%2],
+		"input_tokens": estimate - 20, "output_tokens": 20}
 	switch status, text := c.ask(ctx, i, "reserve", body); status {
 	case http.StatusTooManyRequests:
 		c.refused.Add(1)
@@ -120,7 +126,8 @@ func (c *crowd) call(ctx context.Context, i int) {
 		return
 	}
 	// 409: it was settled before, and the answer lost with the leader.
-	switch status, text := c.ask(ctx, i, "settle", map[string]any{"reservation_id": id, "input_tokens": usageOf(id) - 10, "output_tokens": 10}); status {
+	switch status, text := c.ask(ctx, i, "settle", map[string]any{"reservation_id": id, "input_tokens": usageOf(id) - 10,
+		"output_tokens": 10}); status {
 	case http.StatusOK, http.StatusConflict:
 		c.settled.Add(1)
 		c.used.Add(int64(usageOf(id)))
@@ -138,7 +145,8 @@ func (c *crowd) ask(ctx context.Context, i int, what string, body map[string]any
 	}
 	for n := i; ctx.Err() == nil; n++ {
 		c.asked.Add(1)
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.at[n%len(c.at)]+"/v1/quota/"+what, bytes.NewReader(text))
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.at[n%len(c.at)]+"/v1/quota/"+what,
+			bytes.NewReader(text))
 		if err != nil {
 			c.r.t.Error(err)
 			return 0, ""

@@ -68,7 +68,8 @@ func (c *cluster) startAll() { c.t.Helper(); c.script("start") }
 func (c *cluster) replicas(node int) map[string]string {
 	c.t.Helper()
 	all := map[string]string{}
-	for line := range strings.Lines(c.script("ctl", strconv.Itoa(node), "-q", "--no-table-headers", "list_queues", "name", "type", "members", "online")) {
+	for line := range strings.Lines(c.script("ctl", strconv.Itoa(node), "-q", "--no-table-headers", "list_queues", "name",
+		"type", "members", "online")) {
 		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 4 && f[1] != "classic" {
 			all[f[0]] = fmt.Sprintf("%s %d/%d", f[1], strings.Count(f[3], "@"), strings.Count(f[2], "@"))
 		}

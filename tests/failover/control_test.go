@@ -42,7 +42,8 @@ func TestControlsSurvive(t *testing.T) {
 	leader.awaitState("active")
 	standby := r.launch("the standby", r.url)
 	standby.awaitState("standby")
-	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}), told: make(chan struct{})}
+	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}),
+		told: make(chan struct{})}
 	r.sdk("keeper", 8, k.work)
 	leader.awaitStatus("its agent is online", func(s httpapi.Status) bool {
 		for _, a := range s.Agents {
@@ -61,7 +62,8 @@ func TestControlsSurvive(t *testing.T) {
 	r.offer(tasks...)
 	holds := func(n int) {
 		t.Helper()
-		r.eventually(patience, fmt.Sprint(n, " tasks are with the agent"), func() (bool, string) { return k.holding() == n, fmt.Sprint(k.holding()) })
+		r.eventually(patience, fmt.Sprint(n, " tasks are with the agent"),
+			func() (bool, string) { return k.holding() == n, fmt.Sprint(k.holding()) })
 	}
 	holds(4) // 3 of alpha's; beta's group nobody has listed
 
@@ -75,11 +77,15 @@ func TestControlsSurvive(t *testing.T) {
 	}{
 		{leader, "", `{"node":"pool/project_alpha","set":{"weight":5}}`, http.StatusUnauthorized, ""},
 		{leader, strings.Repeat("x", 40), `{"node":"pool/project_alpha","set":{"weight":5}}`, http.StatusUnauthorized, ""},
-		{leader, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity, "no node of the quota trees is called pool/project_gamma"},
-		{leader, adminToken, `{"node":"pool/project_alpha","set":{"total_tokens.amount":10001}}`, http.StatusUnprocessableEntity, "less than those below it have of their own"},
-		{leader, adminToken, `{"node":"pool/project_alpha","set":{"weight":"` + strings.Repeat("9", 1<<20) + `"}}`, http.StatusRequestEntityTooLarge, ""},
+		{leader, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity,
+			"no node of the quota trees is called pool/project_gamma"},
+		{leader, adminToken, `{"node":"pool/project_alpha","set":{"total_tokens.amount":10001}}`,
+			http.StatusUnprocessableEntity, "less than those below it have of their own"},
+		{leader, adminToken, `{"node":"pool/project_alpha","set":{"weight":"` + strings.Repeat("9", 1<<20) + `"}}`,
+			http.StatusRequestEntityTooLarge, ""},
 		{standby, strings.Repeat("x", 40), `{"node":"pool/project_alpha","set":{"weight":5}}`, http.StatusUnauthorized, ""},
-		{standby, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity, "no node of the quota trees is called pool/project_gamma"},
+		{standby, adminToken, `{"node":"pool/project_gamma","set":{"weight":5}}`, http.StatusUnprocessableEntity,
+			"no node of the quota trees is called pool/project_gamma"},
 	} {
 		status, text := c.at.post("/v1/quota/controls", c.token, c.body)
 		if status != c.status || !strings.Contains(text, c.says) {
@@ -93,13 +99,16 @@ func TestControlsSurvive(t *testing.T) {
 	// The rest of alpha's tasks start when the limit is raised, by whichever coordinator; beta's group is made.
 	r.cli(standby, "quota", "set", "pool/project_alpha", "total_tokens.amount=600", "--reason", "the launch")
 	holds(7)
-	r.cli(leader, "quota", "add-group", "project_beta", "weight=2", "limits.total_tokens.amount=200", "limits.total_tokens.per=year")
+	r.cli(leader, "quota", "add-group", "project_beta", "weight=2", "limits.total_tokens.amount=200",
+		"limits.total_tokens.per=year")
 	r.cli(leader, "quota", "boost", "pool/project_beta", "total_tokens", "+50%", "--for", "25s")
-	if out := r.cli(leader, "quota", "controls"); !strings.Contains(out, "total_tokens.amount=600") || !strings.Contains(out, "the launch") {
+	if out := r.cli(leader, "quota", "controls"); !strings.Contains(out, "total_tokens.amount=600") ||
+		!strings.Contains(out, "the launch") {
 		t.Errorf("listed:\n%s", out)
 	}
 	boosted := time.Now()
-	before := map[string]httpapi.QuotaBudget{"pool/project_alpha": leader.budget("pool/project_alpha"), "pool/project_beta": leader.budget("pool/project_beta")}
+	before := map[string]httpapi.QuotaBudget{"pool/project_alpha": leader.budget("pool/project_alpha"),
+		"pool/project_beta": leader.budget("pool/project_beta")}
 	if b := before["pool/project_beta"]; b.Limit != 300 || b.Reserved != estimate {
 		t.Errorf("beta has %+v, want 300 of which its task, which came before the group, has %d", b, estimate)
 	}
@@ -160,7 +169,10 @@ func TestControlsSurvive(t *testing.T) {
 		t.Errorf("there stand %+v, and alpha has %+v", c, leader.budget("pool/project_alpha"))
 	}
 	k.letGo()
-	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Leased == 0 })
+	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool {
+		return s.Pending.Total == 0 &&
+			s.Pending.Leased == 0
+	})
 	if s := leader.status(); s.Audit.Violations > 0 {
 		t.Errorf("the auditor has found %+v", s.Audit.Found)
 	}
@@ -201,7 +213,8 @@ func (c *process) post(path, token, body string) (status int, text string) {
 func (r *rig) cli(c *process, args ...string) string {
 	r.t.Helper()
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + adminToken, "USER=ann", "HOME=" + r.t.TempDir()}
+	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + adminToken, "USER=ann",
+		"HOME=" + r.t.TempDir()}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		r.t.Fatalf("taskbus %s: %v\n%s", strings.Join(args, " "), err, out)

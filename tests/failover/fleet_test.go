@@ -42,10 +42,13 @@ func (r *rig) hire() (k *keeper) {
 // sdk starts an agent with the SDK, which lives as long as the test.
 func (r *rig) sdk(id string, slots int, handle agent.Handler) {
 	r.helpers.Go(func() {
-		err := agent.Run(r.living, agent.Config{ID: id, Slots: slots, Bus: amqpbus.New(amqpbus.Config{URL: r.url, ConfirmTimeout: confirmWithin}),
-			Interval: time.Second, DrainTimeout: time.Second, Logger: slog.New(slog.NewJSONHandler(&r.sdkLog, nil)).With("agent", id)},
+		err := agent.Run(r.living, agent.Config{ID: id, Slots: slots,
+			Bus:      amqpbus.New(amqpbus.Config{URL: r.url, ConfirmTimeout: confirmWithin}),
+			Interval: time.Second, DrainTimeout: time.Second, Logger: slog.New(slog.NewJSONHandler(&r.sdkLog, nil)).
+					With("agent", id)},
 			func(ctx context.Context, t *agent.Task) (agent.Result, error) {
-				r.book.begins(t.ID, run{agent: id, dispatch: t.DispatchID, marked: t.MaybeDuplicate, tells: true, at: time.Now(), assigned: t.AssignedAt})
+				r.book.begins(t.ID, run{agent: id, dispatch: t.DispatchID, marked: t.MaybeDuplicate, tells: true, at: time.Now(),
+					assigned: t.AssignedAt})
 				result, err := handle(ctx, t)
 				if ctx.Err() == nil {
 					r.book.finishes(t.ID, t.DispatchID)
@@ -145,7 +148,8 @@ func (p *plainAgent) session() {
 				return
 			}
 			marked := d.Headers["x-taskbus-maybe-duplicate"] == true || d.Redelivered
-			p.r.book.begins(string(m.TaskID), run{agent: p.id, dispatch: m.DispatchID, marked: marked, at: time.Now(), assigned: m.AssignmentTime})
+			p.r.book.begins(string(m.TaskID), run{agent: p.id, dispatch: m.DispatchID, marked: marked, at: time.Now(),
+				assigned: m.AssignmentTime})
 			working.Go(func() {
 				p.active.Add(1)
 				defer p.active.Add(-1)
@@ -172,7 +176,8 @@ func (p *plainAgent) report(ctx context.Context, conn *amqp.Connection) {
 			"available_capacity": max(p.slots-active, 0), "timestamp": time.Now().UTC().Format(time.RFC3339Nano),
 		})
 		if err == nil {
-			err = ch.PublishWithContext(ctx, "", bus.StreamStatus, false, false, amqp.Publishing{ContentType: "application/json", Body: body})
+			err = ch.PublishWithContext(ctx, "", bus.StreamStatus, false, false,
+				amqp.Publishing{ContentType: "application/json", Body: body})
 		}
 		if err != nil {
 			return

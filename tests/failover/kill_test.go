@@ -58,9 +58,11 @@ func leaderIsKilled(t *testing.T) {
 	r.eventually(patience, "the agents have learnt, and what is held is with its agent", func() (bool, string) {
 		_, outcomes := first.learnt("sdk-1")
 		leased := first.agent("keeper").Leased
-		return outcomes > 200 && leased == held && r.book.look("done-before").settled(), fmt.Sprint(outcomes, " outcomes, ", leased, " leased")
+		return outcomes > 200 && leased == held && r.book.look("done-before").settled(),
+			fmt.Sprint(outcomes, " outcomes, ", leased, " leased")
 	})
-	second.awaitStatus("knows the leases as it stands by", func(s httpapi.Status) bool { return leased(s, "keeper") == held })
+	second.awaitStatus("knows the leases as it stands by",
+		func(s httpapi.Status) bool { return leased(s, "keeper") == held })
 	rate, outcomes := first.learnt("sdk-1")
 
 	died := first.kill()
@@ -68,7 +70,8 @@ func leaderIsKilled(t *testing.T) {
 	status := second.status()
 	rateAfter, outcomesAfter := second.learnt("sdk-1")
 
-	t.Logf("after SIGKILL: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("after SIGKILL: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond),
+		dispatched.Round(time.Millisecond))
 	if ready > takeOverWithin || dispatched > takeOverWithin {
 		t.Errorf("want both within %v", takeOverWithin)
 	}
@@ -80,7 +83,8 @@ func leaderIsKilled(t *testing.T) {
 	}
 	// Nearly as much is known as before; a leader that knew nothing would begin at 0.
 	if outcomesAfter < 0.9*outcomes || math.Abs(rateAfter-rate) > 0.02 {
-		t.Errorf("sdk-1 succeeds with %.3f by %.0f outcomes, before the take-over it was %.3f by %.0f", rateAfter, outcomesAfter, rate, outcomes)
+		t.Errorf("sdk-1 succeeds with %.3f by %.0f outcomes, before the take-over it was %.3f by %.0f", rateAfter,
+			outcomesAfter, rate, outcomes)
 	}
 	if !second.agent("plain-2").Cordoned {
 		t.Error("plain-2 is not cordoned any more")
@@ -129,7 +133,8 @@ func leaderEnds(t *testing.T) {
 	told := time.Now()
 	first.signal(syscall.SIGTERM)
 	ready, dispatched := second.takeOver(told)
-	t.Logf("after SIGTERM: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("after SIGTERM: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond),
+		dispatched.Round(time.Millisecond))
 	if code := first.wait(); code != 0 {
 		t.Errorf("the old one ended with exit code %d", code)
 	}

@@ -136,7 +136,8 @@ func (r *rig) offerOver(conn *amqp.Connection, tasks ...request) (confirmed int)
 		r.book.mu.Lock()
 		r.book.of(q.TaskID)
 		r.book.mu.Unlock()
-		if waiting[i], err = ch.PublishWithDeferredConfirmWithContext(ctx, "", bus.QueueAssign, true, false, q.message()); err != nil {
+		if waiting[i], err = ch.PublishWithDeferredConfirmWithContext(ctx, "", bus.QueueAssign, true, false,
+			q.message()); err != nil {
 			break // the connection has ended
 		}
 	}

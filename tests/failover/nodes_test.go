@@ -57,7 +57,8 @@ func nodeOfTheLeaderIsLost(t *testing.T, nodes *cluster) {
 
 	died := nodes.kill(1)
 	ready, dispatched := second.takeOver(died)
-	t.Logf("after SIGKILL of the leader's node: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("after SIGKILL of the leader's node: /readyz 200 after %v, first dispatch after %v",
+		ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
 	if ready > nodeTakeOver || dispatched > nodeTakeOver {
 		t.Errorf("want both within %v", nodeTakeOver)
 	}
@@ -75,7 +76,8 @@ func nodeOfTheLeaderIsLost(t *testing.T, nodes *cluster) {
 	// Now the other way round: the node that was away has caught up, and serves.
 	died = nodes.kill(2)
 	ready, dispatched = first.takeOver(died)
-	t.Logf("after SIGKILL of the other node: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("after SIGKILL of the other node: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond),
+		dispatched.Round(time.Millisecond))
 	if ready > nodeTakeOver || dispatched > nodeTakeOver {
 		t.Errorf("want both within %v", nodeTakeOver)
 	}
@@ -213,7 +215,8 @@ func nodesAreUpgradedAndLost(t *testing.T) {
 		began := time.Now()
 		leader := whoLeads(r, all)
 		leader.awaitDispatches(100)
-		t.Logf("node %d stopped: 100 tasks more were dispatched by %s after %v", node, leader.name, time.Since(began).Round(time.Millisecond))
+		t.Logf("node %d stopped: 100 tasks more were dispatched by %s after %v", node, leader.name,
+			time.Since(began).Round(time.Millisecond))
 		nodes.start(node)
 		awaitReplicas(r, nodes)
 	}
@@ -226,7 +229,8 @@ func nodesAreUpgradedAndLost(t *testing.T) {
 	began := time.Now()
 	leader := whoLeads(r, all)
 	leader.awaitDispatches(100)
-	t.Logf("two of three nodes were lost: 100 tasks more were dispatched %v after they were back", time.Since(began).Round(time.Millisecond))
+	t.Logf("two of three nodes were lost: 100 tasks more were dispatched %v after they were back",
+		time.Since(began).Round(time.Millisecond))
 	l.finish()
 	r.drained()
 	leader = whoLeads(r, all)

@@ -79,7 +79,8 @@ func TestQuotasSurvive(t *testing.T) {
 // comes when the first leads.
 func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare func(*rig)) {
 	r := newRig(t, brokertest.Vhost(t).URL)
-	r.configure(strings.Replace(strings.Replace(fleet, "keeper: {capabilities: [keeping], max_concurrent_tasks: 8", "keeper: {capabilities: [keeping], max_concurrent_tasks: 1300", 1),
+	r.configure(strings.Replace(strings.Replace(fleet, "keeper: {capabilities: [keeping], max_concurrent_tasks: 8",
+		"keeper: {capabilities: [keeping], max_concurrent_tasks: 1300", 1),
 		"assignment_timeout_seconds: 5", "assignment_timeout_seconds: 300", 1))
 	if err := os.WriteFile(filepath.Join(filepath.Dir(r.config), "quotas.yaml"), []byte(quotas), 0o600); err != nil {
 		t.Fatal(err)
@@ -87,7 +88,8 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 	leader := r.launch("the first", r.url)
 	leader.awaitState("active")
 	prepare(r)
-	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}), told: make(chan struct{})}
+	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}),
+		told: make(chan struct{})}
 	r.sdk("keeper", 1300, k.work)
 	leader.awaitStatus("its agent is online", func(s httpapi.Status) bool {
 		for _, a := range s.Agents {
@@ -129,7 +131,8 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 	}
 	r.eventually(patience, "all have told", func() (bool, string) {
 		p := leader.pool()
-		return p.Reserved == 0 && p.Used == float64(sum), fmt.Sprintf("%+v, and it should be %d; %d are with the agent", p, sum, k.holding())
+		return p.Reserved == 0 && p.Used == float64(sum), fmt.Sprintf("%+v, and it should be %d; %d are with the agent", p,
+			sum, k.holding())
 	})
 
 	// What is announced has been written: then the journal has all of it.
@@ -148,14 +151,18 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 			}
 		}
 	}
-	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Leased == 0 })
+	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool {
+		return s.Pending.Total == 0 &&
+			s.Pending.Leased == 0
+	})
 	status := leader.status()
 	if status.Audit.Violations > 0 {
 		t.Errorf("the auditor has found %+v", status.Audit.Found)
 	}
 	books := &quotaBooks{reserved: map[coordinator.TaskKey]int64{}}
 	r.readJournalWith(status.Journal.Records, books.take)
-	t.Logf("by the journal %d reservations, %d used, %d reserved, %d at most of both", books.made, books.used, books.sum(), books.most)
+	t.Logf("by the journal %d reservations, %d used, %d reserved, %d at most of both", books.made, books.used, books.sum(),
+		books.most)
 	if books.used != int64(sum) || books.sum() != 0 || books.made < offeredTasks {
 		t.Errorf("and it should be %d of at least %d", sum, offeredTasks)
 	}

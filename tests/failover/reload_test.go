@@ -144,7 +144,9 @@ func (o *onlyOne) alpha(args ...string) {
 func (o *onlyOne) consumes(group string, tokens int) {
 	o.t.Helper()
 	o.calls++
-	status, text := o.post("/v1/quota/consume", gatewayToken, fmt.Sprintf(`{"reservation_id":"u-%d","agent_id":"a1","group_id":%q,"input_tokens":%d,"output_tokens":1}`, o.calls, group, tokens-1))
+	status, text := o.post("/v1/quota/consume", gatewayToken,
+		fmt.Sprintf(`{"reservation_id":"u-%d","agent_id":"a1","group_id":%q,"input_tokens":%d,"output_tokens":1}`, o.calls,
+			group, tokens-1))
 	if status != http.StatusOK {
 		o.t.Fatalf("%d tokens of %s: %d %s", tokens, group, status, strings.TrimSpace(text))
 	}

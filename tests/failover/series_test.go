@@ -37,7 +37,8 @@ func leadersAreKilled(t *testing.T) {
 		leader.awaitDispatches(100)
 	}
 	t.Logf("/readyz 200 after %s; first dispatch after %s", spread(readies), spread(dispatches))
-	if worst := slices.Max(dispatches); median(readies) > takeOverWithin || median(dispatches) > takeOverWithin || worst > 5*takeOverWithin {
+	if worst := slices.Max(dispatches); median(readies) > takeOverWithin || median(dispatches) > takeOverWithin ||
+		worst > 5*takeOverWithin {
 		t.Errorf("want the median within %v, and all within %v", takeOverWithin, 5*takeOverWithin)
 	}
 	after := look(vhost, leader)
@@ -52,7 +53,8 @@ func leadersAreKilled(t *testing.T) {
 	if after.queues != before.queues {
 		t.Errorf("%d queues, there were %d", after.queues, before.queues)
 	}
-	if after.connections > before.connections+4 || after.consumers > before.consumers+4 || after.goroutines > before.goroutines+20 {
+	if after.connections > before.connections+4 || after.consumers > before.consumers+4 ||
+		after.goroutines > before.goroutines+20 {
 		t.Error("connections, consumers or goroutines have become more")
 	}
 	// The memory of ids grows with the tasks, and is bounded (dedupe.max_ids).

@@ -33,7 +33,8 @@ func leaderIsStopped(t *testing.T) {
 	stopped := time.Now()
 	first.signal(syscall.SIGSTOP)
 	ready, dispatched := second.takeOver(stopped)
-	t.Logf("after SIGSTOP, with a heartbeat of %v: /readyz 200 after %v, first dispatch after %v", beat, ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("after SIGSTOP, with a heartbeat of %v: /readyz 200 after %v, first dispatch after %v", beat,
+		ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
 	if ready > silentTakeOver || dispatched > silentTakeOver {
 		t.Errorf("want both within %v", silentTakeOver)
 	}
@@ -82,12 +83,14 @@ func leaderIsStopped(t *testing.T) {
 	if n := second.confirmed() - before; n > 1 {
 		t.Errorf("resumed, the second has got %v messages confirmed, want its mark alone", n)
 	}
-	t.Logf("resumed, it has tried to write %v records for 50 tasks whose time was up", second.metric("taskbus_journal_records_total")-records)
+	t.Logf("resumed, it has tried to write %v records for 50 tasks whose time was up",
+		second.metric("taskbus_journal_records_total")-records)
 
 	// It leads again when the other is gone.
 	died := first.kill()
 	ready, dispatched = second.takeOver(died)
-	t.Logf("and after SIGKILL of the other: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond), dispatched.Round(time.Millisecond))
+	t.Logf("and after SIGKILL of the other: /readyz 200 after %v, first dispatch after %v", ready.Round(time.Millisecond),
+		dispatched.Round(time.Millisecond))
 	second.awaitDispatches(200)
 	l.finish()
 	r.drained()

@@ -19,7 +19,10 @@ var brokerCells = []cell{
 		r.underLoad(func(c *process) {
 			r.during("close_all_connections", func() {
 				r.broker.CloseConnections(r.t)
-				c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+				c.awaitStatus("a second session", func(s httpapi.Status) bool {
+					return s.Broker.Sessions >= 2 &&
+						s.Readiness.Ready
+				})
 			}, func() int { return strings.Count(c.log.String(), "closed by a test") })
 			if n := c.status().Broker.Sessions; n > 4 {
 				r.t.Errorf("%d sessions after one fault: a storm", n)
@@ -36,7 +39,10 @@ var brokerCells = []cell{
 		r.settled()
 		r.during("delete task.assign", func() {
 			r.broker.DeleteQueue(r.t, bus.QueueAssign)
-			c.awaitStatus("it is declared again", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+			c.awaitStatus("it is declared again", func(s httpapi.Status) bool {
+				return s.Broker.Sessions >= 2 &&
+					s.Readiness.Ready
+			})
 		}, func() int { return int(c.status().Broker.Sessions) - 1 })
 		if q := r.broker.QueueInfo(r.t, bus.QueueAssign); q.Type != "quorum" {
 			r.t.Errorf("task.assign was not declared again: %+v", q)
@@ -129,7 +135,8 @@ var brokerCells = []cell{
 		const wrong = "wr0ng-canary"
 		r.secret(wrong)
 		c := r.launch(start{url: r.broker.As(r.t, "nobody", wrong).URL})
-		r.during("refused", func() { r.refusedWith(c, "refused access") }, func() int { return int(c.status().Broker.Sessions) })
+		r.during("refused", func() { r.refusedWith(c, "refused access") },
+			func() int { return int(c.status().Broker.Sessions) })
 		c.stop()
 		r.goesOn()
 	}},
@@ -155,7 +162,10 @@ var brokerCells = []cell{
 		r.underLoad(func(c *process) {
 			r.during("delete taskbus.events", func() {
 				r.broker.DeleteExchange(r.t, bus.ExchangeEvents)
-				c.awaitStatus("it is declared again", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+				c.awaitStatus("it is declared again", func(s httpapi.Status) bool {
+					return s.Broker.Sessions >= 2 &&
+						s.Readiness.Ready
+				})
 			}, func() int { return int(c.status().Broker.Sessions) - 1 })
 		})
 	}},

@@ -79,7 +79,10 @@ var configCells = []cell{
 		swapped := 0
 		r.during("the link swapped", func() {
 			link("two", strings.Replace(quartet, "assignment_timeout_seconds: 60", "assignment_timeout_seconds: 59", 1))
-			c.awaitStatus("the new file is in force", func(s httpapi.Status) bool { return s.Config.Version != version && s.Config.LastReloadOK })
+			c.awaitStatus("the new file is in force", func(s httpapi.Status) bool {
+				return s.Config.Version != version &&
+					s.Config.LastReloadOK
+			})
 			swapped++
 			r.inFullSwing(20)
 		}, func() int { return swapped })
@@ -96,7 +99,8 @@ var configCells = []cell{
 		r.during("reloads", func() {
 			for i := range 50 {
 				strategy := []string{"least_loaded", "round_robin", "priority_based"}[i%3]
-				r.configure(quartet + "assignment_strategies:\n  " + strategy + ": {enabled: true, default: true}\n  capability_match: {enabled: true}\n")
+				r.configure(quartet + "assignment_strategies:\n  " + strategy +
+					": {enabled: true, default: true}\n  capability_match: {enabled: true}\n")
 				pause := 100 * time.Millisecond // a file is read when it has been still for 200 ms
 				if i%5 == 4 {
 					pause = 400 * time.Millisecond

@@ -39,34 +39,36 @@ var edgeCells = []cell{
 		r.hire("a2", 5, usual)
 		r.resumes()
 	}},
-	{name: "a task that kills its agents, with neighbours in hand", short: true, config: fleet(3, 4), holds: always, play: func(r *rig) {
-		r.fates = []fate{{"poison", "poisoned"}}
-		r.serve()
-		deaths := r.poisonable(3, 4, agentOptions{work: 300 * time.Millisecond})
-		r.during("agents die of a task", func() {
-			r.submit(slices.Concat(many("t", "build", 6), []request{task("poison", "build")}, many("u", "build", 6))...)
-			r.eventually(2*time.Minute, "the guilty task is parked", func() (bool, string) {
-				e := r.book.entry("poison")
-				return len(e.failures) > 0, e.String()
-			})
-		}, deaths)
-		r.resumes()
-	}},
-	{name: "a record larger than a message may be", config: quartet + "journal: {record_inputs: true}\n", holds: decidedOnce, play: func(r *rig) {
-		c := r.serve()
-		r.work(4, 5, usual)
-		p := r.produce("t", "build", 60, 1_000_000)
-		r.inFullSwing(20)
-		r.during("quotas.yaml of 10 MB", func() {
-			r.largeQuotas(c)
-			r.inFullSwing(100)
-			r.oneSession(c)
-		}, func() int { return 1 })
-		c.kill() // the next one reads it
-		r.serve()
-		r.resumes()
-		p.finish()
-	}},
+	{name: "a task that kills its agents, with neighbours in hand", short: true, config: fleet(3, 4), holds: always,
+		play: func(r *rig) {
+			r.fates = []fate{{"poison", "poisoned"}}
+			r.serve()
+			deaths := r.poisonable(3, 4, agentOptions{work: 300 * time.Millisecond})
+			r.during("agents die of a task", func() {
+				r.submit(slices.Concat(many("t", "build", 6), []request{task("poison", "build")}, many("u", "build", 6))...)
+				r.eventually(2*time.Minute, "the guilty task is parked", func() (bool, string) {
+					e := r.book.entry("poison")
+					return len(e.failures) > 0, e.String()
+				})
+			}, deaths)
+			r.resumes()
+		}},
+	{name: "a record larger than a message may be", config: quartet + "journal: {record_inputs: true}\n",
+		holds: decidedOnce, play: func(r *rig) {
+			c := r.serve()
+			r.work(4, 5, usual)
+			p := r.produce("t", "build", 60, 1_000_000)
+			r.inFullSwing(20)
+			r.during("quotas.yaml of 10 MB", func() {
+				r.largeQuotas(c)
+				r.inFullSwing(100)
+				r.oneSession(c)
+			}, func() int { return 1 })
+			c.kill() // the next one reads it
+			r.serve()
+			r.resumes()
+			p.finish()
+		}},
 	{name: "leaders whose clocks are ahead, and right ones", short: true, holds: always, play: func(r *rig) {
 		r.work(4, 5, usual)
 		var p *producer
@@ -92,63 +94,68 @@ var edgeCells = []cell{
 		r.resumes()
 		p.finish()
 	}},
-	{name: "a lane dropped while it is fed", config: fleet(2, 2, "window: 8", "lanes: []"), holds: withoutFault, play: func(r *rig) {
-		c := r.serve()
-		r.work(2, 2, agentOptions{work: 100 * time.Millisecond})
-		// Of the lane of each group but the first: one of the first is kept for good.
-		ofGroups := func(name string) []request {
-			tasks := many(name, "build", 90)
-			for i := range tasks {
-				tasks[i].Group = fmt.Sprint("g", i/30)
-			}
-			return tasks
-		}
-		for round := range 2 {
-			dropped := c.proxy.Add(proxy.Rule{
-				Name: "a lane is dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always,
-				Match: func(f *proxy.Frame) bool { return f.Method == proxy.QueueDelete },
-			})
-			r.submit(ofGroups(fmt.Sprint("t", round))...)
-			r.settled()
-			r.during("a lane is dropped while it is fed", func() {
-				select {
-				case <-dropped.Acted():
-				case <-time.After(90 * time.Second): // it fails for not having fired
+	{name: "a lane dropped while it is fed", config: fleet(2, 2, "window: 8", "lanes: []"), holds: withoutFault,
+		play: func(r *rig) {
+			c := r.serve()
+			r.work(2, 2, agentOptions{work: 100 * time.Millisecond})
+			// Of the lane of each group but the first: one of the first is kept for good.
+			ofGroups := func(name string) []request {
+				tasks := many(name, "build", 90)
+				for i := range tasks {
+					tasks[i].Group = fmt.Sprint("g", i/30)
 				}
-				before := c.status().Counters.Moved
-				r.submit(ofGroups(fmt.Sprint("u", round))...)
-				c.awaitStatus("tasks are moved meanwhile", func(s httpapi.Status) bool { return s.Counters.Moved > before })
-			}, dropped.Fired)
-			c.proxy.Heal()
-			r.settled()
-		}
-		r.oneSession(c)
-		r.resumes()
-	}},
-	toldAgain("SIGKILL when ends are published", true, proxy.Client, proxy.PublishTo(bus.ExchangeEvents, "task.completed."), proxy.Cut),
+				return tasks
+			}
+			for round := range 2 {
+				dropped := c.proxy.Add(proxy.Rule{
+					Name: "a lane is dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second,
+					Times: proxy.Always,
+					Match: func(f *proxy.Frame) bool { return f.Method == proxy.QueueDelete },
+				})
+				r.submit(ofGroups(fmt.Sprint("t", round))...)
+				r.settled()
+				r.during("a lane is dropped while it is fed", func() {
+					select {
+					case <-dropped.Acted():
+					case <-time.After(90 * time.Second): // it fails for not having fired
+					}
+					before := c.status().Counters.Moved
+					r.submit(ofGroups(fmt.Sprint("u", round))...)
+					c.awaitStatus("tasks are moved meanwhile", func(s httpapi.Status) bool { return s.Counters.Moved > before })
+				}, dropped.Fired)
+				c.proxy.Heal()
+				r.settled()
+			}
+			r.oneSession(c)
+			r.resumes()
+		}},
+	toldAgain("SIGKILL when ends are published", true, proxy.Client,
+		proxy.PublishTo(bus.ExchangeEvents, "task.completed."), proxy.Cut),
 	toldAgain("SIGKILL when results have come", false, proxy.Server, proxy.DeliverFrom(bus.StreamResult), proxy.Pass),
 }
 
 // toldAgain kills the leader when the n-th such frame passes, three times: every end is told, by
 // whoever comes next if need be, and each time with what the task was accepted with.
 func toldAgain(name string, short bool, from proxy.Side, match func(*proxy.Frame) bool, do proxy.Action) cell {
-	return cell{name: "ends told again: " + name, short: short, config: fleet(4, 20), holds: append([]invariant{endsAreTold, endsAreWhole}, decidedOnce...), play: func(r *rig) {
-		c := r.serve()
-		r.listen()
-		r.work(4, 20, usual)
-		p := r.produce("t", "build", 80, 1_000_000)
-		for i := range 3 {
-			struck := c.proxy.Add(proxy.Rule{Name: name, From: from, Match: match, After: 20 * (i + 1), Action: do, Hook: func() {
-				_ = c.cmd.Process.Kill() // it runs: it has just been talking
-				<-c.exited
-			}})
-			r.eventually(patience, "the coordinator is killed", func() (bool, string) { return !c.running(), struck.String() })
-			r.proven(name, struck.Fired())
-			c = r.serve()
-		}
-		r.resumes()
-		p.finish()
-	}}
+	return cell{name: "ends told again: " + name, short: short, config: fleet(4, 20),
+		holds: append([]invariant{endsAreTold, endsAreWhole}, decidedOnce...), play: func(r *rig) {
+			c := r.serve()
+			r.listen()
+			r.work(4, 20, usual)
+			p := r.produce("t", "build", 80, 1_000_000)
+			for i := range 3 {
+				struck := c.proxy.Add(proxy.Rule{Name: name, From: from, Match: match, After: 20 * (i + 1), Action: do,
+					Hook: func() {
+						_ = c.cmd.Process.Kill() // it runs: it has just been talking
+						<-c.exited
+					}})
+				r.eventually(patience, "the coordinator is killed", func() (bool, string) { return !c.running(), struck.String() })
+				r.proven(name, struck.Fired())
+				c = r.serve()
+			}
+			r.resumes()
+			p.finish()
+		}}
 }
 
 // ahead starts a coordinator whose clock is so far ahead.
@@ -227,10 +234,14 @@ func (r *rig) poisonable(n, slots int, o agentOptions) (deaths func() int) {
 func (r *rig) largeQuotas(c *process) {
 	r.t.Helper()
 	before := c.status().Config.Version
-	text := "pool: {limits: {requests: {amount: 1000000000, per: day}}}\n" + strings.Repeat("# "+strings.Repeat("x", 997)+"\n", 10_000)
+	text := "pool: {limits: {requests: {amount: 1000000000, per: day}}}\n" +
+		strings.Repeat("# "+strings.Repeat("x", 997)+"\n", 10_000)
 	if err := os.WriteFile(filepath.Join(r.dir, "quotas.yaml"), []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 	c.signal(syscall.SIGHUP)
-	c.awaitStatus("the quotas are in force", func(s httpapi.Status) bool { return s.Config.Version != before && s.Config.LastReloadOK })
+	c.awaitStatus("the quotas are in force", func(s httpapi.Status) bool {
+		return s.Config.Version != before &&
+			s.Config.LastReloadOK
+	})
 }

@@ -134,7 +134,8 @@ func (r *rig) armed(p failpoint.Point, hit int) *process {
 // dies waits until a coordinator has died at a point, and nowhere else.
 func (r *rig) dies(c *process, p failpoint.Point) {
 	r.t.Helper()
-	r.eventually(patience+backoffCap, fmt.Sprintf("it dies at %s", p), func() (bool, string) { return !c.running(), c.log.Tail(5) })
+	r.eventually(patience+backoffCap, fmt.Sprintf("it dies at %s", p),
+		func() (bool, string) { return !c.running(), c.log.Tail(5) })
 	fired := 0
 	if c.code == -1 && c.log.Has(fmt.Sprintf("failpoint %s: hit", p)) {
 		fired = 1
@@ -177,7 +178,10 @@ var wholeProcessCells = []cell{
 		r.work(4, 5, usual)
 		p := r.produce("t", "build", 100, 1_000_000)
 		second := r.armed(failpoint.DuringTakeover, 1)
-		r.eventually(patience, "the second stands by", func() (bool, string) { return second.log.Has("standby"), second.log.Tail(3) })
+		r.eventually(patience, "the second stands by", func() (bool, string) {
+			return second.log.Has("standby"),
+				second.log.Tail(3)
+		})
 		r.inFullSwing(30)
 		first.kill()
 		r.dies(second, failpoint.DuringTakeover)
@@ -197,7 +201,8 @@ var wholeProcessCells = []cell{
 		// A snapshot of more than one part, which follows soon after a start.
 		c := r.serve()
 		r.work(4, 200, agentOptions{})
-		r.submit(many("an-id-that-is-long-enough-to-fill-a-snapshot-of-more-than-one-part-with-not-too-many-tasks", "build", 6_000)...)
+		r.submit(many("an-id-that-is-long-enough-to-fill-a-snapshot-of-more-than-one-part-with-not-too-many-tasks", "build",
+			6_000)...)
 		r.eventually(2*time.Minute, "all are run", func() (bool, string) {
 			n := r.book.executed()
 			return n == 6_000, fmt.Sprint(n)

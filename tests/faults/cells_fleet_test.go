@@ -159,7 +159,9 @@ func oneIn(n uint32, m *messages.TaskDispatch) bool {
 func crowd(n int) string {
 	var more strings.Builder
 	for i := range n {
-		fmt.Fprintf(&more, "  a%d: {capabilities: [code], max_concurrent_tasks: 1, health_check_interval: 1, accept_timeout_seconds: 600}\n", i+5)
+		fmt.Fprintf(&more,
+			"  a%d: {capabilities: [code], max_concurrent_tasks: 1, health_check_interval: 1, accept_timeout_seconds: 600}\n",
+			i+5)
 	}
 	return strings.NewReplacer(
 		"task_routing:", more.String()+"task_routing:",

@@ -27,18 +27,19 @@ var laneCrashes = []struct {
 
 func laneCells() (all []cell) {
 	for _, at := range laneCrashes {
-		all = append(all, cell{name: fmt.Sprintf("crash %s, task", at.point), short: at.short, config: withLanes, holds: decidedOnce, play: func(r *rig) {
-			r.serve().stop() // the queues are there, and agents are heard
-			r.work(4, 5, slow)
-			r.submit(many("t", "build", 300)...)
-			c := r.armed(at.point, at.hit)
-			r.dies(c, at.point)
-			c = r.serve()
-			r.resumes()
-			if at.point != failpoint.AfterLaneDeliver { // else all that is to be moved has been by then
-				c.awaitStatus("tasks have been moved", func(s httpapi.Status) bool { return s.Counters.Moved > 0 })
-			}
-		}})
+		all = append(all, cell{name: fmt.Sprintf("crash %s, task", at.point), short: at.short, config: withLanes,
+			holds: decidedOnce, play: func(r *rig) {
+				r.serve().stop() // the queues are there, and agents are heard
+				r.work(4, 5, slow)
+				r.submit(many("t", "build", 300)...)
+				c := r.armed(at.point, at.hit)
+				r.dies(c, at.point)
+				c = r.serve()
+				r.resumes()
+				if at.point != failpoint.AfterLaneDeliver { // else all that is to be moved has been by then
+					c.awaitStatus("tasks have been moved", func(s httpapi.Status) bool { return s.Counters.Moved > 0 })
+				}
+			}})
 	}
 	return all
 }

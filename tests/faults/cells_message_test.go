@@ -18,9 +18,11 @@ import (
 // What producers, and strangers, put into the queues.
 
 var messageCells = []cell{
-	{name: "malformed messages among the others", short: true, holds: withoutFault, play: func(r *rig) { r.oneSession(r.malformed(corpus())) }},
+	{name: "malformed messages among the others", short: true, holds: withoutFault,
+		play: func(r *rig) { r.oneSession(r.malformed(corpus())) }},
 	{name: "huge messages: 1 MiB and a byte, 16 MiB", short: true, holds: withoutFault, play: func(r *rig) {
-		r.oneSession(r.malformed(map[string]amqp.Publishing{"1 MiB and a byte": persistent(huge(1<<20 + 1)), "16 MiB": persistent(huge(16 << 20))}))
+		r.oneSession(r.malformed(map[string]amqp.Publishing{"1 MiB and a byte": persistent(huge(1<<20 + 1)),
+			"16 MiB": persistent(huge(16 << 20))}))
 	}},
 	{name: "huge messages: 100 MiB", holds: always, play: func(r *rig) {
 		// The library holds all of it, and copies it while it grows. On a busy machine an
@@ -102,7 +104,8 @@ var messageCells = []cell{
 			for range 50 {
 				publish(conn, bus.StreamStatus, forger.heartbeat("ready")) // by the admin, unnamed
 			}
-			c.awaitStatus("S7: each is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] >= 50 })
+			c.awaitStatus("S7: each is refused",
+				func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] >= 50 })
 		}, func() int { return int(c.status().Counters.StatusRefused["wrong_sender"]) })
 		if s := state(c.status(), own("a4")); s != "never_seen" {
 			r.t.Errorf("S7: after forged reports a4 is %s", s)
@@ -120,13 +123,15 @@ var messageCells = []cell{
 			defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
 			for i := range 200 {
 				// As if it had been full, or offline, minutes ago.
-				old := &agent{r: r, id: fmt.Sprint("a", i%4+1), slots: 5, skew: -time.Duration(r.chance.Int64N(int64(10*time.Minute))) - 5*time.Second}
+				old := &agent{r: r, id: fmt.Sprint("a", i%4+1), slots: 5,
+					skew: -time.Duration(r.chance.Int64N(int64(10*time.Minute))) - 5*time.Second}
 				for j := range 5 {
 					old.set(func(a *agent) { a.held = map[string]bool{fmt.Sprint("ghost-", j, ".1"): true} })
 				}
 				publish(conn, bus.StreamStatus, old.heartbeat([]string{"offline", "ready"}[i%2]))
 			}
-			c.awaitStatus("S9: they are refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] >= 150 })
+			c.awaitStatus("S9: they are refused",
+				func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] >= 150 })
 		}, func() int { return int(c.status().Counters.StatusRefused["out_of_order"]) })
 		for _, a := range c.status().Agents {
 			if a.State != "online" {

@@ -54,7 +54,8 @@ var networkCells = []cell{
 	}},
 
 	// Slow, but alive: no session is given up and nothing is sent twice.
-	slowness("latency 500 ms ± 200 ms", false, proxy.Toxic{Latency: 500 * time.Millisecond, Jitter: 200 * time.Millisecond}, proxy.Latency, 10*time.Second, 100),
+	slowness("latency 500 ms ± 200 ms", false,
+		proxy.Toxic{Latency: 500 * time.Millisecond, Jitter: 200 * time.Millisecond}, proxy.Latency, 10*time.Second, 100),
 	{name: "64 kbit/s", holds: always, play: func(r *rig) {
 		r.underLoad(func(c *process) {
 			r.during("64 kbit/s", func() {
@@ -70,7 +71,8 @@ var networkCells = []cell{
 		})
 	}},
 	slowness("slices of 1 byte", false, proxy.Toxic{Slice: 1}, proxy.Slicer, 5*time.Second, 40),
-	slowness("latency 100 ms", true, proxy.Toxic{Latency: 100 * time.Millisecond, Jitter: 50 * time.Millisecond}, proxy.Latency, 3*time.Second, 100),
+	slowness("latency 100 ms", true, proxy.Toxic{Latency: 100 * time.Millisecond, Jitter: 50 * time.Millisecond},
+		proxy.Latency, 3*time.Second, 100),
 	slowness("slices of 1 byte, shortly", true, proxy.Toxic{Slice: 1}, proxy.Slicer, 2*time.Second, 20),
 
 	{name: "limit_data in mid-frame", short: true, holds: always, play: func(r *rig) {
@@ -95,7 +97,8 @@ var networkCells = []cell{
 
 	{name: "a confirm is swallowed", holds: always, play: func(r *rig) {
 		r.underLoad(func(c *process) {
-			swallowed := c.proxy.Add(proxy.Rule{Name: "swallow the next confirm", From: proxy.Server, Match: proxy.Is(proxy.Ack), After: 5, Action: proxy.Swallow})
+			swallowed := c.proxy.Add(proxy.Rule{Name: "swallow the next confirm", From: proxy.Server, Match: proxy.Is(proxy.Ack),
+				After: 5, Action: proxy.Swallow})
 			r.during("a confirm swallowed", func() {
 				begun := time.Now()
 				// Confirms are awaited for 30 s.
@@ -109,7 +112,8 @@ var networkCells = []cell{
 	}},
 	{name: "confirms take 3 s", short: true, holds: withoutFault, play: func(r *rig) {
 		r.underLoad(func(c *process) {
-			delayed := c.proxy.Add(proxy.Rule{Name: "delay confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack), Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always})
+			delayed := c.proxy.Add(proxy.Rule{Name: "delay confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack),
+				Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always})
 			r.during("confirms delayed", func() { r.pause(4 * time.Second) }, delayed.Fired)
 			c.proxy.Heal()
 			r.oneSession(c)
@@ -117,7 +121,8 @@ var networkCells = []cell{
 	}},
 	{name: "cut after the third dispatch", holds: always, play: func(r *rig) {
 		r.underLoad(func(c *process) {
-			cut := c.proxy.Add(proxy.Rule{Name: "cut after the third dispatch", From: proxy.Client, Match: proxy.PublishTo("", dispatches), After: 2, Action: proxy.CutAfter})
+			cut := c.proxy.Add(proxy.Rule{Name: "cut after the third dispatch", From: proxy.Client,
+				Match: proxy.PublishTo("", dispatches), After: 2, Action: proxy.CutAfter})
 			r.during("cut", func() {
 				c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 })
 			}, cut.Fired)
@@ -132,7 +137,10 @@ func (r *rig) cut(c *process, name string, how func() int) {
 	hit := 0
 	r.during(name, func() {
 		hit = how()
-		c.awaitStatus("another session is tried", func(s httpapi.Status) bool { return s.Broker.Sessions > before || !s.Broker.Connected })
+		c.awaitStatus("another session is tried", func(s httpapi.Status) bool {
+			return s.Broker.Sessions > before ||
+				!s.Broker.Connected
+		})
 	}, func() int { return hit })
 }
 

@@ -148,7 +148,8 @@ func alarm(name string, short bool, last time.Duration, word, verb, raise, clear
 }
 
 // hasty is a fleet whose agents have five seconds for a task.
-var hasty = strings.ReplaceAll(fleet(4, 20), "accept_timeout_seconds: 600", "accept_timeout_seconds: 600, timeout_seconds: 5")
+var hasty = strings.ReplaceAll(fleet(4, 20), "accept_timeout_seconds: 600",
+	"accept_timeout_seconds: 600, timeout_seconds: 5")
 
 // briefAlarm gives agents work, and raises an alarm that outlasts what they have for it: they finish,
 // and can say so only when it is over.

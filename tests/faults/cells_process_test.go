@@ -19,8 +19,10 @@ var processCells = []cell{
 	// goes on.
 	killAt("SIGKILL before the broker has a dispatch", true, proxy.Client, proxy.PublishTo("", dispatches), 20, proxy.Cut),
 	killAt("SIGKILL before it hears a confirm", true, proxy.Server, proxy.Is(proxy.Ack), 20, proxy.Cut),
-	killAt("SIGKILL before the broker hears an acknowledgement", true, proxy.Client, proxy.AckOf(bus.QueueAssign), 10, proxy.Cut),
-	killAt("SIGKILL after the broker has an acknowledgement", false, proxy.Client, proxy.AckOf(bus.QueueAssign), 10, proxy.Pass),
+	killAt("SIGKILL before the broker hears an acknowledgement", true, proxy.Client, proxy.AckOf(bus.QueueAssign), 10,
+		proxy.Cut),
+	killAt("SIGKILL after the broker has an acknowledgement", false, proxy.Client, proxy.AckOf(bus.QueueAssign), 10,
+		proxy.Pass),
 	killAt("SIGKILL when a task comes", false, proxy.Server, proxy.DeliverFrom(bus.QueueAssign), 50, proxy.Pass),
 	killAt("SIGKILL when a report comes", false, proxy.Server, proxy.DeliverFrom(bus.StreamStatus), 10, proxy.Pass),
 	killAt("SIGKILL when a result comes", false, proxy.Server, proxy.DeliverFrom(bus.StreamResult), 50, proxy.Pass),
@@ -64,7 +66,8 @@ var processCells = []cell{
 		r.work(4, 5, usual)
 		r.produce("t", "build", 150, 1_000_000)
 		r.inFullSwing(30)
-		swallowed := c.proxy.Add(proxy.Rule{Name: "swallow confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack), Action: proxy.Swallow, Times: proxy.Always})
+		swallowed := c.proxy.Add(proxy.Rule{Name: "swallow confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack),
+			Action: proxy.Swallow, Times: proxy.Always})
 		r.during("confirms swallowed, two SIGTERM", func() {
 			<-swallowed.Acted()
 			c.signal(syscall.SIGTERM)
@@ -119,7 +122,8 @@ var processCells = []cell{
 			late := first.proxy.Add(proxy.Rule{
 				Name: "what only a leader publishes, by the old one", From: proxy.Client, Times: proxy.Always,
 				Match: func(f *proxy.Frame) bool {
-					return f.Method == proxy.Publish && (f.Exchange == bus.ExchangeEvents || f.Key == bus.StreamJournal || strings.HasPrefix(f.Key, dispatches))
+					return f.Method == proxy.Publish && (f.Exchange == bus.ExchangeEvents || f.Key == bus.StreamJournal ||
+						strings.HasPrefix(f.Key, dispatches))
 				},
 			})
 			first.signal(syscall.SIGCONT)

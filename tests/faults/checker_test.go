@@ -42,7 +42,8 @@ func TestCheckersFindWhatIsBroken(t *testing.T) {
 	}{
 		{name: "run once", task: written("t", func(e *entry) { e.runs = []*run{done("a1", "t.1", 2)} })},
 		{name: "lost", task: written("t", func(*entry) {}), broken: []invariant{s1NoLoss}},
-		{name: "not confirmed, and gone: nobody promised anything", task: written("t", func(e *entry) { e.confirmed = false })},
+		{name: "not confirmed, and gone: nobody promised anything",
+			task: written("t", func(e *entry) { e.confirmed = false })},
 		{name: "given back, and not given to anybody again", task: written("t", func(e *entry) {
 			o := done("a1", "t.1", 2)
 			o.gaveBack = true
@@ -74,34 +75,41 @@ func TestCheckersFindWhatIsBroken(t *testing.T) {
 		{name: "should have been parked", fates: []fate{{"t", "park"}}, task: written("t", func(e *entry) {
 			e.runs = []*run{done("a1", "t.1", 2)}
 		}), broken: []invariant{s3NoPhantom}},
-		{name: "a marked copy by one fault", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3))}
-		}), broken: []invariant{s4OneTerminal}},
-		{name: "a marked copy without a fault in flight", faults: []strike{{"kill", at(9), at(9), 1}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3))}
-		}), broken: []invariant{s4OneTerminal, s5DuplicateBound}},
+		{name: "a marked copy by one fault", faults: []strike{{"kill", at(2.5), at(2.5), 1}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3))}
+			}), broken: []invariant{s4OneTerminal}},
+		{name: "a marked copy without a fault in flight", faults: []strike{{"kill", at(9), at(9), 1}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3))}
+			}), broken: []invariant{s4OneTerminal, s5DuplicateBound}},
 		{name: "a fault before the task", faults: []strike{{"kill", at(0.1), at(0.5), 1}}, task: written("t", func(e *entry) {
 			e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3))}
 		}), broken: []invariant{s4OneTerminal, s5DuplicateBound}},
 		{name: "two copies by one fault", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, task: written("t", func(e *entry) {
 			e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3)), marked(done("a1", "t.1", 4))}
 		}), broken: []invariant{s4OneTerminal, s5DuplicateBound}},
-		{name: "two copies by a fault that fired twice", faults: []strike{{"kill", at(2.5), at(2.5), 2}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3)), marked(done("a1", "t.1", 4))}
-		}), broken: []invariant{s4OneTerminal}},
-		{name: "a copy with neither mark nor the same dispatch id", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), done("a2", "t.2", 3)}
-		}), broken: []invariant{s4OneTerminal, s5DuplicateBound, s5SameAgent}},
-		{name: "a copy under the same dispatch id", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), done("a1", "t.1", 3)}
-		}), broken: []invariant{s4OneTerminal}},
-		{name: "a marked copy to another agent", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2), marked(done("a2", "t.2", 3))}
-		}), broken: []invariant{s4OneTerminal, s5SameAgent}},
-		{name: "run and failed", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, fates: []fate{{"t", "any"}}, task: written("t", func(e *entry) {
-			e.runs = []*run{done("a1", "t.1", 2)}
-			e.failures = []failure{{"retries_exhausted", at(3)}}
-		})},
+		{name: "two copies by a fault that fired twice", faults: []strike{{"kill", at(2.5), at(2.5), 2}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), marked(done("a1", "t.1", 3)), marked(done("a1", "t.1", 4))}
+			}), broken: []invariant{s4OneTerminal}},
+		{name: "a copy with neither mark nor the same dispatch id", faults: []strike{{"kill", at(2.5), at(2.5), 1}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), done("a2", "t.2", 3)}
+			}), broken: []invariant{s4OneTerminal, s5DuplicateBound, s5SameAgent}},
+		{name: "a copy under the same dispatch id", faults: []strike{{"kill", at(2.5), at(2.5), 1}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), done("a1", "t.1", 3)}
+			}), broken: []invariant{s4OneTerminal}},
+		{name: "a marked copy to another agent", faults: []strike{{"kill", at(2.5), at(2.5), 1}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2), marked(done("a2", "t.2", 3))}
+			}), broken: []invariant{s4OneTerminal, s5SameAgent}},
+		{name: "run and failed", faults: []strike{{"kill", at(2.5), at(2.5), 1}}, fates: []fate{{"t", "any"}},
+			task: written("t", func(e *entry) {
+				e.runs = []*run{done("a1", "t.1", 2)}
+				e.failures = []failure{{"retries_exhausted", at(3)}}
+			})},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &rig{t: t, fates: tt.fates, strikes: tt.faults}
@@ -145,11 +153,13 @@ func TestCheckersOfTheWhole(t *testing.T) {
 		{"a panic", write("panic: runtime error"), s12Bounded, true},
 		{"a panic that was asked for", write("failpoint panic: task t-1"), s12Bounded, false},
 		{"much memory", func(_ *rig, c *process) { c.mostRSS = memoryBound + 1 }, s12Bounded, true},
-		{"much memory, as was expected", func(r *rig, c *process) { c.mostRSS = memoryBound + 1; r.mayTake = memoryBound + 2 }, s12Bounded, false},
+		{"much memory, as was expected",
+			func(r *rig, c *process) { c.mostRSS = memoryBound + 1; r.mayTake = memoryBound + 2 }, s12Bounded, false},
 		{"a stranger", func(r *rig, _ *process) { r.book.strangers = []string{"x"} }, s3NoPhantom, true},
 		{"what cannot be read", func(r *rig, _ *process) { r.book.unreadable = []string{"x"} }, s3NoPhantom, true},
 		{"an agent beyond its slots", func(r *rig, _ *process) { r.book.overworked = []string{"x"} }, s6Capacity, true},
-		{"counters that do not add up", func(r *rig, _ *process) { r.book.unbalanced = []string{"x"} }, s14Conservation, true},
+		{"counters that do not add up", func(r *rig, _ *process) { r.book.unbalanced = []string{"x"} }, s14Conservation,
+			true},
 		{"the auditor's finding", func(_ *rig, c *process) { c.audited = 1 }, s14Conservation, true},
 		{"nothing", func(*rig, *process) {}, s14Conservation, false},
 	} {

@@ -179,7 +179,8 @@ func (a *agent) begin(m *messages.TaskDispatch, d amqp.Delivery) *run {
 	a.held[m.DispatchID] = true
 	if n := len(a.held); n > a.slots {
 		a.r.book.mu.Lock()
-		a.r.book.overworked = append(a.r.book.overworked, fmt.Sprintf("%s has %d of %d with %s", a.id, n, a.slots, m.DispatchID))
+		a.r.book.overworked = append(a.r.book.overworked, fmt.Sprintf("%s has %d of %d with %s", a.id, n, a.slots,
+			m.DispatchID))
 		a.r.book.mu.Unlock()
 	}
 	return o

@@ -30,55 +30,61 @@ var (
 		return broken
 	}}
 
-	s2AckAfterConfirm = invariant{"S2 AckAfterConfirm", "no basic.ack of a task precedes the confirm of its outcome", func(r *rig) []string {
-		return r.onTheWire("S2", "WAL")
-	}}
+	s2AckAfterConfirm = invariant{"S2 AckAfterConfirm", "no basic.ack of a task precedes the confirm of its outcome",
+		func(r *rig) []string {
+			return r.onTheWire("S2", "WAL")
+		}}
 
-	s3NoPhantom = invariant{"S3 NoPhantom", "every output is of an offered task, as it was sent, and of the kind that it should have", func(r *rig) (broken []string) {
-		r.book.each(func(e *entry) {
-			for _, o := range e.runs {
-				if o.payload != e.payload {
-					broken = append(broken, "another payload than was sent: "+e.String())
+	s3NoPhantom = invariant{"S3 NoPhantom",
+		"every output is of an offered task, as it was sent, and of the kind that it should have",
+		func(r *rig) (broken []string) {
+			r.book.each(func(e *entry) {
+				for _, o := range e.runs {
+					if o.payload != e.payload {
+						broken = append(broken, "another payload than was sent: "+e.String())
+					}
 				}
-			}
-			if unexpected := r.unexpected(e); unexpected != "" {
-				broken = append(broken, unexpected+": "+e.String())
-			}
-		})
-		return append(append(broken, r.book.strangers...), r.book.unreadable...)
-	}}
-
-	s4OneTerminal = invariant{"S4 OneTerminal", "without a fault exactly one output for each task", func(r *rig) (broken []string) {
-		r.book.each(func(e *entry) {
-			n := len(e.executions()) + len(e.failures)
-			if r.fateOf(e) != "any" && e.settled() && n != 1 && !(n == 0 && e.parked == 1) {
-				broken = append(broken, fmt.Sprintf("%d outputs: %s", n, e))
-			}
-		})
-		return broken
-	}}
-
-	s5DuplicateBound = invariant{"S5 DuplicateBound", "no more copies than faults in flight, and all marked", func(r *rig) (broken []string) {
-		r.book.each(func(e *entry) {
-			if problem := r.copies(e); problem != "" {
-				broken = append(broken, problem+": "+e.String())
-			}
-		})
-		return broken
-	}}
-
-	s5SameAgent = invariant{"S5 SameAgent", "a copy goes to the agent that has the first, under its dispatch id", func(r *rig) (broken []string) {
-		r.book.each(func(e *entry) {
-			runs := e.executions()
-			for _, o := range runs[min(len(runs), 1):] {
-				if o.dispatch != runs[0].dispatch || o.agent != runs[0].agent {
-					broken = append(broken, "decided twice: "+e.String())
-					return
+				if unexpected := r.unexpected(e); unexpected != "" {
+					broken = append(broken, unexpected+": "+e.String())
 				}
-			}
-		})
-		return broken
-	}}
+			})
+			return append(append(broken, r.book.strangers...), r.book.unreadable...)
+		}}
+
+	s4OneTerminal = invariant{"S4 OneTerminal", "without a fault exactly one output for each task",
+		func(r *rig) (broken []string) {
+			r.book.each(func(e *entry) {
+				n := len(e.executions()) + len(e.failures)
+				if r.fateOf(e) != "any" && e.settled() && n != 1 && !(n == 0 && e.parked == 1) {
+					broken = append(broken, fmt.Sprintf("%d outputs: %s", n, e))
+				}
+			})
+			return broken
+		}}
+
+	s5DuplicateBound = invariant{"S5 DuplicateBound", "no more copies than faults in flight, and all marked",
+		func(r *rig) (broken []string) {
+			r.book.each(func(e *entry) {
+				if problem := r.copies(e); problem != "" {
+					broken = append(broken, problem+": "+e.String())
+				}
+			})
+			return broken
+		}}
+
+	s5SameAgent = invariant{"S5 SameAgent", "a copy goes to the agent that has the first, under its dispatch id",
+		func(r *rig) (broken []string) {
+			r.book.each(func(e *entry) {
+				runs := e.executions()
+				for _, o := range runs[min(len(runs), 1):] {
+					if o.dispatch != runs[0].dispatch || o.agent != runs[0].agent {
+						broken = append(broken, "decided twice: "+e.String())
+						return
+					}
+				}
+			})
+			return broken
+		}}
 
 	s6Capacity = invariant{"S6 Capacity", "no agent has more unmarked tasks than slots", func(r *rig) []string {
 		return r.book.overworked
@@ -114,17 +120,19 @@ var (
 		return broken
 	}}
 
-	s14Conservation = invariant{"S14 Conservation", "received + returned = dispatched + failed + parked + dropped + held + abandoned + moved; the auditor finds nothing", func(r *rig) (broken []string) {
-		broken = append(broken, r.book.unbalanced...)
-		for _, c := range r.processes {
-			c.mu.Lock()
-			if c.audited > 0 {
-				broken = append(broken, fmt.Sprintf("the auditor of %s has found %v violations", c.name, c.audited))
+	s14Conservation = invariant{"S14 Conservation",
+		"received + returned = dispatched + failed + parked + dropped + held + abandoned + moved; the auditor finds nothing",
+		func(r *rig) (broken []string) {
+			broken = append(broken, r.book.unbalanced...)
+			for _, c := range r.processes {
+				c.mu.Lock()
+				if c.audited > 0 {
+					broken = append(broken, fmt.Sprintf("the auditor of %s has found %v violations", c.name, c.audited))
+				}
+				c.mu.Unlock()
 			}
-			c.mu.Unlock()
-		}
-		return broken
-	}}
+			return broken
+		}}
 
 	s15Epoch = invariant{"S15 Epoch", "no ack or nack but for a delivery of the same channel", func(r *rig) []string {
 		return r.onTheWire("S15")
@@ -133,22 +141,24 @@ var (
 
 // These are for those that listen: each time that an end is told it is whole, and, as long as the broker
 // lives, each end is told.
-var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended is told to have ended", func(r *rig) (broken []string) {
-	r.readEnds()
-	return r.untold()
-}}
+var endsAreTold = invariant{"S16 EndsTold", "every task that its agent has ended is told to have ended",
+	func(r *rig) (broken []string) {
+		r.readEnds()
+		return r.untold()
+	}}
 
-var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the task was accepted with", func(r *rig) (broken []string) {
-	r.readEnds()
-	r.book.each(func(e *entry) {
-		for _, end := range e.told {
-			if end.kind != "build" && end.kind != "brief" || end.trace != "trace-"+e.id {
-				broken = append(broken, fmt.Sprintf("told as %+v, of %+v: %s", end, e.told, e))
+var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the task was accepted with",
+	func(r *rig) (broken []string) {
+		r.readEnds()
+		r.book.each(func(e *entry) {
+			for _, end := range e.told {
+				if end.kind != "build" && end.kind != "brief" || end.trace != "trace-"+e.id {
+					broken = append(broken, fmt.Sprintf("told as %+v, of %+v: %s", end, e.told, e))
+				}
 			}
-		}
-	})
-	return broken
-}}
+		})
+		return broken
+	}}
 
 // untold are the tasks of which an agent had a run and nobody has heard an end.
 func (r *rig) untold() (broken []string) {
@@ -346,7 +356,8 @@ func (r *rig) allEnded() bool {
 			late, least = time.Now().Add(enough), len(open)
 		}
 		if time.Now().After(late) {
-			r.t.Errorf("for %v none has ended, and %d of %d confirmed tasks have no end, such as %v", enough, len(open), confirmed, open[:min(len(open), 5)])
+			r.t.Errorf("for %v none has ended, and %d of %d confirmed tasks have no end, such as %v", enough, len(open),
+				confirmed, open[:min(len(open), 5)])
 			return false
 		}
 		r.pause(20 * time.Millisecond)
@@ -366,7 +377,9 @@ func (r *rig) balanced() {
 		for {
 			s = c.status()
 			n := s.Counters
-			if s.Readiness.State == "standby" || n.Received+n.Returned == n.Dispatched+n.Failed+n.Parked+n.Dropped+uint64(n.Held)+n.Abandoned+n.Moved && n.Held == 0 {
+			if s.Readiness.State == "standby" ||
+				n.Received+n.Returned == n.Dispatched+n.Failed+n.Parked+n.Dropped+uint64(n.Held)+n.Abandoned+n.Moved &&
+					n.Held == 0 {
 				break
 			}
 			if time.Now().After(late) {

@@ -14,8 +14,9 @@ import (
 var (
 	wholeMatrix = flag.Bool("faults.all", false, "run every cell of the matrix, not only the short form")
 	soakFor     = flag.Duration("faults.soak", 0, "how long the random soak lasts; 0: not at all")
-	program     = flag.String("faults.program", "", "a built taskbus to test in place of the one of this source; cells with failpoints always build theirs")
-	seed        = flag.Uint64("faults.seed", 0, "seed of everything random; 0: a new one, which is printed")
+	program     = flag.String("faults.program", "",
+		"a built taskbus to test in place of the one of this source; cells with failpoints always build theirs")
+	seed = flag.Uint64("faults.seed", 0, "seed of everything random; 0: a new one, which is printed")
 )
 
 // atOnce is how many cells run side by side: nearly all their time they wait.

@@ -32,7 +32,8 @@ var quartet = fleet(4, 5)
 // The matrix. Cells in a virtual host of their own run side by side; those that do
 // something to a whole node have one for all of them and run one after the other.
 var (
-	hostCells = concat(processCells, networkCells, brokerCells, messageCells, fleetCells, configCells, failpointCells(), laneCells(), edgeCells)
+	hostCells = concat(processCells, networkCells, brokerCells, messageCells, fleetCells, configCells, failpointCells(),
+		laneCells(), edgeCells)
 	nodeCells = concat(outageCells, alarmCells)
 )
 
@@ -121,7 +122,8 @@ func (r *rig) verdict(holds []invariant) {
 		if len(broken) == 0 {
 			continue
 		}
-		r.t.Errorf("%s (%s) is broken %d times:\n  %s", i.name, i.says, len(broken), strings.Join(broken[:min(len(broken), most)], "\n  "))
+		r.t.Errorf("%s (%s) is broken %d times:\n  %s", i.name, i.says, len(broken),
+			strings.Join(broken[:min(len(broken), most)], "\n  "))
 	}
 }
 
@@ -131,7 +133,8 @@ func (r *rig) whereabouts(open []string) {
 	if len(open) == 0 {
 		return
 	}
-	r.t.Logf("queues:\n%s", r.broker.Ctl(r.t, "list_queues", "-p", r.broker.VHost, "name", "messages_ready", "messages_unacknowledged", "consumers"))
+	r.t.Logf("queues:\n%s", r.broker.Ctl(r.t, "list_queues", "-p", r.broker.VHost, "name", "messages_ready",
+		"messages_unacknowledged", "consumers"))
 	path, err := programs.plain()
 	if err != nil {
 		return // it has been said why there is none
@@ -160,7 +163,8 @@ func (c cell) report(r *rig, begun time.Time) {
 	spoken := strings.Join(r.spoken, "; ")
 	r.mu.Unlock()
 	wire := r.trace.Counts()
-	r.t.Logf("%v, seed %d: %d tasks confirmed, %d without an end, %d duplicated, %d recovered; %d coordinators, %d connections, %d tasks delivered, %d acked; faults: %s. %s",
+	r.t.Logf(
+		"%v, seed %d: %d tasks confirmed, %d without an end, %d duplicated, %d recovered; %d coordinators, %d connections, %d tasks delivered, %d acked; faults: %s. %s",
 		time.Since(begun).Round(100*time.Millisecond), r.seed, confirmed, len(open), duplicated, recovered,
 		len(r.processes), wire.Connections, wire.Delivered, wire.Acked, strings.Join(faults, ", "), spoken)
 	if r.t.Failed() {

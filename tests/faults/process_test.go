@@ -96,7 +96,8 @@ func (r *rig) run(s start) *process {
 	if s.url == "" {
 		s.url = r.broker.URL
 	}
-	c := &process{r: r, name: fmt.Sprint("coordinator ", len(r.processes)+1), log: &brokertest.LogBook{}, exited: make(chan struct{}), told: map[string]bool{}}
+	c := &process{r: r, name: fmt.Sprint("coordinator ", len(r.processes)+1), log: &brokertest.LogBook{},
+		exited: make(chan struct{}), told: map[string]bool{}}
 	if c.proxy, err = proxy.New(r.host(), r.trace, r.seed); err != nil {
 		r.t.Fatal(err)
 	}
@@ -233,7 +234,8 @@ func (c *process) stop() {
 	begun := time.Now()
 	c.signal(syscall.SIGTERM)
 	if code := c.wait(grace + 10*time.Second); code != 0 {
-		c.r.t.Errorf("L2: %s ended with exit code %d after SIGTERM, want 0; its log ends with:\n%s", c.name, code, c.log.Tail(20))
+		c.r.t.Errorf("L2: %s ended with exit code %d after SIGTERM, want 0; its log ends with:\n%s", c.name, code,
+			c.log.Tail(20))
 	}
 	if took := time.Since(begun); took > grace+time.Second {
 		c.r.t.Errorf("L2: the drain of %s took %v, more than the grace of %v", c.name, took, grace)
@@ -300,7 +302,8 @@ func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
 	c.r.t.Helper()
 	c.r.eventually(patience+backoffCap, what, func() (bool, string) {
 		s := c.status()
-		return wanted(s), fmt.Sprintf("broker %+v, readiness %+v, pending %+v, counters %+v, agents %.2000s", s.Broker, s.Readiness, s.Pending, s.Counters, fmt.Sprint(s.Agents))
+		return wanted(s), fmt.Sprintf("broker %+v, readiness %+v, pending %+v, counters %+v, agents %.2000s", s.Broker,
+			s.Readiness, s.Pending, s.Counters, fmt.Sprint(s.Agents))
 	})
 }
 

@@ -219,7 +219,9 @@ func fleet(n, slots int, more ...string) string {
 	var b strings.Builder
 	b.WriteString("agents:\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  a%d: {capabilities: [code], max_concurrent_tasks: %d, health_check_interval: 1, accept_timeout_seconds: 600}\n", i+1, slots)
+		fmt.Fprintf(&b,
+			"  a%d: {capabilities: [code], max_concurrent_tasks: %d, health_check_interval: 1, accept_timeout_seconds: 600}\n",
+			i+1, slots)
 	}
 	b.WriteString(`task_routing:
   build: {required_capabilities: [code]}

@@ -39,7 +39,8 @@ func TestTwoHundredSessionsLeaveNothingBehind(t *testing.T) {
 		if err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}
-		if err := s.Subscribe(ctx, bus.Subscription{Queue: "work", Prefetch: 10, Handle: func(d bus.Delivery) { s.Ack(d.Tag) }}); err != nil {
+		if err := s.Subscribe(ctx, bus.Subscription{Queue: "work", Prefetch: 10,
+			Handle: func(d bus.Delivery) { s.Ack(d.Tag) }}); err != nil {
 			t.Fatalf("session %d: %v", i, err)
 		}
 		if err := s.Publish(bus.Publication{Key: "work", Body: []byte("x")}); err != nil {

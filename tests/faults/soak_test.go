@@ -76,13 +76,15 @@ var nemeses = []nemesis{
 	{"limit_data", 3, func(s *soaking) { s.toxic(proxy.Toxic{LimitData: 1 + s.r.chance.Int64N(50_000)}) }},
 	{"confirms delayed", 3, func(s *soaking) {
 		c := s.either()
-		c.proxy.Add(proxy.Rule{Name: "delay confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack), Action: proxy.Delay, For: s.upTo(3 * time.Second), Times: proxy.Always})
+		c.proxy.Add(proxy.Rule{Name: "delay confirms", From: proxy.Server, Match: proxy.Is(proxy.Ack), Action: proxy.Delay,
+			For: s.upTo(3 * time.Second), Times: proxy.Always})
 		s.hit("confirms delayed", func() { s.r.pause(s.upTo(5 * time.Second)) })
 		c.proxy.Heal()
 	}},
 	{"a confirm swallowed", 1, func(s *soaking) {
 		c := s.either()
-		c.proxy.Add(proxy.Rule{Name: "swallow a confirm", From: proxy.Server, Match: proxy.Is(proxy.Ack), Action: proxy.Swallow})
+		c.proxy.Add(proxy.Rule{Name: "swallow a confirm", From: proxy.Server, Match: proxy.Is(proxy.Ack),
+			Action: proxy.Swallow})
 		s.hit("a confirm swallowed", func() { s.r.pause(35 * time.Second) })
 		c.proxy.Heal()
 	}},
@@ -115,7 +117,8 @@ var nemeses = []nemesis{
 	}},
 	{"reload", 3, func(s *soaking) {
 		s.r.struck("reload")
-		s.r.configure(strings.Replace(soakFleet, "max_retry_attempts: 20", fmt.Sprint("max_retry_attempts: ", 20+s.r.chance.Int64N(5)), 1))
+		s.r.configure(strings.Replace(soakFleet, "max_retry_attempts: 20",
+			fmt.Sprint("max_retry_attempts: ", 20+s.r.chance.Int64N(5)), 1))
 	}},
 	{"an idle agent dies", 3, func(s *soaking) {
 		leader := s.leader()
@@ -156,7 +159,8 @@ var nemeses = []nemesis{
 			s.r.submit(tasks...)
 		}
 		dropped := leader.proxy.Add(proxy.Rule{
-			Name: "lanes are dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second, Times: proxy.Always,
+			Name: "lanes are dropped, slowly", From: proxy.Client, Action: proxy.Delay, For: 3 * time.Second,
+			Times: proxy.Always,
 			Match: func(f *proxy.Frame) bool { return f.Method == proxy.QueueDelete },
 		})
 		burst(1)
@@ -178,7 +182,8 @@ var nemeses = []nemesis{
 // soakFleet are six agents for what goes on all the time, and one with a short time for its tasks that
 // is idle but for a few of them. What is recorded is larger than a message may be with each change of it.
 var soakFleet = strings.NewReplacer(
-	"task_routing:", "  a7: {capabilities: [brief], max_concurrent_tasks: 10, health_check_interval: 1, accept_timeout_seconds: 600, timeout_seconds: 5}\ntask_routing:\n  brief: {required_capabilities: [brief]}",
+	"task_routing:",
+	"  a7: {capabilities: [brief], max_concurrent_tasks: 10, health_check_interval: 1, accept_timeout_seconds: 600, timeout_seconds: 5}\ntask_routing:\n  brief: {required_capabilities: [brief]}",
 ).Replace(fleet(6, 10, "window: 400", "lanes: []")) + "journal: {record_inputs: true}\n"
 
 // soakers are the agents of a soak; briefly is how the last of them works.
@@ -230,7 +235,8 @@ func soak(r *rig, last time.Duration) {
 		r.eventually(2*time.Minute, "work goes on after: "+n.name, s.moved(20))
 		s.first.mayNotHaveEnded()
 		taken := s.sample()
-		r.t.Logf("%s fault %d: %s, %v; %d tasks run; %v", time.Now().Format("15:04:05"), s.number, n.name, time.Since(begun).Round(100*time.Millisecond), r.book.executed(), taken)
+		r.t.Logf("%s fault %d: %s, %v; %d tasks run; %v", time.Now().Format("15:04:05"), s.number, n.name,
+			time.Since(begun).Round(100*time.Millisecond), r.book.executed(), taken)
 		s.nobodyWaits()
 	}
 	s.slopes(last)
@@ -272,7 +278,8 @@ func (s *soaking) secondLeads() {
 	})
 	if s.second.status().Readiness.State == "standby" {
 		s.first.proxy.Refuse(true)
-		s.hit("the first loses its lock", func() { s.first.proxy.Reset(); s.second.awaitState("active"); s.first.proxy.Refuse(false) })
+		s.hit("the first loses its lock",
+			func() { s.first.proxy.Reset(); s.second.awaitState("active"); s.first.proxy.Refuse(false) })
 	}
 }
 
@@ -354,7 +361,8 @@ func (s *soaking) slopes(last time.Duration) {
 	rss := func(one sample) float64 { return float64(one.rss) / (1 << 20) }
 	goroutines := func(one sample) float64 { return one.goroutines }
 	grown := middle(late, rss) - middle(early, rss)
-	s.r.say("memory %.0f → %.0f MiB, goroutines %.0f → %.0f over the second half of %v", middle(early, rss), middle(late, rss), middle(early, goroutines), middle(late, goroutines), last)
+	s.r.say("memory %.0f → %.0f MiB, goroutines %.0f → %.0f over the second half of %v", middle(early, rss),
+		middle(late, rss), middle(early, goroutines), middle(late, goroutines), last)
 	// 64 bytes for each of at most 60·3600 ids are 14 MB; the collector keeps three
 	// times what is alive.
 	if grown > 64 {

@@ -56,7 +56,8 @@ func TestEnvoyExample(t *testing.T) {
 	if err := m.HttpFilters[0].GetTypedConfig().UnmarshalTo(&l); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.ValidateAll(); err != nil || !l.FailureModeDeny || l.RateLimitService.GrpcService.GetEnvoyGrpc().GetClusterName() != b.StaticResources.Clusters[0].Name {
+	if err := l.ValidateAll(); err != nil || !l.FailureModeDeny || l.RateLimitService.GrpcService.GetEnvoyGrpc().
+		GetClusterName() != b.StaticResources.Clusters[0].Name {
 		t.Errorf("the rate-limit filter %v: %v", &l, err)
 	}
 	first := m.GetRouteConfig().VirtualHosts[0].Routes[0]
@@ -74,7 +75,8 @@ func TestEnvoyExample(t *testing.T) {
 		if said["agent"] == "" || said["provider"] == "" || said["model"] == "" {
 			t.Errorf("limit %d says %v", i, said)
 		}
-		if charges := said["mode"] == "charge"; charges != limit.ApplyOnStreamDone || charges != (limit.HitsAddend.GetFormat() != "") {
+		if charges := said["mode"] == "charge"; charges != limit.ApplyOnStreamDone ||
+			charges != (limit.HitsAddend.GetFormat() != "") {
 			t.Errorf("limit %d with %v is applied at the end: %t, by %v", i, said, limit.ApplyOnStreamDone, limit.HitsAddend)
 		}
 	}
@@ -94,7 +96,8 @@ func said(t *testing.T, limit *route.RateLimit, demanded map[string]bool) map[st
 		case a.GetRequestHeaders() != nil:
 			h := a.GetRequestHeaders()
 			if all[h.DescriptorKey] = h.HeaderName; !demanded[h.HeaderName] {
-				t.Errorf("an action takes the header %s, without which the route matches as well: such a call would not be limited", h.HeaderName)
+				t.Errorf("an action takes the header %s, without which the route matches as well: such a call would not be limited",
+					h.HeaderName)
 			}
 		}
 	}
@@ -125,7 +128,8 @@ func TestKongExample(t *testing.T) {
 	if err := json.Unmarshal(example(t, "kong/kong.yml"), &file); err != nil {
 		t.Fatal(err)
 	}
-	if file.Format != "3.0" || len(file.Services) != 1 || len(file.Services[0].Routes) != 1 || len(file.Services[0].Plugins) != 1 {
+	if file.Format != "3.0" || len(file.Services) != 1 || len(file.Services[0].Routes) != 1 ||
+		len(file.Services[0].Plugins) != 1 {
 		t.Fatalf("kong.yml is %+v", file)
 	}
 	p := file.Services[0].Plugins[0]

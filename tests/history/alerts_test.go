@@ -86,7 +86,8 @@ func TestAlerts(t *testing.T) {
 	server := httptest.NewServer(hook)
 	defer server.Close()
 	r.env = []string{
-		"TASKBUS_WEBHOOK_URL=" + server.URL + "/hooks/a-secret-path", "TASKBUS_WEBHOOK_SECRET=whsec_" + base64.StdEncoding.EncodeToString(key),
+		"TASKBUS_WEBHOOK_URL=" + server.URL + "/hooks/a-secret-path", "TASKBUS_WEBHOOK_SECRET=whsec_" +
+			base64.StdEncoding.EncodeToString(key),
 		"TASKBUS_GATEWAY_TOKEN=" + token,
 	}
 	r.write("quotas.yaml", fmt.Sprintf(`
@@ -101,7 +102,11 @@ groups:
 	leader.consume("alpha", 850_000)
 	leader.consume("beta", 700_000)
 
-	r.eventually("three events are at the webhook", func() (bool, string) { ids := hook.taken(); return len(ids) == 3, fmt.Sprint(ids) })
+	r.eventually("three events are at the webhook", func() (bool, string) {
+		ids := hook.taken()
+		return len(ids) == 3,
+			fmt.Sprint(ids)
+	})
 	got := make(map[string]string) // ids by what is told of whom
 	for _, m := range r.broker.Drain(t, "alerts") {
 		var e struct {
@@ -119,7 +124,9 @@ groups:
 			t.Errorf("on the bus %s is %s, at the webhook %s", m.MessageId, m.Body, body)
 		}
 		// Of the period 0.3 to 0.6 are over, or some seconds more.
-		if least, most := e.Used/0.65, e.Used/0.3; m.Type == "quota.overrun" && (e.Expected < least || e.Expected > most || e.Basis != "pace of the period" || !e.OverrunAt.After(time.Now()) || e.OverrunAt.After(e.ResetsAt)) {
+		if least, most := e.Used/0.65, e.Used/0.3; m.Type == "quota.overrun" &&
+			(e.Expected < least || e.Expected > most || e.Basis != "pace of the period" || !e.OverrunAt.After(time.Now()) ||
+				e.OverrunAt.After(e.ResetsAt)) {
 			t.Errorf("forecast: %s", m.Body)
 		}
 	}
@@ -133,14 +140,16 @@ groups:
 	}
 
 	leader.kill()
-	want := []string{got["quota.overrun pool/alpha"], got["quota.overrun pool/alpha"], got["quota.overrun pool/beta"], got["quota.overrun pool/beta"], got["quota.reached.80 pool/alpha"]}
+	want := []string{got["quota.overrun pool/alpha"], got["quota.overrun pool/alpha"], got["quota.overrun pool/beta"],
+		got["quota.overrun pool/beta"], got["quota.reached.80 pool/alpha"]}
 	slices.Sort(want)
 	r.eventually("the next leader tells what it forecasts", func() (bool, string) {
 		ids := hook.taken()
 		return slices.Equal(ids, want), fmt.Sprintf("%v, want %v", ids, want)
 	})
 	for _, p := range []*process{leader, standby} {
-		if log := p.log.String(); strings.Contains(log, "a-secret-path") || strings.Contains(log, "whsec_") || !strings.Contains(log, "events about quotas are sent to a webhook") {
+		if log := p.log.String(); strings.Contains(log, "a-secret-path") || strings.Contains(log, "whsec_") ||
+			!strings.Contains(log, "events about quotas are sent to a webhook") {
 			t.Errorf("the log has a secret, or nothing of the webhook:\n%s", log)
 		}
 	}
@@ -149,7 +158,8 @@ groups:
 // consume has a gateway tell that a group has used so many tokens.
 func (p *process) consume(group string, tokens int) {
 	p.r.t.Helper()
-	q, err := http.NewRequest(http.MethodPost, p.base+"/v1/quota/consume", strings.NewReader(fmt.Sprintf(`{"agent_id":"a1","group_id":%q,"tokens_needed":%d}`, group, tokens)))
+	q, err := http.NewRequest(http.MethodPost, p.base+"/v1/quota/consume",
+		strings.NewReader(fmt.Sprintf(`{"agent_id":"a1","group_id":%q,"tokens_needed":%d}`, group, tokens)))
 	if err != nil {
 		p.r.t.Fatal(err)
 	}

@@ -61,7 +61,8 @@ func (p *process) tell(op, body string, want int) {
 
 // used is what one agent has used of one model.
 func used(requests, input, output, microUSD int64) httpapi.HistoryCounts {
-	return httpapi.HistoryCounts{Requests: requests, InputTokens: input, OutputTokens: output, TotalTokens: input + output, CostUSD: float64(microUSD) / 1e6}
+	return httpapi.HistoryCounts{Requests: requests, InputTokens: input, OutputTokens: output, TotalTokens: input + output,
+		CostUSD: float64(microUSD) / 1e6}
 }
 
 // ended adds how reservations have ended.
@@ -83,37 +84,49 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	// a1, gpt-4o by its group:                              requests  input  output  micro-USD
 	p.tell("consume", `{"agent_id":"a1","input_tokens":100,"output_tokens":20}`, 200) // 1  100  20   200 + 200 =  400
 	p.tell("reserve", `{"agent_id":"a1","reservation_id":"r1","input_tokens":1000,"output_tokens":1000}`, 200)
-	p.tell("settle", `{"agent_id":"a1","reservation_id":"r1","input_tokens":300,"output_tokens":50}`, 200)  // 1  300  50   600 + 500 = 1100
-	p.tell("settle", `{"agent_id":"a1","reservation_id":"r1","input_tokens":900,"output_tokens":900}`, 409) // told again: nothing
-	p.tell("consume", `{"agent_id":"a1","reservation_id":"c2","input_tokens":10,"output_tokens":1}`, 200)   // 1   10   1    20 +  10 =   30
-	p.tell("consume", `{"agent_id":"a1","reservation_id":"c2","input_tokens":10,"output_tokens":1}`, 200)   // stands already: nothing
+	// 1 300 50 600 + 500 = 1100
+	p.tell("settle", `{"agent_id":"a1","reservation_id":"r1","input_tokens":300,"output_tokens":50}`, 200)
+	// told again: nothing
+	p.tell("settle", `{"agent_id":"a1","reservation_id":"r1","input_tokens":900,"output_tokens":900}`, 409)
+	// 1 10 1 20 + 10 = 30
+	p.tell("consume", `{"agent_id":"a1","reservation_id":"c2","input_tokens":10,"output_tokens":1}`, 200)
+	// stands already: nothing
+	p.tell("consume", `{"agent_id":"a1","reservation_id":"c2","input_tokens":10,"output_tokens":1}`, 200)
 	p.tell("reserve", `{"agent_id":"a1","reservation_id":"r2","input_tokens":100,"output_tokens":10}`, 200)
 	p.tell("extend", `{"agent_id":"a1","reservation_id":"r2","input_tokens":50,"output_tokens":0}`, 200)
-	p.tell("settle", `{"agent_id":"a1","reservation_id":"r2","input_tokens":150,"output_tokens":10}`, 200) // 1  150  10   300 + 100 =  400
+	// 1 150 10 300 + 100 = 400
+	p.tell("settle", `{"agent_id":"a1","reservation_id":"r2","input_tokens":150,"output_tokens":10}`, 200)
 	a1 := ended(used(4, 560, 81, 1930), 4, 0, 0, 0)
 
 	// a2, gpt-4o-mini by its own word:
 	const mini = `"provider":"openai","model":"gpt-4o-mini",`
-	p.tell("consume", `{"agent_id":"a2",`+mini+`"input_tokens":40,"output_tokens":4}`, 200) // 1   40   4    40 +  16 =   56
+	// 1 40 4 40 + 16 = 56
+	p.tell("consume", `{"agent_id":"a2",`+mini+`"input_tokens":40,"output_tokens":4}`, 200)
 	p.tell("reserve", `{"agent_id":"a2","reservation_id":"r3",`+mini+`"input_tokens":500,"output_tokens":500}`, 200)
 	p.tell("release", `{"agent_id":"a2","reservation_id":"r3"}`, 200) // nothing
 	p.tell("check", `{"agent_id":"a2",`+mini+`"input_tokens":500,"output_tokens":500}`, 200)
 	p.tell("consume", `{"agent_id":"a2",`+mini+`"input_tokens":2000000,"output_tokens":0}`, 422) // more than the month has
-	p.tell("reserve", `{"agent_id":"a2","reservation_id":"open",`+mini+`"input_tokens":5,"output_tokens":5,"ttl_seconds":86400}`, 200)
+	p.tell("reserve", `{"agent_id":"a2","reservation_id":"open",`+mini+
+		`"input_tokens":5,"output_tokens":5,"ttl_seconds":86400}`, 200)
 	a2mini := ended(used(1, 40, 4, 56), 1, 1, 0, 0)
 
 	// b1, claude by its group:
 	p.tell("reserve", `{"agent_id":"b1","reservation_id":"r4","input_tokens":500,"output_tokens":500}`, 200)
 	p.tell("release", `{"agent_id":"b1","reservation_id":"r4"}`, 200)
-	p.tell("settle", `{"agent_id":"b1","reservation_id":"r4","input_tokens":500,"output_tokens":500}`, 409) // released already: nothing
+	// released already: nothing
+	p.tell("settle", `{"agent_id":"b1","reservation_id":"r4","input_tokens":500,"output_tokens":500}`, 409)
 	p.tell("reserve", `{"agent_id":"b1","reservation_id":"r5","input_tokens":10,"output_tokens":10}`, 200)
-	p.tell("settle", `{"agent_id":"b1","reservation_id":"r5","requests":3,"input_tokens":7,"output_tokens":3}`, 200) // 3    7   3    21 +  45 =   66
-	p.tell("charge", `{"agent_id":"b1","input_tokens":1000,"output_tokens":0}`, 200)                                 // 1 1000   0          3000
-	p.tell("consume", `{"agent_id":"b1","input_tokens":1,"output_tokens":1,"cost_usd":0.5}`, 200)                    // 1    1   1        500000, by its word
+	// 3 7 3 21 + 45 = 66
+	p.tell("settle", `{"agent_id":"b1","reservation_id":"r5","requests":3,"input_tokens":7,"output_tokens":3}`, 200)
+	// 1 1000 0 3000
+	p.tell("charge", `{"agent_id":"b1","input_tokens":1000,"output_tokens":0}`, 200)
+	// 1 1 1 500000, by its word
+	p.tell("consume", `{"agent_id":"b1","input_tokens":1,"output_tokens":1,"cost_usd":0.5}`, 200)
 	b1 := ended(used(5, 1008, 4, 503066), 3, 1, 0, 0)
 
 	type key struct{ group, agent, model string }
-	rows := map[key]httpapi.HistoryCounts{{"alpha", "a1", "gpt-4o"}: a1, {"alpha", "a2", "gpt-4o-mini"}: a2mini, {"beta", "b1", "claude"}: b1}
+	rows := map[key]httpapi.HistoryCounts{{"alpha", "a1", "gpt-4o"}: a1, {"alpha", "a2", "gpt-4o-mini"}: a2mini,
+		{"beta", "b1", "claude"}: b1}
 	says := func(what string) {
 		t.Helper()
 		loc, err := time.LoadLocation(zone)
@@ -141,7 +154,8 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	late := key{"alpha", "a2", "gpt-4o"}
 	rows[late] = ended(used(0, 0, 0, 0), 0, 0, 1, 0)
 	says("when one has expired")
-	p.tell("settle", `{"agent_id":"a2","reservation_id":"r6","input_tokens":20,"output_tokens":2}`, 200) // 1   20   2    40 +  20 =   60
+	// 1 20 2 40 + 20 = 60
+	p.tell("settle", `{"agent_id":"a2","reservation_id":"r6","input_tokens":20,"output_tokens":2}`, 200)
 	rows[late] = ended(used(1, 20, 2, 60), 1, 0, 0, 1)
 	says("when that was told late")
 
@@ -151,7 +165,8 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	p.costs(t)
 
 	var made httpapi.Rebuilt
-	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK || made.State != "done" || made.FromDay != "" || made.Rows != len(rows) {
+	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK ||
+		made.State != "done" || made.FromDay != "" || made.Rows != len(rows) {
 		t.Fatalf("the rebuild answers %d, %+v", status, made)
 	}
 	says("made anew")
@@ -162,7 +177,8 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	p.costs(t)
 
 	// What was open all the time ends now, and counts then.
-	p.tell("settle", `{"agent_id":"a2","reservation_id":"open","input_tokens":3,"output_tokens":1}`, 200) // 1    3   1     3 +   4 =    7
+	// 1 3 1 3 + 4 = 7
+	p.tell("settle", `{"agent_id":"a2","reservation_id":"open","input_tokens":3,"output_tokens":1}`, 200)
 	rows[key{"alpha", "a2", "gpt-4o-mini"}] = ended(used(2, 43, 5, 63), 2, 1, 0, 0)
 	says("when the open one has ended")
 }
@@ -249,9 +265,11 @@ func (p *process) metric(sample string) string {
 
 func plus(a, b httpapi.HistoryCounts) httpapi.HistoryCounts {
 	return httpapi.HistoryCounts{
-		Requests: a.Requests + b.Requests, InputTokens: a.InputTokens + b.InputTokens, OutputTokens: a.OutputTokens + b.OutputTokens,
-		TotalTokens: a.TotalTokens + b.TotalTokens, CostUSD: a.CostUSD + b.CostUSD,
-		Calls: a.Calls + b.Calls, Settled: a.Settled + b.Settled, Released: a.Released + b.Released, Expired: a.Expired + b.Expired, Late: a.Late + b.Late,
+		Requests: a.Requests + b.Requests, InputTokens: a.InputTokens + b.InputTokens,
+		OutputTokens: a.OutputTokens + b.OutputTokens,
+		TotalTokens:  a.TotalTokens + b.TotalTokens, CostUSD: a.CostUSD + b.CostUSD,
+		Calls: a.Calls + b.Calls, Settled: a.Settled + b.Settled, Released: a.Released + b.Released,
+		Expired: a.Expired + b.Expired, Late: a.Late + b.Late,
 	}
 }
 

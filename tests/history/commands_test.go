@@ -47,23 +47,29 @@ func TestCommandsOnARealHistory(t *testing.T) {
 		if c.group == "beta" {
 			provider, model = "anthropic", "claude"
 		}
-		fmt.Fprintf(&bill, "%s,%s,%s,%s,%d,%d,1,%.6f\n", time.Now().UTC().Format(time.DateOnly), provider, model, c.agent, c.input, c.output, float64(2*c.input)/1e6)
+		fmt.Fprintf(&bill, "%s,%s,%s,%s,%d,%d,1,%.6f\n", time.Now().UTC().Format(time.DateOnly), provider, model, c.agent,
+			c.input, c.output, float64(2*c.input)/1e6)
 		input, output = input+c.input, output+c.output
 	}
-	days := []string{"--from", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly), "--to", time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly), "--by", "total", "--tolerance", "0", "--tolerance-usd", "0"}
+	days := []string{"--from", time.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly), "--to",
+		time.Now().UTC().AddDate(0, 0, 1).Format(time.DateOnly), "--by", "total", "--tolerance", "0", "--tolerance-usd", "0"}
 	file := r.write("bill.csv", bill.String())
-	if code, out := p.taskbus(append([]string{"quota", "reconcile", file}, days...)...); code != 0 || !strings.Contains(out, "they agree: 200 lines of the bill, 4 compared") {
+	if code, out := p.taskbus(append([]string{"quota", "reconcile", file}, days...)...); code != 0 ||
+		!strings.Contains(out, "they agree: 200 lines of the bill, 4 compared") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 	more := r.write("more.csv", bill.String()+time.Now().UTC().Format(time.DateOnly)+",openai,gpt-4o,a1,7,0,0,0\n")
 	code, out := p.taskbus(append([]string{"quota", "reconcile", more}, days...)...)
-	if code != 3 || strings.Count(out, "input_tokens") != 2 || !strings.Contains(out, "-7 ") || !strings.Contains(out, "they differ: 1 of 4 compared") {
+	if code != 3 || strings.Count(out, "input_tokens") != 2 || !strings.Contains(out, "-7 ") ||
+		!strings.Contains(out, "they differ: 1 of 4 compared") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 
 	var cost httpapi.CostReport
 	p.read(http.MethodGet, "/v1/quota/cost", "", &cost)
-	if cost.Total.InputTokens != input || cost.Total.OutputTokens != output || math.Abs(cost.Total.CostUSD-float64(2*input)/1e6) > 1e-9 || len(cost.Groups) != 2 || len(cost.Agents) != 4 || len(cost.Models) != 2 {
+	if cost.Total.InputTokens != input || cost.Total.OutputTokens != output ||
+		math.Abs(cost.Total.CostUSD-float64(2*input)/1e6) > 1e-9 || len(cost.Groups) != 2 || len(cost.Agents) != 4 ||
+		len(cost.Models) != 2 {
 		t.Errorf("the cost is %+v, and %d and %d tokens were used", cost, input, output)
 	}
 	// There is no whole day yet: it goes on as in the month so far.
@@ -73,10 +79,12 @@ func TestCommandsOnARealHistory(t *testing.T) {
 		t.Fatalf("the forecast is %+v", f)
 	}
 	b := f.Budgets[0]
-	if want := b.Used * float64(b.ResetTime.Sub(b.PeriodFrom)) / float64(f.At.Sub(b.PeriodFrom)); math.Abs(b.Expected-want) > 1e-3*want {
+	if want := b.Used * float64(b.ResetTime.Sub(b.PeriodFrom)) / float64(f.At.Sub(b.PeriodFrom)); math.Abs(
+		b.Expected-want) > 1e-3*want {
 		t.Errorf("expected are %v, want %v", b.Expected, want)
 	}
-	for _, args := range [][]string{{"quota", "history"}, {"quota", "cost"}, {"quota", "forecast"}, {"quota", "history", "--rebuild"}} {
+	for _, args := range [][]string{{"quota", "history"}, {"quota", "cost"}, {"quota", "forecast"},
+		{"quota", "history", "--rebuild"}} {
 		if code, out := p.taskbus(args...); code != 0 || strings.Contains(out, "failing") {
 			t.Errorf("taskbus %v ends with %d:\n%s", args, code, out)
 		}

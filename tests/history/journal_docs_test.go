@@ -78,7 +78,8 @@ func (o *operator) shell(line string) string {
 	}
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", line)
 	cmd.Dir = o.r.dir
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(o.r.command())+":"+os.Getenv("PATH"), "TASKBUS_HTTP_URL="+o.service.base)
+	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(o.r.command())+":"+os.Getenv("PATH"), "TASKBUS_HTTP_URL="+
+		o.service.base)
 	for name, value := range o.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
@@ -212,7 +213,8 @@ func (r *rig) operator() *operator {
 	r.t.Helper()
 	history := filepath.Join(r.dir, "history.db")
 	return &operator{r: r, service: r.start(history), broker: r.broker, history: history, env: map[string]string{
-		"RABBITMQ_URL": r.broker.URL, "NEW_RABBITMQ_URL": r.next.URL, "TASKBUS_HISTORY": history, "TASKBUS_ADMIN_TOKEN": token,
-		"TASKBUS_CONFIG": filepath.Join(r.dir, "agents.yaml"), "BACKUP": filepath.Join(r.dir, "backup"), "HOME": r.dir,
+		"RABBITMQ_URL": r.broker.URL, "NEW_RABBITMQ_URL": r.next.URL, "TASKBUS_HISTORY": history,
+		"TASKBUS_ADMIN_TOKEN": token,
+		"TASKBUS_CONFIG":      filepath.Join(r.dir, "agents.yaml"), "BACKUP": filepath.Join(r.dir, "backup"), "HOME": r.dir,
 	}}
 }

@@ -68,7 +68,8 @@ func TestJournalIsLostTwice(t *testing.T) {
 	}
 }
 
-// TestRestoreBesideAStandby: an export is imported as the manual says, after the journal was lost and work went on. What
+// TestRestoreBesideAStandby: an export is imported as the manual says, after the journal was lost and work went on.
+// What
 // was used stands, and the history of the standby, of which the import knows nothing, goes on as well.
 func TestRestoreBesideAStandby(t *testing.T) {
 	r := newRig(t)

@@ -138,7 +138,8 @@ func (r *rig) workUntil() (stop func()) {
 				r.bill.mu.Lock()
 				r.bill.calls[t.DispatchID] = c
 				r.bill.mu.Unlock()
-				return agent.Result{Usage: &agent.Usage{Requests: 1, InputTokens: float64(c.input), OutputTokens: float64(c.output)}}, nil
+				return agent.Result{Usage: &agent.Usage{Requests: 1, InputTokens: float64(c.input),
+					OutputTokens: float64(c.output)}}, nil
 			})
 			if err != nil {
 				r.t.Errorf("run %s: %v", id, err)
@@ -202,7 +203,8 @@ func (r *rig) launch(history string) *process {
 	p := &process{r: r, log: &brokertest.LogBook{}, exited: make(chan struct{})}
 	p.cmd = exec.Command(program, "serve", "--config", filepath.Join(r.dir, "agents.yaml"), "--http", "127.0.0.1:0")
 	p.cmd.Env = []string{
-		"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TASKBUS_ADMIN_TOKEN=" + token, "TASKBUS_GATEWAY_TOKEN=" + gatewayToken, "TASKBUS_HISTORY=" + history,
+		"RABBITMQ_URL=" + r.broker.URL, "PATH=" + os.Getenv("PATH"), "HOME=" + r.dir, "TASKBUS_ADMIN_TOKEN=" + token,
+		"TASKBUS_GATEWAY_TOKEN=" + gatewayToken, "TASKBUS_HISTORY=" + history,
 	}
 	p.cmd.Env = append(p.cmd.Env, r.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.log, p.log

@@ -40,7 +40,8 @@ func TestHistoryIsWhatWasTold(t *testing.T) {
 		}
 	}
 	var made httpapi.Rebuilt
-	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK || made.State != "done" || made.FromDay != "" {
+	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK ||
+		made.State != "done" || made.FromDay != "" {
 		t.Fatalf("the rebuild answers %d, %+v", status, made)
 	}
 	l = p.agrees()

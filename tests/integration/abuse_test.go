@@ -25,12 +25,14 @@ type abuser struct {
 // does asks as an agent, with its own token, for what is below /v1/quota/.
 func (a *abuser) does(agent, what, body string) (status int, answer httpapi.CallAnswer, text string) {
 	a.t.Helper()
-	return a.asks(what, body, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), agent), "X-Quota-Agent", agent)
+	return a.asks(what, body, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), agent),
+		"X-Quota-Agent", agent)
 }
 
 func (a *abuser) asks(what, body string, headers ...string) (status int, answer httpapi.CallAnswer, text string) {
 	a.t.Helper()
-	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.c.base+"/v1/quota/"+what, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.c.base+"/v1/quota/"+what,
+		strings.NewReader(body))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -47,7 +49,8 @@ func (a *abuser) asks(what, body string, headers ...string) (status int, answer 
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	if err := a.document.Check(http.MethodPost, "/v1/quota/"+what, resp.StatusCode, resp.Header.Get("Content-Type"), data); err != nil {
+	if err := a.document.Check(http.MethodPost, "/v1/quota/"+what, resp.StatusCode, resp.Header.Get("Content-Type"),
+		data); err != nil {
 		a.t.Error(err)
 	}
 	if resp.StatusCode == 200 {
@@ -69,7 +72,9 @@ func (a *abuser) books(why, agent string, used, reserved float64) {
 // What agents try with their own tokens, and strangers without, costs nobody else anything.
 func TestAbuseOfQuota(t *testing.T) {
 	t.Parallel()
-	_, c := gatewayRig(t, strings.Replace(gatewayQuotas, "groups:\n", "groups:\n  - {id: rivals, limits: {total_tokens: {amount: 9999, per: day}}}\n", 1), "TASKBUS_GATEWAY_TOKEN="+gatewayToken)
+	_, c := gatewayRig(t, strings.Replace(gatewayQuotas, "groups:\n",
+		"groups:\n  - {id: rivals, limits: {total_tokens: {amount: 9999, per: day}}}\n", 1), "TASKBUS_GATEWAY_TOKEN="+
+		gatewayToken)
 	d, err := openapi.Read()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +88,8 @@ func TestAbuseOfQuota(t *testing.T) {
 	}
 
 	// A settle that comes again, with other numbers, changes nothing; nor does a release after it.
-	status, answer, text := a.does("rich", "reserve", `{"reservation_id": "r-1", "input_tokens": 100, "output_tokens": 50}`)
+	status, answer, text := a.does("rich", "reserve",
+		`{"reservation_id": "r-1", "input_tokens": 100, "output_tokens": 50}`)
 	want("a reservation", status, 200, text)
 	if answer.ReservationID != "r-1" || answer.Group != "team" {
 		t.Errorf("reserved as %+v", answer)
@@ -98,7 +104,8 @@ func TestAbuseOfQuota(t *testing.T) {
 	a.books("still reserved", "rich", 0, 150)
 	status, _, text = a.does("rich", "settle", `{"reservation_id": "r-1", "input_tokens": 100, "output_tokens": 20}`)
 	want("settled", status, 200, text)
-	for _, again := range []string{`{"reservation_id": "r-1", "input_tokens": 0, "output_tokens": 0}`, `{"reservation_id": "r-1", "input_tokens": 500, "output_tokens": 0}`} {
+	for _, again := range []string{`{"reservation_id": "r-1", "input_tokens": 0, "output_tokens": 0}`,
+		`{"reservation_id": "r-1", "input_tokens": 500, "output_tokens": 0}`} {
 		status, _, text = a.does("rich", "settle", again)
 		want("settled again", status, 409, text)
 	}
@@ -118,13 +125,15 @@ func TestAbuseOfQuota(t *testing.T) {
 		want("a gateway's "+what+", for nobody in particular", status, 404, text)
 	}
 	a.books("tampered with by others", "rich", 120, 100)
-	status, _, text = a.asks("release", `{"reservation_id": "mine", "agent_id": "rich"}`, "Authorization", "Bearer "+gatewayToken)
+	status, _, text = a.asks("release", `{"reservation_id": "mine", "agent_id": "rich"}`, "Authorization",
+		"Bearer "+gatewayToken)
 	want("a gateway's, for the agent", status, 200, text)
 
 	// Nobody speaks for another, or in another group's name.
 	status, _, text = a.does("rare", "consume", `{"agent_id": "rich", "input_tokens": 10}`)
 	want("in the name of another", status, 403, text)
-	status, _, text = a.asks("consume", `{"agent_id": "rich"}`, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), "rare"))
+	status, _, text = a.asks("consume", `{"agent_id": "rich"}`, "Authorization",
+		"Bearer "+credential.AgentToken([]byte(agentSecret), "rare"))
 	want("with the token of another", status, 401, text)
 	status, _, text = a.does("rare", "consume", `{"group_id": "rivals", "input_tokens": 10, "output_tokens": 1}`)
 	want("for another group", status, 403, text)
@@ -133,9 +142,12 @@ func TestAbuseOfQuota(t *testing.T) {
 
 	// What is no amount is refused before anything is done.
 	for _, body := range []string{
-		`{"input_tokens": -5}`, `{"output_tokens": -1e-9}`, `{"cost_usd": -0.01}`, `{"requests": -1}`, `{"concurrency": -1}`, `{"ttl_seconds": -1}`, `{"tokens_needed": 1e13}`,
-		`{"input_tokens": "10"}`, `{"input_tokens": 1e999}`, `{"input_tokens": NaN}`, `{"input_tokens": 1.5}`, `{"input_tokens": 1, "input_tokens": 2}`, `{"Input_Tokens": 1}`,
-		`{"input_tokens": 1} {"input_tokens": 1}`, `[{"input_tokens": 1}]`, "{\"model\": \"\xff\"}", `{"model": "a b"}`, `{"reservation_id": "../r"}`,
+		`{"input_tokens": -5}`, `{"output_tokens": -1e-9}`, `{"cost_usd": -0.01}`, `{"requests": -1}`, `{"concurrency": -1}`,
+		`{"ttl_seconds": -1}`, `{"tokens_needed": 1e13}`,
+		`{"input_tokens": "10"}`, `{"input_tokens": 1e999}`, `{"input_tokens": NaN}`, `{"input_tokens": 1.5}`,
+		`{"input_tokens": 1, "input_tokens": 2}`, `{"Input_Tokens": 1}`,
+		`{"input_tokens": 1} {"input_tokens": 1}`, `[{"input_tokens": 1}]`, "{\"model\": \"\xff\"}", `{"model": "a b"}`,
+		`{"reservation_id": "../r"}`,
 	} {
 		status, _, text = a.does("rare", "reserve", body)
 		want(body, status, 400, text)
@@ -156,7 +168,8 @@ func TestAbuseOfQuota(t *testing.T) {
 	a.books("after all of it", "rich", 120, 0)
 	a.books("after all of it", "rare", 0, 0)
 
-	for _, path := range []string{"/", "/health", "/livez", "/readyz", "/status", "/metrics", "/tasks", "/capabilities", "/agents/stats", "/openapi.yaml", "/v1/quota", "/v1/quota/explain"} {
+	for _, path := range []string{"/", "/health", "/livez", "/readyz", "/status", "/metrics", "/tasks", "/capabilities",
+		"/agents/stats", "/openapi.yaml", "/v1/quota", "/v1/quota/explain"} {
 		resp, err := httpClient.Get(c.base + path)
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +208,9 @@ func TestSlowClientsHoldNobodyUp(t *testing.T) {
 		case 0: // a header that does not end
 			_, err = io.WriteString(conn, "POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nX-")
 		case 1: // a body that does not come
-			_, err = fmt.Fprintf(conn, "POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nX-Quota-Agent: rich\r\nContent-Length: 8000\r\n\r\n{",
+			_,
+				err = fmt.Fprintf(conn,
+				"POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nX-Quota-Agent: rich\r\nContent-Length: 8000\r\n\r\n{",
 				credential.AgentToken([]byte(agentSecret), "rich"))
 		default: // nothing at all
 		}
@@ -205,7 +220,8 @@ func TestSlowClientsHoldNobodyUp(t *testing.T) {
 	}
 	asked := time.Now()
 	for i := range 20 {
-		if status, _, text := a.does("rich", "consume", fmt.Sprintf(`{"reservation_id": "r-%d", "input_tokens": 1, "output_tokens": 1}`, i)); status != 200 {
+		if status, _, text := a.does("rich", "consume",
+			fmt.Sprintf(`{"reservation_id": "r-%d", "input_tokens": 1, "output_tokens": 1}`, i)); status != 200 {
 			t.Errorf("meanwhile: %d %s", status, text)
 		}
 	}

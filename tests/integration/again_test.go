@@ -48,7 +48,8 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 		t.Errorf("it was tried again after %v", waited)
 	}
 	f := r.failures(1)[0]
-	if f.ReasonCode != "retries_exhausted" || f.Attempts != 2 || !strings.Contains(f.Reason, `its agent says: "429 rate limit"`) {
+	if f.ReasonCode != "retries_exhausted" || f.Attempts != 2 ||
+		!strings.Contains(f.Reason, `its agent says: "429 rate limit"`) {
 		t.Errorf("%s", f.amqp.Body)
 	}
 	var explained struct {
@@ -57,9 +58,10 @@ func TestOnlyAgentTriesAgain(t *testing.T) {
 		}
 	}
 	c.read("/tasks/t-1/explain", &explained)
-	if len(explained.Attempts) != 2 || slices.ContainsFunc(explained.Attempts, func(a struct{ Agent, Outcome, Detail string }) bool {
-		return a.Outcome != "rejected" || a.Detail != "429 rate limit"
-	}) {
+	if len(explained.Attempts) != 2 ||
+		slices.ContainsFunc(explained.Attempts, func(a struct{ Agent, Outcome, Detail string }) bool {
+			return a.Outcome != "rejected" || a.Detail != "429 rate limit"
+		}) {
 		t.Errorf("attempts %+v", explained.Attempts)
 	}
 	limited.retire()
@@ -97,10 +99,12 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 	}
 	both := report("one", "two")
 	c.awaitAgent("a1", "two processes", func(a httpapi.Agent) bool { return a.Instances == 2 })
-	if h := fmt.Sprint(c.health()); !strings.Contains(h, "several processes report as a1 (2): give each its own agent_id") {
+	if h := fmt.Sprint(c.health()); !strings.Contains(h,
+		"several processes report as a1 (2): give each its own agent_id") {
 		t.Errorf("/health says nothing of them: %s", h)
 	}
-	if _, found := r.doctor(r.broker.URL, c.base); !slices.ContainsFunc(found, func(d diagnosis) bool { return strings.Contains(d.Text, "several processes report as a1 (2)") }) {
+	if _, found := r.doctor(r.broker.URL, c.base); !slices.ContainsFunc(found,
+		func(d diagnosis) bool { return strings.Contains(d.Text, "several processes report as a1 (2)") }) {
 		t.Errorf("the doctor says nothing of them: %+v", found)
 	}
 	both()

@@ -13,13 +13,15 @@ import (
 func TestAgentOutlivesTheBroker(t *testing.T) {
 	t.Parallel()
 	node := brokertest.Private(t, brokertest.Options{})
-	r := rigOn(t, node.Broker, replaced(t, quartet, "stale_agent_threshold_seconds: 3", "stale_agent_threshold_seconds: 60"))
+	r := rigOn(t, node.Broker, replaced(t, quartet, "stale_agent_threshold_seconds: 3",
+		"stale_agent_threshold_seconds: 60"))
 	code, found := r.doctor(node.URL, nobody)
 	wants(t, code, found, 0, "broker", "ok", "connected")
 	b := r.open()
 	c := r.start()
 	all := r.agents(c, b, 2, "a1", "a2")
-	b.offer(r.client, task("t-1", "build").doing(deedHold), task("t-2", "build").doing(deedHold), task("t-3", "build").doing(deedHold))
+	b.offer(r.client, task("t-1", "build").doing(deedHold), task("t-2", "build").doing(deedHold),
+		task("t-3", "build").doing(deedHold))
 	for _, id := range []string{"t-1", "t-2", "t-3"} {
 		b.runs(t, id, 1)
 	}

@@ -19,7 +19,9 @@ func octetOf(ids []string) string {
 	var b strings.Builder
 	b.WriteString("agents:\n")
 	for _, id := range ids {
-		fmt.Fprintf(&b, "  %s: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}\n", id)
+		fmt.Fprintf(&b,
+			"  %s: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, accept_timeout_seconds: 2}\n",
+			id)
 	}
 	return b.String() + `
 task_routing:
@@ -51,11 +53,13 @@ func TestNodeFaults(t *testing.T) {
 	c := r.start()
 
 	t.Run("memory alarm", func(t *testing.T) {
-		r.on(t).alarm(c.on(t), octetIDs("m"), "memory", []string{"set_vm_memory_high_watermark", "0.000001"}, []string{"set_vm_memory_high_watermark", "0.4"})
+		r.on(t).alarm(c.on(t), octetIDs("m"), "memory", []string{"set_vm_memory_high_watermark", "0.000001"},
+			[]string{"set_vm_memory_high_watermark", "0.4"})
 	})
 	t.Run("disk alarm", func(t *testing.T) {
 		r, c := r.on(t), c.on(t)
-		r.alarm(c, r.replaceFleet(c, octetIDs("d"), 2), "disk", []string{"set_disk_free_limit", "999GB"}, []string{"set_disk_free_limit", "50MB"})
+		r.alarm(c, r.replaceFleet(c, octetIDs("d"), 2), "disk", []string{"set_disk_free_limit", "999GB"},
+			[]string{"set_disk_free_limit", "50MB"})
 	})
 	// In an outage nobody takes anything: expiring would only be in the way.
 	// A node that is killed a moment after a queue was declared may not know it well: those of the
@@ -63,7 +67,8 @@ func TestNodeFaults(t *testing.T) {
 	const never = 600
 	r.replaceFleet(c, append(octetIDs("s"), octetIDs("k")...), never)
 	t.Run("the broker stops and starts in order", func(t *testing.T) {
-		r.on(t).outage(c.on(t), octetIDs("s"), "stopped", func() { node.Ctl(t, "stop_app") }, func() { node.Ctl(t, "start_app") })
+		r.on(t).outage(c.on(t), octetIDs("s"), "stopped", func() { node.Ctl(t, "stop_app") },
+			func() { node.Ctl(t, "start_app") })
 	})
 	t.Run("the broker is killed", func(t *testing.T) {
 		r, c := r.on(t), c.on(t)
@@ -71,7 +76,8 @@ func TestNodeFaults(t *testing.T) {
 	})
 	t.Run("a second SIGTERM ends a drain that cannot end", func(t *testing.T) {
 		r, c := r.on(t), c.on(t)
-		r.stuckDispatch(c, r.replaceFleet(c, octetIDs("b"), 2), "stuck", func() { r.broker.Ctl(t, "set_vm_memory_high_watermark", "0.000001") })
+		r.stuckDispatch(c, r.replaceFleet(c, octetIDs("b"), 2), "stuck",
+			func() { r.broker.Ctl(t, "set_vm_memory_high_watermark", "0.000001") })
 		c.signal(syscall.SIGTERM)
 		c.log.await(t, "draining: no new tasks; settling what is in flight")
 		select {
@@ -104,9 +110,11 @@ func TestNodeFaults(t *testing.T) {
 // replaceFleet puts these agents in the place of those before, with that accept timeout.
 func (r *rig) replaceFleet(c *process, ids []string, acceptSeconds int) []string {
 	r.t.Helper()
-	r.reload(c, strings.ReplaceAll(octetOf(ids), "accept_timeout_seconds: 2", fmt.Sprint("accept_timeout_seconds: ", acceptSeconds)))
+	r.reload(c, strings.ReplaceAll(octetOf(ids), "accept_timeout_seconds: 2",
+		fmt.Sprint("accept_timeout_seconds: ", acceptSeconds)))
 	c.awaitStatus("they are known", func(s httpapi.Status) bool {
-		return len(s.Agents) == len(ids) && slices.ContainsFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == ids[0] })
+		return len(s.Agents) == len(ids) &&
+			slices.ContainsFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == ids[0] })
 	})
 	return ids
 }
@@ -136,7 +144,8 @@ func (r *rig) alarm(c *process, agents []string, name string, raise, clear []str
 	id := "alarm-" + name
 	r.stuckDispatch(c, agents, id, func() { r.broker.Ctl(t, raise...) })
 	s := c.status()
-	if !s.Broker.Blocked || s.Readiness.State != "blocked" || s.Health.Checks["broker"].Status != httpapi.Degraded || !strings.Contains(s.Broker.BlockReason, name) {
+	if !s.Broker.Blocked || s.Readiness.State != "blocked" || s.Health.Checks["broker"].Status != httpapi.Degraded ||
+		!strings.Contains(s.Broker.BlockReason, name) {
 		t.Errorf("in the alarm: broker %+v, readiness %+v", s.Broker, s.Readiness)
 	}
 	if v := c.metric("taskbus_amqp_blocked"); v != 1 {
@@ -191,7 +200,8 @@ func (r *rig) outage(c *process, agents []string, name string, down, up func()) 
 	l := newLedger()
 	r.online(c, agents...)
 	_, ended := r.flow(l, name, math.MaxInt, 100*time.Millisecond) // its producer gives up when the connection ends
-	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > begin.Counters.Dispatched+300 })
+	c.awaitStatus("it is in full swing",
+		func(s httpapi.Status) bool { return s.Counters.Dispatched > begin.Counters.Dispatched+300 })
 	down()
 	c.awaitState("connecting")
 	if code, _ := c.get("/readyz"); code != 503 {

@@ -102,7 +102,8 @@ func TestMarketDuplicateAward(t *testing.T) {
 	b.runs(t, "t-1", 1)
 	award := awaitTold[*messages.TaskAwarded](t, o, 1)[0]
 	again := func() {
-		r.broker.Publish(t, bus.ExchangeControl, "a1", amqp.Publishing{ContentType: "application/json", Type: "task.awarded", Body: messages.AppendTaskAwarded(nil, award)})
+		r.broker.Publish(t, bus.ExchangeControl, "a1", amqp.Publishing{ContentType: "application/json", Type: "task.awarded",
+			Body: messages.AppendTaskAwarded(nil, award)})
 	}
 	again()
 	again()
@@ -150,11 +151,13 @@ func TestMarketSilentWinner(t *testing.T) {
 	c.awaitEligible("a1", "a2", "a3")
 	b.offer(r.client, task("t-1", "build"))
 	a1.bid(a1.offer(control), 0.9)
-	if e := b.end(t, "t-1"); e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 2 || attemptID(e.Dispatch) != "t-1.2" {
+	if e := b.end(t, "t-1"); e.What != "succeeded" || e.Agent != "a2" || e.Attempt != 2 ||
+		attemptID(e.Dispatch) != "t-1.2" {
 		t.Errorf("%+v", e)
 	}
 	awards := awaitTold[*messages.TaskAwarded](t, o, 2)
-	if first, second := awards[0], awards[1]; len(awards) != 2 || first.AgentID != "a1" || attemptID(first.DispatchID) != "t-1.1" ||
+	if first, second := awards[0], awards[1]; len(awards) != 2 || first.AgentID != "a1" ||
+		attemptID(first.DispatchID) != "t-1.1" ||
 		second.AgentID != "a2" || attemptID(second.DispatchID) != "t-1.2" || second.AuctionID != first.AuctionID {
 		t.Errorf("awarded: %+v, then %+v", awards[0], awards[1])
 	}

@@ -184,7 +184,8 @@ func (b *books) allEnd(t *testing.T, within time.Duration) {
 		defer b.mu.Unlock()
 		for id := range b.acknowledged {
 			if len(b.ends[id]) == 0 { // one is enough: there may be thousands
-				return false, fmt.Sprintf("%d have ended of %d, and %s is open: begun %+v", len(b.ends), len(b.acknowledged), id, b.dispatched[id])
+				return false, fmt.Sprintf("%d have ended of %d, and %s is open: begun %+v", len(b.ends), len(b.acknowledged), id,
+					b.dispatched[id])
 			}
 		}
 		return true, ""

@@ -27,14 +27,15 @@ func TestBurstWaits(t *testing.T) {
 	r := newRig(t, small)
 	b := r.open()
 	c := r.start()
-	all := r.member(b, agent.Config{ID: "all", Slots: 4, Capabilities: []string{"work"}}, func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
-		select {
-		case <-time.After(100 * time.Millisecond):
-			return agent.Result{}, nil
-		case <-ctx.Done():
-			return agent.Result{}, ctx.Err()
-		}
-	})
+	all := r.member(b, agent.Config{ID: "all", Slots: 4, Capabilities: []string{"work"}},
+		func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
+			select {
+			case <-time.After(100 * time.Millisecond):
+				return agent.Result{}, nil
+			case <-ctx.Done():
+				return agent.Result{}, ctx.Err()
+			}
+		})
 	c.awaitEligible("all")
 	if lanes := c.status().Lanes; len(lanes) > 0 {
 		t.Errorf("nothing waits, and there are lanes: %+v", lanes)

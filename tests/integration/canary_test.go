@@ -30,7 +30,8 @@ func TestNoSecretIsEverTold(t *testing.T) {
 
 	var told strings.Builder // everything that anybody can read
 	look := func(c *process) {
-		for _, path := range []string{"/", "/health", "/livez", "/readyz", "/status", "/metrics", "/tasks?limit=1000", "/tasks/t-1", "/tasks/t-1/explain", "/tasks/t-bad"} {
+		for _, path := range []string{"/", "/health", "/livez", "/readyz", "/status", "/metrics", "/tasks?limit=1000",
+			"/tasks/t-1", "/tasks/t-1/explain", "/tasks/t-bad"} {
 			_, body := c.get(path)
 			fmt.Fprintln(&told, body)
 		}
@@ -91,15 +92,20 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	}
 	nowhere.Host = "127.0.0.1:" + freePort(t)
 	c = r.launch(nowhere.String(), "LOG_LEVEL=debug")
-	c.awaitStatus("it tries again", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Broker.LastError != "" })
+	c.awaitStatus("it tries again", func(s httpapi.Status) bool {
+		return s.Broker.Sessions >= 2 &&
+			s.Broker.LastError != ""
+	})
 	look(c)
 	c.stop()
 	fmt.Fprintln(&told, c.log)
 
 	t.Log("URLs that are none")
 	for _, broken := range []string{
-		"amqp://" + user + ":" + secret + "@host:port/", "http://" + user + ":" + secret + "@host/", user + ":" + secret + "@host",
-		"amqp://" + user + ":" + secret + "@", "amqp://" + user + ":" + secret + "%zz@host/", "amqp://" + user + ":" + secret + "@ho st/",
+		"amqp://" + user + ":" + secret + "@host:port/", "http://" + user + ":" + secret + "@host/", user + ":" + secret +
+			"@host",
+		"amqp://" + user + ":" + secret + "@", "amqp://" + user + ":" + secret + "%zz@host/", "amqp://" + user + ":" +
+			secret + "@ho st/",
 		"amqp://" + user + ":" + secret + "@host:99999/", secret,
 	} {
 		c = r.launchBroken(broken)

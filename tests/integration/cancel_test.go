@@ -34,7 +34,8 @@ func (c *process) command(token string, args ...string) (stdout, stderr string, 
 // commandOf is such a command, not yet begun.
 func (c *process) commandOf(token string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"), raceOptions}
+	cmd.Env = []string{"TASKBUS_HTTP_URL=" + c.base, "TASKBUS_ADMIN_TOKEN=" + token, "PATH=" + os.Getenv("PATH"),
+		raceOptions}
 	return cmd
 }
 
@@ -73,7 +74,8 @@ var withdrawers = map[string]withdrawer{
 			r.t.Fatalf("tasks cancel %s said %q, %q", id, out, errors)
 		}
 		// 0: nobody is known who will still do it.
-		done := answer.State == httpapi.Cancelled || answer.State == httpapi.CancelNoted || answer.Outcome == httpapi.Cancelled
+		done := answer.State == httpapi.Cancelled || answer.State == httpapi.CancelNoted ||
+			answer.Outcome == httpapi.Cancelled
 		if want := map[bool]int{true: 0, false: 1}[done]; code != want {
 			r.t.Errorf("tasks cancel %s: exit code %d for %+v, want %d", id, code, answer, want)
 		}
@@ -92,7 +94,8 @@ var withdrawers = map[string]withdrawer{
 	},
 	"by message": func(r *rig, c *process, id string) (answer httpapi.Cancellation) {
 		before := c.status().Counters.CancelRequests
-		r.publish(bus.QueueRequest, amqp.Publishing{Body: []byte(`{"message_type":"task.cancel","task_id":"` + id + `","reason":"a test"}`)})
+		r.publish(bus.QueueRequest, amqp.Publishing{Body: []byte(`{"message_type":"task.cancel","task_id":"` + id +
+			`","reason":"a test"}`)})
 		c.awaitStatus("the request is taken", func(s httpapi.Status) bool { return s.Counters.CancelRequests == before+1 })
 		r.empty(bus.QueueRequest)
 		return answer
@@ -188,7 +191,8 @@ func TestCancel(t *testing.T) {
 			}
 
 			a1.retire()
-			r.close(c, b, map[string]string{"t-wait": "cancelled", "t-run": "cancelled", "t-queued": "cancelled", "t-later": "cancelled"})
+			r.close(c, b, map[string]string{"t-wait": "cancelled", "t-run": "cancelled", "t-queued": "cancelled",
+				"t-later": "cancelled"})
 			if by := b.begunBy("t-later"); len(by) != 0 {
 				t.Errorf("t-later was withdrawn before it came, and begun by %v", by)
 			}

@@ -15,7 +15,8 @@ func TestPullSharesByCapacity(t *testing.T) {
 		warmUp = 300 // tasks by which all are measured
 		load   = 800
 		// Of an agent's part: the quicker it is, the more of its time goes between two
-		// claims, and the busier the machine, the more of that it takes. Besides, each may do all of its slots once more while the others end.
+		// claims, and the busier the machine, the more of that it takes. Besides, each may do all of its slots once more
+		// while the others end.
 		tolerance = 0.35
 	)
 	// How long a task takes in one of six slots: 20, 17, 13, 10, 8.3, 6.3, 5, 4.2, 3.1 and

@@ -54,7 +54,8 @@ func (c *process) awaitCapacity(agent string, capacity float64, pending int) {
 		c.read("/agents/stats", &s)
 		for _, a := range s.Agents {
 			if a.ID == agent {
-				return a.State == "online" && a.CapacityReported && a.Capacity == capacity && a.Pending == pending, fmt.Sprintf("%+v", a)
+				return a.State == "online" && a.CapacityReported && a.Capacity == capacity && a.Pending == pending,
+					fmt.Sprintf("%+v", a)
 			}
 		}
 		return false, "no such agent"
@@ -74,9 +75,12 @@ func TestCapacityReportedOverHTTP(t *testing.T) {
 		status                  int
 	}{
 		{"without a token", "/agents/a1/capacity", "", `{}`, http.StatusUnauthorized},
-		{"with another agent's", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a2"), `{}`, http.StatusUnauthorized},
-		{"with a body that is none", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a1"), `{"capacity_items_per_second": -1}`, http.StatusBadRequest},
-		{"for nobody of the fleet", "/agents/a9/capacity", credential.AgentToken([]byte(agentSecret), "a9"), `{"capacity_items_per_second": 1, "pending_items": 1}`, http.StatusNotFound},
+		{"with another agent's", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a2"), `{}`,
+			http.StatusUnauthorized},
+		{"with a body that is none", "/agents/a1/capacity", credential.AgentToken([]byte(agentSecret), "a1"),
+			`{"capacity_items_per_second": -1}`, http.StatusBadRequest},
+		{"for nobody of the fleet", "/agents/a9/capacity", credential.AgentToken([]byte(agentSecret), "a9"),
+			`{"capacity_items_per_second": 1, "pending_items": 1}`, http.StatusNotFound},
 	} {
 		if status, answer := first.send(http.MethodPut, tc.path, tc.token, tc.body); status != tc.status {
 			t.Errorf("%s: %d %s, want %d", tc.name, status, answer, tc.status)
@@ -105,7 +109,8 @@ func TestCapacityReportedOverHTTP(t *testing.T) {
 
 	// What it said is what the strategy sees: a1 takes a task, and whatif said so.
 	var prospect httpapi.Prospect
-	status, answer := second.send(http.MethodPost, "/whatif", "", `{"task_id": "t-1", "task_type": "build", "payload": {}}`)
+	status, answer := second.send(http.MethodPost, "/whatif", "",
+		`{"task_id": "t-1", "task_type": "build", "payload": {}}`)
 	if err := json.Unmarshal([]byte(answer), &prospect); err != nil || status != http.StatusOK || prospect.Agent != "a1" {
 		t.Errorf("whatif: %d %s, want a1", status, answer)
 	}

@@ -39,12 +39,13 @@ func TestControlExchangeIsDeleted(t *testing.T) {
 	b := r.open()
 	c := r.start(withToken)
 	registry := prometheus.NewRegistry()
-	m := r.member(b, agent.Config{ID: ids[0], Slots: 2, Pull: claiming(), Metrics: registry}, func(ctx context.Context, task *agent.Task) (agent.Result, error) {
-		if task.ID == "t-0" {
-			return agent.Result{}, rest(ctx, 5*time.Minute)
-		}
-		return agent.Result{}, nil
-	})
+	m := r.member(b, agent.Config{ID: ids[0], Slots: 2, Pull: claiming(), Metrics: registry},
+		func(ctx context.Context, task *agent.Task) (agent.Result, error) {
+			if task.ID == "t-0" {
+				return agent.Result{}, rest(ctx, 5*time.Minute)
+			}
+			return agent.Result{}, nil
+		})
 	b.offer(r.client, task("t-0", "build"))
 	b.runs(t, "t-0", 1)
 	r.broker.DeleteExchange(t, bus.ExchangeControl)

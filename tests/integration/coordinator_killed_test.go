@@ -17,7 +17,8 @@ func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
 	// Each coordinator may send a hundred again at once (the retry budget), and ten a
 	// second after that: seven of them do not get through all.
 	const tasks, kills = 900, 6
-	r := newRig(t, replaced(t, crowd, "assignment_timeout_seconds: 60", "assignment_timeout_seconds: 60\n  max_retry_attempts: 10"))
+	r := newRig(t, replaced(t, crowd, "assignment_timeout_seconds: 60",
+		"assignment_timeout_seconds: 60\n  max_retry_attempts: 10"))
 	c := r.start()
 	l := newLedger()
 	for _, id := range []string{"a1", "a2", "a3", "a4"} {
@@ -38,7 +39,10 @@ func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for id, all := range l.dispatched {
-			if slices.ContainsFunc(all, func(o outcome) bool { return attemptID(o.dispatchID) != id+".1" || o.dispatchID != all[0].dispatchID }) {
+			if slices.ContainsFunc(all, func(o outcome) bool {
+				return attemptID(o.dispatchID) != id+".1" ||
+					o.dispatchID != all[0].dispatchID
+			}) {
 				n++
 			}
 		}
@@ -62,7 +66,10 @@ func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
 		n := secondTime()
 		return n == tasks, fmt.Sprintf("%d of %d", n, tasks)
 	})
-	c.awaitStatus("nothing waits", func(s httpapi.Status) bool { return s.Pending.Total == 0 && s.Pending.Dispatching == 0 })
+	c.awaitStatus("nothing waits", func(s httpapi.Status) bool {
+		return s.Pending.Total == 0 &&
+			s.Pending.Dispatching == 0
+	})
 	r.empty("agent.a1", "agent.a2", "agent.a3", "agent.a4")
 	r.finish(c)
 	r.balanceReturned(l, kills)

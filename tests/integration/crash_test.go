@@ -114,7 +114,10 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 				other = all["a2"]
 			}
 			stopped.signal(syscall.SIGSTOP)
-			c.awaitAgent(stopped.id, "is stale or gone", func(a httpapi.Agent) bool { return a.State == "stale" || a.State == "gone" })
+			c.awaitAgent(stopped.id, "is stale or gone", func(a httpapi.Agent) bool {
+				return a.State == "stale" ||
+					a.State == "gone"
+			})
 			if second := b.runs(t, "t-1", 2); second.agent != other.id || attemptID(second.dispatchID) != "t-1.2" {
 				t.Errorf("moved to %+v", second)
 			}
@@ -129,7 +132,8 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 				}
 				late()
 				// Its dispatch is over, and another agent's result was the first.
-				c.awaitStatus("its late result is counted", func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
+				c.awaitStatus("its late result is counted",
+					func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
 				if n := c.status().Counters.LateResults; n != 0 {
 					t.Errorf("%d late results counted as outcomes, want none", n)
 				}
@@ -235,14 +239,18 @@ func TestHandlerHangs(t *testing.T) {
 	begun := time.Now()
 	e := b.end(t, "t-hang")
 	// The agent itself notices: after 1 s and the half second that a handler has.
-	if took := time.Since(begun); e.What != "failed" || !strings.Contains(e.Error, "ran out of time") || took > 10*time.Second {
+	if took := time.Since(begun); e.What != "failed" || !strings.Contains(e.Error, "ran out of time") ||
+		took > 10*time.Second {
 		t.Errorf("after %v: %+v", took, e)
 	}
 	for i := range 10 {
 		b.offer(r.client, task(fmt.Sprint("t-", i), "build"))
 	}
 	b.allEnd(t, patience)
-	c.awaitAgent("a1", "reports the slot as taken", func(a httpapi.Agent) bool { return a.FreeSlots == 1 && a.InFlight == 1 })
+	c.awaitAgent("a1", "reports the slot as taken", func(a httpapi.Agent) bool {
+		return a.FreeSlots == 1 &&
+			a.InFlight == 1
+	})
 	a1.letGo("t-hang")
 	c.awaitAgent("a1", "has its slot back", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.InFlight == 0 })
 	a1.retire()

@@ -36,10 +36,12 @@ func TestDeadLetters(t *testing.T) {
 		_ = json.Unmarshal([]byte(out), &l) // what is no list has no messages
 		return l.Matched == 2, out + errors
 	})
-	if out, errors, code := c.command("", "dead", "ls"); code != 1 || out != "" || !strings.Contains(errors, "TASKBUS_ADMIN_TOKEN") {
+	if out, errors, code := c.command("", "dead", "ls"); code != 1 || out != "" ||
+		!strings.Contains(errors, "TASKBUS_ADMIN_TOKEN") {
 		t.Errorf("without the token: exit code %d, %s%s", code, out, errors)
 	}
-	if out, errors, code := c.command(adminToken, "dead", "show", "t-1"); code != 0 || !strings.Contains(out, "delivery_limit") || strings.Contains(out, "payload") {
+	if out, errors, code := c.command(adminToken, "dead", "show", "t-1"); code != 0 ||
+		!strings.Contains(out, "delivery_limit") || strings.Contains(out, "payload") {
 		t.Errorf("shown, exit code %d: %s%s", code, out, errors)
 	}
 	if out, errors, code := c.command(adminToken, "dead", "resend", "t-1"); code != 0 || out != "1 message sent again\n" {
@@ -51,7 +53,8 @@ func TestDeadLetters(t *testing.T) {
 	if f := r.failures(1)[0]; f.TaskID != "m-1" {
 		t.Errorf("the producer of the message that is no JSON hears of %s", f.TaskID)
 	}
-	if out, errors, code := c.command(adminToken, "dead", "drop", "--reason", "invalid_message", "--yes"); code != 0 || out != "1 message dropped\n" {
+	if out, errors, code := c.command(adminToken, "dead", "drop", "--reason", "invalid_message", "--yes"); code != 0 ||
+		out != "1 message dropped\n" {
 		t.Errorf("dropped, exit code %d: %s%s", code, out, errors)
 	}
 	eventually(t, patience, "task.dead is empty", func() (bool, string) {

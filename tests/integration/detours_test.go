@@ -96,7 +96,8 @@ func confirmed(ch *amqp.Channel, exchange, key string, msg amqp.Publishing) erro
 
 // tryAll takes every detour with every lie, with the user's name in the message and without, and
 // returns how many the broker has taken. What it does not take it must refuse with 403; with refused, all.
-func tryAll(t *testing.T, b brokertest.Broker, user string, ways []detour, lies map[string]amqp.Publishing, refused bool) (taken int) {
+func tryAll(t *testing.T, b brokertest.Broker, user string, ways []detour, lies map[string]amqp.Publishing,
+	refused bool) (taken int) {
 	t.Helper()
 	conn := b.Dial(t)
 	defer conn.CloseDeadline(time.Now().Add(patience))
@@ -139,7 +140,8 @@ func TestDetours(t *testing.T) {
 			vhost := brokertest.Vhost(t)
 			suffix := vhost.VHost[len(vhost.VHost)-8:]
 			thief, victim, producer := "thief-"+suffix, "victim-"+suffix, "producer-"+suffix
-			r := rigOn(t, vhost, replaced(t, replaced(t, pair(t), "  a1:", "  auth: "+auth+"\n  "+thief+":"), "  a2:", "  "+victim+":"))
+			r := rigOn(t, vhost, replaced(t, replaced(t, pair(t), "  a1:", "  auth: "+auth+"\n  "+thief+":"), "  a2:",
+				"  "+victim+":"))
 			b := r.open()
 			c := r.launch(r.deployed("taskbus", "taskbus-"+suffix).URL)
 			c.awaitReady()
@@ -156,14 +158,16 @@ func TestDetours(t *testing.T) {
 			}
 			forged := task("t-forged", "build").message()
 			lies := map[string]amqp.Publishing{
-				bus.QueueAssign:                   forged,
-				bus.QueueAssignHigh:               forged,
-				bus.StreamStatus + "." + victim:   says(victim, "offline"),
-				bus.StreamResult + "." + victim:   (&hand{id: victim}).result("t-held", held.dispatchID, "failed").message(),
-				bus.QueueRequest + "." + producer: {Body: []byte(`{"message_type":"task.cancel","task_id":"t-held","reason":"forged"}`)},
+				bus.QueueAssign:                 forged,
+				bus.QueueAssignHigh:             forged,
+				bus.StreamStatus + "." + victim: says(victim, "offline"),
+				bus.StreamResult + "." + victim: (&hand{id: victim}).result("t-held", held.dispatchID, "failed").message(),
+				bus.QueueRequest + "." + producer: {
+					Body: []byte(`{"message_type":"task.cancel","task_id":"t-held","reason":"forged"}`)},
 			}
 			asThief, asProducer := r.deployed("a1", thief), r.deployed("producer", producer)
-			ways := []detour{copied("CC", bus.ExchangeAgents, "agent.status.%s"), copied("BCC", bus.ExchangeAgents, "agent.status.%s")}
+			ways := []detour{copied("CC", bus.ExchangeAgents, "agent.status.%s"),
+				copied("BCC", bus.ExchangeAgents, "agent.status.%s")}
 			if auth == "strict" {
 				ways = append(ways, through(bus.ExchangeAgents)...)
 			}
@@ -172,7 +176,8 @@ func TestDetours(t *testing.T) {
 			delete(lies, bus.QueueRequest+"."+producer) // that is its own
 			delete(lies, bus.QueueAssign)
 			delete(lies, bus.QueueAssignHigh)
-			taken += tryAll(t, asProducer, producer, []detour{copied("CC", bus.ExchangeIn, "task.request.%s"), copied("BCC", bus.ExchangeIn, "task.request.%s")}, lies, false)
+			taken += tryAll(t, asProducer, producer, []detour{copied("CC", bus.ExchangeIn, "task.request.%s"),
+				copied("BCC", bus.ExchangeIn, "task.request.%s")}, lies, false)
 			if taken == 0 && auth == "strict" { // newer brokers compare CC and BCC with the rights of topics, too
 				t.Fatal("no detour is open: this test tries nothing")
 			}
@@ -193,7 +198,8 @@ func TestDetours(t *testing.T) {
 				t.Errorf("t-held was begun by %v, want once", by)
 			}
 			asProducer.Publish(t, bus.ExchangeIn, "task.request."+producer, amqp.Publishing{
-				UserId: producer, Body: []byte(`{"message_type": "task.cancel", "task_id": "t-held", "reason": "its own producer's"}`)})
+				UserId: producer, Body: []byte(
+					`{"message_type": "task.cancel", "task_id": "t-held", "reason": "its own producer's"}`)})
 			if e := b.end(t, "t-held"); e.What != "cancelled" || !e.ByAgent {
 				t.Errorf("t-held: %+v", e)
 			}

@@ -60,12 +60,15 @@ func TestDoctor(t *testing.T) {
 		code, found := r.doctor(r.broker.URL, c.base)
 		for check, says := range map[string]string{
 			"broker": "connected", "version": "RabbitMQ 3.", "topology": "15 objects", // 9 own queues, 2 agents', 4 exchanges
-			"permissions": "has the", "user_id": "the broker takes", "leader": "holds the lock", "streams": "agent.status can be read; it ends at",
-			"clocks": "2 agents", "coordinator": "leads and takes tasks", "agents": "2 of 2 agents online",
+			"permissions": "has the", "user_id": "the broker takes", "leader": "holds the lock",
+			"streams": "agent.status can be read; it ends at",
+			"clocks":  "2 agents", "coordinator": "leads and takes tasks", "agents": "2 of 2 agents online",
 		} {
 			wants(t, code, found, 0, check, "ok", says)
 		}
-		if i := slices.IndexFunc(found, func(d diagnosis) bool { return d.State != "ok" && d.Check != "configuration" }); i >= 0 { // nobody speaks French
+		// nobody speaks French
+		if i := slices.IndexFunc(found,
+			func(d diagnosis) bool { return d.State != "ok" && d.Check != "configuration" }); i >= 0 {
 			t.Errorf("nothing is wrong, and the doctor says %+v", found[i])
 		}
 	})

@@ -58,7 +58,10 @@ func TestTaskAssignDeletedUnderTheCoordinator(t *testing.T) {
 	c := r.start()
 	r.online(c, "a1")
 	r.broker.DeleteQueue(t, bus.QueueAssign)
-	c.awaitStatus("the session is opened anew", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+	c.awaitStatus("the session is opened anew", func(s httpapi.Status) bool {
+		return s.Broker.Sessions >= 2 &&
+			s.Readiness.Ready
+	})
 	if q := r.broker.QueueInfo(t, bus.QueueAssign); q.Type != "quorum" {
 		t.Fatalf("task.assign was not declared again: %+v", q)
 	}
@@ -114,7 +117,8 @@ func TestAgentQueueDeleted(t *testing.T) {
 func TestAgentQueueFull(t *testing.T) {
 	t.Parallel()
 	config := replaced(t, literally(t, fleet), "max_concurrent_tasks: 3", "max_concurrent_tasks: 20")
-	r := newRig(t, replaced(t, config, "{required_capabilities: [code]}", "{required_capabilities: [code], preferred_agents: [a2]}"))
+	r := newRig(t, replaced(t, config, "{required_capabilities: [code]}",
+		"{required_capabilities: [code], preferred_agents: [a2]}"))
 	c := r.start()
 	r.broker.SetPolicy(t, "full", `^agent\.a2$`, map[string]any{"max-length": 1, "overflow": "reject-publish"})
 	r.online(c, "a1", "a2")
@@ -302,17 +306,20 @@ func TestStrictAuthentication(t *testing.T) {
 	id := "a-" + b.VHost[len(b.VHost)-8:]
 	r := rigOn(t, b, replaced(t, fleet, "  a1:", "  auth: strict\n  "+id+":"))
 	agent := r.broker.AddUser(t, id)
-	r.broker.SetPermissions(t, id, `^agent\.`+id+`\.control$`, `^(taskbus\.agents|agent\.`+id+`\.control)$`, `^(agent\.`+id+`|agent\.`+id+`\.control|taskbus\.control)$`)
+	r.broker.SetPermissions(t, id, `^agent\.`+id+`\.control$`, `^(taskbus\.agents|agent\.`+id+`\.control)$`,
+		`^(agent\.`+id+`|agent\.`+id+`\.control|taskbus\.control)$`)
 	c := r.start()
 	r.broker.SetTopicPermissions(t, id, bus.ExchangeAgents, `^(agent\.status|task\.result)\.{username}$`, "")
 
 	forged := beat(id, 0, 2).message() // by the broker's own user, without user_id
 	r.publish(bus.StreamStatus, forged)
-	c.awaitStatus("the forged one is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 1 })
+	c.awaitStatus("the forged one is refused",
+		func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 1 })
 	if a := c.agent(id); a.State != "never_seen" {
 		t.Errorf("after a forged heartbeat: %+v", a)
 	}
-	c.log.await(t, "message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
+	c.log.await(t,
+		"message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
 
 	own := beat(id, 0, 2).message()
 	own.UserId = id

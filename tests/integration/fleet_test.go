@@ -45,7 +45,10 @@ func TestCordonAndDrain(t *testing.T) {
 		_, _, code := c.command(adminToken, "agents", "drain", "a1", "--wait", "--timeout", "30s")
 		waited <- code
 	}()
-	c.awaitAgent("a1", "keeps only what it runs", func(a httpapi.Agent) bool { return a.Draining && !a.Drained && a.Leased == 1 })
+	c.awaitAgent("a1", "keeps only what it runs", func(a httpapi.Agent) bool {
+		return a.Draining && !a.Drained &&
+			a.Leased == 1
+	})
 	waiting := map[string]string{"t-1": "t-2", "t-2": "t-1"}[string(inHand.TaskID)]
 	if e := b.end(t, waiting); e.Agent != "a2" || e.What != "succeeded" {
 		t.Errorf("what waited in the queue: %+v", e)
@@ -217,8 +220,9 @@ func TestDiscoveryTakesNobodysMessages(t *testing.T) {
 	r.assign(task("t-1", "search"))
 	r.holds(stray, len(bodies)+1) // the task behind the invoices
 	announce("worker-2", stray, "offline")
-	c.log.await(t, "the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: "+
-		"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+	c.log.await(t,
+		"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: "+
+			"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
 	r.holds(stray, len(bodies))
 	announce("worker-3", "", "ready")
 	c.awaitEligible("worker-3")

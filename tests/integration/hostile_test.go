@@ -60,25 +60,40 @@ func corpus(t *testing.T) []invalid {
 		{name: "text", msg: plain("please assign"), reason: ""},
 		{name: "truncated", msg: plain(body("x-cut", "")[:70]), taskID: "x-cut", reason: "not valid JSON"},
 		{name: "invalid UTF-8", msg: plain(body("x-utf8", ",\"x\":\"\xff\"")), taskID: "x-utf8", reason: "not valid UTF-8"},
-		{name: "lone surrogate", msg: plain(body("x-surrogate", `,"x":"\ud800"`)), taskID: "x-surrogate", reason: "surrogate"},
-		{name: "10,000 levels", msg: plain(body("x-deep", `,"x":`+deep)), taskID: "x-deep", reason: "nested more deeply than 64"},
-		{name: "51,000 keys", msg: plain(body("x-keys", `,"x":{`+strings.Join(keys, ",")+`}`)), taskID: "x-keys", reason: "keys and values"},
-		{name: "1e9999999", msg: plain(body("x-number", `,"priority":1e9999999`)), taskID: "x-number", reason: "exponent beyond"},
+		{name: "lone surrogate", msg: plain(body("x-surrogate", `,"x":"\ud800"`)), taskID: "x-surrogate",
+			reason: "surrogate"},
+		{name: "10,000 levels", msg: plain(body("x-deep", `,"x":`+deep)), taskID: "x-deep",
+			reason: "nested more deeply than 64"},
+		{name: "51,000 keys", msg: plain(body("x-keys", `,"x":{`+strings.Join(keys, ",")+`}`)), taskID: "x-keys",
+			reason: "keys and values"},
+		{name: "1e9999999", msg: plain(body("x-number", `,"priority":1e9999999`)), taskID: "x-number",
+			reason: "exponent beyond"},
 		{name: "duplicate keys", msg: plain(body("x-twice", `,"task_id":"other"`)), reason: "occurs twice"},
-		{name: "a key in another letter case", msg: plain(body("x-case", `,"Task_ID":"other"`)), taskID: "x-case", reason: "letter case"},
+		{name: "a key in another letter case", msg: plain(body("x-case", `,"Task_ID":"other"`)), taskID: "x-case",
+			reason: "letter case"},
 		{name: "a task id of 255 bytes", msg: plain(body(strings.Repeat("x", 255), "")), reason: "/task_id"},
 		{name: "a task id of 256 bytes", msg: plain(body(strings.Repeat("x", 256), "")), reason: "/task_id"},
-		{name: "a correlation id of 256 bytes", msg: plain(body("x-correlation", `,"correlation_id":"`+strings.Repeat("x", 256)+`"`)), taskID: "x-correlation", reason: "/correlation_id"},
+		{name: "a correlation id of 256 bytes",
+			msg: plain(body("x-correlation", `,"correlation_id":"`+strings.Repeat("x", 256)+`"`)), taskID: "x-correlation",
+			reason: "/correlation_id"},
 		{name: "priority 4", msg: plain(body("x-priority", `,"priority":4`)), taskID: "x-priority", reason: "/priority"},
-		{name: "no payload", msg: plain(`{"message_type":"task.assign","task_id":"x-payload","task_type":"build"}`), taskID: "x-payload", reason: "payload"},
-		{name: "another message type", msg: plain(strings.Replace(body("x-type", ""), "task.assign", "task.dispatch", 1)), taskID: "x-type", reason: "/message_type"},
-		{name: "an unknown strategy", msg: plain(body("x-strategy", `,"strategy":"random"`)), taskID: "x-strategy", reason: "/strategy"},
-		{name: "longer than the broker lets an agent work", msg: plain(body("x-long", `,"timeout_seconds":1681`)), taskID: "x-long", reason: "/timeout_seconds"},
+		{name: "no payload", msg: plain(`{"message_type":"task.assign","task_id":"x-payload","task_type":"build"}`),
+			taskID: "x-payload", reason: "payload"},
+		{name: "another message type", msg: plain(strings.Replace(body("x-type", ""), "task.assign", "task.dispatch", 1)),
+			taskID: "x-type", reason: "/message_type"},
+		{name: "an unknown strategy", msg: plain(body("x-strategy", `,"strategy":"random"`)), taskID: "x-strategy",
+			reason: "/strategy"},
+		{name: "longer than the broker lets an agent work", msg: plain(body("x-long", `,"timeout_seconds":1681`)),
+			taskID: "x-long", reason: "/timeout_seconds"},
 		{name: "gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: zipped.Bytes()}, reason: "gzip"},
-		{name: "JSON that claims to be gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: []byte(body("x-gzip", ""))}, reason: "gzip"},
-		{name: "a reply_to that leads back", msg: amqp.Publishing{ReplyTo: bus.QueueAssign, Body: []byte(body("x-loop", `,"priority":-1`))}, taskID: "x-loop", reason: "/priority"},
+		{name: "JSON that claims to be gzip", msg: amqp.Publishing{ContentEncoding: "gzip", Body: []byte(body("x-gzip", ""))},
+			reason: "gzip"},
+		{name: "a reply_to that leads back",
+			msg: amqp.Publishing{ReplyTo: bus.QueueAssign, Body: []byte(body("x-loop", `,"priority":-1`))}, taskID: "x-loop",
+			reason: "/priority"},
 		{name: "headers with everything", msg: amqp.Publishing{Headers: bomb(), Body: []byte("{")}, reason: "not valid JSON"},
-		{name: "headers that the AMQP library cannot read", msg: amqp.Publishing{Headers: nestedHeaders(200), Body: []byte("[")}, reason: "expected a JSON object"},
+		{name: "headers that the AMQP library cannot read",
+			msg: amqp.Publishing{Headers: nestedHeaders(200), Body: []byte("[")}, reason: "expected a JSON object"},
 		{name: "1 MiB and a byte", msg: huge("x-big-1", 1<<20+1), taskID: "x-big-1", reason: "1048576"},
 		{name: "9 MiB", msg: huge("x-big-9", 9<<20), taskID: "x-big-9", noReason: true},
 		{name: "16 MiB", msg: huge("x-big-16", 16<<20), taskID: "x-big-16", noReason: true},
@@ -91,7 +106,8 @@ func bomb() amqp.Table {
 	nested := nestedHeaders(30) // as deep as the library reads
 	return amqp.Table{
 		"text": strings.Repeat("x", 60_000), "nested": nested, "list": []any{[]any{int8(1), nil}, amqp.Table{}},
-		"nothing": nil, "decimal": amqp.Decimal{Scale: 255, Value: 1}, "float": float32(1.5), "time": time.Unix(1<<33, 0), "bytes": []byte{0, 255},
+		"nothing": nil, "decimal": amqp.Decimal{Scale: 255, Value: 1}, "float": float32(1.5), "time": time.Unix(1<<33, 0),
+		"bytes":       []byte{0, 255},
 		"traceparent": nested, "tracestate": strings.Repeat("x", 600), "x-death": []any{amqp.Table{"count": int64(-1)}},
 		"x-taskbus-task": `{"task_id":"forged"}`, "x-taskbus-tried": int32(5), "x-taskbus-attempt": "many",
 	}
@@ -140,7 +156,8 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 			t.Errorf("a failure of %s", f.TaskID)
 			continue
 		}
-		if f.ReasonCode != "invalid_message" || f.RetryPossible || !strings.Contains(f.Reason, m.reason) || f.CorrelationID == "" {
+		if f.ReasonCode != "invalid_message" || f.RetryPossible || !strings.Contains(f.Reason, m.reason) ||
+			f.CorrelationID == "" {
 			t.Errorf("%s: %s", m.name, f.amqp.Body)
 		}
 	}
@@ -154,7 +171,8 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 			if d.Headers["x-first-death-reason"] != "rejected" {
 				t.Errorf("%s: headers %v", m.name, d.Headers)
 			}
-		case d.Headers["x-taskbus-reason-code"] != "invalid_message" || d.Headers["x-taskbus-source-queue"] != bus.QueueAssign ||
+		case d.Headers["x-taskbus-reason-code"] != "invalid_message" ||
+			d.Headers["x-taskbus-source-queue"] != bus.QueueAssign ||
 			!strings.Contains(fmt.Sprint(d.Headers["x-taskbus-reason"]), m.reason) || d.Headers["x-death"] != nil:
 			t.Errorf("%s: headers %v", m.name, d.Headers)
 		}
@@ -190,11 +208,12 @@ func TestOddPropertiesAreTolerated(t *testing.T) {
 		"deeply nested headers": {Headers: nestedHeaders(100)},
 		"wide headers":          {Headers: amqp.Table{"list": make([]any, 10_000)}},
 		"no content type, transient, with a priority of AMQP": {DeliveryMode: amqp.Transient, Priority: 255},
-		"another content type, type and time":                 {ContentType: "text/plain", Type: "nonsense", Timestamp: time.Unix(1<<40, 0)},
-		"encoding identity":                                   {ContentEncoding: "identity"},
-		"a correlation id that is none":                       {CorrelationId: "a\x00b\xff"},
-		"a long correlation id":                               {CorrelationId: strings.Repeat("~", 255)},
-		"a reply_to that does not exist":                      {ReplyTo: strings.Repeat("q", 255)},
+		"another content type, type and time": {ContentType: "text/plain", Type: "nonsense",
+			Timestamp: time.Unix(1<<40, 0)},
+		"encoding identity":              {ContentEncoding: "identity"},
+		"a correlation id that is none":  {CorrelationId: "a\x00b\xff"},
+		"a long correlation id":          {CorrelationId: strings.Repeat("~", 255)},
+		"a reply_to that does not exist": {ReplyTo: strings.Repeat("q", 255)},
 	} {
 		request := task("odd", "build")
 		request.TaskID = strings.ReplaceAll(name[:9], " ", "-")
@@ -229,7 +248,8 @@ func TestInvalidHeartbeatsChangeNothing(t *testing.T) {
 	before := c.agent("a1").LastHeartbeat
 	good, _ := json.Marshal(beat("a1", 0, 2))
 	bad := []amqp.Publishing{
-		{Body: nil}, {Body: []byte("null")}, {Body: good[:40]}, {Body: []byte(strings.Replace(string(good), "ready", "asleep", 1))},
+		{Body: nil}, {Body: []byte("null")}, {Body: good[:40]},
+		{Body: []byte(strings.Replace(string(good), "ready", "asleep", 1))},
 		{Body: []byte(strings.Replace(string(good), `"active_tasks":0`, `"active_tasks":-1`, 1))},
 		{Body: []byte(strings.Replace(string(good), `"active_tasks":0`, `"active_tasks":0,"active_tasks":9`, 1))},
 		{Body: good, ContentEncoding: "gzip"}, {Body: append(bytes.Repeat([]byte(" "), 2<<20), good...)},

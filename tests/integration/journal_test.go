@@ -70,10 +70,12 @@ func TestJournalForPeople(t *testing.T) {
 			t.Errorf("journal ls has no line that %s was assigned to a2 in epoch %d: %+v", id, epoch, list.Lines)
 		}
 	}
-	if code, out := r.taskbus("journal", "ls", "--task", "t-2"); code != 0 || !strings.Contains(out, "t-2") || strings.Contains(out, "t-1") {
+	if code, out := r.taskbus("journal", "ls", "--task", "t-2"); code != 0 || !strings.Contains(out, "t-2") ||
+		strings.Contains(out, "t-1") {
 		t.Errorf("journal ls --task t-2: exit code %d: %s", code, out)
 	}
-	if code, out := r.taskbus("journal", "show", "t-2"); code != 0 || !strings.Contains(out, "a2") || !strings.Contains(out, "trace-t-2") || strings.Contains(out, "trace-t-1") {
+	if code, out := r.taskbus("journal", "show", "t-2"); code != 0 || !strings.Contains(out, "a2") ||
+		!strings.Contains(out, "trace-t-2") || strings.Contains(out, "trace-t-1") {
 		t.Errorf("journal show t-2: exit code %d: %s", code, out)
 	}
 	r.finish(c) // with the rest of what was recorded

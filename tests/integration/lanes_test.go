@@ -45,14 +45,15 @@ func floodable(t *testing.T) (r *rig, b *books, c *process, crawler *member, gat
 	b = r.open()
 	c = r.start()
 	gate = make(chan struct{})
-	crawler = r.member(b, agent.Config{ID: "all", Slots: 10, Capabilities: []string{"work"}}, func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
-		select {
-		case <-gate:
-			return agent.Result{}, nil
-		case <-ctx.Done():
-			return agent.Result{}, ctx.Err()
-		}
-	})
+	crawler = r.member(b, agent.Config{ID: "all", Slots: 10, Capabilities: []string{"work"}},
+		func(ctx context.Context, _ *agent.Task) (agent.Result, error) {
+			select {
+			case <-gate:
+				return agent.Result{}, nil
+			case <-ctx.Done():
+				return agent.Result{}, ctx.Err()
+			}
+		})
 	c.awaitEligible("all")
 	return r, b, c, crawler, gate
 }
@@ -136,7 +137,8 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 		}
 	}
 	c.log.await(t, "a lane that the configuration no longer has is empty; its queue is deleted")
-	if queues := r.broker.Ctl(t, "-q", "-p", r.broker.VHost, "list_queues", "name"); strings.Contains(queues, laneOfCrawlers) {
+	if queues := r.broker.Ctl(t, "-q", "-p", r.broker.VHost, "list_queues", "name"); strings.Contains(queues,
+		laneOfCrawlers) {
 		t.Errorf("the queue of the lane is still there:\n%s", queues)
 	}
 	crawler.retire()

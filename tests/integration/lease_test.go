@@ -69,7 +69,8 @@ func TestRejectedByMessageThenByBroker(t *testing.T) {
 
 // hasty is pair with an accept timeout of one second.
 func hasty(t *testing.T) string {
-	return replaced(t, replaced(t, pair(t), "a1: {", "a1: {accept_timeout_seconds: 1, "), "a2: {", "a2: {accept_timeout_seconds: 1, ")
+	return replaced(t, replaced(t, pair(t), "a1: {", "a1: {accept_timeout_seconds: 1, "), "a2: {",
+		"a2: {accept_timeout_seconds: 1, ")
 }
 
 // A dispatch that nobody takes in time goes to another agent.

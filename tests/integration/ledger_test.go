@@ -74,7 +74,8 @@ func (l *ledger) enter(d dispatch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id := string(d.TaskID)
-	if d.amqp.Redelivered && slices.ContainsFunc(l.dispatched[id], func(o outcome) bool { return o.dispatchID == d.DispatchID }) {
+	if d.amqp.Redelivered && slices.ContainsFunc(l.dispatched[id],
+		func(o outcome) bool { return o.dispatchID == d.DispatchID }) {
 		return
 	}
 	l.dispatched[id] = append(l.dispatched[id], outcome{
@@ -192,7 +193,8 @@ func (l *ledger) drained(t *testing.T, within time.Duration) {
 		defer l.mu.Unlock()
 		for id := range l.acknowledged {
 			if len(l.dispatched[id]) == 0 { // one is enough: there may be thousands
-				return false, fmt.Sprintf("%d have come out, %d are acknowledged, and %s is missing", len(l.dispatched), len(l.acknowledged), id)
+				return false, fmt.Sprintf("%d have come out, %d are acknowledged, and %s is missing", len(l.dispatched),
+					len(l.acknowledged), id)
 			}
 		}
 		return true, ""

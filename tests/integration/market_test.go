@@ -42,14 +42,16 @@ const (
 // windowed is bazaar with another window.
 func windowed(t *testing.T, window time.Duration) string {
 	ms := window.Milliseconds()
-	return replaced(t, bazaar, "bid_window_ms: 8000, min_bid_window_ms: 8000", fmt.Sprintf("bid_window_ms: %d, min_bid_window_ms: %d", ms, ms))
+	return replaced(t, bazaar, "bid_window_ms: 8000, min_bid_window_ms: 8000",
+		fmt.Sprintf("bid_window_ms: %d, min_bid_window_ms: %d", ms, ms))
 }
 
 // onlyFirst is bazaar with its first n agents: 1 or 2.
 func onlyFirst(t *testing.T, n int) string {
 	config := bazaar
 	for _, id := range []string{"a2", "a3"}[n-1:] {
-		config = replaced(t, config, "  "+id+": {capabilities: [code, go, sql, gpu], max_concurrent_tasks: 2, health_check_interval: 1}\n", "")
+		config = replaced(t, config, "  "+id+
+			": {capabilities: [code, go, sql, gpu], max_concurrent_tasks: 2, health_check_interval: 1}\n", "")
 	}
 	return config
 }
@@ -93,7 +95,8 @@ func TestMarketBestBidWins(t *testing.T) {
 		t.Errorf("it took %v although everybody had bid; the window is %v", took, bazaarWindow)
 	}
 	awards := awaitTold[*messages.TaskAwarded](t, o, 1)
-	if a := awards[0]; len(awards) != 1 || a.AgentID != "a2" || a.TaskID != "t-1" || attemptID(a.DispatchID) != "t-1.1" || a.AuctionID == "" || a.CorrelationID != "trace-t-1" {
+	if a := awards[0]; len(awards) != 1 || a.AgentID != "a2" || a.TaskID != "t-1" || attemptID(a.DispatchID) != "t-1.1" ||
+		a.AuctionID == "" || a.CorrelationID != "trace-t-1" {
 		t.Errorf("awarded: %+v", awards)
 	}
 	lost := map[coordinator.AgentID]messages.BidReason{}
@@ -110,7 +113,8 @@ func TestMarketBestBidWins(t *testing.T) {
 	for _, m := range of[*messages.TaskAvailable](o) {
 		offers[m.AgentID] += len(m.Offers)
 		for _, one := range m.Offers {
-			if one.TaskID != "t-1" || len(one.RequiredCapabilities) != 4 || one.Attempt != 1 || one.BidWindowMS < 1 || one.BidWindowMS > int(bazaarWindow.Milliseconds()) {
+			if one.TaskID != "t-1" || len(one.RequiredCapabilities) != 4 || one.Attempt != 1 || one.BidWindowMS < 1 ||
+				one.BidWindowMS > int(bazaarWindow.Milliseconds()) {
 				t.Errorf("offered to %s: %+v", m.AgentID, one)
 			}
 		}
@@ -156,7 +160,8 @@ func TestMarketNobodyBids(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	line := c.log.await(t, "No bids received for task t-1, using load-balanced fallback")
-	if line["level"] != "warn" || line["task_id"] != "t-1" || line["trace_id"] != "trace-t-1" || line["invited"] != 3.0 || line["bids"] != 0.0 {
+	if line["level"] != "warn" || line["task_id"] != "t-1" || line["trace_id"] != "trace-t-1" || line["invited"] != 3.0 ||
+		line["bids"] != 0.0 {
 		t.Errorf("the log line: %v", line)
 	}
 	if n := c.auctions(coordinator.AuctionNoBids); n != 1 {

@@ -57,7 +57,8 @@ func TestStatusFlood(t *testing.T) {
 		tasks++
 		begun := time.Now()
 		r.assign(q)
-		c.awaitStatus("it is assigned in the flood", func(s httpapi.Status) bool { return s.Counters.Dispatched == uint64(tasks) })
+		c.awaitStatus("it is assigned in the flood",
+			func(s httpapi.Status) bool { return s.Counters.Dispatched == uint64(tasks) })
 		slowest = max(slowest, time.Since(begun))
 		select {
 		case sent = <-flood:
@@ -70,7 +71,8 @@ func TestStatusFlood(t *testing.T) {
 	if tasks < 5 || slowest > 5*time.Second {
 		t.Errorf("%d tasks were assigned in the flood, the slowest after %v", tasks, slowest)
 	}
-	c.awaitStatus("every heartbeat is read", func(s httpapi.Status) bool { return s.Counters.StatusReceived >= uint64(sent) })
+	c.awaitStatus("every heartbeat is read",
+		func(s httpapi.Status) bool { return s.Counters.StatusReceived >= uint64(sent) })
 	if heap := c.metric("go_memstats_heap_inuse_bytes"); heap > heapLimit {
 		t.Errorf("%.0f MiB of heap in use after %d heartbeats", heap/(1<<20), sent)
 	}
@@ -134,7 +136,8 @@ func TestReportsOutOfOrder(t *testing.T) {
 	}
 	r.reported(c, at(2, 0)) // full
 	r.report(at(0, 5*time.Second), at(1, time.Nanosecond), at(0, 10*time.Minute))
-	c.awaitStatus("the older ones change nothing (S9)", func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] == 3 })
+	c.awaitStatus("the older ones change nothing (S9)",
+		func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] == 3 })
 	if a := c.agent("a1"); a.FreeSlots != 0 || a.WhyNot != "full" {
 		t.Errorf("after older reports: %+v", a)
 	}

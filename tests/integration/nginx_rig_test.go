@@ -138,7 +138,8 @@ func nginxProgram(t *testing.T) string {
 			return path
 		}
 	}
-	t.Fatal("there is no nginx: run scripts/ensure.sh test-tools (Debian: apt-get install nginx), or set TASKBUS_TEST_NO_NGINX=1 to do without")
+	t.Fatal(
+		"there is no nginx: run scripts/ensure.sh test-tools (Debian: apt-get install nginx), or set TASKBUS_TEST_NO_NGINX=1 to do without")
 	return ""
 }
 
@@ -226,7 +227,8 @@ func (n *nginx) call(agent, token string) *http.Response {
 }
 
 func (n *nginx) tryCall(agent, token string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodPost, n.base+"/v1/chat/completions", strings.NewReader(`{"stream": true, "messages": []}`))
+	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodPost, n.base+"/v1/chat/completions",
+		strings.NewReader(`{"stream": true, "messages": []}`))
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,8 @@ func TestNginxAsksForQuota(t *testing.T) {
 		ended(t, n.call("rich", ""))
 		eventually(t, patience, "30 + 70 tokens are charged", func() (bool, string) {
 			used, reserved := c.used("rich")
-			return used == before+100 && reserved == 0, fmt.Sprintf("%v used of which %v before, %v reserved", used, before, reserved)
+			return used == before+100 && reserved == 0, fmt.Sprintf("%v used of which %v before, %v reserved", used, before,
+				reserved)
 		})
 		llm.answers(http.StatusTooManyRequests, nil)
 		if resp := n.call("rich", ""); resp.StatusCode != 429 {
@@ -143,7 +144,8 @@ func TestNginxAsksForQuota(t *testing.T) {
 		}
 		eventually(t, patience, "a call that the provider refused is free", func() (bool, string) {
 			used, reserved := c.used("rich")
-			return used == before+100 && reserved == 0 && taskbus.settled.Load() == 3, fmt.Sprintf("%v used, %v reserved, %d settled", used, reserved, taskbus.settled.Load())
+			return used == before+100 && reserved == 0 && taskbus.settled.Load() == 3,
+				fmt.Sprintf("%v used, %v reserved, %d settled", used, reserved, taskbus.settled.Load())
 		})
 		llm.answers(0, nil)
 	})
@@ -171,8 +173,10 @@ func TestNginxAsksForQuota(t *testing.T) {
 	t.Run("401", func(t *testing.T) {
 		before := len(llm.seen())
 		resp := n.call("rich", credential.AgentToken([]byte(agentSecret), "rare"))
-		if resp.StatusCode != 401 || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "Bearer") || len(llm.seen()) != before {
-			t.Errorf("with the token of another agent: %d, WWW-Authenticate %q, %d more calls at the provider; want 401 and none",
+		if resp.StatusCode != 401 || !strings.Contains(resp.Header.Get("WWW-Authenticate"), "Bearer") ||
+			len(llm.seen()) != before {
+			t.Errorf(
+				"with the token of another agent: %d, WWW-Authenticate %q, %d more calls at the provider; want 401 and none",
 				resp.StatusCode, resp.Header.Get("WWW-Authenticate"), len(llm.seen())-before)
 		}
 	})
@@ -193,7 +197,8 @@ func TestNginxAsksForQuota(t *testing.T) {
 			// Its rate is whole again after an hour, and it is told less than a minute more; that the
 			// day's budget is later does not count.
 			wait, err := strconv.Atoi(resp.Header.Get("Retry-After"))
-			if text := ended(t, resp); resp.StatusCode != 429 || err != nil || wait < 1 || wait > 3659 || !strings.Contains(text, "Quota exceeded") {
+			if text := ended(t, resp); resp.StatusCode != 429 || err != nil || wait < 1 || wait > 3659 ||
+				!strings.Contains(text, "Quota exceeded") {
 				t.Fatalf("%d, Retry-After %q: %s", resp.StatusCode, resp.Header.Get("Retry-After"), text)
 			}
 		}
@@ -242,10 +247,13 @@ func TestNginxWithoutCoordinator(t *testing.T) {
 	}
 	c.kill()
 	before := len(llm.seen())
-	if resp := closed.call("rich", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || len(llm.seen()) != before {
-		t.Errorf("closed: %d, Retry-After %q, %d calls at the provider; want 503, 1 and none", resp.StatusCode, resp.Header.Get("Retry-After"), len(llm.seen())-before)
+	if resp := closed.call("rich", ""); resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" ||
+		len(llm.seen()) != before {
+		t.Errorf("closed: %d, Retry-After %q, %d calls at the provider; want 503, 1 and none", resp.StatusCode,
+			resp.Header.Get("Retry-After"), len(llm.seen())-before)
 	}
-	if resp := open.call("rich", ""); resp.StatusCode != 200 || !strings.Contains(ended(t, resp), "[DONE]") || len(llm.seen()) != before+1 {
+	if resp := open.call("rich", ""); resp.StatusCode != 200 || !strings.Contains(ended(t, resp), "[DONE]") ||
+		len(llm.seen()) != before+1 {
 		t.Errorf("open: %d, %d calls at the provider; want 200 and one", resp.StatusCode, len(llm.seen())-before)
 	}
 }
@@ -258,7 +266,8 @@ func TestNginxBeforeAStandby(t *testing.T) {
 	second.awaitState("standby")
 	llm := newProvider(t)
 	n := startNginx(t, second.base, llm.URL, nil)
-	if resp := n.call("rich", ""); resp.StatusCode != 200 || !strings.Contains(ended(t, resp), "[DONE]") || len(llm.seen()) != 1 {
+	if resp := n.call("rich", ""); resp.StatusCode != 200 || !strings.Contains(ended(t, resp), "[DONE]") ||
+		len(llm.seen()) != 1 {
 		t.Errorf("%d, %d calls at the provider; want 200 and one", resp.StatusCode, len(llm.seen()))
 	}
 	if used, reserved := leader.used("rich"); used+reserved == 0 {

@@ -55,7 +55,8 @@ func TestFlappingAgent(t *testing.T) {
 	if a := c.agent("a2"); a.State != "online" || !a.Eligible {
 		t.Errorf("a2, which never flipped: %+v", a)
 	}
-	t.Logf("%d flips: %d announcements; a1 did %v", flips, b.heard("agent.online.a1")+b.heard("agent.offline.a1"), c.agent("a1").Assigned)
+	t.Logf("%d flips: %d announcements; a1 did %v", flips, b.heard("agent.online.a1")+b.heard("agent.offline.a1"),
+		c.agent("a1").Assigned)
 	steady.retire()
 	r.close(c, b, nil)
 }
@@ -74,7 +75,8 @@ func multitude() string {
 		fmt.Fprintf(&b, "  v%d: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1, priority: 1}\n", i)
 	}
 	for _, id := range []string{"s1", "s2"} {
-		fmt.Fprintf(&b, "  %s: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, priority: 2}\n", id)
+		fmt.Fprintf(&b, "  %s: {capabilities: [code], max_concurrent_tasks: 1000, health_check_interval: 1, priority: 2}\n",
+			id)
 	}
 	return b.String() + `
 task_routing:
@@ -133,7 +135,10 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 		return online == vanishing
 	})
 	<-r.stream(l, "t", tasks)
-	c.awaitStatus("every task is in a queue", func(s httpapi.Status) bool { return s.Counters.Dispatched >= tasks && s.Pending.Total == 0 })
+	c.awaitStatus("every task is in a queue", func(s httpapi.Status) bool {
+		return s.Counters.Dispatched >= tasks &&
+			s.Pending.Total == 0
+	})
 	close(vanish)
 	silence := <-silent
 	r.work(l, "s1", 1000)
@@ -152,7 +157,8 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	if n := c.status().Counters.TakenBack; n < tasks || n > 2*tasks {
 		t.Errorf("%d taken back, want %d and perhaps some twice", n, tasks)
 	}
-	t.Logf("%d tasks out of %d queues were with the survivors %v after the threshold of 4 s", tasks, vanishing, took-4*time.Second)
+	t.Logf("%d tasks out of %d queues were with the survivors %v after the threshold of 4 s", tasks, vanishing,
+		took-4*time.Second)
 	r.finish(c)
 	if duplicated, recovered := r.balance(l); duplicated != 0 || recovered != 0 {
 		t.Errorf("%d duplicates, %d recovered", duplicated, recovered)

@@ -236,7 +236,8 @@ func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
 	c.t.Helper()
 	eventually(c.t, patience, what, func() (bool, string) {
 		s := c.status()
-		return wanted(s), fmt.Sprintf("broker %+v, pending %+v, counters %+v, agents %+v", s.Broker, s.Pending, s.Counters, s.Agents)
+		return wanted(s), fmt.Sprintf("broker %+v, pending %+v, counters %+v, agents %+v", s.Broker, s.Pending, s.Counters,
+			s.Agents)
 	})
 }
 

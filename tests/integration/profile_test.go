@@ -36,7 +36,8 @@ func TestPlainDurableClients(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]plainClient{"pika": pika{}, "amqp091-go": gopher{}} {
 		for _, profile := range []string{"quorum", "classic"} {
-			config := "queues: " + profile + replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 15")
+			config := "queues: " + profile + replaced(t, fleet, "assignment_timeout_seconds: 1",
+				"assignment_timeout_seconds: 15")
 			t.Run(name+" first, then "+profile, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, config)
@@ -99,12 +100,14 @@ func checkWork(t *testing.T, got map[string]map[string]any) {
 	t.Helper()
 	for _, n := range []string{"1", "2"} {
 		m := got["task_"+n]
-		if m["message_type"] != "task.dispatch" || m["assigned_agent"] != "a1" || m["correlation_id"] != "trace_"+n || m["queue"] != "agent.a1" ||
+		if m["message_type"] != "task.dispatch" || m["assigned_agent"] != "a1" || m["correlation_id"] != "trace_"+n ||
+			m["queue"] != "agent.a1" ||
 			fmt.Sprint(m["payload"]) != "map[number:"+n+"]" {
 			t.Errorf("task_%s: %v", n, m)
 		}
 	}
-	if m := got["task_3"]; m["message_type"] != "assignment.failed" || m["correlation_id"] != "trace_3" || m["retry_possible"] != false || m["reason_code"] != "no_eligible_agents" {
+	if m := got["task_3"]; m["message_type"] != "assignment.failed" || m["correlation_id"] != "trace_3" ||
+		m["retry_possible"] != false || m["reason_code"] != "no_eligible_agents" {
 		t.Errorf("task_3: %v", m)
 	}
 }
@@ -181,7 +184,8 @@ func (gopher) work(t *testing.T, r *rig) map[string]map[string]any {
 		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":2,"timestamp":"2025-08-07T10:30:45.123456"}`)})
 	for _, n := range []string{"1", "2"} {
 		r.publish(bus.QueueAssign, amqp.Publishing{Body: []byte(
-			`{"message_type":"task.assign","task_id":"task_` + n + `","task_type":"build","payload":{"number":` + n + `},"priority":2,"correlation_id":"trace_` + n + `","timeout_seconds":300}`)})
+			`{"message_type":"task.assign","task_id":"task_` + n + `","task_type":"build","payload":{"number":` + n +
+				`},"priority":2,"correlation_id":"trace_` + n + `","timeout_seconds":300}`)})
 	}
 	r.publish(bus.QueueAssign, amqp.Publishing{Body: []byte(
 		`{"message_type":"task.assign","task_id":"task_3","task_type":"translate","payload":{},"priority":0,"correlation_id":"trace_3","timeout_seconds":300}`)})

@@ -19,7 +19,8 @@ func pullers(n, slots int) (config string, ids []string) {
 	s.WriteString("agents:\n")
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("a%d", i+1))
-		fmt.Fprintf(&s, "  %s: {mode: pull, capabilities: [code], max_concurrent_tasks: %d, health_check_interval: 1}\n", ids[i], slots)
+		fmt.Fprintf(&s, "  %s: {mode: pull, capabilities: [code], max_concurrent_tasks: %d, health_check_interval: 1}\n",
+			ids[i], slots)
 	}
 	s.WriteString(`task_routing:
   build: {required_capabilities: [code]}
@@ -84,7 +85,8 @@ func (h *hand) granted(control, id string) *messages.TaskGranted {
 // within its slots; a claim may wait for work.
 func TestPullNothingWithoutAClaim(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, replaced(t, replaced(t, fleet, "a2: {", "a2: {mode: pull, "), "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
+	r := newRig(t, replaced(t, replaced(t, fleet, "a2: {", "a2: {mode: pull, "), "assignment_timeout_seconds: 1",
+		"assignment_timeout_seconds: 60"))
 	b := r.open()
 	c := r.start()
 	r.reported(c, beat("a1", 0, 2))

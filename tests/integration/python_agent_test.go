@@ -48,7 +48,8 @@ func (c *process) workedOn(id string) int {
 // worksOn waits until it has done so n times.
 func (c *process) worksOn(id string, n int) {
 	c.t.Helper()
-	eventually(c.t, patience, fmt.Sprintf("%s is worked on (%d)", id, n), func() (bool, string) { return c.workedOn(id) == n, c.log.tail(5) })
+	eventually(c.t, patience, fmt.Sprintf("%s is worked on (%d)", id, n),
+		func() (bool, string) { return c.workedOn(id) == n, c.log.tail(5) })
 }
 
 // pythonRig is a coordinator with the fleet of the agent in Python.

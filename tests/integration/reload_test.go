@@ -17,7 +17,8 @@ func TestReload(t *testing.T) {
 	first := c.status().Config
 
 	t.Log("a new agent and a new route, without a restart")
-	grown := replaced(t, fleet, "task_routing:", "  a3: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:\n  speak: {required_capabilities: [french]}")
+	grown := replaced(t, fleet, "task_routing:",
+		"  a3: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:\n  speak: {required_capabilities: [french]}")
 	r.writeConfig(grown)
 	c.awaitStatus("the new agent is known", func(s httpapi.Status) bool { return len(s.Agents) == 3 })
 	if got := c.status().Config; got.Version == first.Version || !got.LastReloadOK {
@@ -47,7 +48,8 @@ func TestReload(t *testing.T) {
 		r.writeConfig(broken)
 		c.awaitStatus("the fault is told", func(s httpapi.Status) bool { return !s.Config.LastReloadOK })
 		s := c.status()
-		if len(s.Agents) != 3 || !strings.Contains(s.Config.LastReloadError, "agents.yaml") || s.Health.Checks["config"].Status != httpapi.Degraded {
+		if len(s.Agents) != 3 || !strings.Contains(s.Config.LastReloadError, "agents.yaml") ||
+			s.Health.Checks["config"].Status != httpapi.Degraded {
 			t.Errorf("/status: %+v, health %+v", s.Config, s.Health.Checks["config"])
 		}
 		if v := c.metric("taskbus_config_last_reload_successful"); v != 0 {
@@ -86,7 +88,8 @@ func TestReload(t *testing.T) {
 // agents.yaml default < ASSIGNMENT_STRATEGY < task type < the task itself.
 func TestStrategyPrecedence(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, replaced(t, fleet, "task_routing:", "task_routing:\n  urgent: {required_capabilities: [code], strategy: priority_based}"))
+	r := newRig(t, replaced(t, fleet, "task_routing:",
+		"task_routing:\n  urgent: {required_capabilities: [code], strategy: priority_based}"))
 	for _, tt := range []struct{ env, taskType, own, want string }{
 		{"", "build", "", "capability_match"},
 		{"round_robin", "build", "", "round_robin"},

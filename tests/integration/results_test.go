@@ -39,7 +39,8 @@ func TestWrongResultsChangeNothing(t *testing.T) {
 	nobody := right
 	nobody.AgentID = "a99"
 	r.say(forged, forged, nobody, negative, future, longAgo, elsewhere)
-	r.publish(bus.StreamResult, amqp.Publishing{Body: []byte("null")}, amqp.Publishing{Body: []byte(`{"message_type":"task.result"`)},
+	r.publish(bus.StreamResult, amqp.Publishing{Body: []byte("null")},
+		amqp.Publishing{Body: []byte(`{"message_type":"task.result"`)},
 		amqp.Publishing{Body: right.message().Body, ContentEncoding: "gzip"})
 	c.awaitStatus("every wrong one is counted", func(s httpapi.Status) bool {
 		n := s.Counters.ResultsRefused
@@ -62,7 +63,8 @@ func TestWrongResultsChangeNothing(t *testing.T) {
 	t.Log("the right one, 1,000 times")
 	r.say(slices.Repeat([]result{right}, copies)...)
 	a2.ack(d)
-	c.awaitStatus("every copy is counted", func(s httpapi.Status) bool { return s.Counters.ResultsRefused["duplicate"] == copies-1 })
+	c.awaitStatus("every copy is counted",
+		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["duplicate"] == copies-1 })
 	if got := c.status().Counters.Results["succeeded"]; got != 1 {
 		t.Errorf("%d results counted, want 1", got)
 	}
@@ -122,7 +124,8 @@ func TestStrictAuthenticationOfResults(t *testing.T) {
 	forOther := refused.message()
 	forOther.UserId = id
 	agent.publish(bus.StreamResult, forOther) // as itself, for another
-	c.awaitStatus("both are refused", func(s httpapi.Status) bool { return s.Counters.ResultsRefused["wrong_sender"] == 2 })
+	c.awaitStatus("both are refused",
+		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["wrong_sender"] == 2 })
 	if v := c.task("t-1"); v.State != "dispatched" {
 		t.Errorf("t-1 after forged results: %+v", v)
 	}
@@ -233,7 +236,8 @@ func TestTimeout(t *testing.T) {
 	}
 	told := receive(t, h.client, control)
 	cancel, refusal := newDecoder(t).DecodeTaskCancel(told.Body)
-	if refusal != nil || cancel.TaskID != "t-1" || cancel.DispatchID != d.DispatchID || cancel.CorrelationID != "trace-t-1" || cancel.Reason != "task_timeout" {
+	if refusal != nil || cancel.TaskID != "t-1" || cancel.DispatchID != d.DispatchID ||
+		cancel.CorrelationID != "trace-t-1" || cancel.Reason != "task_timeout" {
 		t.Errorf("told to stop: %s", told.Body)
 	}
 	r.reported(c, tracked("a2", 3, "t-1"))
@@ -247,7 +251,8 @@ func TestTimeout(t *testing.T) {
 
 	t.Log("what it says then comes too late")
 	h.complete(d)
-	c.awaitStatus("the late result is counted", func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
+	c.awaitStatus("the late result is counted",
+		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
 	if s := c.status(); s.Counters.TimedOut != 1 || s.Counters.Results["succeeded"] != 0 {
 		t.Errorf("counters %+v", s.Counters)
 	}

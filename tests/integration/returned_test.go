@@ -32,12 +32,14 @@ func TestReturnedWork(t *testing.T) {
 		// give does to the dispatch what brings it back.
 		give func(r *rig, queue string)
 	}{
-		{"the agent rejects it", "rejected", func(r *rig, queue string) { r.takeAnd(queue, func(d amqp.Delivery) error { return d.Reject(false) }) }},
+		{"the agent rejects it", "rejected",
+			func(r *rig, queue string) { r.takeAnd(queue, func(d amqp.Delivery) error { return d.Reject(false) }) }},
 		{"the agent nacks it", "rejected", func(r *rig, queue string) {
 			r.takeAnd(queue, func(d amqp.Delivery) error { return d.Nack(false, false) })
 		}},
 		{"nobody takes it in time", "expired", func(*rig, string) {}},
-		{"the agent's channel is lost while it holds it", "expired", func(r *rig, queue string) { r.takeAnd(queue, func(amqp.Delivery) error { return nil }) }},
+		{"the agent's channel is lost while it holds it", "expired",
+			func(r *rig, queue string) { r.takeAnd(queue, func(amqp.Delivery) error { return nil }) }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +62,8 @@ func TestReturnedWork(t *testing.T) {
 				tt.give(r, "agent."+v)
 			}
 			f := r.failures(1)[0]
-			if f.TaskID != "t-1" || f.CorrelationID != "trace-t-1" || f.ReasonCode != "retries_exhausted" || !f.RetryPossible || f.Attempts != 2 {
+			if f.TaskID != "t-1" || f.CorrelationID != "trace-t-1" || f.ReasonCode != "retries_exhausted" || !f.RetryPossible ||
+				f.Attempts != 2 {
 				t.Errorf("%s", f.amqp.Body)
 			}
 			for _, part := range append([]string{tt.cause, "2 dispatches came back"}, had...) {

@@ -86,14 +86,19 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 		return []*common.RateLimitDescriptor{descriptor("agent="+agent, -1), descriptor("agent="+agent+" unit=tokens", 0)}
 	}
 	answer := e.want(true, begins("rare")...)
-	if s := answer.GetStatuses(); len(s) != 2 || s[0].GetCurrentLimit().GetName() != "pool/team/rare:requests:rate" || s[0].GetLimitRemaining() != 1 ||
-		s[1].GetCurrentLimit().GetName() != "pool/team/rare:total_tokens:budget" || s[1].GetCurrentLimit().GetRequestsPerUnit() != 1000 || s[1].GetLimitRemaining() != 1000 {
+	if s := answer.GetStatuses(); len(s) != 2 || s[0].GetCurrentLimit().GetName() != "pool/team/rare:requests:rate" ||
+		s[0].GetLimitRemaining() != 1 ||
+		s[1].GetCurrentLimit().GetName() != "pool/team/rare:total_tokens:budget" ||
+		s[1].GetCurrentLimit().GetRequestsPerUnit() != 1000 || s[1].GetLimitRemaining() != 1000 {
 		t.Errorf("statuses %v; want one of two requests left, and all of 1000 tokens", s)
 	}
 	e.want(true, begins("rare")...)
 	answer = e.want(false, begins("rare")...)
-	if s := answer.GetStatuses(); s[0].GetCode() != pb.RateLimitResponse_OVER_LIMIT || s[1].GetCode() != pb.RateLimitResponse_OK || !strings.Contains(string(answer.GetRawBody()), `"violated-policies":["pool/team/rare:requests:rate"]`) {
-		t.Errorf("statuses %v; want that the requests are over the limit, and the tokens are not; body %s", s, answer.GetRawBody())
+	if s := answer.GetStatuses(); s[0].GetCode() != pb.RateLimitResponse_OVER_LIMIT ||
+		s[1].GetCode() != pb.RateLimitResponse_OK ||
+		!strings.Contains(string(answer.GetRawBody()), `"violated-policies":["pool/team/rare:requests:rate"]`) {
+		t.Errorf("statuses %v; want that the requests are over the limit, and the tokens are not; body %s", s,
+			answer.GetRawBody())
 	}
 	if used, _ := c.used("rare"); used != 0 {
 		t.Errorf("%v tokens were charged by peeks", used)
@@ -101,7 +106,8 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 
 	// It ends: 400 + 500 tokens, and 300 more although 100 are left, for they have been used.
 	ends := func(agent string, in, out int64) []*common.RateLimitDescriptor {
-		return []*common.RateLimitDescriptor{descriptor("agent="+agent+" unit=input_tokens mode=charge", in), descriptor("agent="+agent+" unit=output_tokens mode=charge", out)}
+		return []*common.RateLimitDescriptor{descriptor("agent="+agent+" unit=input_tokens mode=charge", in),
+			descriptor("agent="+agent+" unit=output_tokens mode=charge", out)}
 	}
 	e.want(true, ends("rich", 400, 500)...)
 	e.want(true, begins("rich")...)
@@ -121,7 +127,8 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 	e.want(true, descriptor("remote_address=10.0.0.1", -1))
 	e.want(false, descriptor("agent=../../rich", -1))
 
-	if _, err := e.client.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Descriptors: begins("rich")}); status.Code(err) != codes.Unauthenticated {
+	if _, err := e.client.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Descriptors: begins("rich")}); status.Code(
+		err) != codes.Unauthenticated {
 		t.Errorf("without the token: %v", err)
 	}
 
@@ -131,7 +138,8 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 	standby.want(false, begins("rich")...) // it asks the one that leads
 	standby.want(true, descriptor("agent=rare unit=tokens", 1))
 	if used, _ := c.used("rare"); used != before+1 {
-		t.Errorf("%v tokens of rare are used at the leader after one more was asked of the standby, %v were before", used, before)
+		t.Errorf("%v tokens of rare are used at the leader after one more was asked of the standby, %v were before", used,
+			before)
 	}
 	c.kill()
 	second.awaitReady()

@@ -29,12 +29,14 @@ func TestSingleAssignment(t *testing.T) {
 		Body: []byte(`{"message_type":"task.assign","task_id":"task_456","task_type":"train","payload":` + payload +
 			`,"priority":2,"correlation_id":"trace_123","timeout_seconds":300}`),
 		CorrelationId: "not-this-one", // the body's counts
-		Headers:       amqp.Table{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "tracestate": "k=v", "x-own": "stays behind"},
+		Headers: amqp.Table{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			"tracestate": "k=v", "x-own": "stays behind"},
 	})
 
 	d := r.dispatches("a2", 1)[0] // the only one with a GPU
 	if d.TaskID != "task_456" || d.AssignedAgent != "a2" || d.CorrelationID != "trace_123" || d.Queue != "agent.a2" ||
-		d.TaskType != "train" || d.Priority != 2 || d.TimeoutSeconds != 300 || attemptID(d.DispatchID) != "task_456.1" || d.Attempt != 1 {
+		d.TaskType != "train" || d.Priority != 2 || d.TimeoutSeconds != 300 || attemptID(d.DispatchID) != "task_456.1" ||
+		d.Attempt != 1 {
 		t.Errorf("the dispatch's body: %s", d.amqp.Body)
 	}
 	if age := time.Since(d.AssignmentTime); age < 0 || age > time.Minute {
@@ -44,8 +46,10 @@ func TestSingleAssignment(t *testing.T) {
 		t.Errorf("payload %s, want %s byte for byte", d.Payload, payload)
 	}
 	m := d.amqp
-	if m.DeliveryMode != amqp.Persistent || m.ContentType != "application/json" || m.Type != "task.dispatch" || m.AppId != "taskbus" ||
-		attemptID(m.MessageId) != "task_456.1" || m.CorrelationId != "trace_123" || m.Expiration != "60000" || time.Since(m.Timestamp) > time.Minute {
+	if m.DeliveryMode != amqp.Persistent || m.ContentType != "application/json" || m.Type != "task.dispatch" ||
+		m.AppId != "taskbus" ||
+		attemptID(m.MessageId) != "task_456.1" || m.CorrelationId != "trace_123" || m.Expiration != "60000" ||
+		time.Since(m.Timestamp) > time.Minute {
 		t.Errorf("the dispatch's properties: %+v", m)
 	}
 	for name, want := range map[string]any{
@@ -58,10 +62,12 @@ func TestSingleAssignment(t *testing.T) {
 	}
 
 	line := c.log.await(t, "task assigned")
-	if line["trace_id"] != "trace_123" || line["task_id"] != "task_456" || line["agent_id"] != "a2" || line["level"] != "info" {
+	if line["trace_id"] != "trace_123" || line["task_id"] != "task_456" || line["agent_id"] != "a2" ||
+		line["level"] != "info" {
 		t.Errorf("the log line: %v", line)
 	}
-	if v := c.task("task_456"); v.State != "dispatched" || v.Agent != "a2" || v.TraceID != "trace_123" || v.Strategy != "capability_match" {
+	if v := c.task("task_456"); v.State != "dispatched" || v.Agent != "a2" || v.TraceID != "trace_123" ||
+		v.Strategy != "capability_match" {
 		t.Errorf("/tasks/task_456: %+v", v)
 	}
 	if n := c.metric(`taskbus_assignments_total{reason="",result="assigned",strategy="capability_match"}`); n != 1 {
@@ -96,7 +102,8 @@ func TestFiveConcurrentAssignments(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range append(r.dispatches("a1", 2), r.dispatches("a2", 3)...) {
 		id := string(d.TaskID)
-		if seen[id] || d.CorrelationID != "trace-"+id || d.amqp.CorrelationId != "trace-"+id || string(d.Payload) != fmt.Sprintf(`{"of":%q}`, id) {
+		if seen[id] || d.CorrelationID != "trace-"+id || d.amqp.CorrelationId != "trace-"+id ||
+			string(d.Payload) != fmt.Sprintf(`{"of":%q}`, id) {
 			t.Errorf("dispatch %s, seen before: %t: %s", id, seen[id], d.amqp.Body)
 		}
 		seen[id] = true
@@ -124,24 +131,30 @@ func TestNoEligibleAgent(t *testing.T) {
 		// Nobody in the whole fleet speaks French.
 		{"translate", "no_eligible_agents", false, "0 of 2 agents eligible: 2 lack `french`", "french"},
 		// a2 could, but was never heard; a1 lacks a GPU.
-		{"train", "no_agents_online", true, "0 of 2 agents eligible: 1 lack `gpu`, 1 never reported; nearest: a2 (never reported)", "gpu"},
+		{"train", "no_agents_online", true,
+			"0 of 2 agents eligible: 1 lack `gpu`, 1 never reported; nearest: a2 (never reported)", "gpu"},
 		// COORDINATOR's configuration error.
-		{"paint", "unknown_task_type", false, `task type "paint" is not in task_routing and the task names no required_capabilities`, ""},
+		{"paint", "unknown_task_type", false,
+			`task type "paint" is not in task_routing and the task names no required_capabilities`, ""},
 	} {
 		id := "t-" + tt.taskType
 		m := task(id, tt.taskType).message()
 		m.ReplyTo = replies.Name
 		r.publish(bus.QueueAssign, m)
 		f := r.failures(1)[0]
-		if string(f.TaskID) != id || f.CorrelationID != "trace-"+id || f.ReasonCode != tt.code || f.RetryPossible != tt.retry ||
+		if string(f.TaskID) != id || f.CorrelationID != "trace-"+id || f.ReasonCode != tt.code ||
+			f.RetryPossible != tt.retry ||
 			f.Reason != tt.reason || f.SuggestedAction == "" || f.Attempts != 0 || time.Since(f.FailedAt) > time.Minute {
 			t.Errorf("%s: %s", tt.taskType, f.amqp.Body)
 		}
-		if tt.missing != "" && (f.Candidates == nil || f.Candidates.Fleet != 2 || f.Candidates.MissingCapabilities[tt.missing] == 0) {
+		if tt.missing != "" && (f.Candidates == nil || f.Candidates.Fleet != 2 ||
+			f.Candidates.MissingCapabilities[tt.missing] == 0) {
 			t.Errorf("%s: candidates %+v", tt.taskType, f.Candidates)
 		}
-		if p := f.amqp; p.Exchange != bus.ExchangeEvents || p.RoutingKey != "assignment.failed."+tt.code || p.Type != "assignment.failed" ||
-			p.DeliveryMode != amqp.Persistent || p.CorrelationId != "trace-"+id || p.AppId != "taskbus" || p.MessageId != id+".failed" {
+		if p := f.amqp; p.Exchange != bus.ExchangeEvents || p.RoutingKey != "assignment.failed."+tt.code ||
+			p.Type != "assignment.failed" ||
+			p.DeliveryMode != amqp.Persistent || p.CorrelationId != "trace-"+id || p.AppId != "taskbus" ||
+			p.MessageId != id+".failed" {
 			t.Errorf("%s: properties %+v", tt.taskType, p)
 		}
 		reply := receive(t, r.client, replies.Name)
@@ -185,14 +198,16 @@ func TestAllAgentsAtCapacity(t *testing.T) {
 
 	r.assign(task("t-4", "train"))
 	f := r.failures(1)[0] // after assignment_timeout_seconds
-	if f.TaskID != "t-4" || f.CorrelationID != "trace-t-4" || f.ReasonCode != "all_agents_at_capacity" || !f.RetryPossible ||
+	if f.TaskID != "t-4" || f.CorrelationID != "trace-t-4" || f.ReasonCode != "all_agents_at_capacity" ||
+		!f.RetryPossible ||
 		f.Reason != "0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)" {
 		t.Errorf("the fourth task for three slots: %s", f.amqp.Body)
 	}
 	if n := f.Candidates.Nearest; n == nil || n.AgentID != "a2" || n.Why != "full" {
 		t.Errorf("nearest: %+v", n)
 	}
-	if waited := time.Duration(c.task("t-4").DurationMS * float64(time.Millisecond)); waited < time.Second || waited > patience {
+	if waited := time.Duration(c.task("t-4").DurationMS * float64(time.Millisecond)); waited < time.Second ||
+		waited > patience {
 		t.Errorf("it waited %v, want assignment_timeout_seconds (1 s)", waited)
 	}
 
@@ -248,14 +263,18 @@ func TestPriorityAssignment(t *testing.T) {
 // task.assign.high is read beside a backlog in task.assign that fills the window.
 func TestHighLaneAndExchange(t *testing.T) {
 	t.Parallel()
-	config := replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 30\n  window: 2\n  lanes: false")
+	config := replaced(t, fleet, "assignment_timeout_seconds: 1",
+		"assignment_timeout_seconds: 30\n  window: 2\n  lanes: false")
 	r := newRig(t, config)
 	c := r.start()
 	r.reported(c, beat("a2", 2, 3)) // one slot
 	// t-1 takes the slot, t-2 and t-3 fill the window, t-4 is not even seen.
 	r.assign(task("t-1", "train"), task("t-2", "train"), task("t-3", "train"), task("t-4", "train"))
 	// What the agent says before the coordinator has the broker's confirm says nothing of that task.
-	c.awaitStatus("two wait, one is dispatched", func(s httpapi.Status) bool { return s.Pending.Total == 2 && s.Pending.Dispatching == 0 })
+	c.awaitStatus("two wait, one is dispatched", func(s httpapi.Status) bool {
+		return s.Pending.Total == 2 &&
+			s.Pending.Dispatching == 0
+	})
 	r.publish(bus.QueueAssignHigh, task("urgent", "train").at(coordinator.PriorityCritical).message())
 	c.awaitStatus("the urgent one is seen", func(s httpapi.Status) bool { return s.Pending.ByPriority["critical"] == 1 })
 	if c.status().Counters.Received != 4 {

@@ -13,7 +13,8 @@ func TestStandbyForwardsChanges(t *testing.T) {
 	r, leader := gatewayRig(t, gatewayQuotas, withToken)
 	second := r.launch(r.broker.URL, "TASKBUS_AGENT_SECRET="+agentSecret, withToken)
 	second.awaitState("standby")
-	out, said, code := second.command(adminToken, "quota", "set", "pool/team/rich", "total_tokens.amount=700", "--reason", "a test")
+	out, said, code := second.command(adminToken, "quota", "set", "pool/team/rich", "total_tokens.amount=700", "--reason",
+		"a test")
 	if code != 0 || !strings.Contains(out, "total_tokens.amount=700") {
 		t.Fatalf("quota set at the one that stands by: %d\n%s%s", code, out, said)
 	}
@@ -33,18 +34,22 @@ func TestStandbyForwardsChanges(t *testing.T) {
 			t.Errorf("taskbus %s: %d\n%s%s", strings.Join(args, " "), code, out, said)
 		}
 	}
-	if status := second.change(http.MethodDelete, "/tasks/never-seen", adminToken, nil); status != http.StatusOK && status != http.StatusAccepted {
+	if status := second.change(http.MethodDelete, "/tasks/never-seen", adminToken, nil); status != http.StatusOK &&
+		status != http.StatusAccepted {
 		t.Errorf("a cancel of a task that nobody knows: %d", status)
 	}
 	// What the leader refuses is its answer here, too.
-	if _, said, code := second.command(adminToken, "quota", "set", "pool/nobody", "weight=5"); code != 1 || !strings.Contains(said, "Does not fit") {
+	if _, said, code := second.command(adminToken, "quota", "set", "pool/nobody", "weight=5"); code != 1 ||
+		!strings.Contains(said, "Does not fit") {
 		t.Errorf("a node that there is not: %d %s", code, said)
 	}
-	stranger := r.launch(r.broker.URL, "TASKBUS_AGENT_SECRET="+agentSecret, "TASKBUS_ADMIN_TOKEN=another-admin-token-0123456789-0123")
+	stranger := r.launch(r.broker.URL, "TASKBUS_AGENT_SECRET="+agentSecret,
+		"TASKBUS_ADMIN_TOKEN=another-admin-token-0123456789-0123")
 	stranger.awaitState("standby")
 	_, said, code = stranger.command("another-admin-token-0123456789-0123", "quota", "set", "pool/team", "weight=5")
 	if code != 1 || !strings.Contains(said, leader.base) || !strings.Contains(said, "same admin token") {
-		t.Errorf("with another token than the leader's: %d %s; want the leader's address %s and the reason", code, said, leader.base)
+		t.Errorf("with another token than the leader's: %d %s; want the leader's address %s and the reason", code, said,
+			leader.base)
 	}
 }
 
@@ -57,14 +62,16 @@ func TestCommandsAskTheOneThatLeads(t *testing.T) {
 	second.awaitState("standby")
 	list := "http://127.0.0.1:1," + second.base + "," + leader.base
 	out, said, code := second.command("", "status", "--url", list)
-	for _, want := range []string{" at " + leader.base + ", epoch 1", "standbys    http://127.0.0.1:1 does not answer", second.base + " standby", "\nagents "} {
+	for _, want := range []string{" at " + leader.base + ", epoch 1", "standbys    http://127.0.0.1:1 does not answer",
+		second.base + " standby", "\nagents "} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%d: %q is missing in\n%s%s", code, want, out, said)
 		}
 	}
 	leader.stop()
 	second.awaitState("active")
-	if out, said, code := second.command("", "status", "--url", list); code != 0 || !strings.Contains(out, " at "+second.base+", epoch 2") {
+	if out, said, code := second.command("", "status", "--url", list); code != 0 ||
+		!strings.Contains(out, " at "+second.base+", epoch 2") {
 		t.Errorf("after the take-over: %d\n%s%s", code, out, said)
 	}
 }

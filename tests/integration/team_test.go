@@ -186,7 +186,8 @@ func (c *client) asked(id, messageType, user string, body []byte) {
 	defer c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	w, err := c.channel.PublishWithDeferredConfirmWithContext(ctx, bus.ExchangeAgents, bus.QueueRequest+"."+id, true, false,
+	w, err := c.channel.PublishWithDeferredConfirmWithContext(ctx, bus.ExchangeAgents, bus.QueueRequest+"."+id, true,
+		false,
 		amqp.Publishing{ContentType: "application/json", Type: messageType, UserId: user, Body: body})
 	if err != nil {
 		c.t.Fatalf("%s asks: %v", id, err)

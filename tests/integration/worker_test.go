@@ -76,8 +76,9 @@ func workAs(encoded string) int {
 	err := agent.Run(ctx, agent.Config{
 		ID: spec.ID, Slots: spec.Slots, Capabilities: spec.Capabilities,
 		Interval: max(spec.Interval, time.Second), DrainTimeout: cmp.Or(spec.Drain, 10*time.Second),
-		Bus:    amqpbus.New(amqpbus.Config{URL: os.Getenv("RABBITMQ_URL"), Heartbeat: spec.Silence}),
-		Logger: slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: likeZerolog})),
+		Bus: amqpbus.New(amqpbus.Config{URL: os.Getenv("RABBITMQ_URL"), Heartbeat: spec.Silence}),
+		Logger: slog.New(slog.NewJSONHandler(os.Stderr,
+			&slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: likeZerolog})),
 	}, h.work)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "run the agent:", err)

@@ -66,7 +66,8 @@ func TestFileIsDeletedWhileInUse(t *testing.T) {
 			t.Errorf("%s: %v, %v; want it to be its owner's alone", name, info, err)
 		}
 	}
-	if text := r.log.String(); strings.Count(text, "was deleted or replaced while it was in use") == 0 || strings.Contains(text, "no such table") {
+	if text := r.log.String(); strings.Count(text, "was deleted or replaced while it was in use") == 0 ||
+		strings.Contains(text, "no such table") {
 		t.Errorf("the log: %s", text)
 	}
 	// What is written now is in a file that others can open.
@@ -125,7 +126,8 @@ func TestUnusableFileIsMovedAway(t *testing.T) {
 			r.use("a", 1)
 			c.spoil(r)
 			h := New(Options{
-				Bus: r.broker, Session: "history", Place: r.file, ByDefault: true, Zone: func() (*time.Location, bool) { return nil, true }, Logger: zerolog.New(r.log),
+				Bus: r.broker, Session: "history", Place: r.file, ByDefault: true,
+				Zone: func() (*time.Location, bool) { return nil, true }, Logger: zerolog.New(r.log),
 			})
 			ctx, cancel := context.WithCancel(context.Background())
 			done := make(chan struct{})

@@ -48,7 +48,8 @@ func (h *History) follow(ctx context.Context, s *store.Store) error {
 	}
 	zone, _ := h.o.Zone()
 	now := time.Now()
-	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now, heard: state.Mark.Offset < 0}
+	f := &follower{h: h, store: s, projection: usage.New(state, zone), began: now, written: now,
+		heard: state.Mark.Offset < 0}
 	from := bus.First()
 	if state.Mark.Offset >= 0 {
 		first, err := h.first(ctx)
@@ -135,7 +136,8 @@ func (f *follower) idle(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	if !f.heard && time.Since(f.began) > journalSilent {
-		return 0, fmt.Errorf("the journal does not reach offset %d, up to which it is in the history: %w", f.projection.Mark().Offset, usage.ErrOtherJournal)
+		return 0, fmt.Errorf("the journal does not reach offset %d, up to which it is in the history: %w",
+			f.projection.Mark().Offset, usage.ErrOtherJournal)
 	}
 	return writeEvery / 4, nil
 }

@@ -124,7 +124,8 @@ func (h *History) once(ctx context.Context) error {
 		h.found = h.found || errors.As(err, &unusable) || store.Passes(err)
 		if h.o.ByDefault && ctx.Err() == nil && !h.found {
 			h.set(Stopped, err.Error())
-			h.o.Logger.Warn().Err(err).Msg("no history of usage is kept: name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
+			h.o.Logger.Warn().Err(err).Msg(
+				"no history of usage is kept: name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
 			return errStop
 		}
 		return err
@@ -155,7 +156,8 @@ func (h *History) opened(ctx context.Context) (*store.Store, error) {
 		if gone == nil {
 			return s, nil
 		}
-		h.o.Logger.Warn().Err(gone).Msg("the history of usage is opened anew; what was in the file it makes anew from the journal, as far as that reaches back")
+		h.o.Logger.Warn().Err(gone).Msg(
+			"the history of usage is opened anew; what was in the file it makes anew from the journal, as far as that reaches back")
 		h.mu.Lock()
 		h.store = nil
 		h.mu.Unlock()
@@ -236,7 +238,8 @@ func (h *History) fail(err error) {
 	}
 	h.mu.Unlock()
 	if !again {
-		h.o.Logger.Warn().Err(err).Msg("the history of usage does not follow the journal; it tries again, and the coordinator goes on without")
+		h.o.Logger.Warn().Err(err).Msg(
+			"the history of usage does not follow the journal; it tries again, and the coordinator goes on without")
 	}
 }
 

@@ -61,7 +61,8 @@ func anotherRig(t *testing.T) *rig {
 // rigFrom makes one whose journal begins a minute after a time.
 func rigFrom(t *testing.T, at time.Time) *rig {
 	t.Helper()
-	r := &rig{t: t, broker: membus.New(), next: 1, at: at, file: filepath.Join(t.TempDir(), "history.db"), log: &brokertest.LogBook{}}
+	r := &rig{t: t, broker: membus.New(), next: 1, at: at, file: filepath.Join(t.TempDir(), "history.db"),
+		log: &brokertest.LogBook{}}
 	var err error
 	r.session, err = r.broker.Open(t.Context(), bus.SessionSpec{
 		Name: "leader", OnSettled: func(uint64, bus.Outcome) {},
@@ -112,7 +113,8 @@ func (r *rig) use(agent string, tokens int64) {
 	key, at := coordinator.TaskKey{r.next, 1}, r.at.Add(time.Minute)
 	r.write(
 		&coordinator.QuotaReserved{Key: key, Group: "g", Agent: coordinator.AgentID(agent), At: at},
-		&coordinator.QuotaEnded{Key: key, At: at, Used: coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimTotalTokens: tokens}})
+		&coordinator.QuotaEnded{Key: key, At: at, Used: coordinator.Amounts{coordinator.DimRequests: 1,
+			coordinator.DimTotalTokens: tokens}})
 }
 
 // write writes records, a minute after those before.
@@ -127,7 +129,8 @@ func (r *rig) snapshot() {
 	r.t.Helper()
 	h := r.header()
 	for i := range 2 {
-		r.publish(journal.AppendSnapshot(nil, h, journal.Chunk{Snapshot: fmt.Sprint("s", r.next), Number: i, Last: i == 1, Leader: journal.Epoch{Nonce: "n"}}, nil))
+		r.publish(journal.AppendSnapshot(nil, h, journal.Chunk{Snapshot: fmt.Sprint("s", r.next), Number: i, Last: i == 1,
+			Leader: journal.Epoch{Nonce: "n"}}, nil))
 	}
 }
 
@@ -141,7 +144,8 @@ func (r *rig) follow() (*History, func()) {
 func (r *rig) followBy(change func(*Options)) (*History, func()) {
 	r.t.Helper()
 	o := Options{
-		Bus: r.broker, Session: "history", Place: r.file, Zone: func() (*time.Location, bool) { return nil, true }, Logger: zerolog.New(r.log),
+		Bus: r.broker, Session: "history", Place: r.file, Zone: func() (*time.Location, bool) { return nil, true },
+		Logger: zerolog.New(r.log),
 	}
 	change(&o)
 	h := New(o)
@@ -198,7 +202,8 @@ func TestFollowsAndGoesOn(t *testing.T) {
 	h, _ = r.follow()
 	r.is(h, "20 a 21, 20 b 300")
 	s, err := h.Status(t.Context())
-	if err != nil || s.State != Following || s.Mark.Offset != 3 || !s.Mark.Since.Equal(noon.Add(time.Minute)) || s.Place != r.file {
+	if err != nil || s.State != Following || s.Mark.Offset != 3 || !s.Mark.Since.Equal(noon.Add(time.Minute)) ||
+		s.Place != r.file {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }
@@ -248,7 +253,8 @@ func TestRebuildKeepsWhatTheJournalHasNoMore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, spoil := range []string{"UPDATE usage_rows SET total_tokens = 7 WHERE agent_id = 'c'", "DELETE FROM usage_rows WHERE agent_id = 'b'"} {
+	for _, spoil := range []string{"UPDATE usage_rows SET total_tokens = 7 WHERE agent_id = 'c'",
+		"DELETE FROM usage_rows WHERE agent_id = 'b'"} {
 		if err := s.Exec(t.Context(), spoil); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +320,8 @@ func TestBrokerGoesAway(t *testing.T) {
 	r.is(h, "20 a 1")
 	r.broker.Cut()
 	var err error
-	if r.session, err = r.broker.Open(t.Context(), bus.SessionSpec{Name: "leader", OnSettled: func(uint64, bus.Outcome) {}, Topology: bus.Topology{Mode: bus.Off}}); err != nil {
+	if r.session, err = r.broker.Open(t.Context(), bus.SessionSpec{Name: "leader", OnSettled: func(uint64, bus.Outcome) {},
+		Topology: bus.Topology{Mode: bus.Off}}); err != nil {
 		t.Fatal(err)
 	}
 	r.use("a", 20)
@@ -327,7 +334,8 @@ func TestBrokerGoesAway(t *testing.T) {
 // Nothing is kept while there are no quotas; and an order to make it anew says why it cannot be.
 func TestWithoutQuotas(t *testing.T) {
 	r := newRig(t)
-	h := New(Options{Bus: r.broker, Session: "history", Place: r.file, Zone: func() (*time.Location, bool) { return nil, false }, Logger: zerolog.New(r.log)})
+	h := New(Options{Bus: r.broker, Session: "history", Place: r.file,
+		Zone: func() (*time.Location, bool) { return nil, false }, Logger: zerolog.New(r.log)})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go h.Run(ctx)

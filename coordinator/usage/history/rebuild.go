@@ -81,7 +81,8 @@ func (h *History) rebuild(ctx context.Context, order *rebuild) {
 	}
 	h.set(Following, "") // it goes on from there
 	m := &order.made
-	h.o.Logger.Info().Str("place", s.Name()).Time("since", m.Since).Str("from", m.From).Bool("kept", m.Kept).Int("rows", m.Rows).Int64("offset", m.Offset).
+	h.o.Logger.Info().Str("place", s.Name()).Time("since", m.Since).Str("from", m.From).Bool("kept", m.Kept).
+		Int("rows", m.Rows).Int64("offset", m.Offset).
 		Msg("the history of usage was made anew from the journal")
 }
 
@@ -166,7 +167,8 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 			imported = at
 		}
 		h, err := journal.DecodeHeader(d.Body)
-		if !compared && err == nil && h.Kind != journal.KindEpoch && h.Kind != journal.KindPiece && h.Epoch >= p.Mark().Epoch && h.At.After(old.At) {
+		if !compared && err == nil && h.Kind != journal.KindEpoch && h.Kind != journal.KindPiece &&
+			h.Epoch >= p.Mark().Epoch && h.At.After(old.At) {
 			other, compared = true, true // all up to its offset was written before the mark's
 		}
 		if p.Whole() && old.Offset >= 0 && compared {
@@ -184,10 +186,14 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	}
 	b, ok := p.Batch()
 	if !ok {
-		return made, errors.New("the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the history is as it was")
+		return made,
+			errors.New(
+				"the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the history is as it was")
 	}
 	if b.To.Offset < old.Offset && !other && !b.To.Since.After(old.At) {
-		return made, fmt.Errorf("the journal was read up to offset %d only, and the history is up to %d: order it again, or, if it is another broker's, name another TASKBUS_HISTORY; the history is as it was", b.To.Offset, old.Offset)
+		return made,
+			fmt.Errorf(
+				"the journal was read up to offset %d only, and the history is up to %d: order it again, or, if it is another broker's, name another TASKBUS_HISTORY; the history is as it was", b.To.Offset, old.Offset)
 	}
 	if other && !imported.IsZero() && b.To.Since.Before(old.At) {
 		return made, errors.New("the journal was imported from an export, of which the history may hold some: " +
@@ -220,7 +226,8 @@ func between(old *usage.Mark, to time.Time, first int64) usage.Gap {
 	if to.Before(old.At) { // the clock of its leader was behind
 		to = old.At
 	}
-	return usage.Gap{From: old.At, To: to, Offset: first, Reason: "the journal that was followed until then was deleted, or what had followed was, before it was read"}
+	return usage.Gap{From: old.At, To: to, Offset: first,
+		Reason: "the journal that was followed until then was deleted, or what had followed was, before it was read"}
 }
 
 // firstWhole is the first day that begins after a time.

@@ -21,7 +21,8 @@ var errStop = errors.New("enough")
 // read hands the messages of the journal from a position on to take, and calls idle when
 // none has come for a while, until one of them has an error, or ctx or the session ends. idle is
 // asked how long the next while is.
-func read(ctx context.Context, b bus.Bus, name string, from bus.Position, take func(bus.Delivery) error, idle func() (time.Duration, error)) error {
+func read(ctx context.Context, b bus.Bus, name string, from bus.Position, take func(bus.Delivery) error,
+	idle func() (time.Duration, error)) error {
 	session, err := b.Open(ctx, bus.SessionSpec{Name: name, Topology: bus.Topology{Mode: bus.Off}})
 	if err != nil {
 		return fmt.Errorf("connect to the broker: %w", err)

@@ -32,7 +32,8 @@ func TestWhatCannotBeWrittenIsToldOnce(t *testing.T) {
 	r.use("a", 1)
 	h, _ := r.follow()
 	r.is(h, "20 a 1")
-	r.meddle("CREATE TRIGGER no_room BEFORE UPDATE ON usage_mark BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
+	r.meddle(
+		"CREATE TRIGGER no_room BEFORE UPDATE ON usage_mark BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END")
 	r.use("a", 20)
 	r.eventually(h, Failing, "disk is full")
 	// It tries again after 2 s, then after 4 s, and reads for a second each time.
@@ -41,13 +42,15 @@ func TestWhatCannotBeWrittenIsToldOnce(t *testing.T) {
 			t.Fatalf("it is %+v, %v", s, err)
 		}
 	}
-	if text := r.log.String(); strings.Count(text, "does not follow the journal") != 1 || strings.Contains(text, "follows the journal again") {
+	if text := r.log.String(); strings.Count(text, "does not follow the journal") != 1 ||
+		strings.Contains(text, "follows the journal again") {
 		t.Errorf("the log: %s", text)
 	}
 	r.meddle("DROP TRIGGER no_room")
 	r.is(h, "20 a 21")
 	r.eventually(h, Following)
-	if text := r.log.String(); strings.Count(text, "does not follow the journal") != 1 || strings.Count(text, "follows the journal again") != 1 {
+	if text := r.log.String(); strings.Count(text, "does not follow the journal") != 1 ||
+		strings.Count(text, "follows the journal again") != 1 {
 		t.Errorf("the log: %s", text)
 	}
 }
@@ -137,7 +140,8 @@ func TestRebuildOverADeletedJournal(t *testing.T) {
 		t.Fatalf("the gaps are %+v, %v", s.Gaps, err)
 	}
 	g := s.Gaps[0]
-	if !g.From.Equal(noon.Add(2*time.Minute)) || !g.To.Equal(noon.AddDate(0, 0, 10).Add(time.Minute)) || !strings.Contains(g.Reason, "was deleted") {
+	if !g.From.Equal(noon.Add(2*time.Minute)) || !g.To.Equal(noon.AddDate(0, 0, 10).Add(time.Minute)) ||
+		!strings.Contains(g.Reason, "was deleted") {
 		t.Errorf("the gap is %+v", g)
 	}
 	if made := other.rebuild(h); made.Kept != true {
@@ -169,7 +173,8 @@ func TestJournalBegunAnewIsFollowed(t *testing.T) {
 	other.use("b", 1)
 	other.is(h, "20 a 3, 21 b 31")
 	s, err := h.Status(t.Context())
-	if err != nil || len(s.Gaps) != 1 || !s.Gaps[0].From.Equal(noon.Add(3*time.Minute)) || !s.Gaps[0].To.Equal(noon.AddDate(0, 0, 1).Add(time.Minute)) {
+	if err != nil || len(s.Gaps) != 1 || !s.Gaps[0].From.Equal(noon.Add(3*time.Minute)) ||
+		!s.Gaps[0].To.Equal(noon.AddDate(0, 0, 1).Add(time.Minute)) {
 		t.Errorf("the gaps are %+v, %v", s.Gaps, err)
 	}
 	if text := r.log.String(); strings.Count(text, "the journal is another one") != 1 {
@@ -188,11 +193,13 @@ func TestSilenceIsNotFollowing(t *testing.T) {
 		h := New(Options{})
 		h.fail(errEnded)
 		mark := usage.Mark{Offset: 70, At: noon}
-		f := &follower{h: h, store: s, projection: usage.New(usage.State{Mark: mark}, nil), began: time.Now().Add(-markEvery), heard: heard}
+		f := &follower{h: h, store: s, projection: usage.New(usage.State{Mark: mark}, nil), began: time.Now().Add(-markEvery),
+			heard: heard}
 		if err := f.write(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if status, err := h.Status(t.Context()); err != nil || (status.State == Following) != heard || status.Follows != heard {
+		if status, err := h.Status(t.Context()); err != nil || (status.State == Following) != heard ||
+			status.Follows != heard {
 			t.Errorf("heard %t: it is %+v, %v", heard, status, err)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 )
 
 // counts are the columns of usage.Counts, in the order of its Fields.
-var counts = []string{"requests", "input_tokens", "output_tokens", "total_tokens", "cost_micro", "settled", "released", "expired", "late"}
+var counts = []string{"requests", "input_tokens", "output_tokens", "total_tokens", "cost_micro", "settled", "released",
+	"expired", "late"}
 
 // Apply makes the changes of a batch, all of them or none. ErrMoved: the rows are not at the
 // mark at which it begins.
@@ -37,7 +38,8 @@ func (s *Store) move(ctx context.Context, tx *sql.Tx, from, to usage.Mark) error
 	r, err := tx.ExecContext(ctx, s.text(`UPDATE usage_mark SET journal_offset = $1, checksum = $2, epoch = $3, next_record = $4,
 		again_offset = $5, again_epoch = $6, again_next = $7, again_doubts = $8, since_ns = $9, at_ns = $10, generation = $11
 		WHERE journal_offset = $12 AND generation = $13 AND checksum = $14`),
-		to.Offset, int64(to.Check), int64(to.Epoch), int64(to.Next), to.Again.Offset, int64(to.Again.Epoch), int64(to.Again.Next), doubts,
+		to.Offset, int64(to.Check), int64(to.Epoch), int64(to.Next), to.Again.Offset, int64(to.Again.Epoch),
+		int64(to.Again.Next), doubts,
 		nsOf(to.Since), nsOf(to.At), to.Generation, from.Offset, from.Generation, int64(from.Check))
 	if err != nil {
 		return err
@@ -72,7 +74,8 @@ func (s *Store) change(ctx context.Context, tx *sql.Tx, b *usage.Batch) error {
 		for i, k := range some {
 			ids[i], marks[i] = idOf(k), fmt.Sprintf("$%d", i+1)
 		}
-		if _, err := tx.ExecContext(ctx, s.text("DELETE FROM usage_open WHERE id IN ("+strings.Join(marks, ", ")+")"), ids...); err != nil {
+		if _, err := tx.ExecContext(ctx, s.text("DELETE FROM usage_open WHERE id IN ("+strings.Join(marks, ", ")+")"),
+			ids...); err != nil {
 			return err
 		}
 	}
@@ -91,7 +94,8 @@ func (s *Store) dropGaps(ctx context.Context, tx *sql.Tx, anew []usage.Gap, all 
 		return err
 	}
 	for _, g := range anew {
-		if _, err := tx.ExecContext(ctx, s.text("DELETE FROM usage_gaps WHERE journal_offset = $1 AND reason = $2"), g.Offset, g.Reason); err != nil {
+		if _, err := tx.ExecContext(ctx, s.text("DELETE FROM usage_gaps WHERE journal_offset = $1 AND reason = $2"), g.Offset,
+			g.Reason); err != nil {
 			return err
 		}
 	}
@@ -110,9 +114,12 @@ func (s *Store) addRows(ctx context.Context, tx *sql.Tx, rows []usage.Row) error
 	}
 	sums := make([]string, len(counts))
 	for i, c := range counts {
-		sums[i] = fmt.Sprintf("%[1]s = CASE WHEN usage_rows.%[1]s + excluded.%[1]s > %[2]d THEN %[2]d ELSE usage_rows.%[1]s + excluded.%[1]s END", c, usage.Most)
+		sums[i] = fmt.Sprintf(
+			"%[1]s = CASE WHEN usage_rows.%[1]s + excluded.%[1]s > %[2]d THEN %[2]d ELSE usage_rows.%[1]s + excluded.%[1]s END",
+			c, usage.Most)
 	}
-	return s.insert(ctx, tx, "INSERT INTO usage_rows (day, group_id, agent_id, provider, model, source, "+strings.Join(counts, ", ")+")",
+	return s.insert(ctx, tx, "INSERT INTO usage_rows (day, group_id, agent_id, provider, model, source, "+
+		strings.Join(counts, ", ")+")",
 		"ON CONFLICT (day, group_id, agent_id, provider, model, source) DO UPDATE SET "+strings.Join(sums, ", "), values)
 }
 

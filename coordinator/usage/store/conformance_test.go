@@ -72,7 +72,8 @@ func mark(offset int64) usage.Mark {
 // row is a row of one settled call with so many tokens.
 func row(day, group, agent string, tokens int64) usage.Row {
 	return usage.Row{
-		Key:    usage.Key{Day: day, Group: group, Agent: agent, Provider: "openai", Model: "gpt-4o", Source: usage.SourceTask},
+		Key: usage.Key{Day: day, Group: group, Agent: agent, Provider: "openai", Model: "gpt-4o",
+			Source: usage.SourceTask},
 		Counts: usage.Counts{Requests: 1, InputTokens: tokens, TotalTokens: tokens, Cost: 10 * tokens, Settled: 1},
 	}
 }
@@ -117,7 +118,8 @@ func testApply(t *testing.T, place string) {
 	s := open(t, place)
 	open := usage.Reservation{ID: coordinator.TaskKey{1, 1 << 63}, Key: row("2026-11-22", "g", "a", 0).Key}
 	ends := usage.Reservation{ID: coordinator.TaskKey{0, 2}, Key: open.Key}
-	gap := usage.Gap{From: noon, To: noon.Add(time.Hour), Offset: 3, Lost: 2, Reason: "records 4 to 9 are missing before it"}
+	gap := usage.Gap{From: noon, To: noon.Add(time.Hour), Offset: 3, Lost: 2,
+		Reason: "records 4 to 9 are missing before it"}
 	b := batch(-1, 5, row("2026-11-22", "g", "a", 100))
 	b.Put, b.Gaps = []usage.Reservation{ends, open}, []usage.Gap{gap}
 	apply(t, s, b)
@@ -324,7 +326,8 @@ func testReplace(t *testing.T, place string) {
 // in another journal at the same offset.
 func testReplaceGaps(t *testing.T, place string) {
 	s := open(t, place)
-	old, found := usage.Gap{To: noon, Offset: 2, Lost: 1, Reason: "records 1 to 7 are missing"}, usage.Gap{From: noon, To: noon, Offset: 4, Reason: "damaged"}
+	old, found := usage.Gap{To: noon, Offset: 2, Lost: 1, Reason: "records 1 to 7 are missing"},
+		usage.Gap{From: noon, To: noon, Offset: 4, Reason: "damaged"}
 	b := batch(-1, 5)
 	b.Gaps = []usage.Gap{old, found}
 	apply(t, s, b)
@@ -386,7 +389,8 @@ func testOtherMake(t *testing.T, place string) {
 		case err == nil:
 			again.Close()
 			t.Errorf("%s: it is opened", what)
-		case !errors.As(err, &unusable) || !strings.Contains(err.Error(), "there is a table "+table+" that taskbus has not made"):
+		case !errors.As(err, &unusable) ||
+			!strings.Contains(err.Error(), "there is a table "+table+" that taskbus has not made"):
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -403,7 +407,8 @@ func testOtherMake(t *testing.T, place string) {
 // "B" < "a" < "ä", as bytes: the same in every database, whatever its language.
 func testOrder(t *testing.T, place string) {
 	s := open(t, place)
-	apply(t, s, batch(-1, 1, row("2026-11-22", "B", "x", 1), row("2026-11-22", "a", "x", 1), row("2026-11-22", "ä", "x", 1)))
+	apply(t, s, batch(-1, 1, row("2026-11-22", "B", "x", 1), row("2026-11-22", "a", "x", 1),
+		row("2026-11-22", "ä", "x", 1)))
 	got, more, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay, Limit: 2})
 	if err != nil || !more || len(got) != 2 || got[0].Group != "B" || got[1].Group != "a" {
 		t.Errorf("got %+v, %v, %v", got, more, err)
@@ -425,7 +430,8 @@ func testMany(t *testing.T, place string) {
 		next.Drop = append(next.Drop, coordinator.TaskKey{uint64(i), 0})
 	}
 	apply(t, s, next)
-	if state, err := s.State(t.Context()); err != nil || len(state.Open) != 1 || state.Open[0].ID != (coordinator.TaskKey{n - 1, 0}) {
+	if state, err := s.State(t.Context()); err != nil || len(state.Open) != 1 ||
+		state.Open[0].ID != (coordinator.TaskKey{n - 1, 0}) {
 		t.Errorf("%d are open, %v", len(state.Open), err)
 	}
 }

@@ -31,7 +31,8 @@ func TestBothAnswerAlike(t *testing.T) {
 		b := usage.Batch{From: from, To: from, Rows: drawRows(c)}
 		b.To.Offset, b.To.Next = offset, uint64(offset)+2
 		for i := range rapid.IntRange(0, 3).Draw(c, "put") {
-			b.Put = append(b.Put, usage.Reservation{ID: coordinator.TaskKey{rapid.Uint64().Draw(c, "id"), uint64(i)}, Key: drawKey(c)})
+			b.Put = append(b.Put, usage.Reservation{ID: coordinator.TaskKey{rapid.Uint64().Draw(c, "id"), uint64(i)},
+				Key: drawKey(c)})
 		}
 		for _, s := range both {
 			if err := s.Apply(t.Context(), &b); err != nil {
@@ -39,9 +40,12 @@ func TestBothAnswerAlike(t *testing.T) {
 			}
 		}
 		q := usage.Query{
-			By: rapid.SampledFrom([]usage.By{usage.ByDay, usage.ByMonth, usage.ByTotal}).Draw(c, "by"), Limit: rapid.IntRange(0, 5).Draw(c, "limit"),
-			Group: rapid.SampledFrom([]string{"", "", "g", "B", "ä"}).Draw(c, "of group"), Model: rapid.SampledFrom([]string{"", "", "m/1"}).Draw(c, "of model"),
-			From: rapid.SampledFrom([]string{"", "2026-10-31"}).Draw(c, "from"), To: rapid.SampledFrom([]string{"", "2026-11-01"}).Draw(c, "to"),
+			By:    rapid.SampledFrom([]usage.By{usage.ByDay, usage.ByMonth, usage.ByTotal}).Draw(c, "by"),
+			Limit: rapid.IntRange(0, 5).Draw(c, "limit"),
+			Group: rapid.SampledFrom([]string{"", "", "g", "B", "ä"}).Draw(c, "of group"),
+			Model: rapid.SampledFrom([]string{"", "", "m/1"}).Draw(c, "of model"),
+			From:  rapid.SampledFrom([]string{"", "2026-10-31"}).Draw(c, "from"),
+			To:    rapid.SampledFrom([]string{"", "2026-11-01"}).Draw(c, "to"),
 		}
 		var answers []string
 		for _, s := range both {
@@ -63,7 +67,8 @@ func TestBothAnswerAlike(t *testing.T) {
 		}
 		states = append(states, state)
 	}
-	if len(states[0].Open) == 0 || states[0].Mark != states[1].Mark || !reflect.DeepEqual(byID(states[0].Open), byID(states[1].Open)) {
+	if len(states[0].Open) == 0 || states[0].Mark != states[1].Mark ||
+		!reflect.DeepEqual(byID(states[0].Open), byID(states[1].Open)) {
 		t.Errorf("SQLite     %+v\nPostgreSQL %+v", states[0], states[1])
 	}
 }
@@ -80,7 +85,8 @@ func drawKey(c *rapid.T) usage.Key {
 	return usage.Key{
 		Day:   rapid.SampledFrom([]string{"2026-10-30", "2026-10-31", "2026-11-01", "2026-11-02"}).Draw(c, "day"),
 		Group: rapid.SampledFrom([]string{"", "g", "B", "ä", "a_b", "a%"}).Draw(c, "group"),
-		Agent: rapid.SampledFrom([]string{"", "a", "b"}).Draw(c, "agent"), Model: rapid.SampledFrom([]string{"", "m/1"}).Draw(c, "model"),
+		Agent: rapid.SampledFrom([]string{"", "a", "b"}).Draw(c, "agent"), Model: rapid.SampledFrom([]string{"", "m/1"}).
+			Draw(c, "model"),
 		Source: rapid.SampledFrom([]string{"", "task", "call"}).Draw(c, "source"),
 	}
 }

@@ -71,7 +71,8 @@ func TestSQLiteRefusesAnotherFile(t *testing.T) {
 		"another's customers": {func(path string) { raw(t, path, "CREATE TABLE customers (name TEXT)") },
 			[]string{"belongs to another program (it has a table customers)", "TASKBUS_HISTORY"}},
 		"another's views": {func(path string) { raw(t, path, "CREATE VIEW v AS SELECT 1") }, []string{"it has a table v"}},
-		"a number that is not ours": {func(path string) { raw(t, path, "PRAGMA application_id = 7; CREATE TABLE x (y); DROP TABLE x") },
+		"a number that is not ours": {
+			func(path string) { raw(t, path, "PRAGMA application_id = 7; CREATE TABLE x (y); DROP TABLE x") },
 			[]string{"belongs to another program (its application_id is 7)", "TASKBUS_HISTORY"}},
 		"a table called as one of ours": {func(path string) { raw(t, path, "CREATE TABLE usage_rows (day TEXT)") },
 			[]string{"a table usage_rows that taskbus has not made", "move "}},
@@ -116,7 +117,8 @@ func TestSQLiteFilesOfBefore(t *testing.T) {
 			next := usage.NoMark()
 			next.Offset = 5
 			row := usage.Row{Key: usage.Key{Day: "2026-11-22", Group: "g"}, Counts: usage.Counts{Requests: 1}}
-			if err := errors.Join(s.Apply(t.Context(), &usage.Batch{From: usage.NoMark(), To: next, Rows: []usage.Row{row}}), s.Close()); err != nil {
+			if err := errors.Join(s.Apply(t.Context(), &usage.Batch{From: usage.NoMark(), To: next, Rows: []usage.Row{row}}),
+				s.Close()); err != nil {
 				t.Fatal(err)
 			}
 			if id := applicationID(t, path); id != ours {
@@ -124,7 +126,8 @@ func TestSQLiteFilesOfBefore(t *testing.T) {
 			}
 			raw(t, path, c.beside)
 			s = open(t, path)
-			if rows, _, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay}); err != nil || len(rows) != 1 || rows[0] != row {
+			if rows, _, err := s.Usage(t.Context(), usage.Query{By: usage.ByDay}); err != nil || len(rows) != 1 ||
+				rows[0] != row {
 				t.Errorf("the rows are %+v, %v", rows, err)
 			}
 			if id := applicationID(t, path); id != c.id {
@@ -160,7 +163,8 @@ func TestSQLiteDamaged(t *testing.T) {
 		_, err = s.Mark(t.Context())
 	}
 	var unusable *store.UnusableError
-	if !errors.As(err, &unusable) || !strings.Contains(err.Error(), "the file is damaged") || !strings.Contains(err.Error(), "taskbus quota history --rebuild") {
+	if !errors.As(err, &unusable) || !strings.Contains(err.Error(), "the file is damaged") ||
+		!strings.Contains(err.Error(), "taskbus quota history --rebuild") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -202,7 +206,8 @@ func TestSQLiteGone(t *testing.T) {
 		t.Errorf("replaced, it says %v", err)
 	}
 	// When the old one is closed, what is beside the new one stays.
-	if err := errors.Join(again.Apply(t.Context(), &usage.Batch{From: usage.NoMark(), To: next}), s.Close(), again.Gone()); err != nil {
+	if err := errors.Join(again.Apply(t.Context(), &usage.Batch{From: usage.NoMark(), To: next}), s.Close(),
+		again.Gone()); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path + "-wal"); err != nil || info.Size() == 0 {

@@ -58,7 +58,9 @@ func (s *Store) ownFile(ctx context.Context, tx *sql.Tx) error {
 	if err := tx.QueryRowContext(ctx, "PRAGMA application_id").Scan(&id); err != nil {
 		return err
 	}
-	tables, err := list(ctx, tx, "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name")
+	tables,
+		err := list(ctx, tx,
+		"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name")
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,8 @@ func (s *Store) ownFile(ctx context.Context, tx *sql.Tx) error {
 }
 
 func (s *Store) foreign(why string) error {
-	return &UnusableError{Why: why, Do: "nothing was changed in it; name a file in TASKBUS_HISTORY that is not there yet, or move this one away"}
+	return &UnusableError{Why: why,
+		Do: "nothing was changed in it; name a file in TASKBUS_HISTORY that is not there yet, or move this one away"}
 }
 
 // complete refuses tables that are not as the migrations make them.
@@ -104,7 +107,8 @@ func (s *Store) otherMake(table string) error {
 	if s.mark == "?" {
 		return s.broken(why, nil)
 	}
-	return &UnusableError{Why: why, Do: "nothing was changed; name another database in TASKBUS_HISTORY, or a schema of its own (?search_path=...)"}
+	return &UnusableError{Why: why,
+		Do: "nothing was changed; name another database in TASKBUS_HISTORY, or a schema of its own (?search_path=...)"}
 }
 
 // madeNames are the names of made, in order.

@@ -23,7 +23,8 @@ func TestPostgreSQLBesideOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(t.Context())
-	if _, err := c.Exec(t.Context(), "CREATE TABLE customers (name TEXT); CREATE TABLE usage_rows (day TEXT, watts INT)"); err != nil {
+	if _, err := c.Exec(t.Context(),
+		"CREATE TABLE customers (name TEXT); CREATE TABLE usage_rows (day TEXT, watts INT)"); err != nil {
 		t.Fatal(err)
 	}
 	err = refused(t, place)

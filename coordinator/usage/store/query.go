@@ -42,12 +42,14 @@ func (s *Store) usage(ctx context.Context, q *usage.Query) ([]usage.Row, error) 
 	} else { // it, and all of its keys
 		args = append(args, q.Provider, keys)
 		n := len(args)
-		where = append(where, fmt.Sprintf("(provider = $%d OR substr(provider, 1, %d) = $%d)", n-1, utf8.RuneCountInString(keys), n))
+		where = append(where, fmt.Sprintf("(provider = $%d OR substr(provider, 1, %d) = $%d)", n-1,
+			utf8.RuneCountInString(keys), n))
 	}
 	is("model =", q.Model)
 	is("day >=", q.From)
 	is("day <=", q.To)
-	day := map[usage.By]string{usage.ByDay: "day", usage.ByMonth: "substr(day, 1, 7)", usage.ByTotal: "substr(day, 1, 0)"}[q.By]
+	day := map[usage.By]string{usage.ByDay: "day", usage.ByMonth: "substr(day, 1, 7)",
+		usage.ByTotal: "substr(day, 1, 0)"}[q.By]
 	var b strings.Builder
 	b.WriteString("SELECT " + day + " AS part, group_id, agent_id, provider, model, source")
 	for _, c := range counts {
@@ -91,7 +93,9 @@ const mostGaps = 100
 
 // Gaps are what is missing, the newest first.
 func (s *Store) Gaps(ctx context.Context) ([]usage.Gap, error) {
-	found, err := s.reads.QueryContext(ctx, s.text("SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
+	found, err := s.reads.QueryContext(ctx,
+		s.text(
+			"SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
 	if err != nil {
 		return nil, s.wrong("read the gaps of the history", err)
 	}

@@ -54,7 +54,8 @@ func BenchmarkSQLiteSize(b *testing.B) {
 							Agent: fmt.Sprint("agent_", agent), Provider: "openai", Model: model, Source: usage.SourceTask,
 						},
 						Counts: usage.Counts{
-							Requests: 400, InputTokens: 500_000, OutputTokens: 90_000, TotalTokens: 590_000, Cost: 2_150_000_000, Settled: 400,
+							Requests: 400, InputTokens: 500_000, OutputTokens: 90_000, TotalTokens: 590_000, Cost: 2_150_000_000,
+							Settled: 400,
 						},
 					})
 				}

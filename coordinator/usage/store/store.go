@@ -39,7 +39,8 @@ func Postgres(place string) bool {
 // CheckURL says what is wrong with the URL of a PostgreSQL database, without repeating any of it.
 func CheckURL(place string) error {
 	if _, err := pgx.ParseConfig(place); err != nil {
-		return errors.New("is not the URL of a PostgreSQL database; write postgres://user:password@host:5432/database?sslmode=verify-full, with special characters in user and password percent-encoded")
+		return errors.New(
+			"is not the URL of a PostgreSQL database; write postgres://user:password@host:5432/database?sslmode=verify-full, with special characters in user and password percent-encoded")
 	}
 	return nil
 }
@@ -72,7 +73,8 @@ func open(place string) (*Store, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open the history: the URL %w", CheckURL(place))
 		}
-		s := &Store{db: stdlib.OpenDB(*cfg), reads: stdlib.OpenDB(*cfg), mark: "$", name: fmt.Sprintf("PostgreSQL, database %s at %s:%d", cfg.Database, cfg.Host, cfg.Port)}
+		s := &Store{db: stdlib.OpenDB(*cfg), reads: stdlib.OpenDB(*cfg), mark: "$",
+			name: fmt.Sprintf("PostgreSQL, database %s at %s:%d", cfg.Database, cfg.Host, cfg.Port)}
 		return s.bounded(), nil
 	}
 	if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
@@ -90,7 +92,8 @@ func open(place string) (*Store, error) {
 	// What a power failure takes off the end is read from the journal again, for the mark goes with
 	// it. SQLite makes no file of its own (rw) but those beside this one, which get its mode: one that
 	// it made for a later connection, after ours was deleted, could be read by others.
-	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)"}, "mode": {"rw"}}
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": {"busy_timeout(10000)", "synchronous(NORMAL)"},
+		"mode": {"rw"}}
 	name := url.URL{Scheme: "file", Opaque: (&url.URL{Path: place}).EscapedPath(), RawQuery: query.Encode()}
 	s := &Store{mark: "?", name: place, file: info}
 	for _, db := range []**sql.DB{&s.db, &s.reads} {

@@ -154,7 +154,8 @@ func parse(from Side, raw []byte) (*Frame, error) {
 		f.readHeader(&r)
 	}
 	if r.short {
-		return nil, fmt.Errorf("read a frame of kind %d, method %d.%d, from the %v: %w", f.Kind, f.Method>>16, f.Method&0xffff, from, errShort)
+		return nil, fmt.Errorf("read a frame of kind %d, method %d.%d, from the %v: %w", f.Kind, f.Method>>16,
+			f.Method&0xffff, from, errShort)
 	}
 	return f, nil
 }

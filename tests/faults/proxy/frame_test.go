@@ -77,7 +77,8 @@ func TestFramesAreRead(t *testing.T) {
 			Frame{Kind: KindMethod, Channel: 2, Method: Reject, Tag: 4}},
 		{"content header", wire(KindHeader, 2, header(1<<40, "task.dispatch", "t.1")),
 			Frame{Kind: KindHeader, Channel: 2, BodySize: 1 << 40, Type: "task.dispatch", MessageID: "t.1"}},
-		{"start-ok", wire(KindMethod, 0, append(method(StartOK), "\x00\x00\x00\x20\x0fconnection_nameS\x00\x00\x00\x04mine"...)),
+		{"start-ok", wire(KindMethod, 0,
+			append(method(StartOK), "\x00\x00\x00\x20\x0fconnection_nameS\x00\x00\x00\x04mine"...)),
 			Frame{Kind: KindMethod, Method: StartOK, Connection: "mine"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -137,7 +137,8 @@ func TestNothingHappensByItself(t *testing.T) {
 		l.gets(l.server, body(i, int(i)*1000))
 		l.gets(l.client, body(i, int(i)*500))
 	}
-	for _, f := range []Fault{Latency, Bandwidth, Slicer, Blackhole, Timeout, LimitData, SlowClose, ResetPeer, Finish, Refuse} {
+	for _, f := range []Fault{Latency, Bandwidth, Slicer, Blackhole, Timeout, LimitData, SlowClose, ResetPeer, Finish,
+		Refuse} {
 		if n := l.proxy.Fired(f); n != 0 {
 			t.Errorf("%s fired %d times", f, n)
 		}
@@ -157,16 +158,17 @@ func TestToxics(t *testing.T) {
 		play  func(t *testing.T, l *line)
 		fault Fault
 	}{
-		{"latency keeps the order", Toxic{Latency: 80 * time.Millisecond, Jitter: 60 * time.Millisecond}, func(t *testing.T, l *line) {
-			l.send(l.client, both)
-			if took := l.gets(l.server, both); took < 20*time.Millisecond {
-				t.Errorf("took %v, want at least 80-60 ms", took)
-			}
-			l.send(l.server, body(3, 1)) // one way only
-			if took := l.gets(l.client, body(3, 1)); took > 20*time.Millisecond {
-				t.Errorf("the other way took %v", took)
-			}
-		}, Latency},
+		{"latency keeps the order", Toxic{Latency: 80 * time.Millisecond, Jitter: 60 * time.Millisecond},
+			func(t *testing.T, l *line) {
+				l.send(l.client, both)
+				if took := l.gets(l.server, both); took < 20*time.Millisecond {
+					t.Errorf("took %v, want at least 80-60 ms", took)
+				}
+				l.send(l.server, body(3, 1)) // one way only
+				if took := l.gets(l.client, body(3, 1)); took > 20*time.Millisecond {
+					t.Errorf("the other way took %v", took)
+				}
+			}, Latency},
 		{"bandwidth", Toxic{BytesPerSecond: 20_000}, func(t *testing.T, l *line) {
 			l.send(l.client, both)
 			// 2,016 bytes at 20,000 a second are 101 ms.
@@ -201,11 +203,12 @@ func TestToxics(t *testing.T) {
 				t.Errorf("%d bytes came, want 1,500: in the middle of the second frame", n)
 			}
 		}, LimitData},
-		{"what is late still comes when its sender has ended", Toxic{Latency: 80 * time.Millisecond}, func(_ *testing.T, l *line) {
-			l.send(l.client, both)
-			_ = l.client.Close()
-			l.gets(l.server, both)
-		}, Latency},
+		{"what is late still comes when its sender has ended", Toxic{Latency: 80 * time.Millisecond},
+			func(_ *testing.T, l *line) {
+				l.send(l.client, both)
+				_ = l.client.Close()
+				l.gets(l.server, both)
+			}, Latency},
 		{"slow_close", Toxic{SlowClose: 100 * time.Millisecond}, func(t *testing.T, l *line) {
 			begun := time.Now()
 			_ = l.client.Close()
@@ -295,21 +298,23 @@ func TestRulesSeeFrames(t *testing.T) {
 		rule Rule
 		play func(t *testing.T, l *line)
 	}{
-		{"cut before the third publish", Rule{From: Client, Match: Is(Publish), After: 2, Action: Cut}, func(t *testing.T, l *line) {
-			l.send(l.client, one)
-			l.send(l.client, two)
-			l.gets(l.server, append(append([]byte{}, one...), two...))
-			l.send(l.client, three)
-			if n, withReset := l.ends(l.server); n != 0 || !withReset {
-				t.Errorf("%d bytes of the third came, reset %t", n, withReset)
-			}
-		}},
-		{"cut after the second publish", Rule{From: Client, Match: Is(Publish), After: 1, Action: CutAfter}, func(t *testing.T, l *line) {
-			l.send(l.client, append(append(append([]byte{}, one...), two...), three...))
-			if n, _ := l.ends(l.server); n != len(one)+len(two) {
-				t.Errorf("%d bytes came, want the first two messages, whole: %d", n, len(one)+len(two))
-			}
-		}},
+		{"cut before the third publish", Rule{From: Client, Match: Is(Publish), After: 2, Action: Cut},
+			func(t *testing.T, l *line) {
+				l.send(l.client, one)
+				l.send(l.client, two)
+				l.gets(l.server, append(append([]byte{}, one...), two...))
+				l.send(l.client, three)
+				if n, withReset := l.ends(l.server); n != 0 || !withReset {
+					t.Errorf("%d bytes of the third came, reset %t", n, withReset)
+				}
+			}},
+		{"cut after the second publish", Rule{From: Client, Match: Is(Publish), After: 1, Action: CutAfter},
+			func(t *testing.T, l *line) {
+				l.send(l.client, append(append(append([]byte{}, one...), two...), three...))
+				if n, _ := l.ends(l.server); n != len(one)+len(two) {
+					t.Errorf("%d bytes came, want the first two messages, whole: %d", n, len(one)+len(two))
+				}
+			}},
 		{"cut after an ack", Rule{From: Server, Match: Is(Ack), Action: CutAfter}, func(t *testing.T, l *line) {
 			l.send(l.server, append(confirm(1), confirm(2)...))
 			if n, _ := l.ends(l.client); n != len(confirm(1)) {
@@ -320,20 +325,22 @@ func TestRulesSeeFrames(t *testing.T) {
 			l.send(l.server, append(confirm(1), confirm(2)...))
 			l.gets(l.client, confirm(2))
 		}},
-		{"swallow a message to one queue", Rule{From: Client, Match: PublishTo("", "tw"), Action: Swallow, Times: Always}, func(_ *testing.T, l *line) {
-			l.send(l.client, append(append(append([]byte{}, two...), two...), three...))
-			l.gets(l.server, three)
-		}},
-		{"delay acks, and what follows on their channel only", Rule{From: Server, Match: Is(Ack), Action: Delay, For: 100 * time.Millisecond}, func(t *testing.T, l *line) {
-			elsewhere := wire(KindHeartbeat, 0, nil)
-			l.send(l.server, append(append(confirm(1), body('x', 3)...), elsewhere...))
-			if took := l.gets(l.client, elsewhere); took > 60*time.Millisecond {
-				t.Errorf("another channel waited %v", took)
-			}
-			if took := l.gets(l.client, append(confirm(1), body('x', 3)...)); took < 50*time.Millisecond {
-				t.Errorf("the ack took %v, want 100 ms", took)
-			}
-		}},
+		{"swallow a message to one queue", Rule{From: Client, Match: PublishTo("", "tw"), Action: Swallow, Times: Always},
+			func(_ *testing.T, l *line) {
+				l.send(l.client, append(append(append([]byte{}, two...), two...), three...))
+				l.gets(l.server, three)
+			}},
+		{"delay acks, and what follows on their channel only",
+			Rule{From: Server, Match: Is(Ack), Action: Delay, For: 100 * time.Millisecond}, func(t *testing.T, l *line) {
+				elsewhere := wire(KindHeartbeat, 0, nil)
+				l.send(l.server, append(append(confirm(1), body('x', 3)...), elsewhere...))
+				if took := l.gets(l.client, elsewhere); took > 60*time.Millisecond {
+					t.Errorf("another channel waited %v", took)
+				}
+				if took := l.gets(l.client, append(confirm(1), body('x', 3)...)); took < 50*time.Millisecond {
+					t.Errorf("the ack took %v, want 100 ms", took)
+				}
+			}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -16,7 +16,8 @@ func (t *Trace) delivered(ch *channel, m *message) {
 	case d.queue == streamResult:
 		key, _ := about(m.body)
 		t.task(key).ended = true
-	case d.queue == queueAssign || d.queue == queueAssignHigh || d.queue == queueReassign || strings.HasPrefix(d.queue, prefixLane) || strings.HasPrefix(d.queue, "agent.") && d.queue != "agent.status":
+	case d.queue == queueAssign || d.queue == queueAssignHigh || d.queue == queueReassign ||
+		strings.HasPrefix(d.queue, prefixLane) || strings.HasPrefix(d.queue, "agent.") && d.queue != "agent.status":
 		d.key, d.attempt = about(m.body)
 		d.hash = hashKey(m.body)
 		if d.queue == queueAssign || d.queue == queueAssignHigh || strings.HasPrefix(d.queue, prefixLane) {
@@ -66,7 +67,9 @@ func (t *Trace) checkJournal(p *publication) {
 		return // decided for a lease that has no delivery behind it
 	}
 	if came := task.came; came >= t.journalled {
-		t.violated("WAL", "%s was dispatched (attempt %d) and nothing that was written to the journal since it came had been confirmed", p.task, p.attempt)
+		t.violated("WAL",
+			"%s was dispatched (attempt %d) and nothing that was written to the journal since it came had been confirmed",
+			p.task, p.attempt)
 	}
 }
 
@@ -121,7 +124,8 @@ func (t *Trace) confirmed(p *publication) {
 // settle is the client's word on deliveries.
 func (t *Trace) settle(ch *channel, f *Frame) {
 	if _, open := ch.open[f.Tag]; !open && f.Tag != 0 {
-		t.violated("S15", "%s of the delivery %d, which its channel does not hold (the newest was %d)", settling(f), f.Tag, ch.newest)
+		t.violated("S15", "%s of the delivery %d, which its channel does not hold (the newest was %d)", settling(f), f.Tag,
+			ch.newest)
 	}
 	tags := []uint64{f.Tag}
 	if f.Multiple {
@@ -161,7 +165,9 @@ func (t *Trace) settled(d *delivery, f *Frame) {
 	if parked := t.tasks[d.hash]; parked != nil && parked.failed {
 		return
 	}
-	t.violated("S2", "%s of %s was acknowledged, and neither a dispatch of it beyond attempt %d nor a failure had been confirmed", printable(d.key), d.queue, d.attempt)
+	t.violated("S2",
+		"%s of %s was acknowledged, and neither a dispatch of it beyond attempt %d nor a failure had been confirmed",
+		printable(d.key), d.queue, d.attempt)
 }
 
 // settledFor tells whether a delivery has led to what the broker has confirmed.

@@ -56,12 +56,14 @@ func dispatched(id string, attempt int) string {
 }
 
 func (s *script) fail(id string) {
-	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Exchange: exchangeEvents, Key: "assignment.failed.no_agents_online"},
+	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Exchange: exchangeEvents,
+		Key: "assignment.failed.no_agents_online"},
 		"assignment.failed", id, `{"task_id":"`+id+`"}`)
 }
 
 func (s *script) move(id string) {
-	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Key: prefixLane + "x"}, "task.assign", id, assigned(id))
+	s.content(&Frame{From: Client, Method: Publish, Channel: publishing, Key: prefixLane + "x"}, "task.assign", id,
+		assigned(id))
 }
 
 func (s *script) park(body string) {

@@ -135,7 +135,8 @@ func (t *Trace) message(ch *channel, m *message) {
 	case Return:
 		t.counts.Returned++
 		for n := ch.oldest; n <= ch.published; n++ {
-			if p := ch.waiting[n]; p != nil && !p.returned && p.id == m.header.MessageID && p.key == f.Key && p.exchange == f.Exchange {
+			if p := ch.waiting[n]; p != nil && !p.returned && p.id == m.header.MessageID && p.key == f.Key &&
+				p.exchange == f.Exchange {
 				p.returned = true
 				break
 			}

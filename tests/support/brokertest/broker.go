@@ -90,7 +90,8 @@ func parse(t testing.TB, raw string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(raw)
 	if err != nil || u.User == nil {
-		t.Fatal("the broker's URL in the environment is not of the form scheme://user:password@host:port; run: scripts/broker.sh env")
+		t.Fatal(
+			"the broker's URL in the environment is not of the form scheme://user:password@host:port; run: scripts/broker.sh env")
 	}
 	return u
 }

@@ -64,7 +64,8 @@ func TestUserMayDoOnlyWhatItIsGiven(t *testing.T) {
 	if _, _, err := ch.Get("work", true); err != nil {
 		t.Fatalf("reading is allowed: %v", err)
 	}
-	if _, err := ch.QueueDeclare("other", true, false, false, false, nil); err == nil || err.(*amqp.Error).Code != amqp.AccessRefused {
+	if _, err := ch.QueueDeclare("other", true, false, false, false, nil); err == nil ||
+		err.(*amqp.Error).Code != amqp.AccessRefused {
 		t.Fatalf("declaring is not: %v", err)
 	}
 }

@@ -37,7 +37,8 @@ func (b *LogBook) Has(text string) bool { return strings.Contains(b.String(), te
 func (b *LogBook) Field(message, name string) string {
 	for line := range strings.Lines(b.String()) {
 		var e map[string]any
-		if strings.HasSuffix(line, "\n") && strings.Contains(line, message) && json.Unmarshal([]byte(line), &e) == nil && e["message"] == message {
+		if strings.HasSuffix(line, "\n") && strings.Contains(line, message) && json.Unmarshal([]byte(line), &e) == nil &&
+			e["message"] == message {
 			text, _ := e[name].(string)
 			return text
 		}

@@ -23,7 +23,8 @@ func TestNodeEndsWithItsOwner(t *testing.T) {
 	if err := owner.Start(); err != nil {
 		t.Fatal(err)
 	}
-	start := exec.Command(filepath.Join(ModuleRoot(t), "scripts", "broker.sh"), "start", "--dir", dir, "--until-gone", strconv.Itoa(owner.Process.Pid))
+	start := exec.Command(filepath.Join(ModuleRoot(t), "scripts", "broker.sh"), "start", "--dir", dir, "--until-gone",
+		strconv.Itoa(owner.Process.Pid))
 	start.Stderr = writer
 	if err := start.Start(); err != nil {
 		t.Fatal(err)
@@ -43,7 +44,8 @@ func TestNodeEndsWithItsOwner(t *testing.T) {
 		return err == nil
 	}
 	seen := false
-	for end := time.Now().Add(nodeTimeout); !seen || exists("pid") || exists("epmd.pid"); time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(nodeTimeout); !seen || exists("pid") ||
+		exists("epmd.pid"); time.Sleep(100 * time.Millisecond) {
 		seen = seen || exists("pid")
 		if time.Now().After(end) {
 			script(t, dir, "stop")

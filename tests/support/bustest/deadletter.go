@@ -36,7 +36,8 @@ func deadLetterRejected(r *rig) {
 
 	d := c.read("dead", 1).bodies("refused")[0]
 	checkDeath(r, d, "q", "rejected")
-	if d.MessageID != p.MessageID || d.CorrelationID != p.CorrelationID || d.Type != p.Type || d.Headers["x-taskbus-task"] != "kept" {
+	if d.MessageID != p.MessageID || d.CorrelationID != p.CorrelationID || d.Type != p.Type ||
+		d.Headers["x-taskbus-task"] != "kept" {
 		r.t.Errorf("the dead letter lost properties: %+v", d.Properties)
 	}
 	if d.Expiration != 0 {

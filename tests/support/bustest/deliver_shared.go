@@ -47,7 +47,8 @@ func subscribedAtOnce(r *rig) {
 		in := inbox{t: r.t, got: make(chan bus.Delivery, 1)}
 		got[i] = in
 		begun.Go(func() {
-			if err := c.Subscribe(r.ctx(), bus.Subscription{Queue: q.Name, Prefetch: 1, Handle: func(d bus.Delivery) { in.got <- d }}); err != nil {
+			if err := c.Subscribe(r.ctx(),
+				bus.Subscription{Queue: q.Name, Prefetch: 1, Handle: func(d bus.Delivery) { in.got <- d }}); err != nil {
 				r.t.Errorf("subscribe to %s: %v", q.Name, err)
 			}
 		})
@@ -123,7 +124,8 @@ func consumerPriority(r *rig) {
 	// A stream knows no priority.
 	in := inbox{t: r.t, got: make(chan bus.Delivery, 1<<12)}
 	c.store("s", "past")
-	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 1, Priority: 5, From: bus.First(), Handle: func(d bus.Delivery) { in.got <- d }})
+	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 1, Priority: 5, From: bus.First(),
+		Handle: func(d bus.Delivery) { in.got <- d }})
 	in.bodies("past")
 	c.subscribe(bus.Subscription{Queue: "s", Prefetch: 10, Priority: 5, Handle: func(bus.Delivery) {}})
 	c.store("s", "next")

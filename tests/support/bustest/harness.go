@@ -10,7 +10,8 @@ import (
 // itself (t.Fatal) when it cannot do its work.
 type Harness struct {
 	// New gives a Bus on a broker, or virtual host, that is empty and that no
-	// other case uses. Its sessions know their user's name (User). What it needs to clean up goes into t.Cleanup, which runs
+	// other case uses. Its sessions know their user's name (User). What it needs to clean up goes into t.Cleanup,
+	// which runs
 	// after the case has closed its sessions.
 	New func(t *testing.T) bus.Bus
 	// Cut severs every connection to b's broker from the broker's side. It

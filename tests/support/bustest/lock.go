@@ -97,7 +97,8 @@ func lockFreedByCut(r *rig) {
 	r.cut()
 	_ = first.waitEnd()
 	cause := second.waitEnd()
-	if err := receive(r.t, "TakeLock to fail", w.over); !errors.Is(err, bus.ErrClosed) || err.Error() == bus.ErrClosed.Error() {
+	if err := receive(r.t, "TakeLock to fail", w.over); !errors.Is(err, bus.ErrClosed) ||
+		err.Error() == bus.ErrClosed.Error() {
 		r.t.Errorf("TakeLock gives %v, want ErrClosed with the reason (%v)", err, cause)
 	}
 	r.open(declare()).lead()

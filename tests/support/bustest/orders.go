@@ -68,7 +68,8 @@ func (h *told) settle(token uint64, outcome bus.Outcome) {
 func ordersKept(r *rig) {
 	const n = 200
 	h := newTold()
-	s, err := r.bus.Open(r.ctx(), bus.SessionSpec{Name: "bustest", Topology: orderTopology(), Window: 8, OnSettled: h.settle})
+	s, err := r.bus.Open(r.ctx(), bus.SessionSpec{Name: "bustest", Topology: orderTopology(), Window: 8,
+		OnSettled: h.settle})
 	if err != nil {
 		r.t.Fatalf("Open: %v", err)
 	}
@@ -88,7 +89,8 @@ func ordersKept(r *rig) {
 		receive(r.t, "every publication to be settled", h.arrived)
 	}
 	if h.overlaps.Load() > 0 || h.outcomes[bus.Confirmed] != orders*n {
-		r.t.Errorf("OnSettled was called %d times while it was busy, outcomes %v; want 0, and %d × %d confirmed", h.overlaps.Load(), h.outcomes, orders, n)
+		r.t.Errorf("OnSettled was called %d times while it was busy, outcomes %v; want 0, and %d × %d confirmed",
+			h.overlaps.Load(), h.outcomes, orders, n)
 	}
 	for order, tokens := range h.tokens {
 		if len(tokens) != n || !slices.IsSorted(tokens) {

@@ -57,7 +57,8 @@ func topicKeys(r *rig) {
 	in := c.read("middle", 10)
 	for _, d := range in.bodies("a.z.1", "a.b.c.z.1", "a.z.z.1") {
 		if d.Exchange != "x" || d.RoutingKey != string(d.Body) || d.Queue != "middle" {
-			r.t.Errorf("delivered from exchange %q, key %q, queue %q; want x, %q, middle", d.Exchange, d.RoutingKey, d.Queue, d.Body)
+			r.t.Errorf("delivered from exchange %q, key %q, queue %q; want x, %q, middle", d.Exchange, d.RoutingKey, d.Queue,
+				d.Body)
 		}
 	}
 	c.read("one", 10).bodies("event.a")

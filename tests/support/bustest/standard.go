@@ -45,7 +45,8 @@ func controlReachesAgent(r *rig) {
 	}
 	agent.close()
 	p.Key = "a1"
-	eventually(r.t, "the agent's control queue to be gone", func() bool { return coordinator.outcome(p) == bus.Unroutable })
+	eventually(r.t, "the agent's control queue to be gone",
+		func() bool { return coordinator.outcome(p) == bus.Unroutable })
 }
 
 func standardStreams(r *rig) {

@@ -252,7 +252,8 @@ func everyReturnCounts(r *rig) {
 				want = 0
 			}
 			if !d.Redelivered || deliveryCount(d) != want {
-				r.t.Errorf("%s: %q: redelivered %v, x-delivery-count %d; want true, %d", queue, d.Body, d.Redelivered, deliveryCount(d), want)
+				r.t.Errorf("%s: %q: redelivered %v, x-delivery-count %d; want true, %d", queue, d.Body, d.Redelivered,
+					deliveryCount(d), want)
 			}
 		}
 	}

@@ -222,10 +222,12 @@ func streamOffsets(r *rig) {
 	const n = 20
 	c := r.open(declare(stream("s"), quorum("q")))
 	c.counted("s", n)
-	one, other := c.readFrom("s", n, bus.First()).take(n), r.open(declare(stream("s"))).readFrom("s", n, bus.Ago(time.Minute)).take(n)
+	one, other := c.readFrom("s", n, bus.First()).take(n),
+		r.open(declare(stream("s"))).readFrom("s", n, bus.Ago(time.Minute)).take(n)
 	for i := range n {
 		if one[i].Offset != other[i].Offset || i > 0 && one[i].Offset <= one[i-1].Offset {
-			r.t.Errorf("message %d is at %d and at %d, the one before at %d", i, one[i].Offset, other[i].Offset, one[max(i-1, 0)].Offset)
+			r.t.Errorf("message %d is at %d and at %d, the one before at %d", i, one[i].Offset, other[i].Offset,
+				one[max(i-1, 0)].Offset)
 		}
 	}
 	if one[0].Offset < 0 {

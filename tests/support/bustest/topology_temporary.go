@@ -79,7 +79,8 @@ func temporaryQueueBoundAgain(r *rig) {
 		mine := bus.Queue{Name: "mine." + string(mode), Temporary: true}
 		owner := r.open(bus.Topology{
 			Mode: mode, Queues: []bus.Queue{mine},
-			Bindings: []bus.Binding{{Exchange: "x", Queue: mine.Name, Key: "event.*"}, {Exchange: "x", Queue: mine.Name, Key: "other"}},
+			Bindings: []bus.Binding{{Exchange: "x", Queue: mine.Name, Key: "event.*"},
+				{Exchange: "x", Queue: mine.Name, Key: "other"}},
 		})
 		in := owner.read(mine.Name, 10)
 		r.harness.DeleteExchange(r.t, r.bus, "x")

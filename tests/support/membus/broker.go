@@ -38,7 +38,8 @@ type Broker struct {
 // New returns an empty broker.
 func New() *Broker {
 	b := &Broker{changed: make(chan struct{})}
-	b.fabric = fabric{mu: &b.mu, between: b.between, removed: b.tellChanged, queues: map[string]queue{}, exchanges: map[string]*exchange{}}
+	b.fabric = fabric{mu: &b.mu, between: b.between, removed: b.tellChanged, queues: map[string]queue{},
+		exchanges: map[string]*exchange{}}
 	return b
 }
 

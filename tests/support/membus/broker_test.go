@@ -163,7 +163,8 @@ func TestMessagesAreCopies(t *testing.T) {
 	got := has(t, b, "q", 1)[0]
 	spoil(got.Body, got.Headers)
 	kept := b.Messages("q")[0]
-	if text := fmt.Sprintf("%s %s %v", kept.Body, kept.Headers["bytes"], kept.Headers["table"]); text != "abc b map[list:[a]]" {
+	if text := fmt.Sprintf("%s %s %v", kept.Body, kept.Headers["bytes"],
+		kept.Headers["table"]); text != "abc b map[list:[a]]" {
 		t.Errorf("the queue keeps %s", text)
 	}
 }
@@ -172,7 +173,8 @@ func TestMessagesAreCopies(t *testing.T) {
 // end: every confirmed message is in exactly one place until it is acknowledged.
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOf(rapid.SampledFrom([]string{"publish", "publish", "ack", "reject", "cut", "close"})).Draw(rt, "steps")
+		steps := rapid.SliceOf(rapid.SampledFrom([]string{"publish", "publish", "ack", "reject", "cut", "close"})).
+			Draw(rt, "steps")
 		fault := ""
 		synctest.Test(t, func(t *testing.T) { fault = lostOrDoubled(t, steps) })
 		if fault != "" {
@@ -196,7 +198,8 @@ func lostOrDoubled(t *testing.T, steps []string) string {
 		}
 		held = make(chan bus.Delivery, 1_000)
 		got := held
-		err = s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 3, Handle: func(d bus.Delivery) { got <- d }})
+		err = s.Subscribe(context.Background(),
+			bus.Subscription{Queue: "q", Prefetch: 3, Handle: func(d bus.Delivery) { got <- d }})
 		if err != nil {
 			t.Fatal(err)
 		}

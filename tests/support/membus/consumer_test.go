@@ -94,7 +94,8 @@ func TestPriorityIsNeverPassedOver(t *testing.T) {
 		}
 		got := make(chan delivery, 1000)
 		consumers := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) bus.Subscription {
-			return bus.Subscription{Queue: "q", Priority: rapid.IntRange(-1, 1).Draw(t, "priority"), Prefetch: rapid.IntRange(1, 3).Draw(t, "prefetch")}
+			return bus.Subscription{Queue: "q", Priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
+				Prefetch: rapid.IntRange(1, 3).Draw(t, "prefetch")}
 		}), 1, 5).Draw(t, "consumers")
 		for i, sub := range consumers {
 			sub.Handle = func(d bus.Delivery) { got <- delivery{i, d.Tag} }

@@ -88,13 +88,15 @@ func TestSetConfirm(t *testing.T) {
 			closed: outcomes{bus.Rejected, bus.Confirmed, bus.Unroutable},
 		},
 		{
-			name: "withheld holds up those behind it", publish: []string{"answer", "withhold", "nack"}, stored: []string{"answer", "withhold"},
+			name: "withheld holds up those behind it", publish: []string{"answer", "withhold", "nack"},
+			stored: []string{"answer", "withhold"},
 			before: outcomes{bus.Confirmed},
 			after:  outcomes{bus.Confirmed, bus.Confirmed, bus.Rejected},
 			closed: outcomes{bus.Confirmed, bus.Confirmed, bus.Rejected},
 		},
 		{
-			name: "lost is unknown when the session ends", publish: []string{"answer", "lose", "answer"}, stored: []string{"answer", "answer"},
+			name: "lost is unknown when the session ends", publish: []string{"answer", "lose", "answer"},
+			stored: []string{"answer", "answer"},
 			before: outcomes{bus.Confirmed},
 			after:  outcomes{bus.Confirmed},
 			// The third was answered before the end, only not yet told.
@@ -306,7 +308,8 @@ func TestUnackedAndMessages(t *testing.T) {
 	s, _ := open(t, b, quorum("q", ""))
 	publish(t, s, body("q", "held"), body("q", "ready"))
 	got := make(chan bus.Delivery, 2)
-	if err := s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 1, Handle: func(d bus.Delivery) { got <- d }}); err != nil {
+	if err := s.Subscribe(context.Background(),
+		bus.Subscription{Queue: "q", Prefetch: 1, Handle: func(d bus.Delivery) { got <- d }}); err != nil {
 		t.Fatal(err)
 	}
 	<-got
@@ -367,7 +370,8 @@ func TestAcksOnTheirWay(t *testing.T) {
 				})
 				publish(t, s, body("q", "a"), body("q", "b"))
 				var tags []bus.Tag
-				err := s.Subscribe(context.Background(), bus.Subscription{Queue: "q", Prefetch: 2, Handle: func(d bus.Delivery) { tags = append(tags, d.Tag) }})
+				err := s.Subscribe(context.Background(),
+					bus.Subscription{Queue: "q", Prefetch: 2, Handle: func(d bus.Delivery) { tags = append(tags, d.Tag) }})
 				if err != nil {
 					t.Fatal(err)
 				}

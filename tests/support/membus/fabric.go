@@ -126,10 +126,12 @@ func (f *fabric) bindAgain(t bus.Topology, s *session, queue string) error {
 func (f *fabric) bindOne(binding bus.Binding) error {
 	x := f.exchanges[binding.Exchange]
 	if x == nil {
-		return &bus.TopologyError{Object: binding.Exchange, Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
+		return &bus.TopologyError{Object: binding.Exchange,
+			Reason: "this exchange does not exist: declare it before binding " + binding.Queue}
 	}
 	if f.queues[binding.Queue] == nil {
-		return &bus.TopologyError{Object: binding.Queue, Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
+		return &bus.TopologyError{Object: binding.Queue,
+			Reason: "this queue does not exist: declare it before binding it to " + binding.Exchange}
 	}
 	if !slices.Contains(x.bindings, binding) {
 		x.bindings = append(x.bindings, binding)
@@ -172,16 +174,20 @@ func (f *fabric) declareQueue(asked bus.Queue, s *session) (bus.Finding, bool) {
 		have := q.definition()
 		switch {
 		case !q.usableBy(s):
-			return bus.Finding{Object: want.Name, Text: "is a temporary queue of another session: it can be published to, but not consumed, and it ends with that session"}, true
+			return bus.Finding{Object: want.Name,
+				Text: "is a temporary queue of another session: it can be published to, but not consumed, and it ends with that session"}, true
 		case have == want:
 			return bus.Finding{}, false
 		case have.Temporary != want.Temporary:
-			return bus.Finding{Object: want.Name, Text: "is temporary where a lasting queue was asked for, or the other way round; it is used as it is"}, true
+			return bus.Finding{Object: want.Name,
+				Text: "is temporary where a lasting queue was asked for, or the other way round; it is used as it is"}, true
 		case have.Kind != want.Kind:
 			return bus.Finding{Object: want.Name, Text: fmt.Sprintf(
-				"is a %s queue instead of a %s one; it is used as it is, without what the latter promises", have.Kind, want.Kind)}, true
+					"is a %s queue instead of a %s one; it is used as it is, without what the latter promises", have.Kind, want.Kind)},
+				true
 		default:
-			return bus.Finding{Object: want.Name, Text: "has other limits than asked for; they stay, because a queue's arguments cannot be changed"}, true
+			return bus.Finding{Object: want.Name,
+				Text: "has other limits than asked for; they stay, because a queue's arguments cannot be changed"}, true
 		}
 	}
 	if want.Kind == bus.Stream {

@@ -29,12 +29,14 @@ func TestSummaryTellsOfBidsAndClaims(t *testing.T) {
 		want  string
 	}{
 		{
-			name:  "tasks that were given say nothing",
-			tasks: map[coordinator.TaskID]httpapi.Task{"a": {Agent: "gpu-1", Strategy: "capability_match", Explanation: &httpapi.Explanation{}}},
+			name: "tasks that were given say nothing",
+			tasks: map[coordinator.TaskID]httpapi.Task{"a": {Agent: "gpu-1", Strategy: "capability_match",
+				Explanation: &httpapi.Explanation{}}},
 		},
 		{
-			name:  "an auction: its bids, the winner's first",
-			tasks: map[coordinator.TaskID]httpapi.Task{"a:demo-1f": market("web-1", bid("web-1", 0.9, 1, 0, 0.375), bid("gen-1", 0.8, 1, 2, 0.25))},
+			name: "an auction: its bids, the winner's first",
+			tasks: map[coordinator.TaskID]httpapi.Task{"a:demo-1f": market("web-1", bid("web-1", 0.9, 1, 0, 0.375),
+				bid("gen-1", 0.8, 1, 2, 0.25))},
 			want: `
 AUCTION  WON BY  BIDDER  FITNESS  CLAIMED  IN HAND  SECONDS
 a        web-1   web-1   0.90     1.00     0        0.38
@@ -42,16 +44,18 @@ a        web-1   web-1   0.90     1.00     0        0.38
 `,
 		},
 		{
-			name:  "no bid decided: the candidates are those of the strategy behind it",
-			tasks: map[coordinator.TaskID]httpapi.Task{"a": market("gen-1", httpapi.Candidate{Agent: "gen-1", Terms: []httpapi.Term{{Name: "load", Value: 0}}})},
+			name: "no bid decided: the candidates are those of the strategy behind it",
+			tasks: map[coordinator.TaskID]httpapi.Task{
+				"a": market("gen-1", httpapi.Candidate{Agent: "gen-1", Terms: []httpapi.Term{{Name: "load", Value: 0}}})},
 			want: `
 AUCTION  WON BY  BIDDER  FITNESS  CLAIMED  IN HAND  SECONDS
 a        gen-1   by the fallback: no bid decided
 `,
 		},
 		{
-			name:  "claims, by agent",
-			tasks: map[coordinator.TaskID]httpapi.Task{"a": {Agent: "p2", Strategy: "pull"}, "b": {Agent: "p1", Strategy: "pull"}, "c": {Agent: "p2", Strategy: "pull"}},
+			name: "claims, by agent",
+			tasks: map[coordinator.TaskID]httpapi.Task{"a": {Agent: "p2", Strategy: "pull"},
+				"b": {Agent: "p1", Strategy: "pull"}, "c": {Agent: "p2", Strategy: "pull"}},
 			want: `
 CLAIMED BY  TASKS
 p1          1: b

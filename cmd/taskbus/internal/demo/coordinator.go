@@ -118,7 +118,8 @@ func (p *process) awaitReady(ctx context.Context) error {
 		return standby || err == nil && status == http.StatusOK
 	})
 	if err == nil && standby {
-		return errors.New("another coordinator leads on this broker: stop it, or point RABBITMQ_URL to another broker or virtual host")
+		return errors.New(
+			"another coordinator leads on this broker: stop it, or point RABBITMQ_URL to another broker or virtual host")
 	}
 	return err
 }

@@ -83,7 +83,8 @@ func TestSummaryFailsWhenSomethingIsMissing(t *testing.T) {
 	}
 	l.record(outcome{task: "lost", reason: "no_agents_online", text: "0 of 6 agents eligible"})
 	out.Reset()
-	if err := summarise(t.Context(), &out, &process{base: "http://127.0.0.1:1"}, l, 1); err != nil || !strings.Contains(out.String(), "no_agents_online") {
+	if err := summarise(t.Context(), &out, &process{base: "http://127.0.0.1:1"}, l, 1); err != nil ||
+		!strings.Contains(out.String(), "no_agents_online") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -91,7 +92,11 @@ func TestSummaryFailsWhenSomethingIsMissing(t *testing.T) {
 // Of a demonstration that was stopped the summary says so, and what the coordinator still knows.
 func TestSummaryOfAStoppedDemo(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(`{"task_id":"a","state":"dispatched","agent_id":"gpu-1","strategy":"least_loaded","priority":2,"duration_ms":1.5}`))
+		_,
+			_ =
+			w.Write(
+				[]byte(
+					`{"task_id":"a","state":"dispatched","agent_id":"gpu-1","strategy":"least_loaded","priority":2,"duration_ms":1.5}`))
 	}))
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -102,7 +107,8 @@ func TestSummaryOfAStoppedDemo(t *testing.T) {
 	l.record(outcome{task: "b", agent: "gpu-1", result: "succeeded"})
 	var out bytes.Buffer
 	err := summarise(ctx, &out, &process{base: server.URL}, l, 2)
-	for _, want := range []string{"stopped by you: 1 had not ended\n", "no outcome: a (dispatched gpu-1)\n", "least_loaded"} {
+	for _, want := range []string{"stopped by you: 1 had not ended\n", "no outcome: a (dispatched gpu-1)\n",
+		"least_loaded"} {
 		if !errors.Is(err, ErrUnaccounted) || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "?") {
 			t.Errorf("%v; want %q in\n%s", err, want, out.String())
 		}

@@ -79,7 +79,8 @@ func summarise(ctx context.Context, out io.Writer, p *process, l *ledger, lines 
 			priority, strategy, ms = fmt.Sprint(t.Priority), t.Strategy, fmt.Sprintf("%.1f", t.DurationMS)
 			chosen.add(o.task, t)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.result, o.workMS, o.traceID)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\n", shown(o.task), priority, o.agent, strategy, ms, o.result,
+			o.workMS, o.traceID)
 	}
 	fmt.Fprintln(tw, "\nFAILED TASK\tREASON CODE\tTRACE ID\tIN WORDS")
 	for _, o := range failed {

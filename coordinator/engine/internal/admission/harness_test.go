@@ -158,7 +158,8 @@ func (h *harness) run() {
 			continue
 		}
 		if v := h.ledger.Explain(h.now, &path, w.Charge).Verdict; v.OK {
-			h.t.Fatalf("task %d of %s waits for %+v, and there is enough", w.Task.(*testTask).seq, w.Task.(*testTask).group, w.Lacks)
+			h.t.Fatalf("task %d of %s waits for %+v, and there is enough", w.Task.(*testTask).seq, w.Task.(*testTask).group,
+				w.Lacks)
 		}
 	}
 }
