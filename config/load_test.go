@@ -278,7 +278,8 @@ func TestLoadAppliesTheEnvironment(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under assignment_strategies with enabled: true, or choose another",
-		"fastest":     `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are capability_match, expression, least_loaded, load_balanced, market, priority_based, reward_rate, round_robin, weighted`,
+		"fastest": `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are ` +
+			strings.Join(strategy.Names(), ", "),
 	} {
 		if _, err := Load(path, Environment{Strategy: name}); err == nil || err.Error() != want {
 			t.Errorf("%s:\ngot  %v\nwant %s", name, err, want)

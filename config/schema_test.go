@@ -175,18 +175,18 @@ func properties(t *testing.T) []property {
 // fileWith is a small fleet with one setting given. JSON is YAML.
 func fileWith(t *testing.T, path []string, value any) []byte {
 	t.Helper()
+	strategies := make(map[string]any)
+	for _, name := range strategy.Names() {
+		strategies[name] = map[string]any{}
+	}
+	strategies["weighted"] = map[string]any{"weights": map[string]any{}}
+	strategies["expression"] = map[string]any{"formula": "load"}
 	file := map[string]any{
 		"agents": map[string]any{"gpu-1": map[string]any{"max_concurrent_tasks": 1}},
 		"task_routing": map[string]any{"read": map[string]any{},
 			"batched": map[string]any{"batch": map[string]any{"max_size": 2}}},
-		"assignment_strategies": map[string]any{
-			"capability_match": map[string]any{}, "least_loaded": map[string]any{}, "load_balanced": map[string]any{},
-			"priority_based": map[string]any{}, "reward_rate": map[string]any{}, "round_robin": map[string]any{},
-			"weighted":   map[string]any{"weights": map[string]any{}},
-			"expression": map[string]any{"formula": "load"},
-			"market":     map[string]any{},
-		},
-		"learning": map[string]any{}, "circuit_breaker": map[string]any{},
+		"assignment_strategies": strategies,
+		"learning":              map[string]any{}, "circuit_breaker": map[string]any{},
 		"discovery":       map[string]any{"enabled": true, "agents": []any{"worker-*"}, "capabilities": []any{"gpu"}},
 		"global_settings": map[string]any{}, "dedupe": map[string]any{}, "journal": map[string]any{},
 		"http": map[string]any{}, "events": map[string]any{}, "log": map[string]any{}, "metrics": map[string]any{},
