@@ -268,19 +268,21 @@ func TestDependenciesHaveReasons(t *testing.T) {
 }
 
 // TestAddingAStrategy carries the page out in an overlay of the source: the new
-// file, the changed registry, the new test.
+// file, its row in the registry, the new test.
 func TestAddingAStrategy(t *testing.T) {
-	const page, folder = "docs/adding-a-strategy.md", "coordinator/strategy"
+	const page, folder, first = "docs/adding-a-strategy.md", "coordinator/strategy", "var registry = []kind{\n"
 	text := make(map[string]string)
 	for _, b := range blocks(t, page, "strategy") {
 		text[b.name] = b.text
 	}
-	source := projectFile(t, folder+"/strategy.go")
-	registry := regexp.MustCompile(`(?ms)^var registry = .*?^}\n`)
-	if text["registry"] == "" || !registry.MatchString(source) {
-		t.Fatalf("no registry: in %s %q, in %s/strategy.go %t", page, text["registry"], folder, registry.MatchString(source))
+	registry := strings.SplitAfter(projectFile(t, folder+"/strategy.go"), "\n")
+	at := slices.Index(registry, first)
+	row := func(line string) bool { return strings.HasPrefix(line, "\t{name: ") && line > text["registry"] }
+	if place := slices.IndexFunc(registry, row); at < 0 || place < at || text["registry"] == "" {
+		t.Fatalf("no place for %q in %s/strategy.go", text["registry"], folder)
+	} else {
+		text["strategy.go"] = strings.Join(slices.Insert(registry, place, text["registry"]), "")
 	}
-	text["strategy.go"] = registry.ReplaceAllLiteralString(source, text["registry"])
 	delete(text, "registry")
 
 	dir := t.TempDir()

@@ -17,7 +17,7 @@
 // may bid before it decides.
 //
 // To add a strategy: write one file with its function, add one line to the
-// registry in strategy.go. docs/adding-a-strategy.md does it step by step.
+// registry in strategy.go. docs/adding-a-strategy.md is an example.
 //
 // It must never read a clock, roll dice, keep state between calls, or do I/O. It
 // does not know how formulas are written, they come in as functions.
