@@ -174,14 +174,3 @@ func (f Facts) AddQuotas(e *Engine, now time.Time, lags bool) {
 		}
 	}
 }
-
-// valuesOf are what the nodes have used, those that have used nothing left out.
-func valuesOf(uses map[string]*coordinator.QuotaUse) map[string]coordinator.QuotaUse {
-	all := make(map[string]coordinator.QuotaUse)
-	for id := range maps.Keys(uses) {
-		if u := *uses[id]; u != (coordinator.QuotaUse{Node: id}) {
-			all[id] = u
-		}
-	}
-	return all
-}
