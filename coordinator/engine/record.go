@@ -110,10 +110,14 @@ func (e *Engine) noted(r *dedupe.Record, id coordinator.TaskID) *coordinator.Rem
 	return m
 }
 
+// remembered is what a record says. Of an open task the record refers to the task, and not to an agent.
 func (e *Engine) remembered(r *dedupe.Record) *coordinator.Remembered {
 	m := &coordinator.Remembered{
 		Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: e.dedupe.Seen(r),
-		Agent: e.fleet.named(r.Ref), Attempt: int(r.Attempt), Flags: uint8(r.Flags),
+		Attempt: int(r.Attempt), Flags: uint8(r.Flags),
+	}
+	if !r.Fate.IsOpen() {
+		m.Agent = e.fleet.named(r.Ref)
 	}
 	if r.IsWithdrawn() {
 		m.Reason = e.dedupe.Reason(r.Key)
