@@ -17,6 +17,7 @@ one_goroutine=(
 	agent/balance
 	config/formula
 	coordinator
+	coordinator/agentset
 	coordinator/auction
 	coordinator/breaker
 	coordinator/capacity

@@ -73,13 +73,14 @@ var table = map[string]rule{
 	"coordinator/learning":     {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
 	"coordinator/breaker":      {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/auction":      {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/criteria":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/criteria":     {std: stdPure, may: []string{"coordinator", "coordinator/agentset"}},
 	"coordinator/pull":         {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/agentset":     {std: stdPure},
 	"coordinator/heap":         {std: stdPure},
 	"coordinator/fairshare":    {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
 	"coordinator/llmcalls":     {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
 	"coordinator/quotacontrol": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/criteria",
+	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/criteria",
 		"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
 		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy",
 		"coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull",
@@ -129,8 +130,8 @@ var table = map[string]rule{
 	}},
 
 	// The parts of the engine: none knows the engine or another part.
-	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
-		"coordinator/heap"}},
+	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/fairshare", "coordinator/heap"}},
 	"coordinator/engine/internal/claims": {std: stdPure, may: []string{"coordinator", "coordinator/pull"}},
 	"coordinator/engine/internal/dedupe": {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine/internal/lanes": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
@@ -148,7 +149,7 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/heap", "coordinator/strategy", "coordinator/learning",
+var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/heap", "coordinator/strategy", "coordinator/learning",
 	"coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare",
 	"coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
 	"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",

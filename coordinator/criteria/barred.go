@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // barred: an agent is not among those that the task excludes, nor among those that had it and may not have it again.
@@ -22,7 +23,7 @@ func (barred) Key(k *Key, n Needs) {
 	}
 }
 
-func (barred) Filter(f *Fleet, n Needs, set Set) {
+func (barred) Filter(f *Fleet, n Needs, set agentset.Set) {
 	for _, id := range n.Barred {
 		if i, listed := f.Number(id); listed {
 			set.Remove(i)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // capabilities: an agent has every capability that the task and its type require.
@@ -21,7 +22,7 @@ func (capabilities) Key(k *Key, n Needs) {
 	}
 }
 
-func (capabilities) Filter(f *Fleet, n Needs, set Set) {
+func (capabilities) Filter(f *Fleet, n Needs, set agentset.Set) {
 	for _, c := range n.Required {
 		set.Keep(f.Offering[c])
 	}

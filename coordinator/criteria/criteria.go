@@ -8,7 +8,10 @@
 // are in its row in package coordinator (ineligibility.go). CONTRIBUTING.md has the order of the files.
 package criteria
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
+)
 
 // All are the criteria in the order in which they are tested: the first that an agent does not meet is why it may not
 // have the task.
@@ -42,7 +45,7 @@ type Criterion interface {
 	// Key adds what the task asks by it: of two tasks that add the same, the same agents meet it.
 	Key(k *Key, n Needs)
 	// Filter takes the agents that do not meet it out of the set.
-	Filter(f *Fleet, n Needs, set Set)
+	Filter(f *Fleet, n Needs, set agentset.Set)
 	// Check is why one agent does not meet it, or coordinator.Eligible.
 	Check(n Needs, a *coordinator.AgentSpec) coordinator.Ineligibility
 	// MayJoin reports whether the rules admit an agent that meets it.

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // drawn is a random fleet and what two tasks ask of it: every criterion that is registered has drawn its part.
@@ -54,7 +55,7 @@ func TestCriteria(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := draw(t)
 		for _, c := range All {
-			var left [2]Set
+			var left [2]agentset.Set
 			for i, n := range d.tasks {
 				left[i] = d.fleet.None()
 				for a := range d.fleet.Specs {

@@ -6,50 +6,20 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
-
-// Set is a set of agents by their number in the fleet.
-type Set []uint64
-
-// Add puts agent i in.
-func (s Set) Add(i int) { s[i>>6] |= 1 << (i & 63) }
-
-// Remove takes agent i out.
-func (s Set) Remove(i int) { s[i>>6] &^= 1 << (i & 63) }
-
-// Has reports whether agent i is a member.
-func (s Set) Has(i int) bool { return s[i>>6]&(1<<(i&63)) != 0 }
-
-// Keep takes out what is not in the other set of the same fleet; nil is the empty set.
-func (s Set) Keep(other Set) {
-	if other == nil {
-		clear(s)
-		return
-	}
-	for i := range s {
-		s[i] &= other[i]
-	}
-}
-
-// Len is how many members it has.
-func (s Set) Len() (n int) {
-	for _, word := range s {
-		n += bits.OnesCount64(word)
-	}
-	return n
-}
 
 // Fleet is the agents as criteria ask for them: by number, their place in the order of ids.
 type Fleet struct {
 	Specs []coordinator.AgentSpec
 	// Offering holds, for each capability, the agents that have it.
-	Offering map[string]Set
-	before   Set // used again by each Meet
+	Offering map[string]agentset.Set
+	before   agentset.Set // used again by each Meet
 }
 
 // NewFleet numbers the agents, which are sorted by id. It keeps the list.
 func NewFleet(specs []coordinator.AgentSpec) *Fleet {
-	f := &Fleet{Specs: specs, Offering: make(map[string]Set)}
+	f := &Fleet{Specs: specs, Offering: make(map[string]agentset.Set)}
 	for i := range specs {
 		for _, c := range specs[i].Capabilities {
 			if f.Offering[c] == nil {
@@ -62,7 +32,7 @@ func NewFleet(specs []coordinator.AgentSpec) *Fleet {
 }
 
 // None is an empty set of its agents.
-func (f *Fleet) None() Set { return make(Set, (len(f.Specs)+63)/64) }
+func (f *Fleet) None() agentset.Set { return agentset.New(len(f.Specs)) }
 
 // Number is the agent's place in the fleet.
 func (f *Fleet) Number(id coordinator.AgentID) (int, bool) {
@@ -73,13 +43,13 @@ func (f *Fleet) Number(id coordinator.AgentID) (int, bool) {
 
 // Feasible is which agents of a fleet meet all criteria for the tasks of one class, and why the others do not.
 type Feasible struct {
-	Set  Set
+	Set  agentset.Set
 	Able int // how many are in Set
 	// needs of the class, without a task.
 	needs Needs
 	out   [len(All)]int // agents that meet the criteria before one, and not that one
 	// unclear are those of out whose criterion has several causes: which it is may differ from task to task. nil: none.
-	unclear Set
+	unclear agentset.Set
 	// why is the cause of all that are out; Eligible: there are several, or it is unclear.
 	why coordinator.Ineligibility
 }
@@ -124,9 +94,9 @@ func (f *Fleet) Meet(n Needs) Feasible {
 	return m
 }
 
-func (m *Feasible) addUnclear(before Set) {
+func (m *Feasible) addUnclear(before agentset.Set) {
 	if m.unclear == nil {
-		m.unclear = make(Set, len(before))
+		m.unclear = make(agentset.Set, len(before))
 	}
 	for i := range before {
 		m.unclear[i] |= before[i] &^ m.Set[i]

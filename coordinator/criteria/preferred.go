@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // preferred: while a task waits for its preferred agents alone (widen_after_seconds), an agent is one of them.
@@ -22,7 +23,7 @@ func (preferred) Key(k *Key, n Needs) {
 	}
 }
 
-func (preferred) Filter(f *Fleet, n Needs, set Set) {
+func (preferred) Filter(f *Fleet, n Needs, set agentset.Set) {
 	if len(n.Only) == 0 {
 		return
 	}

@@ -55,7 +55,7 @@ func (e *Engine) mayGive(t *openTask) bool {
 // mayHave reports whether the agent could have the task now.
 func (e *Engine) mayHave(t *openTask, id coordinator.AgentID) bool {
 	a := e.fleet.byID[id]
-	return a != nil && e.fleet.ready.has(a.number) && t.needs.class.usable.has(a.number)
+	return a != nil && e.fleet.ready.Has(a.number) && t.needs.class.usable.Has(a.number)
 }
 
 // mayOffer reports whether the task, should it be one for the market, would find a slot: whether more are
@@ -97,8 +97,8 @@ func (e *Engine) invite(t *openTask) []*bidder {
 		among = preferred
 	}
 	var can []*bidder
-	among.each(func(i int) {
-		if b := &e.fleet.agents[i].bidding; e.fleet.ready.has(i) && b.MayAsk() {
+	among.Each(func(i int) {
+		if b := &e.fleet.agents[i].bidding; e.fleet.ready.Has(i) && b.MayAsk() {
 			can = append(can, b)
 		}
 	})
@@ -168,7 +168,7 @@ func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
 // explainMarket adds to how the task would be decided that agents would be asked first, or why not.
 func (e *Engine) explainMarket(now time.Time, t *openTask, d *coordinator.Decision) {
 	if m := t.needs.strategy.Market; m.FirstMatch {
-		d.Agent, d.First = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)].spec.ID, true
+		d.Agent, d.First = e.fleet.agents[t.needs.class.usable.First(e.fleet.ready)].spec.ID, true
 	}
 	switch window, asked := e.windowFor(now, t), e.invite(t); {
 	case window == 0:

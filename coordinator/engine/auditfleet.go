@@ -89,8 +89,8 @@ func (x *inspection) member(n int, a *agent) {
 		x.agent(coordinator.InvariantAgentSlots, a, "%d of its %d slots are free with %d tasks in flight", again.Free,
 			again.Max, again.InFlight)
 	}
-	if why := f.eligibility(a); f.ready.has(n) != (why == coordinator.Eligible) {
-		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ready %v, and is %s", f.ready.has(n), why)
+	if why := f.eligibility(a); f.ready.Has(n) != (why == coordinator.Eligible) {
+		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ready %v, and is %s", f.ready.Has(n), why)
 	}
 	if x.set(&a.stale) != (a.state == coordinator.AgentOnline) {
 		x.agent(coordinator.InvariantTimers, a, "it is %s, its silence is watched: %v", a.state, x.set(&a.stale))
@@ -105,7 +105,7 @@ func (x *inspection) member(n int, a *agent) {
 
 func (x *inspection) trusted(a *agent, b *breaker.Set, capability string) {
 	set := x.e.trust.ejected[capability]
-	if ejected := set != nil && set.has(a.number); ejected == b.Allowed(breaker.Pair{Agent: a.number,
+	if ejected := set != nil && set.Has(a.number); ejected == b.Allowed(breaker.Pair{Agent: a.number,
 		Capability: capability}) {
 		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ejected from %q: %v, and its breaker says otherwise",
 			capability, ejected)

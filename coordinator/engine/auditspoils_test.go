@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -94,11 +95,11 @@ var Spoils = []struct {
 		coordinator.InvariantAgentAccount, "b"},
 	{"credit for what never was", func(r Books) { r.fleet.byID["a"].credit = 1 }, coordinator.InvariantAgentAccount, "a"},
 	{"strategies see what was", func(r Books) { r.fleet.views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
-	{"a full agent is marked as ready", func(r Books) { r.fleet.ready.set(1) }, coordinator.InvariantAgentReady, "b"},
-	{"an idle one is not", func(r Books) { r.fleet.ready.clear(2) }, coordinator.InvariantAgentReady, "c"},
+	{"a full agent is marked as ready", func(r Books) { r.fleet.ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
+	{"an idle one is not", func(r Books) { r.fleet.ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
 	{"an agent is marked as ejected", func(r Books) {
-		set := newBitset(3)
-		set.set(0)
+		set := agentset.New(3)
+		set.Add(0)
 		r.trust.ejected["go"] = set
 	}, coordinator.InvariantAgentReady, "a"},
 	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.byQueue, "agent.c") },

@@ -100,11 +100,11 @@ func (x *inspection) classes() {
 	}
 	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
 		c := e.pending.active[i]
-		if c.nobody != c.feasible.empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
+		if c.nobody != c.feasible.Empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
 				c.key)
 		}
-		if n, t := c.usable.common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
+		if n, t := c.usable.Common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
 			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it",
 				c.waiting.Len()-1, n)
 		}

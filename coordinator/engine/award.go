@@ -206,11 +206,11 @@ func (e *Engine) serve(now time.Time, c *class) {
 		if before == nil || !e.mayGive(before) {
 			return
 		}
-		i := c.usable.first(e.fleet.ready)
+		i := c.usable.First(e.fleet.ready)
 		if i < 0 {
 			return
 		}
-		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.has(i) {
+		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.Has(i) {
 			return // no agent can have it
 		}
 	}
@@ -300,7 +300,7 @@ func (e *Engine) giveWithoutBid(
 ) {
 	d.Auction = why
 	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
-		a = e.fleet.agents[t.needs.class.usable.first(e.fleet.ready)]
+		a = e.fleet.agents[t.needs.class.usable.First(e.fleet.ready)]
 		d = &coordinator.Decision{
 			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
 			Refused: d.Refused, Refusals: d.Refusals,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // Batching: tasks of one kind that arrive together are decided together, and those
@@ -225,11 +226,11 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 // follows tells whether the agent may have the task as well, now.
 func (e *Engine) follows(t *openTask, a *agent) bool {
 	q := e.question(t)
-	if !q.feasible.has(a.number) {
+	if !q.feasible.Has(a.number) {
 		return false
 	}
-	q.feasible = newBitset(len(e.fleet.agents))
-	q.feasible.set(a.number)
+	q.feasible = agentset.New(len(e.fleet.agents))
+	q.feasible.Add(a.number)
 	chosen, _ := e.fleet.choose(q)
 	return chosen != nil
 }

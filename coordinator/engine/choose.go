@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // The choice looks at every eligible agent up to exactLimit of them; beyond, at
@@ -64,10 +65,10 @@ type question struct {
 	standing  coordinator.Standing // of the agent looked at
 	next      *dispatchWithDecision
 	strategy  *coordinator.Strategy
-	feasible  bitset
-	free      bitset // those that may be given the task now, if they are feasible
-	preferred bitset // nil: none
-	narrowed  bitset // room for the preferred ones among the feasible
+	feasible  agentset.Set
+	free      agentset.Set // those that may be given the task now, if they are feasible
+	preferred agentset.Set // nil: none
+	narrowed  agentset.Set // room for the preferred ones among the feasible
 	standings standings
 	seed      uint64
 }
@@ -76,7 +77,7 @@ type question struct {
 // returns nil when none is ready, or the strategy gives none of them a score. The
 // decision is the question's: whoever wants to have it must copy it.
 func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
-	eligible := q.feasible.common(q.free)
+	eligible := q.feasible.Common(q.free)
 	if eligible == 0 {
 		return nil, nil
 	}
@@ -101,7 +102,7 @@ func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
 
 // narrow gives the preferred ones among the feasible, and how many of them are ready. The
 // set is valid until the next time.
-func (q *question) narrow(ready bitset) (narrowed bitset, n int) {
+func (q *question) narrow(ready agentset.Set) (narrowed agentset.Set, n int) {
 	if q.preferred == nil {
 		return nil, 0
 	}
@@ -110,7 +111,7 @@ func (q *question) narrow(ready bitset) (narrowed bitset, n int) {
 		narrowed = append(narrowed, word&q.preferred[i])
 	}
 	q.narrowed = narrowed
-	return narrowed, narrowed.common(ready)
+	return narrowed, narrowed.Common(ready)
 }
 
 // decide writes down a choice.
@@ -126,7 +127,7 @@ func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible
 	d.Agent = winner.spec.ID
 	allowed := eligible
 	if usable := q.asker.needs.class.usable; &q.feasible[0] != &usable[0] { // the others lack quota of their own
-		allowed = usable.common(q.free)
+		allowed = usable.Common(q.free)
 	}
 	f.refuse(d, q.asker, q.free, allowed)
 	return winner, &d.Decision
@@ -157,7 +158,7 @@ func (f *fleet) key(q *question, i int) coordinator.Key {
 }
 
 // rank finds the best of those among that are ready, of whom there are eligible.
-func (f *fleet) rank(q *question, among bitset, eligible int) (best ranking) {
+func (f *fleet) rank(q *question, among agentset.Set, eligible int) (best ranking) {
 	key, learned := q.strategy.Key, q.strategy.Learned
 	start, budget, limit, sample := 0, eligible, exactLimit, sampleSize
 	if n := q.strategy.Sample; n > 0 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/pull"
 )
@@ -37,10 +38,10 @@ type claiming struct {
 // claimLine is the claims that wait for work.
 type claimLine struct {
 	claims.Line[*agent, *class]
-	pullers bitset   // the agents that claim at all
-	again   timer    // when to look again although nothing has happened
-	spare   []*class // room for a reach
-	key     []byte   // room for its key
+	pullers agentset.Set // the agents that claim at all
+	again   timer        // when to look again although nothing has happened
+	spare   []*class     // room for a reach
+	key     []byte       // room for its key
 }
 
 // claimReceived answers a claim, or lets it wait for work.
@@ -99,7 +100,7 @@ func (e *Engine) limit(a *agent, r reach) pull.Limit {
 // ejectedFromAll reports whether something waits that the agent could do, but that it is not trusted with.
 func (e *Engine) ejectedFromAll(a *agent) bool {
 	return slices.ContainsFunc(e.pending.active, func(c *class) bool {
-		return c.feasible.has(a.number) && !c.usable.has(a.number)
+		return c.feasible.Has(a.number) && !c.usable.Has(a.number)
 	})
 }
 
@@ -110,7 +111,7 @@ func (e *Engine) reach(number int) reach {
 	}
 	of, tasks := e.claims.spare[:0], 0
 	for _, c := range e.pending.active {
-		if c.usable.has(number) {
+		if c.usable.Has(number) {
 			of = append(of, c)
 			tasks += c.servable()
 		}
@@ -218,7 +219,7 @@ func (e *Engine) nothingToClaim() bool {
 
 // wanted notes that a task waits that some agent may claim.
 func (e *Engine) wanted(c *class) {
-	if e.claims.Len() > 0 && !e.claims.Due() && c.usable.first(e.claims.pullers) >= 0 {
+	if e.claims.Len() > 0 && !e.claims.Due() && c.usable.First(e.claims.pullers) >= 0 {
 		e.claims.Changed()
 	}
 }
@@ -233,7 +234,7 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 		if t == nil {
 			return given
 		}
-		if !c.usable.has(a.number) {
+		if !c.usable.Has(a.number) {
 			continue
 		}
 		e.leavePending(t)
@@ -273,13 +274,13 @@ func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
 // newPlan divides the work that the agent could have among the agents that claim and could have some of it,
 // too, by their capabilities and their own quotas. While nothing waits for it, all share.
 func (e *Engine) newPlan(now time.Time, of *agent, r reach, key []byte) *claimPlan {
-	f, sharing := pull.Fleet{Unclaimed: r.Tasks}, newBitset(len(e.fleet.agents))
+	f, sharing := pull.Fleet{Unclaimed: r.Tasks}, agentset.New(len(e.fleet.agents))
 	for _, c := range r.Classes {
-		sharing.add(c.usable)
+		sharing.Unite(c.usable)
 	}
 	f.Agents = make([]pull.Agent, 0, max(e.claims.Len(), 16))
 	for i, a := range e.fleet.agents {
-		if f.Unclaimed > 0 && !sharing.has(i) { // said first: most often that is all that is read of an agent
+		if f.Unclaimed > 0 && !sharing.Has(i) { // said first: most often that is all that is read of an agent
 			continue
 		}
 		if !a.seat.Claimed() || a.spec.Pull == coordinator.PullOff || e.fleet.presence(a) != coordinator.Eligible {
@@ -310,7 +311,7 @@ func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
 	}
 	return slices.ContainsFunc(other.Classes, func(c *class) bool {
 		t := c.first()
-		return t != nil && c.usable.has(a.number) && e.affordable(now, t, a.spec.ID)
+		return t != nil && c.usable.Has(a.number) && e.affordable(now, t, a.spec.ID)
 	})
 }
 
@@ -366,10 +367,10 @@ func (c *claimLine) under(f *fleet) {
 			at.Number = int32(at.Agent.number)
 		}
 	}
-	c.pullers = newBitset(len(f.agents))
+	c.pullers = agentset.New(len(f.agents))
 	for _, a := range f.agents {
 		if a.spec.Pull != coordinator.PullOff {
-			c.pullers.set(a.number)
+			c.pullers.Add(a.number)
 		}
 	}
 }

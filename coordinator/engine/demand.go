@@ -124,7 +124,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	for _, name := range names {
 		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name],
 			Demand: e.demand.perSecond(name, asked[name], now)}
-		bitset(e.fleet.index.Offering[name]).each(func(i int) {
+		e.fleet.index.Offering[name].Each(func(i int) {
 			a := e.fleet.agents[i]
 			s.Agents++
 			if a.state != coordinator.AgentOnline {

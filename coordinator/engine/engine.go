@@ -290,7 +290,7 @@ func (e *Engine) runDue(now time.Time) {
 // could take none of them, or they would not wait. But where there are quotas, what the agent
 // has given back may be for others: those whose turn it is go first, whoever is to serve them.
 func (e *Engine) wake(now time.Time, a *agent) {
-	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.has(a.number) {
+	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.Has(a.number) {
 		return
 	}
 	if e.retryOwn(a.number); e.quotas.ledger.Installed() {
@@ -299,7 +299,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 	}
 	next := e.line(a)
 	defer next.end()
-	for e.fleet.ready.has(a.number) && e.serveNext(now, &next) {
+	for e.fleet.ready.Has(a.number) && e.serveNext(now, &next) {
 	}
 }
 

@@ -125,7 +125,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, asked *criteria.Needs) coo
 		return why
 	}
 	why := f.eligibility(a)
-	switch vacant := f.vacant.has(a.number); {
+	switch vacant := f.vacant.Has(a.number); {
 	case !t.alone:
 	case vacant:
 		why = coordinator.Eligible

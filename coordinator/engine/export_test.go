@@ -376,7 +376,7 @@ func (e *Engine) ToldOfTrust() int                      { return len(e.trust.tol
 func (e *Engine) Ejected() map[string][]coordinator.AgentID {
 	all := make(map[string][]coordinator.AgentID)
 	for c, set := range e.trust.ejected {
-		set.each(func(i int) { all[c] = append(all[c], e.fleet.agents[i].spec.ID) })
+		set.Each(func(i int) { all[c] = append(all[c], e.fleet.agents[i].spec.ID) })
 	}
 	return all
 }
@@ -407,7 +407,7 @@ func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int,
 	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
 		return nil, 0, 0, text
 	}
-	ready, d := o.needs.class.usable.common(e.fleet.ready), &decisionWithRoom{}
+	ready, d := o.needs.class.usable.Common(e.fleet.ready), &decisionWithRoom{}
 	return func() {
 		d.Decision = coordinator.Decision{}
 		e.fleet.refuse(d, o, e.fleet.ready, ready)

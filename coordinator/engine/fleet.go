@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 )
 
@@ -56,11 +57,11 @@ type fleet struct {
 	left map[coordinator.AgentID]*agent
 	// ready holds the agents that nothing in their own state keeps from work, vacant those that could take
 	// one that must be alone, present those that may have work, when they have room for it.
-	ready, vacant, present bitset
+	ready, vacant, present agentset.Set
 	// causes is why each agent may not have work, whatever the task (see eligibility); byCause are the
 	// agents of each cause, those of Eligible being ready, and tally is how many they are.
 	causes  []coordinator.Ineligibility
-	byCause [coordinator.NumIneligibilities]bitset
+	byCause [coordinator.NumIneligibilities]agentset.Set
 	tally   [coordinator.NumIneligibilities]int
 	kept    *agent // that gets nothing else until it is vacant for such a task; nil: none
 	// index is the agents as criteria ask for them; its numbers are those of agents.
@@ -249,8 +250,8 @@ func (f *fleet) refresh(a *agent) {
 	}
 	why := f.eligibility(a)
 	if was := f.causes[a.number]; was != why {
-		f.byCause[was].clear(a.number)
-		f.byCause[why].set(a.number)
+		f.byCause[was].Remove(a.number)
+		f.byCause[why].Add(a.number)
 		f.tally[was]--
 		f.tally[why]++
 		f.causes[a.number] = why
@@ -258,6 +259,6 @@ func (f *fleet) refresh(a *agent) {
 			a.moved = f.now
 		}
 	}
-	f.present.put(a.number, why.There())
-	f.vacant.put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
+	f.present.Put(a.number, why.There())
+	f.vacant.Put(a.number, a.spec.Pull == coordinator.PullOff && f.isVacant(a, why))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 )
 
@@ -27,10 +28,10 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 	f.views = make([]coordinator.AgentView, n)
 	f.byID = make(map[coordinator.AgentID]*agent, n)
 	f.byQueue = make(map[string]*agent, n)
-	f.vacant, f.present, f.kept = newBitset(n), newBitset(n), nil
+	f.vacant, f.present, f.kept = agentset.New(n), agentset.New(n), nil
 	f.causes, f.tally = make([]coordinator.Ineligibility, n), [coordinator.NumIneligibilities]int{}
 	for why := range f.byCause {
-		f.byCause[why] = newBitset(n)
+		f.byCause[why] = agentset.New(n)
 	}
 	f.ready = f.byCause[coordinator.Eligible]
 	f.left = make(map[coordinator.AgentID]*agent)
@@ -62,7 +63,7 @@ func (f *fleet) adopt(specs []coordinator.AgentSpec, settings coordinator.Settin
 			}
 			f.stated[i] = spec.SuccessRate
 		}
-		f.ready.set(i) // causes has it there, until refresh
+		f.ready.Add(i) // causes has it there, until refresh
 		f.tally[coordinator.Eligible]++
 		f.refresh(a)
 	}

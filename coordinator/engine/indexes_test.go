@@ -41,12 +41,12 @@ func CheckIndexes(t failer, e *Engine) {
 			t.Fatalf("agents are not sorted at %s", a.spec.ID)
 		case !reflect.DeepEqual(v, again):
 			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
-		case f.ready.has(i) != (f.eligibility(a) == coordinator.Eligible):
-			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.has(i), f.eligibility(a))
+		case f.ready.Has(i) != (f.eligibility(a) == coordinator.Eligible):
+			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.Has(i), f.eligibility(a))
 		case f.causes[i] != f.eligibility(a):
 			t.Fatalf("%s: it is kept as %s, and is %s", a.spec.ID, f.causes[i], f.eligibility(a))
-		case f.present.has(i) != (f.presence(a) == coordinator.Eligible):
-			t.Fatalf("%s: present %v, but %s", a.spec.ID, f.present.has(i), f.presence(a))
+		case f.present.Has(i) != (f.presence(a) == coordinator.Eligible):
+			t.Fatalf("%s: present %v, but %s", a.spec.ID, f.present.Has(i), f.presence(a))
 		case (a.stale.index >= 0) != (a.state == coordinator.AgentOnline):
 			t.Fatalf("%s is %s, watched: %v", a.spec.ID, a.state, a.stale.index >= 0)
 		}
@@ -54,12 +54,12 @@ func CheckIndexes(t failer, e *Engine) {
 	online := make(map[string]int)
 	for why, set := range f.byCause {
 		for i := range f.agents {
-			if set.has(i) != (int(f.causes[i]) == why) {
+			if set.Has(i) != (int(f.causes[i]) == why) {
 				t.Fatalf("%s is among those that are %s, and is %s", f.agents[i].spec.ID, coordinator.Ineligibility(why),
 					f.causes[i])
 			}
 		}
-		if n := set.common(set); n != f.tally[why] {
+		if n := set.Common(set); n != f.tally[why] {
 			t.Fatalf("%d agents are %s, counted are %d", f.tally[why], coordinator.Ineligibility(why), n)
 		}
 	}
@@ -69,7 +69,7 @@ func CheckIndexes(t failer, e *Engine) {
 				online[c]++
 			}
 			if set := e.trust.ejected[c]; e.trust.breakers != nil &&
-				(set != nil && set.has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
+				(set != nil && set.Has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
 				t.Fatalf("%s and %q: the breaker says otherwise", a.spec.ID, c)
 			}
 		}
@@ -81,11 +81,11 @@ func CheckIndexes(t failer, e *Engine) {
 	}
 	for key, c := range e.pending.classes {
 		for i := range f.agents {
-			if c.usable.has(i) != (c.feasible.has(i) && !e.ejectedFrom(f.agents[i], c.required)) {
-				t.Fatalf("%s: usable for %v: %v", f.agents[i].spec.ID, c.required, c.usable.has(i))
+			if c.usable.Has(i) != (c.feasible.Has(i) && !e.ejectedFrom(f.agents[i], c.required)) {
+				t.Fatalf("%s: usable for %v: %v", f.agents[i].spec.ID, c.required, c.usable.Has(i))
 			}
 		}
-		if key != c.key || c.nobody != c.feasible.empty() {
+		if key != c.key || c.nobody != c.feasible.Empty() {
 			t.Fatalf("class %q is kept under %q, nobody %v", c.key, key, c.nobody)
 		}
 	}
@@ -116,9 +116,9 @@ func CheckIndexes(t failer, e *Engine) {
 			for i, a := range f.agents {
 				why := criteria.Check(o.askedOf(), &a.spec) // by all that is registered
 				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))
-				if c.feasible.has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
+				if c.feasible.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
 					saysPlainly(why) {
-					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.spec.ID, c.feasible.has(i), why)
+					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.spec.ID, c.feasible.Has(i), why)
 				}
 			}
 			count[o.task.Priority]++
@@ -368,7 +368,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 	var got decisionWithRoom
 	var want [coordinator.NumIneligibilities]int
 	free := e.freeFor(o)
-	eligible := c.usable.common(free)
+	eligible := c.usable.Common(free)
 	got.Eligible = eligible
 	f.refuse(&got, o, free, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
@@ -379,7 +379,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		want[is]++
 		why[a.spec.ID] = is
 		all++
-		if c.feasible.has(a.number) {
+		if c.feasible.Has(a.number) {
 			feasible++
 		}
 	})

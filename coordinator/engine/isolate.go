@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/heap"
 )
 
@@ -149,7 +150,7 @@ func (e *Engine) hasDoneAlone(t *openTask, made time.Time) bool {
 }
 
 // freeFor are the agents that may be given the task now, if they are feasible for it.
-func (e *Engine) freeFor(t *openTask) bitset {
+func (e *Engine) freeFor(t *openTask) agentset.Set {
 	if t.alone {
 		return e.fleet.vacant
 	}
@@ -179,8 +180,8 @@ func (e *Engine) serveIsolated(now time.Time) {
 		return
 	}
 	i.looks++
-	for !e.fleet.vacant.empty() {
-		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.first(e.fleet.vacant) >= 0 })
+	for !e.fleet.vacant.Empty() {
+		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.First(e.fleet.vacant) >= 0 })
 		if t == nil {
 			break
 		}
@@ -224,8 +225,8 @@ func (e *Engine) worthKeeping() (best *agent) {
 	if kept != nil && (kept.alone > 0 || f.presence(kept) != coordinator.KeptFree) {
 		kept = nil
 	}
-	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.has(kept.number) }
-	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.first(f.present) >= 0 })
+	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.Has(kept.number) }
+	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.First(f.present) >= 0 })
 	switch {
 	case t == nil:
 		return nil
@@ -249,5 +250,5 @@ func (e *Engine) claimAlone(a *agent) *openTask {
 	if len(e.isolated.groups) == 0 || !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
 		return nil
 	}
-	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.has(a.number) })
+	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.Has(a.number) })
 }

@@ -24,7 +24,7 @@ func (e *Engine) line(a *agent) line {
 	l := line{e: e, agent: a.number, of: e.pending.spare[:0], serve: allLevels}
 	e.pending.spare = nil // another line may be made while this one is in use
 	for _, c := range e.pending.active {
-		if c.usable.has(a.number) {
+		if c.usable.Has(a.number) {
 			l.of = append(l.of, c)
 		}
 	}
@@ -101,7 +101,7 @@ func (l *line) may(c *class) bool {
 	if c.lacks.Whole != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false
 	}
-	return l.agent >= 0 || c.usable.first(l.e.fleet.ready) >= 0
+	return l.agent >= 0 || c.usable.First(l.e.fleet.ready) >= 0
 }
 
 // allLevels are all of them.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/learning"
 )
@@ -15,7 +16,7 @@ import (
 // task type's route are put together.
 type requirements struct {
 	required  []string
-	preferred bitset // nil: none
+	preferred agentset.Set // nil: none
 	strategy  *coordinator.Strategy
 	class     *class
 	kind      *learning.Type // what is known of the agents with tasks of this type
@@ -100,14 +101,14 @@ func (e *Engine) unknownType(name string) string {
 }
 
 // set numbers a list of agents; nil when none of them is known.
-func (f *fleet) set(ids []coordinator.AgentID) bitset {
-	var b bitset
+func (f *fleet) set(ids []coordinator.AgentID) agentset.Set {
+	var b agentset.Set
 	for _, id := range ids {
 		if a := f.byID[id]; a != nil {
 			if b == nil {
-				b = newBitset(len(f.agents))
+				b = agentset.New(len(f.agents))
 			}
-			b.set(a.number)
+			b.Add(a.number)
 		}
 	}
 	return b

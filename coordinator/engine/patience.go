@@ -114,7 +114,7 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 // anyPresent reports whether an agent of the class is not absent.
 func (e *Engine) anyPresent(c *class) bool {
 	for i, why := range e.fleet.causes {
-		if c.usable.has(i) && !why.Absent() {
+		if c.usable.Has(i) && !why.Absent() {
 			return true
 		}
 	}
@@ -126,7 +126,7 @@ func (e *Engine) anyPresent(c *class) bool {
 func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
 	for i, a := range e.fleet.agents {
 		switch {
-		case !c.usable.has(i):
+		case !c.usable.Has(i):
 		case !e.fleet.causes[i].Absent() && a.atWork(now):
 			return now
 		default:
@@ -179,7 +179,7 @@ func (e *Engine) awaits(now time.Time, t *openTask) bool {
 	}
 	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool {
 		return a.isAwaited(e.openedAt) &&
-			c.feasible.has(a.number)
+			c.feasible.Has(a.number)
 	})
 }
 

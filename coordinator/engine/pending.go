@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/market"
@@ -20,11 +21,11 @@ type class struct {
 	only     []coordinator.AgentID // none: any agent may have its tasks
 	// criteria say which agents may have its tasks, whatever these are doing, and why the others may not.
 	criteria criteria.Feasible
-	feasible bitset // the agents that meet all criteria: criteria.Set
-	able     int    // how many are in feasible
+	feasible agentset.Set // the agents that meet all criteria
+	able     int          // how many are in feasible
 	// usable are the feasible agents that are not ejected from a required capability; of these, those in fleet.ready may
 	// be given a task now.
-	usable   bitset
+	usable   agentset.Set
 	nobody   bool // feasible is empty: no agent of this fleet
 	routed   bool // of a task type's route: kept for the policy's life
 	waiting  *fairshare.Backlog[*openTask]
@@ -46,7 +47,7 @@ func (c *class) FirstLeaf(level int) (leaf int, ok bool) {
 	return h.Leaf, ok
 }
 
-func (c *class) TakenBy(agent int) bool { return c.usable.has(agent) }
+func (c *class) TakenBy(agent int) bool { return c.usable.Has(agent) }
 
 func (c *class) Admission() *admission.ClassState { return &c.lacks }
 
@@ -140,7 +141,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.index.Meet(of.needs),
 		active: -1}
-	c.feasible, c.able = bitset(c.criteria.Set), c.criteria.Able
+	c.feasible, c.able = c.criteria.Set, c.criteria.Able
 	c.nobody = c.able == 0
 	c.usable = e.usable(c.feasible, c.required)
 	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })

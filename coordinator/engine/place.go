@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/fairshare"
 )
@@ -102,7 +103,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	var waiting [fairshare.Levels]int // of each priority; of its own those before it
 	its := t.needs.class.feasible
 	for _, c := range e.pending.active {
-		if c.feasible.common(its) == 0 {
+		if c.feasible.Common(its) == 0 {
 			continue
 		}
 		c.waiting.Leaves(func(_, level, n int, _ bool) {
@@ -114,7 +115,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	}
 	for l := range e.lanes.All() {
 		c := e.pending.classes[l.Kind.Class]
-		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.feasible.common(its) == 0 {
+		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.feasible.Common(its) == 0 {
 			continue
 		}
 		if p.Waiting += l.Ready; l.Kind.Level != t.level {
@@ -142,7 +143,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	const unit = 1e6
 	millionths := int64(0)
 	for _, c := range e.pending.classes { // the order does not matter to a sum of whole numbers
-		if c.feasible.common(its) > 0 {
+		if c.feasible.Common(its) > 0 {
 			millionths += int64(math.Round(c.pace.rate(now) * unit))
 		}
 	}
@@ -152,9 +153,9 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 
 // startsIn is after how long the task starts: once the first slot is free that it may have, and what goes before
 // it has gone at this rate. Where no slot's end is known it takes its own turn at that rate instead.
-func (e *Engine) startsIn(now time.Time, its bitset, p *Place) time.Duration {
+func (e *Engine) startsIn(now time.Time, its agentset.Set, p *Place) time.Duration {
 	var free time.Duration
-	its.each(func(i int) {
+	its.Each(func(i int) {
 		if a := e.fleet.agents[i]; e.fleet.eligibility(a) == coordinator.Full {
 			if in := e.freeIn(now, a); in > 0 && (free == 0 || in < free) {
 				free = in
@@ -299,7 +300,7 @@ func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
 // takesWork tells whether the agent of that number may have the task, is online and takes work.
 func (e *Engine) takesWork(t *openTask, number int) bool {
 	a := e.fleet.agents[number]
-	return t.needs.class.usable.has(number) && a.state == coordinator.AgentOnline && !a.cordoned
+	return t.needs.class.usable.Has(number) && a.state == coordinator.AgentOnline && !a.cordoned
 }
 
 // LacksQuota tells for people what quota a waiting task waits for; false: for none.

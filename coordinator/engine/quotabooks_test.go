@@ -76,7 +76,7 @@ func CheckParked(t failer, e *Engine) {
 		}
 		ready := e.freeFor(o) // for one that must be alone those that have nothing else
 		for i, a := range e.fleet.agents {
-			if !ready.has(i) || !o.needs.class.usable.has(i) {
+			if !ready.Has(i) || !o.needs.class.usable.Has(i) {
 				continue
 			}
 			for _, c := range charges {
@@ -93,7 +93,7 @@ func CheckParked(t failer, e *Engine) {
 					t.Fatalf(
 						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
 						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.Without != nil &&
-							w.Without.Has(i))
+							w.Without.Agents.Has(i))
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
@@ -36,7 +37,7 @@ func (e *Engine) assignBest(
 			q.feasible = able
 			if a, d = e.fleet.choose(q); a != nil {
 				if v = e.reserveQuota(now, t, a); !v.OK { // it is to wait behind another
-					bitset(without.Agents).add(able)
+					without.Agents.Unite(able)
 					without.WaitFor(e.quotas.ledger, &v)
 					if lacks == nil || sooner(&v, lacks) {
 						lacks = &v
@@ -65,7 +66,7 @@ func (e *Engine) quotaMissing(now time.Time, t *openTask) (*fairshare.Verdict, *
 // checkQuota is agentsWithQuota for a task that was not refused yet.
 func (e *Engine) checkQuota(
 	now time.Time, t *openTask,
-) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
+) (able agentset.Set, lacks *fairshare.Verdict, without *admission.Lacking) {
 	h := e.quotaDemand(t)
 	if h == nil || h.open {
 		return nil, nil, nil
@@ -140,22 +141,22 @@ func agentsOwn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
 // their own are checked together.
 func (e *Engine) agentsWithQuota(
 	now time.Time, t *openTask, refused *fairshare.Verdict,
-) (able bitset, lacks *fairshare.Verdict, without *admission.Lacking) {
+) (able agentset.Set, lacks *fairshare.Verdict, without *admission.Lacking) {
 	q, several := &e.quotas, e.routesOfTask(t) != nil
 	own := q.byAgent[t.task.Group]
 	if len(own) == 0 && !several {
 		return nil, refused, nil
 	}
-	lacking := newBitset(len(e.fleet.agents))
+	lacking := agentset.New(len(e.fleet.agents))
 	if without = (&admission.Lacking{Agents: lacking}); !refused.OK {
 		lacks = refused
 		without.WaitFor(q.ledger, refused)
 	}
 	busy := false // an agent that is not ready has quota: it may be a matter of waiting for it
-	check := func(id coordinator.AgentID, these bitset) {
+	check := func(id coordinator.AgentID, these agentset.Set) {
 		x := e.checkFor(now, t, id)
 		if v := x.verdict; !v.OK {
-			lacking.add(these)
+			lacking.Unite(these)
 			without.WaitFor(q.ledger, &v)
 			for i := range x.refused {
 				without.WaitFor(q.ledger, &x.refused[i])
@@ -168,30 +169,30 @@ func (e *Engine) agentsWithQuota(
 			}
 			return
 		}
-		these.each(func(i int) {
+		these.Each(func(i int) {
 			switch {
-			case !e.fleet.ready.has(i):
+			case !e.fleet.ready.Has(i):
 				busy = true
 			case able == nil:
-				able = newBitset(len(e.fleet.agents))
+				able = agentset.New(len(e.fleet.agents))
 				fallthrough
 			default:
-				able.set(i)
+				able.Add(i)
 			}
 		})
 	}
-	rest, one := slices.Clone(t.needs.class.usable), newBitset(len(e.fleet.agents))
+	rest, one := slices.Clone(t.needs.class.usable), agentset.New(len(e.fleet.agents))
 	for _, id := range own {
 		a := e.fleet.byID[id]
-		if a == nil || a.number < 0 || !rest.has(a.number) {
+		if a == nil || a.number < 0 || !rest.Has(a.number) {
 			continue
 		}
-		rest.clear(a.number)
-		one.set(a.number)
+		rest.Remove(a.number)
+		one.Add(a.number)
 		check(id, one)
-		one.clear(a.number)
+		one.Remove(a.number)
 	}
-	if !rest.empty() {
+	if !rest.Empty() {
 		check("", rest)
 	}
 	if busy && lacks != nil && lacks.Permanent {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
@@ -92,7 +93,7 @@ func (e *Engine) overtakes(t *openTask) {
 // agents are looked at only if what it exceeds is the first one's own.
 func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	h := e.quotaDemand(t)
-	i := t.needs.class.usable.first(t.needs.class.usable)
+	i := t.needs.class.usable.First(t.needs.class.usable)
 	if h == nil || h.open || i < 0 {
 		return false
 	}
@@ -104,7 +105,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	own := func(v fairshare.Verdict) bool { return v.Kind == coordinator.QuotaAgent }
 	lacks, without := &v, (*admission.Lacking)(nil)
 	if own(v) || slices.ContainsFunc(x.refused, own) {
-		var able bitset
+		var able agentset.Set
 		if able, lacks, without = e.agentsWithQuota(now, t, &v); able != nil || !lacks.Permanent {
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -229,7 +230,7 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 	d *coordinator.Decision) (coordinator.Reason, string) {
 	lacks, able := e.lackOf(e.quotaTime(now), t, open)
 	switch {
-	case lacks == nil && able != nil && !able.has(chosen.number) && !t.asks(): // it has none of its own, and others have
+	case lacks == nil && able != nil && !able.Has(chosen.number) && !t.asks(): // it has none of its own, and others have
 		q := e.question(t)
 		q.feasible = able
 		if a, choice := e.fleet.choose(q); a != nil {
@@ -248,7 +249,7 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 
 // lackOf tells what quota keeps the task waiting, or would; nil: none does. able are then the
 // agents that have enough of their own, nil: it makes no difference.
-func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verdict, able bitset) {
+func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verdict, able agentset.Set) {
 	if e.quotaDemand(t) == nil || open != nil && open.quota != nil && open.quota.open { // it has what it needs
 		return nil, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 )
 
 // Why the others were out when a choice was made: counted from sets that are at hand, so that it
@@ -12,7 +13,7 @@ import (
 // refuse writes down why each agent may not have the task, as judge would tell it, but for those of
 // which the strategy makes nothing. free are those that may have a task of its kind; the choice was
 // among d.Eligible of them, and allowed could have had it but for the quota of their own.
-func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, allowed int) {
+func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free agentset.Set, allowed int) {
 	c := t.needs.class
 	if allowed < c.able {
 		f.countRefused(&d.Refused, t, free, c.able-allowed)
@@ -31,7 +32,7 @@ func (f *fleet) refuse(d *decisionWithRoom, t *openTask, free bitset, allowed in
 type refusals = [coordinator.NumIneligibilities]int
 
 // countRefused counts, by cause, the out agents that are feasible for the task and may not have it now.
-func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out int) {
+func (f *fleet) countRefused(refused *refusals, t *openTask, free agentset.Set, out int) {
 	c := t.needs.class
 	rest := coordinator.Ejected         // what is not counted, because it is what is left
 	if &c.usable[0] == &c.feasible[0] { // none is ejected
@@ -50,7 +51,7 @@ func (f *fleet) countRefused(refused *refusals, t *openTask, free bitset, out in
 		if why != coordinator.Eligible && why < coordinator.Ejected { // it comes before being ejected
 			among = c.feasible
 		}
-		n = among.without(f.byCause[why], free)
+		n = among.Without(f.byCause[why], free)
 		refused[outOf(why)] += n
 		out -= n
 	}
@@ -67,7 +68,7 @@ func outOf(why coordinator.Ineligibility) coordinator.Ineligibility {
 
 // name lists the agents that may not have the task, the nearest first; all, or those that are
 // feasible for it.
-func (f *fleet) name(d *decisionWithRoom, t *openTask, free bitset, all bool) {
+func (f *fleet) name(d *decisionWithRoom, t *openTask, free agentset.Set, all bool) {
 	c, n := t.needs.class, 0
 	for w := range free {
 		out := ^(c.usable[w] & free[w])
@@ -94,10 +95,10 @@ func (f *fleet) name(d *decisionWithRoom, t *openTask, free bitset, all bool) {
 // whyOut is ineligibility for an agent that may not have the task.
 func (f *fleet) whyOut(t *openTask, i int) coordinator.Ineligibility {
 	c, why := t.needs.class, f.causes[i]
-	if !c.feasible.has(i) {
+	if !c.feasible.Has(i) {
 		return c.criteria.Why(f.index, t.task, i)
 	}
-	if !c.usable.has(i) && (why == coordinator.Eligible || why > coordinator.Ejected) {
+	if !c.usable.Has(i) && (why == coordinator.Eligible || why > coordinator.Ejected) {
 		return coordinator.Ejected
 	}
 	return outOf(why)

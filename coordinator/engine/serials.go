@@ -1,6 +1,9 @@
 package engine
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
+)
 
 // serials number agents from 1, so that the record of a task id need not hold its agent's. Its
 // zero value knows none.
@@ -53,30 +56,30 @@ func (e *Engine) forgetAgents() {
 	if s.of == nil || len(s.of) < s.sweepAt {
 		return
 	}
-	used := newBitset(len(s.ids))
+	used := agentset.New(len(s.ids))
 	for _, a := range e.fleet.byID { // order does not matter: it is a set
-		used.set(int(a.serial))
+		used.Add(int(a.serial))
 	}
 	for _, a := range e.fleet.left {
-		used.set(int(a.serial))
+		used.Add(int(a.serial))
 	}
 	for r := range e.dedupe.Latest() {
 		if !r.Fate.IsOpen() {
-			used.set(int(r.Ref))
+			used.Add(int(r.Ref))
 		}
 	}
 	for _, t := range e.tasks.all {
 		if t != nil && t.agent != nil {
-			used.set(int(t.agent.serial))
+			used.Add(int(t.agent.serial))
 		}
 	}
 	for _, t := range e.held {
 		if t.agent != nil {
-			used.set(int(t.agent.serial))
+			used.Add(int(t.agent.serial))
 		}
 	}
 	for n := 1; n < len(s.ids); n++ {
-		if id := s.ids[n]; id != "" && !used.has(n) {
+		if id := s.ids[n]; id != "" && !used.Has(n) {
 			delete(s.of, id)
 			s.ids[n], s.free = "", append(s.free, uint32(n))
 		}

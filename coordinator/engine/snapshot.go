@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -99,7 +100,7 @@ const maxPaces = 64
 // while: what another alone is dispatched then says nothing of when it has gone.
 func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond float64) {
 	type together struct {
-		agents    bitset
+		agents    agentset.Set
 		tasks     int
 		perSecond float64
 	}
@@ -110,9 +111,9 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 			break // each of the others by itself
 		}
 		all = append(slices.DeleteFunc(all, func(o *together) bool {
-			shared := o.agents.common(of.agents) > 0
+			shared := o.agents.Common(of.agents) > 0
 			if shared {
-				of.agents.add(o.agents)
+				of.agents.Unite(o.agents)
 				of.tasks, of.perSecond = of.tasks+o.tasks, of.perSecond+o.perSecond
 			}
 			return shared
@@ -120,7 +121,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 	}
 	return func(c *class) (int, float64) {
 		for _, o := range all {
-			if o.agents.common(c.feasible) > 0 {
+			if o.agents.Common(c.feasible) > 0 {
 				return o.tasks, o.perSecond
 			}
 		}

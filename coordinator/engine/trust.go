@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/breaker"
 )
 
@@ -21,7 +22,7 @@ type trust struct {
 	begun uint64
 	// ejected holds, for each capability, the agents that are not allowed; a task
 	// that requires none counts as requiring noCapability.
-	ejected map[string]bitset
+	ejected map[string]agentset.Set
 	// supply is how many agents online offer each capability.
 	supply map[string]int
 	// trusted may take work again that waits for somebody.
@@ -40,7 +41,7 @@ type distrust struct {
 const noCapability = ""
 
 func newTrust() trust {
-	return trust{ejected: make(map[string]bitset), supply: make(map[string]int), told: make(map[distrust]bool),
+	return trust{ejected: make(map[string]agentset.Set), supply: make(map[string]int), told: make(map[distrust]bool),
 		next: newTimer(dutyTrust, nil, nil)}
 }
 
@@ -157,17 +158,17 @@ func (e *Engine) bar(p breaker.Pair) {
 	e.tellTrust(p)
 	set := tr.ejected[p.Capability]
 	if tr.breakers.Allowed(p) {
-		if set != nil && set.has(p.Agent) {
-			set.clear(p.Agent)
+		if set != nil && set.Has(p.Agent) {
+			set.Remove(p.Agent)
 			tr.trusted = append(tr.trusted, e.fleet.agents[p.Agent])
 		}
 		return
 	}
 	if set == nil {
-		set = newBitset(len(e.fleet.agents))
+		set = agentset.New(len(e.fleet.agents))
 		tr.ejected[p.Capability] = set
 	}
-	set.set(p.Agent)
+	set.Add(p.Agent)
 }
 
 // tellTrust tells the world when an agent is ejected, and when that is over.
@@ -229,11 +230,11 @@ func (e *Engine) trustAgain(now time.Time) {
 
 // usable are those of a set who are not ejected from any of the capabilities. The
 // set itself is returned when that is all of them.
-func (e *Engine) usable(feasible bitset, required []string) bitset {
+func (e *Engine) usable(feasible agentset.Set, required []string) agentset.Set {
 	usable := feasible
 	for _, c := range needed(required) {
 		ejected := e.trust.ejected[c]
-		if ejected.empty() {
+		if ejected.Empty() {
 			continue
 		}
 		if &usable[0] == &feasible[0] {
@@ -250,7 +251,7 @@ func (e *Engine) usable(feasible bitset, required []string) bitset {
 func (e *Engine) ejectedFrom(a *agent, required []string) bool {
 	return slices.ContainsFunc(needed(required), func(c string) bool {
 		set := e.trust.ejected[c]
-		return set != nil && set.has(a.number)
+		return set != nil && set.Has(a.number)
 	})
 }
 
@@ -258,7 +259,7 @@ func (e *Engine) ejectedFrom(a *agent, required []string) bool {
 // is being tried.
 func (e *Engine) ejections(now time.Time, a *agent) (from []string, until []time.Time) {
 	for c, set := range e.trust.ejected {
-		if set.has(a.number) {
+		if set.Has(a.number) {
 			from = append(from, c)
 		}
 	}

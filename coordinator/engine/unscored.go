@@ -22,7 +22,7 @@ const (
 // could have it now.
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
-	return c.usable.common(e.fleet.ready) > 0
+	return c.usable.Common(e.fleet.ready) > 0
 }
 
 // maxWhy is how many characters of a strategy's own words a refusal repeats.

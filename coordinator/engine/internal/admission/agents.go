@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -12,7 +13,7 @@ import (
 
 // Lacking are the agents for which a task lacks quota.
 type Lacking struct {
-	Agents []uint64 // a bit each, by number
+	Agents agentset.Set
 	// nodes are those at which something must come back before one of them has it: of groups and above. That
 	// of an agent stands under its group's (fairshare.Ledger.GroupNode).
 	nodes []string
@@ -20,9 +21,6 @@ type Lacking struct {
 	// has no choice.
 	again time.Time
 }
-
-// Has reports whether it lacks for the agent.
-func (l *Lacking) Has(agent int) bool { return l.Agents[agent>>6]&(1<<(agent&63)) != 0 }
 
 // WaitFor notes where it comes back what was refused so.
 func (l *Lacking) WaitFor(ledger *fairshare.Ledger, v *fairshare.Verdict) {
@@ -107,7 +105,7 @@ func (a *agentWaits) next(s *fairshare.Shares) *Wait {
 func (q *Waits) RetryWith(agent int) []*Wait {
 	q.round.unpark = q.round.unpark[:0]
 	for i := 0; i < len(q.agents.all); {
-		if w := q.agents.all[i]; w.Class.TakenBy(agent) && !w.Without.Has(agent) {
+		if w := q.agents.all[i]; w.Class.TakenBy(agent) && !w.Without.Agents.Has(agent) {
 			q.Remove(w)
 			q.round.unpark = append(q.round.unpark, w)
 		} else {
