@@ -21,7 +21,7 @@ type line struct {
 
 // line stands for what waits that the agent could serve. end must follow.
 func (e *Engine) line(a *agent) line {
-	l := line{e: e, agent: a.number, of: e.pending.spare[:0], serve: allLevels}
+	l := line{e: e, agent: a.number, of: e.pending.spare[:0], serve: fairshare.AllLevels}
 	e.pending.spare = nil // another line may be made while this one is in use
 	for _, c := range e.pending.active {
 		if c.usable.Has(a.number) {
@@ -103,6 +103,3 @@ func (l *line) may(c *class) bool {
 	}
 	return l.agent >= 0 || c.usable.First(l.e.fleet.ready) >= 0
 }
-
-// allLevels are all of them.
-const allLevels = 1<<fairshare.Levels - 1

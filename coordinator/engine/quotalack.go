@@ -84,7 +84,7 @@ func (e *Engine) overtakes(t *openTask) {
 	for _, w := range [2]*admission.Wait{whole, own} {
 		if w != nil && !standsBehind(w, t, t.level) {
 			e.quotas.waits.Remove(w)
-			e.unparked(w)
+			e.wanted(unpark(w))
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/fairshare"
 )
 
 // quotaView is what admission reads of the engine.
@@ -18,13 +19,13 @@ func (v quotaView) Servable(of admission.Class) bool {
 
 // Levels are those of the tasks that wait for an agent alone, and have one that is ready.
 func (v quotaView) Levels() uint8 {
-	next := v.e.candidates(allLevels, 0)
+	next := v.e.candidates(fairshare.AllLevels, 0)
 	return next.levels()
 }
 
 // FirstLeaf is the tenant queue of the first of these tasks at a level.
 func (v quotaView) FirstLeaf(level int) (leaf int, ok bool) {
-	next := v.e.candidates(allLevels, 0)
+	next := v.e.candidates(fairshare.AllLevels, 0)
 	_, t := next.first(level)
 	if t == nil {
 		return 0, false
@@ -85,7 +86,7 @@ func (e *Engine) serveQuotas(now time.Time) {
 	for s, ok := q.waits.Next(q.view); ok; s, ok = q.waits.Next(q.view) {
 		served, given := false, q.given
 		for _, w := range s.Unpark {
-			e.unparked(w)
+			e.wanted(unpark(w))
 		}
 		if w := s.Blocked; w != nil {
 			q.flow.refused[w.Lacks.Limit][w.Lacks.Dimension]++
@@ -107,13 +108,13 @@ func (e *Engine) serveFirst(now time.Time, levels, others uint8) bool {
 	return e.serveNext(now, &next)
 }
 
-// unparked has the tasks of a wait that was removed be served, and claimed.
-func (e *Engine) unparked(w *admission.Wait) {
+// unpark ends the parking of the tasks of a wait that was removed, and returns their class.
+func unpark(w *admission.Wait) *class {
 	c := w.Class.(*class)
 	if w.Leaf >= 0 {
 		c.waiting.Unpark(w.Leaf)
 	}
-	e.wanted(c)
+	return c
 }
 
 // retryOwn removes the waits for which it differs which agent has the task, and that did not lack anything
@@ -121,11 +122,7 @@ func (e *Engine) unparked(w *admission.Wait) {
 func (e *Engine) retryOwn(number int) {
 	q := &e.quotas
 	for _, w := range q.waits.RetryWith(number) {
-		c := w.Class.(*class)
-		if w.Leaf >= 0 {
-			c.waiting.Unpark(w.Leaf)
-		}
-		q.retried = append(q.retried, c)
+		q.retried = append(q.retried, unpark(w))
 	}
 }
 
@@ -143,9 +140,7 @@ func (q *quotas) pending() bool { return q.waits.Pending() || len(q.retried) > 0
 // clearQuotaWaits has nothing wait for quota any more.
 func (e *Engine) clearQuotaWaits() {
 	for _, w := range e.quotas.waits.Clear() {
-		if w.Leaf >= 0 {
-			w.Class.(*class).waiting.Unpark(w.Leaf)
-		}
+		unpark(w)
 	}
 	e.quotas.retried = nil
 }

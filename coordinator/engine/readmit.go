@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
 )
 
 // admitAgain judges tasks anew that waited under another policy. Whose turn it is shows only when all
@@ -17,7 +18,7 @@ func (e *Engine) admitAgain(now time.Time, tasks []*openTask) {
 	if e.quotas.ledger.Installed() {
 		e.serveQuotas(now)
 	} else {
-		for e.serveFirst(now, allLevels, 0) {
+		for e.serveFirst(now, fairshare.AllLevels, 0) {
 		}
 	}
 	e.rejudging = false

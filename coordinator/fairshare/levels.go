@@ -10,6 +10,9 @@ import (
 // those of coordinator.Priority.
 const Levels = coordinator.Priorities
 
+// AllLevels has a bit for each level.
+const AllLevels = 1<<Levels - 1
+
 // levelTurns divides dispatches among priorities by their weights: smooth weighted
 // round-robin. Strict priority would starve the lower ones, and ageing, which was here before,
 // is first come, first served as soon as tasks wait for longer than it takes to age.

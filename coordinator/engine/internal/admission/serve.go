@@ -12,9 +12,6 @@ const MaxRefused = 64
 
 const roundPause = time.Millisecond
 
-// allLevels has the bits of all.
-const allLevels = 1<<fairshare.Levels - 1
-
 // View is what is read of the caller's state. Its methods change nothing.
 type View interface {
 	// Servable reports whether an agent could take tasks of the class now: one that is ready, or asks for work.
@@ -112,14 +109,14 @@ func (q *Waits) Next(v View) (Step, bool) {
 				return s, true
 			}
 			r.stage = stageAny
-			return Step{Levels: allLevels}, true
+			return Step{Levels: fairshare.AllLevels}, true
 		case stageReady:
 			switch {
 			case r.served:
 				q.endTurn()
 			case r.next.wait == nil:
 				r.stage = stageAny
-				return Step{Levels: allLevels}, true
+				return Step{Levels: fairshare.AllLevels}, true
 			case !q.filed(r.next.wait): // what was tried has changed that
 				q.endTurn()
 			default:
