@@ -17,11 +17,8 @@ func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) 
 	h.took = r.Duration
 	switch {
 	case r.Usage != nil:
-		s, lacks := q.ledger.LacksPrice(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn)
-		if lacks && !h.charge.Unpriced { // else that was emitted when it began
-			of := h.charge
-			of.Provider, of.Model, of.Unpriced = s.Provider, s.Model, true
-			e.unpriced(&of, false)
+		if f, is := q.ledger.UsageUnpriced(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn); is {
+			e.emit(f)
 		}
 		ended, x := q.settlement(now, h.key, q.ledger.Used(&h.charge, t.task.Type, r.Usage, coordinator.WordOwn))
 		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it

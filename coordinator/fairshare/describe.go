@@ -98,6 +98,19 @@ func (s Ended) LateOwner(c *Charge) *coordinator.QuotaOwner {
 	}
 }
 
+// UsageUnpriced is ModelUnpriced for what a task, or call, that was charged so has taken by a report. false as well
+// where the charge was of an unpriced model: that was told when it began.
+func (l *Ledger) UsageUnpriced(c *Charge, taskType string, u *coordinator.Usage,
+	word coordinator.QuotaWord) (coordinator.ModelUnpriced, bool) {
+	s, lacks := l.lacksPrice(c, taskType, u, word)
+	if !lacks || c.Unpriced {
+		return coordinator.ModelUnpriced{}, false
+	}
+	of := *c
+	of.Provider, of.Model, of.Unpriced = s.Provider, s.Model, true
+	return l.ModelUnpriced(&of, false)
+}
+
 // ModelUnpriced is the event about a charge for a model without a price; false: it has one, or needs none.
 func (l *Ledger) ModelUnpriced(c *Charge, refused bool) (coordinator.ModelUnpriced, bool) {
 	p := l.PathOf(c)

@@ -226,9 +226,9 @@ func (d *Directory) limitsMoney(c *Charge) bool {
 	return false
 }
 
-// LacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
+// lacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
 // and of which model it was.
-func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage,
+func (d *Directory) lacksPrice(c *Charge, taskType string, u *coordinator.Usage,
 	word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
 	s := d.serviceUsed(c, taskType)
 	if word != coordinator.WordBelieved {

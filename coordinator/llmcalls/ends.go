@@ -29,12 +29,12 @@ func (x *Leases) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 			Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep, Word: wordOf(c),
 		}))
 	default:
-		var unpriced coordinator.Service
+		var unpriced coordinator.ModelUnpriced
 		lacks, used := false, charge.Amounts
 		used[coordinator.DimConcurrency] = 0
 		if u, told := c.Told(float64(used[coordinator.DimInputTokens]), float64(used[coordinator.DimOutputTokens])); told {
 			used = l.Used(&charge, charge.Operation, &u, wordOf(c))
-			unpriced, lacks = l.LacksPrice(&charge, charge.Operation, &u, wordOf(c))
+			unpriced, lacks = l.UsageUnpriced(&charge, charge.Operation, &u, wordOf(c))
 		}
 		if doubt := x.doubted(now, c, &charge, &used, &charge.Amounts); doubt != nil {
 			x.beyondBelief(a, &charge, doubt, charge.Amounts[doubt.Dimension])
@@ -45,10 +45,8 @@ func (x *Leases) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 			a.State = coordinator.CallEnded
 			return false
 		}
-		if lacks && !charge.Unpriced { // else it was told when it began
-			of := charge
-			of.Provider, of.Model, of.Unpriced = unpriced.Provider, unpriced.Model, true
-			x.unpriced(&of, false)
+		if lacks {
+			x.tell(unpriced)
 		}
 	}
 	x.hear(now, begun, c, &charge)
