@@ -76,7 +76,7 @@ func TestIdleAgentStopsAtOnce(t *testing.T) {
 	})
 }
 
-// How long an agent takes to stop whose broker is away: what docs/reference/sdk.md says.
+// How long an agent takes to stop while its broker is away: what docs/reference/sdk.md says.
 func TestStopsWithoutABroker(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

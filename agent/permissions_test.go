@@ -14,7 +14,7 @@ import (
 	"taskbus/messages"
 )
 
-// An agent whose user may neither declare nor bind the control queue works all the same.
+// An agent works all the same where its user may neither declare nor bind the control queue.
 func TestBrokerWithoutPermissionForControl(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -196,7 +196,7 @@ func (s *site) outsideMatches(queue string) bool {
 	return s.outside.Matches(queue)
 }
 
-// An agent whose user may not report logs which permission is missing; with it, all is well.
+// An agent that has no permission to report logs which one is missing; with it, reports arrive.
 func TestBrokerWithoutPermissionToReport(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

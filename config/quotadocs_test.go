@@ -53,8 +53,7 @@ agent pool/project_alpha/agent_2, weight 2
 	}
 }
 
-// The reference of quotas.yaml, whose tables of keys are generated, names every dimension and the bounds
-// of numbers.
+// The reference of quotas.yaml names every dimension and the bounds of numbers. Its tables of keys are generated.
 func TestQuotasReference(t *testing.T) {
 	text, err := os.ReadFile("../docs/reference/quotas.md")
 	if err != nil {

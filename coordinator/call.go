@@ -71,7 +71,7 @@ type Call struct {
 	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
 	// stand for another call as well; 0: not known.
 	Asked uint64
-	// ChargeUntold: a call whose end is never reported is charged as reserved, and not given back.
+	// ChargeUntold: if the end of the call is never reported, it is charged as reserved, and not given back.
 	ChargeUntold bool
 }
 

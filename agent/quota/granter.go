@@ -35,10 +35,10 @@ func granterOf(a *Answer, now time.Time) *granter {
 	return &granter{url: a.from, until: now.Add(unconfirmedFor + confirming)}
 }
 
-// insistAt sends one report to the coordinator that has granted it. That this one does not know it is no
-// end before its report to the leader is due: behind one address there may be several coordinators, and one
-// that has the end, but whose answer was lost, has yet to report it to the leader. If it cannot be reached
-// for so long the others get the report.
+// insistAt sends one report to the coordinator that has granted the call. "Unknown" from that coordinator is not
+// final before it has to report to the leader: one address may stand for several coordinators, and one that has
+// the report, with its answer lost, has yet to pass it on. If it cannot be reached until then, the others get
+// the report.
 func (t *teller) insistAt(ctx context.Context, n notice) error {
 	doubt := false
 	for pause := firstPause; ; pause = min(2*pause, tellPause) {

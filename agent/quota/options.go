@@ -20,7 +20,7 @@ type Options struct {
 	Agent string
 	// Token of the agent (`taskbus agents token ID`), or of a gateway.
 	Token string
-	// TLS holds the client's certificate, whose common name is the agent, and the trusted authorities. Not
+	// TLS holds the client's certificate, with the agent as its common name, and the trusted authorities. Not
 	// together with HTTP.
 	TLS *tls.Config
 	// HTTP asks the coordinators; nil: a client of its own. Its Transport must not be a [Transport].

@@ -28,8 +28,8 @@ type certificates struct {
 	broken  string // what has been wrong with them since; empty: nothing is
 }
 
-// readCertificates reads them. clientCA, if not empty, has the authorities by whose certificates clients
-// may prove their identity; none has to, so that health checks need none.
+// readCertificates reads the server's certificate and key. clientCA, if not empty, has the authorities that sign
+// certificates of clients; a client need not show one, so that health checks work without.
 func readCertificates(cert, key, clientCA string, logger zerolog.Logger) (*certificates, error) {
 	c := &certificates{cert: cert, key: key, clientCA: clientCA, logger: logger}
 	stamp, err := c.stampOf()

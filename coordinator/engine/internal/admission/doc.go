@@ -33,6 +33,5 @@
 //
 // It reads no clock, and of its caller it calls what only reads, Class and View. It takes no decision about a
 // task, and changes neither a class nor what waits in it. It gives no quota out: it reads the ledger, has it keep
-// seats for waits, and leaves
-// reservations to the caller.
+// seats for waits, and leaves reservations to the caller.
 package admission
