@@ -100,8 +100,9 @@ func controlTurn(c *coordinator.QuotaControl) int {
 
 // firstUnfit finds the first of some controls that do not fit together with which those before it
 // do not either. There are few: each look reads the whole file.
-func firstUnfit(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries,
-	why error) (int, error) {
+func firstUnfit(
+	base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl, read *readEntries, why error,
+) (int, error) {
 	lo, hi := 0, len(ordered)-1 // [:lo] fit, [:hi+1] do not
 	for lo < hi {
 		middle := (lo + hi) / 2

@@ -78,8 +78,9 @@ func (a *app) completeAgents(base *string) cobra.CompletionFunc {
 
 // completeBy suggests what a coordinator knows for the one argument of a command, or for
 // a flag. Without a coordinator there is nothing to suggest.
-func (a *app) completeBy(base *string, known func(ctx context.Context, of *client) ([]cobra.Completion,
-	error)) cobra.CompletionFunc {
+func (a *app) completeBy(
+	base *string, known func(ctx context.Context, of *client) ([]cobra.Completion, error),
+) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		of, err := a.newClient(*base)
 		if err != nil || len(args) > 0 {

@@ -25,8 +25,9 @@ type received struct {
 
 // collect reads a stream from a position until it is quiet for a while, or the time is
 // up.
-func (d *doctor) collect(ctx context.Context, stream string, from bus.Position, quiet, most time.Duration) ([]received,
-	error) {
+func (d *doctor) collect(
+	ctx context.Context, stream string, from bus.Position, quiet, most time.Duration,
+) ([]received, error) {
 	came := make(chan received, streamPrefetch)
 	err := d.session.Subscribe(ctx, bus.Subscription{
 		Queue: stream, Prefetch: streamPrefetch, From: from,

@@ -135,8 +135,9 @@ then goes on draining if the coordinator still knows of it.` + needsToken,
 }
 
 // waitDrained waits until nothing is left with an agent, and shows how far it is.
-func (a *app) waitDrained(ctx context.Context, client *client, agent httpapi.Agent, limit time.Duration) (httpapi.Agent,
-	error) {
+func (a *app) waitDrained(
+	ctx context.Context, client *client, agent httpapi.Agent, limit time.Duration,
+) (httpapi.Agent, error) {
 	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -52,8 +52,9 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 }
 
 // previewControls says what a change would make of the budgets, or refuses it as changeControls does.
-func (s *Service) previewControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange,
-	error), node string) (httpapi.QuotaChanged, error) {
+func (s *Service) previewControls(
+	ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string,
+) (httpapi.QuotaChanged, error) {
 	if _, err := s.leadsWithJournal(); err != nil {
 		return httpapi.QuotaChanged{}, err
 	}

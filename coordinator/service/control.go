@@ -41,8 +41,9 @@ func (c *controlChange) of(standing []coordinator.QuotaControl) []coordinator.Qu
 
 // changeControls makes a change: decide says which, given what stands. It returns when the
 // journal has it, and the engine goes on under it.
-func (s *Service) changeControls(ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange,
-	error)) (controlChange, error) {
+func (s *Service) changeControls(
+	ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error),
+) (controlChange, error) {
 	r, err := s.leadsWithJournal()
 	if err != nil {
 		return controlChange{}, err
@@ -101,19 +102,17 @@ func (s *Service) fits(before controlledConfig, change *controlChange,
 		prepared := s.prepare(after)
 		again := false
 		for _, one := range prepared.suspended {
-			switch {
-			case slices.ContainsFunc(change.set, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }):
+			its := func(c coordinator.QuotaControl) bool { return c.ID == one.ID }
+			switch i := slices.IndexFunc(change.set, its); {
+			case i >= 0:
 				why := one.Why
-				if i := slices.IndexFunc(change.set,
-					func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); strings.Contains(why,
-					"less than those below it") {
+				if strings.Contains(why, "less than those below it") {
 					why += atMost(prepared.config.Policy().Quotas, &change.set[i])
 				}
 				return nil, &httpapi.BadControl{Why: why}
 			case slices.ContainsFunc(before.suspended, func(o config.Suspended) bool { return o.ID == one.ID }):
 			default:
-				i := slices.IndexFunc(after, func(c coordinator.QuotaControl) bool { return c.ID == one.ID })
-				other := &after[i]
+				other := &after[slices.IndexFunc(after, its)]
 				if len(change.remove) == 0 || other.Kind == coordinator.ControlGroup || other.Kind == coordinator.ControlAgent ||
 					!strings.HasPrefix(one.Why, "no node of") {
 					why := fmt.Sprintf("%s %s stands, and would not fit any more: %s", other.ID, describeControl(other), one.Why)

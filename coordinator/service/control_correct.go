@@ -11,8 +11,9 @@ import (
 
 // correctQuota moves what counts as used of a node. Unlike what is set or boosted it is done once, and does not
 // stand.
-func (s *Service) correctQuota(ctx context.Context, now time.Time, q httpapi.QuotaChange) (httpapi.QuotaChanged,
-	error) {
+func (s *Service) correctQuota(
+	ctx context.Context, now time.Time, q httpapi.QuotaChange,
+) (httpapi.QuotaChanged, error) {
 	r, err := s.leading()
 	if err == nil && r.ledger == nil {
 		err = errors.New("corrections are kept in the journal, and agents.yaml has switched that off")

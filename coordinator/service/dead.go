@@ -351,8 +351,9 @@ func selects(f httpapi.DeadFilter, m *httpapi.DeadMessage) bool {
 }
 
 // DeadLetter gives one message (see httpapi.Source).
-func (s *Service) DeadLetter(ctx context.Context, key string, body bool) (m httpapi.DeadMessage, found bool,
-	err error) {
+func (s *Service) DeadLetter(
+	ctx context.Context, key string, body bool,
+) (m httpapi.DeadMessage, found bool, err error) {
 	is := func(m *httpapi.DeadMessage) bool { return m.Key == key }
 	err = s.withDead(ctx, is, func(_ *session, all []*deadLetter, _ bool) {
 		i := slices.IndexFunc(all, func(l *deadLetter) bool { return is(&l.DeadMessage) })

@@ -20,8 +20,9 @@ func (s *Service) Order(ctx context.Context, agent string, order coordinator.Ord
 	return a, nil
 }
 
-func (s *Service) orderAgent(ctx context.Context, id coordinator.AgentID, order coordinator.Order) (httpapi.Agent,
-	error) {
+func (s *Service) orderAgent(
+	ctx context.Context, id coordinator.AgentID, order coordinator.Order,
+) (httpapi.Agent, error) {
 	r, err := s.leading()
 	if err != nil {
 		return httpapi.Agent{}, err
@@ -47,8 +48,9 @@ func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) 
 }
 
 // orderChange is order of a change of the quotas, and gives the controls that the engine has made of it.
-func (s *Service) orderChange(r *session, carryOut func(now time.Time, token uint64)) ([]coordinator.QuotaControl,
-	error) {
+func (s *Service) orderChange(
+	r *session, carryOut func(now time.Time, token uint64),
+) ([]coordinator.QuotaControl, error) {
 	token, w, ok := s.callers.add("")
 	if !ok {
 		return nil, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)

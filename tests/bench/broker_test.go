@@ -90,8 +90,9 @@ func (r *rig) fill(first, n int, task taskMaker) {
 
 // publish sends each task when it is due, until stop is closed, and returns when all that it has sent are confirmed:
 // what is not confirmed may be lost with its connection, and would be counted as lost by the service.
-func (r *rig) publish(stop <-chan struct{}, first, n int, due func(int) time.Time, task taskMaker) (sent int,
-	err error) {
+func (r *rig) publish(
+	stop <-chan struct{}, first, n int, due func(int) time.Time, task taskMaker,
+) (sent int, err error) {
 	conn, err := dial(r.url, "producer")
 	if err != nil {
 		return 0, err

@@ -78,8 +78,9 @@ type waiting struct {
 func sooner(a, b waiting) bool { return a.key < b.key || a.key == b.key && a.number < b.number }
 
 // play the tasks to their end.
-func play(ctx context.Context, p *simulator.Priorities, by *order, tasks []simulator.PriorityTask) (o outcome,
-	err error) {
+func play(
+	ctx context.Context, p *simulator.Priorities, by *order, tasks []simulator.PriorityTask,
+) (o outcome, err error) {
 	var queues [coordinator.Priorities]heap.Heap[waiting] // one for all where no turns are taken
 	for i := range queues {
 		queues[i] = heap.Heap[waiting]{Before: sooner, Place: func(waiting, int) {}}

@@ -82,8 +82,9 @@ func exponential(mean, u float64) time.Duration {
 	return max(1, time.Duration(d.Quantile(u)*float64(time.Second)))
 }
 
-func newWorld(s *simulator.Scenario, load *simulator.PullLoad, c *simulator.PullController, seed uint64) (*world,
-	error) {
+func newWorld(
+	s *simulator.Scenario, load *simulator.PullLoad, c *simulator.PullController, seed uint64,
+) (*world, error) {
 	w := &world{
 		scenario: s, load: load, seed: seed,
 		settings:  pull.Settings{Interval: c.Base, Literal: !c.FairPart},

@@ -65,8 +65,9 @@ type seedPlayed struct {
 }
 
 // playSeed plays all policies at all weights, with the same calls.
-func playSeed(ctx context.Context, s *simulator.Scenario, seed uint64, traces [][]Call, steps *steps) (*seedPlayed,
-	error) {
+func playSeed(
+	ctx context.Context, s *simulator.Scenario, seed uint64, traces [][]Call, steps *steps,
+) (*seedPlayed, error) {
 	calls, all := make([][]Call, len(traces)), 0
 	for i, trace := range traces {
 		if calls[i] = trace; trace == nil {
@@ -104,8 +105,9 @@ type outcome struct {
 }
 
 // playOne plays the calls twice: with all of them waiting, and as they come.
-func playOne(ctx context.Context, s *simulator.Sharing, p *policy, weights []int64, calls [][]Call) (o outcome,
-	err error) {
+func playOne(
+	ctx context.Context, s *simulator.Sharing, p *policy, weights []int64, calls [][]Call,
+) (o outcome, err error) {
 	waiting, err := newRun(s, p, weights, calls, false)
 	if err == nil {
 		err = waiting.play(ctx)
