@@ -88,7 +88,7 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		inRoutes[fmt.Sprint(name)] = true
 	}
 	sameNames(t, schema+" (strategy of a route)", inRoutes, strategy.Names())
-	for _, page := range []string{"docs/reference/strategies.md", "docs/reference/configuration.md"} {
+	for _, page := range []string{"docs/ARCHITECTURE.md", "docs/reference/configuration.md"} {
 		for _, name := range strategy.Names() {
 			if !strings.Contains(projectFile(t, page), "`"+name+"`") {
 				t.Errorf("%s does not mention the strategy %s", page, name)

@@ -1,4 +1,5 @@
-// Package auction answers one question: which bidder should get the task, and when is waiting any longer pointless?
+// Package auction answers one question: given who was invited and what they bid,
+// who should get the task, and when is waiting any longer pointless?
 //
 //	n candidates ─► Invite ─► Open ─► Book.Bid … ─► Book.Closing ─► Book.Ranked
 //	                          │  ▲        │                            winner first

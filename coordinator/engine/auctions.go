@@ -11,8 +11,8 @@ import (
 )
 
 // Auctions: a task whose strategy has a market is offered to agents that could have it, and the best bid
-// gets it. Package market keeps the lots that are open and what their bids hold. Here is which agents are
-// asked, what is told of it, and what follows from a decision, in this order.
+// gets it. Package market keeps the lots that are open and decides them. Here is which agents are asked,
+// what is told of it, and what is dispatched.
 
 // The market's objects, by the kernel's tasks and agents.
 type (
@@ -20,6 +20,23 @@ type (
 	bidder = market.Bidder[*agent]
 	closed = market.Closed[*openTask, *agent]
 )
+
+// bidTerms are what an explanation shows of bids.
+var bidTerms = []string{"fitness", "claimed", "active", "duration_s"}
+
+// marketFleet is what the market reads of the engine.
+type marketFleet Engine
+
+func (f *marketFleet) Free(t *openTask, id coordinator.AgentID) int {
+	if a := f.fleet.byID[id]; a != nil && f.fleet.ready.Has(a.number) && t.needs.class.usable.Has(a.number) {
+		return a.free()
+	}
+	return 0
+}
+
+func (f *marketFleet) Affords(t *openTask, id coordinator.AgentID) bool {
+	return (*Engine)(f).affordable(f.now, t, id)
+}
 
 // asks reports whether the task is offered before it is given to an agent.
 func (t *openTask) asks() bool { return t.needs.strategy.Market != nil && !t.alone }
@@ -37,7 +54,9 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 		e.waitForQuota(now, t, lacks, without)
 		return
 	}
-	if e.giveNextBest(now, t) {
+	// It has come back from the winner of its auction, or no bidder had a slot: another has bid for it.
+	if next := t.lot.Next(t, (*marketFleet)(e)); next != nil {
+		e.sell(now, t, next, t.lot.TakeNext(next))
 		return
 	}
 	if why := e.offer(now, t); why != coordinator.AuctionNone {
@@ -49,13 +68,7 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 // mayGive reports whether the task may be given to an agent now, or be offered. One that is not for the
 // market may.
 func (e *Engine) mayGive(t *openTask) bool {
-	return !t.asks() || e.nextBest(t) >= 0 || e.mayOffer(t)
-}
-
-// mayHave reports whether the agent could have the task now.
-func (e *Engine) mayHave(t *openTask, id coordinator.AgentID) bool {
-	a := e.fleet.byID[id]
-	return a != nil && e.fleet.ready.Has(a.number) && t.needs.class.usable.Has(a.number)
+	return !t.asks() || t.lot.Next(t, (*marketFleet)(e)) != nil || e.mayOffer(t)
 }
 
 // mayOffer reports whether the task, should it be one for the market, would find a slot: whether more are
@@ -105,13 +118,8 @@ func (e *Engine) invite(t *openTask) []*bidder {
 	if t.needs.strategy.Market.InviteAll {
 		return can
 	}
-	score := func(i int) float64 { return -e.fleet.key(q, can[i].Agent.number).First }
-	picks := auction.Invite(nil, len(can), t.task.ID, e.policy.Settings.Seed, score)
-	asked := make([]*bidder, len(picks))
-	for i, n := range picks {
-		asked[i] = can[n]
-	}
-	return asked
+	score := func(a *agent) float64 { return -e.fleet.key(q, a.number).First }
+	return market.Invite(can, t.task.ID, e.policy.Settings.Seed, score)
 }
 
 // merit is what is known of an agent and a task without asking.
@@ -191,24 +199,24 @@ func (e *Engine) lotOf(task coordinator.TaskID, id string) *lot {
 
 // bidReceived takes a bid in.
 func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
-	a := e.fleet.byID[ev.Agent]
-	if a == nil {
-		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidNotInvited)
+	a, l := e.fleet.byID[ev.Agent], e.lotOf(ev.Task, ev.AuctionID)
+	reject := func(why coordinator.BidRefusal) {
+		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, why)
+	}
+	switch {
+	case a == nil:
+		reject(coordinator.BidNotInvited)
+		return
+	case l == nil:
+		reject(coordinator.BidLate)
 		return
 	}
-	l := e.lotOf(ev.Task, ev.AuctionID)
-	if l != nil {
-		ev.AuctionID = l.ID // the bid may have named the task alone
-	}
-	if l == nil || !l.Open() {
-		if l != nil {
-			e.market.Late(now, l, ev.Agent)
-		}
-		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, coordinator.BidLate)
+	if ev.AuctionID = l.ID; !l.Open() { // the bid may have named the task alone
+		e.market.Late(now, l, ev.Agent)
+		reject(coordinator.BidLate)
 		return
 	}
-	t := l.Task
-	s := e.standings(t)
+	t, s := l.Task, e.standings(l.Task)
 	refusal, held := e.market.Bid(now, l, &a.bidding, auction.Bid{
 		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
 	}, e.merit(&s, t, a), a.free() > 0)
@@ -216,7 +224,7 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		e.fleet.refresh(a)
 	}
 	if refusal != coordinator.BidCounts {
-		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, refusal)
+		reject(refusal)
 	} else {
 		e.serve(now, t.needs.class) // the lot sought a slot among those that are ready; the bidder may not be
 	}
@@ -288,26 +296,218 @@ func (e *Engine) stillOffered(t *openTask) bool {
 
 // calibrate learns from how a task ended that its agent had won by a bid.
 func (e *Engine) calibrate(t *openTask, a *agent, took time.Duration, succeeded bool) {
-	if t.lot == nil || t.lot.Won.Agent != a.spec.ID {
+	if t.lot.Observe(&a.bidding, took, succeeded) && e.recorder.on {
+		e.record(a.bidding.Record())
+	}
+}
+
+// consider decides an auction if waiting is to no purpose any more, or else looks again in time.
+func (e *Engine) consider(now time.Time, l *lot) {
+	if !l.Open() {
+		return // it was decided together with another
+	}
+	why, next, doubt := e.market.Look(now, l)
+	if why == auction.NotYet || doubt != nil && doubt.Agent.free() == 0 {
+		e.timers.schedule(&l.Task.retry, next)
 		return
 	}
-	a.bidding.Calibration.Observe(t.lot.Won.Fitness, t.lot.Won.Duration, took, succeeded)
-	if e.recorder.on {
-		e.record(a.calibrationRecord())
+	e.conclude(now, l, why)
+}
+
+// conclude decides an auction, and with it those with which it contends. A task whose deadline has
+// passed, because nothing was decided for a while, is given to no bidder.
+func (e *Engine) conclude(now time.Time, l *lot, why auction.Closing) {
+	var over []ended
+	var left []closed // to be awarded
+	for _, one := range e.market.Together(now, l) {
+		t, c := one.Task, one.Task.needs.class
+		if t.late(now) {
+			over = append(over, ended{e.abandon(now, t), c})
+			e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+			continue
+		}
+		cause := auction.NotYet // as it stands
+		if one == l {
+			cause = why
+		}
+		left = append(left, e.closeLot(now, t, cause))
+		over = append(over, ended{left[len(left)-1], c})
+	}
+	e.market.Match(left, (*marketFleet)(e), e.policy.Settings.Seed)
+	for i := range left {
+		e.award(now, &left[i])
+	}
+	e.freed(now, over)
+}
+
+// ended is a closed lot and the class that its task was in.
+type ended struct {
+	closed
+	class *class
+}
+
+// closeLot ends the taking of bids for a task, and gives all slots back.
+func (e *Engine) closeLot(now time.Time, t *openTask, why auction.Closing) closed {
+	c := e.market.Close(now, t.lot, why)
+	for _, b := range c.Freed {
+		e.fleet.refresh(b.Agent)
+	}
+	e.timers.cancel(&t.retry)
+	e.pending.count[t.task.Priority]--
+	t.state = stateDeciding
+	return c
+}
+
+// abandon ends the auction of a task that is withdrawn, or judged anew.
+func (e *Engine) abandon(now time.Time, t *openTask) closed {
+	c := e.closeLot(now, t, auction.WindowOver)
+	e.auctionEnded(&c, coordinator.AuctionAbandoned, nil)
+	e.turnDown(&c, c.Ranked, coordinator.BidLost)
+	t.lot = nil
+	return c
+}
+
+// award gives the task to the bid that the market has found; without any, the strategy itself decides.
+func (e *Engine) award(now time.Time, c *closed) {
+	t, a := c.Lot.Task, e.market.Award(c, (*marketFleet)(e), e.policy.Settings.MaxRetryAttempts)
+	e.auctionEnded(c, a.Outcome, a.Winner)
+	if a.Winner != nil {
+		e.sell(now, t, a.Winner, c.Ranked)
+	}
+	e.turnDown(c, a.Losers, a.Why)
+	if a.Outcome == coordinator.AuctionAbandoned {
+		t.lot = nil
+	}
+	if a.Winner == nil {
+		e.fallBack(now, t, a.Outcome)
 	}
 }
 
-func (a *agent) calibrationRecord() *coordinator.Calibrated {
-	s := a.bidding.Calibration.State()
-	return &coordinator.Calibrated{
-		Agent: a.spec.ID, Ratio: s.Ratio, Brier: s.Brier, Bias: s.Bias, Timed: s.Timed, Judged: s.Judged,
+// auctionEnded tells how an auction has ended.
+func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, winner *auction.Ranked) {
+	ended := &coordinator.AuctionEnded{
+		Task: c.Lot.Task.task, AuctionID: c.Lot.ID, Outcome: outcome, Closing: c.Why.String(),
+		Invited: len(c.Asked), Bids: len(c.Ranked), Window: c.Window, Took: c.Took,
+	}
+	if winner != nil {
+		ended.Winner = winner.Agent
+	}
+	if m := c.Lot.Task.needs.strategy.Market; m != nil {
+		ended.Fallback = m.Fallback
+	}
+	e.emit(ended)
+}
+
+// turnDown tells bidders that they have not won.
+func (e *Engine) turnDown(c *closed, bids []auction.Ranked, why coordinator.BidRefusal) {
+	t := c.Lot.Task.task
+	for i := range bids {
+		if a := e.fleet.byID[bids[i].Agent]; a != nil {
+			e.rejectBid(a.spec.ID, t.ID, c.Lot.ID, t.TraceID, why)
+		}
 	}
 }
 
-// calibrationSnapshot is what outcomes have taught of the agent's bids, for people.
-func (a *agent) calibrationSnapshot() coordinator.CalibrationSnapshot {
-	c := &a.bidding.Calibration
-	return coordinator.CalibrationSnapshot{
-		Outcomes: c.Outcomes(), Brier: c.Brier(), Bias: c.Bias(), Delta: c.Delta(), Ratio: c.Ratio(),
+// freed serves what waits for what auctions held that are over: the slots of the agents that were asked,
+// and in their classes the slots of any that the lots were to have.
+func (e *Engine) freed(now time.Time, over []ended) {
+	for i := range over {
+		for _, b := range over[i].Asked {
+			e.wake(now, b.Agent)
+		}
+		e.serve(now, over[i].class)
 	}
+	if e.market.Contended() { // what was waited for may be known now
+		for _, l := range slices.Clone(e.market.Lots()) {
+			e.consider(now, l)
+		}
+	}
+}
+
+// serve offers what waits in a class, as long as more slots are free than are sought.
+func (e *Engine) serve(now time.Time, c *class) {
+	for {
+		before := c.first()
+		if before == nil || !e.mayGive(before) {
+			return
+		}
+		i := c.usable.First(e.fleet.ready)
+		if i < 0 {
+			return
+		}
+		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.Has(i) {
+			return // no agent can have it
+		}
+	}
+}
+
+// sell dispatches the task to a bidder.
+func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
+	a := e.fleet.byID[winner.Agent]
+	if v := e.reserveQuota(now, t, a); !v.OK { // what it was to have is used up since
+		e.assignBest(now, t, a, e.noChoice(t.needs.strategy.Name, a))
+		return
+	}
+	t.lot.Won = winner.Bid
+	e.emit(coordinator.Award{
+		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.lot.ID, TraceID: t.task.TraceID,
+		DispatchID: coordinator.DispatchID(t.task, t.attempt),
+	})
+	d := &coordinator.Decision{
+		Strategy: t.needs.strategy.Name, Terms: bidTerms, Scored: true, Agent: a.spec.ID,
+		Auction: coordinator.AuctionAwarded, Fleet: len(e.fleet.agents), Eligible: len(ranked),
+	}
+	d.Candidates = append(d.Candidates, e.bidAsCandidate(winner))
+	for i := range ranked {
+		r := &ranked[i]
+		if len(d.Candidates) < coordinator.MaxCandidates && r.Agent != winner.Agent && e.fleet.byID[r.Agent] != nil {
+			d.Candidates = append(d.Candidates, e.bidAsCandidate(r))
+		}
+	}
+	e.dispatch(now, t, a, d)
+}
+
+func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
+	v := &e.fleet.views[e.fleet.byID[r.Agent].number]
+	return coordinator.Candidate{
+		Agent: r.Agent, Load: v.Load, Free: v.Free,
+		Key: coordinator.Key{First: -r.Appraisal.Fitness, Second: float64(r.Appraisal.Active)},
+		Terms: coordinator.TermValues{
+			r.Appraisal.Fitness, r.Bid.Fitness, float64(r.Appraisal.Active), r.Appraisal.Duration.Seconds(),
+		},
+	}
+}
+
+// fallBack decides without bids: as the strategy would, or by the first agent that can take the task.
+func (e *Engine) fallBack(now time.Time, t *openTask, why coordinator.AuctionOutcome) {
+	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+		e.fail(now, t, reason, text, nil)
+		return
+	}
+	if t.late(now) {
+		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+		return
+	}
+	a, d := e.choose(t)
+	if a == nil {
+		e.waitOrAside(now, t)
+		return
+	}
+	e.giveWithoutBid(now, t, a, d, why)
+}
+
+// giveWithoutBid gives the task to the agent that the strategy has chosen, or to the first that can take
+// it, where the market wants that; why says what became of the bids.
+func (e *Engine) giveWithoutBid(
+	now time.Time, t *openTask, a *agent, d *coordinator.Decision, why coordinator.AuctionOutcome,
+) {
+	d.Auction = why
+	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
+		a = e.fleet.agents[t.needs.class.usable.First(e.fleet.ready)]
+		d = &coordinator.Decision{
+			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
+			Refused: d.Refused, Refusals: d.Refusals,
+		}
+	}
+	e.assignBest(now, t, a, d)
 }

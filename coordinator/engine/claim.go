@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/binary"
 	"slices"
 	"time"
 
@@ -12,13 +11,14 @@ import (
 )
 
 // Agents that claim their tasks themselves. Package claims keeps what waits to be granted something, and
-// the plans. Here is what there is to give, the order in which it is given, and what is answered.
+// says how much. Here is what there is to give, and the order in which it is given.
 
 // The line's objects, by the kernel's agents and classes.
 type (
-	seat      = claims.Seat[*class]
-	claimPlan = claims.Plan[*class]
-	reach     = claims.Reach[*class]
+	seat       = claims.Seat[*class]
+	claimPlan  = claims.Plan[*class]
+	claimPlace = claims.Place[*agent, *class]
+	reach      = claims.Reach[*class]
 )
 
 const (
@@ -41,7 +41,6 @@ type claimLine struct {
 	pullers agentset.Set // the agents that claim at all
 	again   timer        // when to look again although nothing has happened
 	spare   []*class     // room for a reach
-	key     []byte       // room for its key
 }
 
 // claimReceived answers a claim, or lets it wait for work.
@@ -75,15 +74,22 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 		return // something came at the same moment
 	}
 	p := e.toldPlan(now, a)
-	grant := pull.Grant{Limit: e.limit(a, e.reach(a.number)), FairShare: p.FairShare(a.spec.ID)}
+	grant := pull.Grant{Limit: (*claimView)(e).Limit(a, e.reach(a.number)), FairShare: p.FairShare(a.spec.ID)}
 	if grant.Limit == pull.LimitNone {
 		grant.Limit = pull.LimitFairShare
 	}
 	e.answerClaim(a, p, grant)
 }
 
-// limit is what keeps an agent from being granted anything of what it reaches, but for its fair part.
-func (e *Engine) limit(a *agent, r reach) pull.Limit {
+// claimView is what the line of claims reads of the engine.
+type claimView Engine
+
+func (e *claimView) Key(c *class) string { return c.key }
+func (e *claimView) Seat(a *agent) (*seat, coordinator.PullMode, int) {
+	return &a.seat, a.spec.Pull, a.free()
+}
+
+func (e *claimView) Limit(a *agent, r reach) pull.Limit {
 	switch {
 	case !e.connected || e.fleet.presence(a) != coordinator.Eligible || a.queueMissing || a.queueFull:
 		return pull.LimitUnavailable
@@ -91,17 +97,12 @@ func (e *Engine) limit(a *agent, r reach) pull.Limit {
 		return pull.LimitSlots
 	case r.Tasks > 0:
 		return pull.LimitNone
-	case e.ejectedFromAll(a):
+	case slices.ContainsFunc(e.pending.active, func(c *class) bool { // it could do it, and is not trusted with it
+		return c.feasible.Has(a.number) && !c.usable.Has(a.number)
+	}):
 		return pull.LimitUnavailable
 	}
 	return pull.LimitUnclaimed
-}
-
-// ejectedFromAll reports whether something waits that the agent could do, but that it is not trusted with.
-func (e *Engine) ejectedFromAll(a *agent) bool {
-	return slices.ContainsFunc(e.pending.active, func(c *class) bool {
-		return c.feasible.Has(a.number) && !c.usable.Has(a.number)
-	})
 }
 
 // reach is what waits that the agent of that number could have. It is good until the next call.
@@ -122,94 +123,45 @@ func (e *Engine) reach(number int) reach {
 	return reach{Classes: of, Tasks: tasks}
 }
 
-// reachKey names what is reached: agents that reach the same classes share one plan. It is good until the next call.
-func (e *Engine) reachKey(r reach) []byte {
-	key := e.claims.key[:0]
-	for _, c := range r.Classes {
-		key = append(binary.AppendUvarint(key, uint64(len(c.key))), c.key...)
-	}
-	e.claims.key = key
-	return key
-}
-
 // serveClaims gives what waits to the agents that have asked for it, first come, first served.
 func (e *Engine) serveClaims(now time.Time) {
 	if !e.claims.Due() {
 		return
 	}
-	e.claims.Begin()
-	if e.nothingToClaim() {
-		return
+	for at := e.claims.Begin(); at != nil && !e.nothingToClaim(); at = e.claims.Next() {
+		e.serveClaim(now, at)
 	}
-	left, former := e.serveLine(now, true)
-	if former { // there may be more for them by now
-		left, _ = e.serveLine(now, false)
-	}
-	if left {
+	if e.claims.Left() {
 		e.timers.schedule(&e.claims.again, now.Add(claimsAgain))
 	}
 }
 
-// serveLine asks through the claims that wait, by plans of earlier rounds, too, or by new ones alone. It
-// reports whether any of them is left that could have some of what is left, and whether a former plan said
-// that.
-func (e *Engine) serveLine(now time.Time, formers bool) (left, former bool) {
-	places := e.claims.Places()
-	for i := range places {
-		at := &places[i] // the agent of a claim that is passed over is not looked at
-		if at.Gone() {
-			continue
-		}
-		if e.nothingToClaim() { // all has been given out: for the others nothing is left to find
-			return left, false
-		}
-		// Once as long as nothing is given out: if the claim gets nothing, these tasks wait again as they
-		// did, and would be looked at for it for ever.
-		if moment := e.applied + e.quotas.given; at.Tried != moment { // neither ever falls
-			at.Tried = moment
-			e.retryOwn(int(at.Number))
-		}
-		a := at.Agent
-		s := &a.seat
-		if t := e.claimAlone(a); t != nil {
-			p := e.toldPlan(now, a)
-			e.leavePending(t)
-			if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
-				grant := pull.Grant{Items: 1}
-				if s.Claim.MaxItems > 1 {
-					grant.Limit = pull.LimitUnavailable // it is to have nothing beside it
-				}
-				e.answerClaim(a, p, grant)
-				continue
-			}
-		}
-		r := e.reach(int(at.Number))
-		switch {
-		case r.Tasks == 0: // most often, where agents differ in what they can do
-			continue
-		case formers && at.HasEnough(now, r):
-			left, former = true, true
-			continue
-		case e.limit(a, r) != pull.LimitNone:
-			continue
-		}
-		p := e.planFor(now, a, r, formers)
-		grant := s.Grant(p, a.spec.Pull == coordinator.PullLiteral, r.Tasks, a.free())
-		if got := e.yield(now, a, grant.Items); got > 0 {
-			if grant.Items = got; got < s.Claim.MaxItems && grant.Limit == pull.LimitNone {
-				grant.Limit = pull.LimitUnavailable // it is on trial, and has had its one task
+// serveClaim gives a claim what it is granted. The agent of one that is passed over is not looked at.
+func (e *Engine) serveClaim(now time.Time, at *claimPlace) {
+	if at.Try(e.applied + e.quotas.given) {
+		e.retryOwn(int(at.Number))
+	}
+	a := at.Agent
+	if t := e.claimAlone(a); t != nil {
+		p := e.toldPlan(now, a)
+		e.leavePending(t)
+		if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
+			grant := pull.Grant{Items: 1}
+			if a.seat.Claim.MaxItems > 1 {
+				grant.Limit = pull.LimitUnavailable // it is to have nothing beside it
 			}
 			e.answerClaim(a, p, grant)
-			e.claims.Granted(p, a.spec.Pull == coordinator.PullShared)
-			continue
-		}
-		left = true
-		if grant.Items == 0 {
-			at.SetEnough(p)
-			former = former || e.claims.Former(p)
+			return
 		}
 	}
-	return left, former
+	grant, plan := e.claims.Ask(now, at, e.reach(int(at.Number)), (*claimView)(e))
+	if plan == nil {
+		return
+	}
+	got := e.yield(now, a, grant.Items)
+	if grant, given := e.claims.Given(at, grant, plan, got, (*claimView)(e)); given {
+		e.answerClaim(a, plan, grant)
+	}
 }
 
 // nothingToClaim reports whether no task waits for an agent.
@@ -246,56 +198,33 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 	return given
 }
 
-// planFor is the plan for the agent's claim: of this round, or a former one that is good yet.
-func (e *Engine) planFor(now time.Time, a *agent, r reach, formers bool) *claimPlan {
-	key := e.reachKey(r)
-	p, renew := e.claims.Plan(now, key, formers)
-	switch {
-	case p == nil:
-		return e.newPlan(now, a, r, key)
-	case renew:
-		p.Renew(e.member(now, a), r.Tasks)
-	}
-	return p
-}
-
 // toldPlan is the plan that an answer tells of that grants nothing by it.
 func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
-	r := e.reach(a.number)
-	key := e.reachKey(r)
-	p := e.claims.Told(now, key)
-	if p == nil {
-		return e.newPlan(now, a, r, key)
-	}
-	p.Renew(e.member(now, a), r.Tasks)
-	return p
+	return e.claims.Told(now, a, e.reach(a.number), (*claimView)(e))
 }
 
-// newPlan divides the work that the agent could have among the agents that claim and could have some of it,
-// too, by their capabilities and their own quotas. While nothing waits for it, all share.
-func (e *Engine) newPlan(now time.Time, of *agent, r reach, key []byte) *claimPlan {
-	f, sharing := pull.Fleet{Unclaimed: r.Tasks}, agentset.New(len(e.fleet.agents))
+func (e *claimView) Sharers(now time.Time, of *agent, r reach) []pull.Agent {
+	sharing := agentset.New(len(e.fleet.agents))
 	for _, c := range r.Classes {
 		sharing.Unite(c.usable)
 	}
-	f.Agents = make([]pull.Agent, 0, max(e.claims.Len(), 16))
+	agents := make([]pull.Agent, 0, max(e.claims.Len(), 16))
 	for i, a := range e.fleet.agents {
-		if f.Unclaimed > 0 && !sharing.Has(i) { // said first: most often that is all that is read of an agent
+		if r.Tasks > 0 && !sharing.Has(i) { // said first: most often that is all that is read of an agent
 			continue
 		}
 		if !a.seat.Claimed() || a.spec.Pull == coordinator.PullOff || e.fleet.presence(a) != coordinator.Eligible {
 			continue
 		}
-		if a != of && f.Unclaimed > 0 && !e.affordsSome(now, a, r) { // a part that it could not take would be kept for it
-			continue
+		// A part that it could not take would be kept for it.
+		if a == of || r.Tasks == 0 || (*Engine)(e).affordsSome(now, a, r) {
+			agents = append(agents, e.Member(now, a))
 		}
-		f.Agents = append(f.Agents, e.member(now, a))
 	}
-	return e.claims.NewPlan(now, key, r.Classes, f)
+	return agents
 }
 
-// member is the agent as plans see it.
-func (e *Engine) member(now time.Time, a *agent) pull.Agent {
+func (e *claimView) Member(now time.Time, a *agent) pull.Agent {
 	m := a.seat.Member(now, a.inFlight(), a.free())
 	if m.Capacity == 0 && !a.capacity.WarmUp() {
 		m.Capacity = a.capacity.Estimate(now)
@@ -317,14 +246,7 @@ func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
 
 // answerClaim ends a claim.
 func (e *Engine) answerClaim(a *agent, p *claimPlan, g pull.Grant) {
-	ev := &a.seat.Claim
-	e.emit(coordinator.ClaimAnswered{
-		Agent: a.spec.ID, ClaimID: ev.ClaimID, Granted: g.Items, Limit: g.Limit.String(), Token: ev.Token,
-		Fleet: coordinator.PullFleet{
-			Agents: p.Agents, Pending: p.Pending(), Unclaimed: p.Unclaimed(), Capacity: p.Capacity, Target: p.Target,
-			FairShare: g.FairShare,
-		},
-	})
+	e.emit(p.Answer(&a.seat, g))
 	e.endClaim(a)
 }
 
@@ -360,13 +282,7 @@ func (e *Engine) forgetClaims() {
 
 // under takes over the agents of another fleet that claim.
 func (c *claimLine) under(f *fleet) {
-	c.Reset()
-	places := c.Places()
-	for i := range places {
-		if at := &places[i]; !at.Gone() {
-			at.Number = int32(at.Agent.number)
-		}
-	}
+	c.Reset(func(a *agent) int { return a.number })
 	c.pullers = agentset.New(len(f.agents))
 	for _, a := range f.agents {
 		if a.spec.Pull != coordinator.PullOff {

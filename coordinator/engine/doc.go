@@ -1,4 +1,4 @@
-// Package engine is the deterministic core: what must happen now?
+// Package engine is the deterministic core: it answers "what must happen now?"
 //
 //	Apply(now, event) → effects
 //
@@ -40,7 +40,7 @@
 //	report.go    what a heartbeat changes
 //	presence.go  whether an agent is there for its work; operators' orders; presencelook.go: what is
 //	             seen of its queue
-//	auctions.go  tasks are offered, bids come in; award.go: how auctions end (internal/market keeps them)
+//	auctions.go  tasks are offered, bids come in, winners get their tasks (internal/market decides)
 //	claim.go     work that agents claim (internal/claims keeps what waits, and the plans)
 //	discover.go  agents that join by themselves
 //	choose.go    the choice among eligible agents

@@ -460,7 +460,7 @@ func (e *Engine) AnswerClaims(now time.Time) { e.drainClaims(now) }
 // empty: there is none.
 func (e *Engine) IdleClaimant() coordinator.AgentID {
 	for a := range e.claims.All() {
-		if e.limit(a, e.reach(a.number)) == pull.LimitNone && a.seat.Member(e.now, a.inFlight(), 0).Pending == 0 {
+		if (*claimView)(e).Limit(a, e.reach(a.number)) == pull.LimitNone && a.seat.Member(e.now, a.inFlight(), 0).Pending == 0 {
 			return a.spec.ID
 		}
 	}

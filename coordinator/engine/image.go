@@ -156,7 +156,7 @@ func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
 func (e *Engine) imageAgents(m *Image) {
 	for i, a := range e.fleet.agents {
 		if a.bidding.Calibration.Outcomes() > 0 {
-			m.leases = append(m.leases, a.calibrationRecord())
+			m.leases = append(m.leases, a.bidding.Record())
 		}
 		c := a.capacity.State(m.at)
 		r := &coordinator.AgentBefore{

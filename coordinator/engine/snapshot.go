@@ -35,7 +35,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
 			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.instanceSilence(a)),
 			Slots: a.room(), Capacity: a.capacitySnapshot(),
-			Bidding: a.calibrationSnapshot(),
+			Bidding: a.bidding.Snapshot(),
 		}
 		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections(now, a)
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)

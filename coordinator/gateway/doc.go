@@ -1,4 +1,5 @@
-// Package gateway is what questions about LLM calls over HTTP and over gRPC have in common.
+// Package gateway is what those who ask about LLM calls have in common, over HTTP and over gRPC
+// alike: who is a gateway, and the words in which an answer is told.
 //
 // It answers "does a gateway ask?" ([Roster]), "what do the headers say of the limits, and when may
 // one ask again?" ([RateLimits], [RetryAfter], [Later]), "what is the body of a refusal?"

@@ -1,4 +1,5 @@
-// Package replay answers: does the engine decide a recording again as it did, or what instead?
+// Package replay answers two questions about a recording of a coordinator's term:
+// does the engine decide the same again, and what would it have decided otherwise?
 //
 // A recording is a snapshot of the engine's state, everything that the engine was
 // told from then on, and the records that it left meanwhile (see package journal).

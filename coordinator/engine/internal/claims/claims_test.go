@@ -1,4 +1,4 @@
-package claims_test
+package claims
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/pull"
 )
 
@@ -16,17 +15,37 @@ var began = time.Unix(2_000_000_000, 0)
 
 // The tests name agents by strings, and classes, too.
 type (
-	seat  = claims.Seat[string]
-	reach = claims.Reach[string]
+	seat  = Seat[string]
+	reach = Reach[string]
 )
 
 // office is a line with a seat for each agent.
 type office struct {
-	claims.Line[string, string]
+	Line[string, string]
 	seats map[string]*seat
+	// What the kernel would say: how many agents share the work, each with 4 slots free and nothing in hand, and
+	// what limits them.
+	sharers int
+	limit   pull.Limit
+	mode    coordinator.PullMode
 }
 
-func newOffice() *office { return &office{seats: make(map[string]*seat)} }
+func newOffice() *office { return &office{seats: make(map[string]*seat), mode: coordinator.PullShared} }
+
+func (o *office) Seat(agent string) (*seat, coordinator.PullMode, int) {
+	return o.seat(agent), o.mode, 4
+}
+func (o *office) Limit(string, reach) pull.Limit { return o.limit }
+func (o *office) Key(class string) string        { return class }
+func (o *office) Member(now time.Time, agent string) pull.Agent {
+	return pull.Agent{ID: coordinator.AgentID(agent), Capacity: 1, Free: 4, Seen: now}
+}
+func (o *office) Sharers(now time.Time, _ string, _ reach) (agents []pull.Agent) {
+	for i := range o.sharers {
+		agents = append(agents, o.Member(now, fmt.Sprint("a", i)))
+	}
+	return agents
+}
 
 // seat returns that of the agent, also of one that has never claimed.
 func (o *office) seat(agent string) *seat {
@@ -44,18 +63,15 @@ func (o *office) add(now time.Time, agent string, items int) *seat {
 }
 
 // place returns that of the agent's claim, which waits.
-func (o *office) place(agent string) *claims.Place[string, string] {
-	ps := o.Places()
-	return &ps[slices.IndexFunc(ps, func(p claims.Place[string, string]) bool { return !p.Gone() && p.Agent == agent })]
+func (o *office) place(agent string) *Place[string, string] {
+	return &o.places[slices.IndexFunc(o.places, func(p Place[string, string]) bool { return !p.gone && p.Agent == agent })]
 }
 
-// plan makes one for n agents, each with 4 slots free and nothing in hand.
-func (o *office) plan(now time.Time, n, tasks int, classes ...string) *claims.Plan[string] {
-	f := pull.Fleet{Unclaimed: tasks}
-	for i := range n {
-		f.Agents = append(f.Agents, pull.Agent{ID: coordinator.AgentID(fmt.Sprint("a", i)), Capacity: 1, Free: 4, Seen: now})
-	}
-	return o.NewPlan(now, fmt.Append(nil, classes), classes, f)
+// planOf makes one for n agents.
+func (o *office) planOf(now time.Time, n, tasks int, classes ...string) *Plan[string] {
+	o.sharers = n
+	r := reach{Classes: classes, Tasks: tasks}
+	return o.newPlan(now, o.keyOf(r, o), "a0", r, o)
 }
 
 // TestLineKeepsItsOrder: whatever is added and removed, those that wait are in the order in which they came, and
@@ -72,7 +88,7 @@ func TestLineKeepsItsOrder(t *testing.T) {
 		} else {
 			o.add(began, agent, 1)
 			want = append(want, agent)
-			if n := len(o.Places()); (n-1-(len(want)-1))*16 > n-1 {
+			if n := len(o.places); (n-1-(len(want)-1))*16 > n-1 {
 				t.Fatalf("step %d: %d places for %d claims", i, n, len(want))
 			}
 		}
@@ -108,12 +124,14 @@ func TestRemovedDuringAPass(t *testing.T) {
 func TestTriedOutlivesTheClaim(t *testing.T) {
 	o := newOffice()
 	s := o.add(began, "a", 1)
-	o.place("a").Tried = 7
+	if p := o.place("a"); !p.Try(7) || p.Try(7) {
+		t.Error("once in a moment")
+	}
 	o.Remove(s)
 	o.add(began, "b", 1)
 	o.add(began, "a", 1)
-	if a, b := o.place("a").Tried, o.place("b").Tried; a != 7 || b != 0 {
-		t.Errorf("a was tried at %d, b at %d", a, b)
+	if a, b := o.place("a").Try(7), o.place("b").Try(7); a || !b {
+		t.Errorf("to be tried: a %v, b %v", a, b)
 	}
 }
 
@@ -158,51 +176,119 @@ func TestMember(t *testing.T) {
 // TestPlanOfLaterRounds: a plan for 256 agents grants 256/128 = 2 claims of later rounds something, until it is too
 // old; one for 127 grants none.
 func TestPlanOfLaterRounds(t *testing.T) {
-	o := newOffice()
+	o, r := newOffice(), reach{Classes: []string{"go"}, Tasks: 10}
 	o.Begin()
-	p, key := o.plan(began, 256, 10, "go"), fmt.Append(nil, []string{"go"})
-	if got, renew := o.Plan(began, key, false); got != p || renew {
-		t.Errorf("the plan of this round: %v, to be renewed %v", got == p, renew)
-	}
-	if got, _ := o.Plan(began, []byte("other"), true); got != nil {
-		t.Error("a plan of other classes")
+	p := o.planOf(began, 256, 10, "go")
+	if o.plan(began.Add(MaxAge), "a0", r, o) != p || o.plan(began, "a0", reach{[]string{"go", "run"}, 10}, o) == p {
+		t.Error("the plan of this round is for all that reach the same, however old")
 	}
 	o.Begin()
-	if got, _ := o.Plan(began, key, false); got != nil {
-		t.Error("a former plan though none may be used")
-	}
-	last := began.Add(claims.MaxAge - 1)
+	last := began.Add(MaxAge - 1)
 	for i := range 2 {
-		if got, renew := o.Plan(last, key, true); got != p || !renew || !o.Former(p) {
-			t.Fatalf("claim %d: the former plan: %v, to be renewed %v", i, got == p, renew)
+		if o.plan(last, "a0", r, o) != p || p.left != 2-i {
+			t.Fatalf("claim %d: not by the former plan; %d left", i, p.left)
 		}
-		o.Granted(p, true)
+		o.granted(p, true)
 	}
-	if got, _ := o.Plan(last, key, true); got != nil || p.Left() != 0 {
+	if o.plan(last, "a0", r, o) == p || p.Left() != 0 {
 		t.Errorf("a third claim of a later round; %d left", p.Left())
 	}
-	if o.Told(last, key) != p || o.Told(last.Add(1), key) != nil {
-		t.Error("answers tell of a plan for as long as it is not too old")
+	for _, c := range []struct {
+		at      time.Duration
+		formers bool
+		again   bool
+	}{{MaxAge - 1, true, true}, {MaxAge, true, false}, {MaxAge - 1, false, false}} {
+		o := newOffice()
+		o.Begin()
+		p := o.planOf(began, 256, 10, "go")
+		o.Begin()
+		o.formers = c.formers
+		if again := o.plan(began.Add(c.at), "a0", r, o) == p; again != c.again {
+			t.Errorf("after %v, plans of before %v: used again %v", c.at, c.formers, again)
+		}
 	}
-	o.plan(began, 127, 10, "go")
-	if o.Told(began, key) != nil {
-		t.Error("answers tell of a plan for 127 agents twice")
+}
+
+// TestTold: answers tell of a plan for 128 agents or more for as long as it is not too old, as things stand by then.
+func TestTold(t *testing.T) {
+	for _, c := range []struct {
+		agents int
+		at     time.Duration
+		again  bool
+	}{{128, MaxAge - 1, true}, {128, MaxAge, false}, {127, 0, false}} {
+		o := newOffice()
+		o.Begin()
+		p := o.planOf(began, c.agents, 10, "go")
+		o.Begin()
+		told := o.Told(began.Add(c.at), "a0", reach{[]string{"go"}, 7}, o)
+		if again := told == p; again != c.again || told.Unclaimed() != 7 {
+			t.Errorf("%+v: again %v, of %d tasks", c, again, told.Unclaimed())
+		}
 	}
-	if o.Reset(); o.Told(began, key) != nil {
-		t.Error("a plan of the fleet before")
+	o := newOffice()
+	o.add(began, "a0", 1)
+	p := o.planOf(began, 128, 10, "go")
+	o.Reset(func(string) int { return 9 })
+	if o.Told(began, "a0", reach{[]string{"go"}, 10}, o) == p || o.place("a0").Number != 9 || !o.Due() {
+		t.Error("another fleet has other plans, and other numbers")
+	}
+}
+
+// TestPlansAreForgotten: those that are too old when another is made, but for those of the round at hand.
+func TestPlansAreForgotten(t *testing.T) {
+	count := func(o *office) (n int) {
+		for range o.Plans {
+			n++
+		}
+		return n
+	}
+	o := newOffice()
+	o.Begin()
+	o.planOf(began, 1, 1, "go")
+	o.planOf(began.Add(MaxAge), 1, 1, "run") // of one round
+	if n := count(o); n != 2 {
+		t.Errorf("%d plans of this round, want 2", n)
+	}
+	o.Begin()
+	o.planOf(began.Add(2*MaxAge-1), 1, 1, "walk")
+	if n := count(o); n != 2 { // "go" is too old, "run" is not
+		t.Errorf("%d plans, want 2", n)
+	}
+	o.planOf(began.Add(2*MaxAge), 1, 1, "fly")
+	if n := count(o); n != 2 { // "run" is too old, "walk" is of this round
+		t.Errorf("%d plans, want 2", n)
+	}
+}
+
+// TestPlanKeepsItsClasses: what it is of does not change with the list that it was made from.
+func TestPlanKeepsItsClasses(t *testing.T) {
+	o := newOffice()
+	o.Begin()
+	r := reach{Classes: []string{"go"}, Tasks: 1}
+	o.add(began, "a0", 1)
+	o.sharers = 128
+	o.place("a0").enough = o.newPlan(began, o.keyOf(r, o), "a0", r, o)
+	r.Classes[0] = "run"
+	if o.place("a0").hasEnough(began, r) {
+		t.Error("it is of another class")
+	}
+	two := string(o.keyOf(reach{Classes: []string{"a", "b"}}, o))
+	if two == string(o.keyOf(reach{Classes: []string{"ab"}}, o)) {
+		t.Error("two classes have the key of one")
 	}
 }
 
 // TestGrantedEndsOtherPlans: what one plan gives, another of the same round does not know of; nor does itself, if it
-// was not given as its parts have it.
+// was not given as its parts have it. It costs the plan no claim of later rounds.
 func TestGrantedEndsOtherPlans(t *testing.T) {
 	for _, counted := range []bool{true, false} {
 		o := newOffice()
 		o.Begin()
-		p, other := o.plan(began, 2, 10, "go"), o.plan(began, 2, 10, "go", "run")
-		o.Granted(p, counted)
-		if o.Former(p) == counted || !o.Former(other) {
-			t.Errorf("counted %v: the plan is former: %v, the other: %v", counted, o.Former(p), o.Former(other))
+		p, other := o.planOf(began, 256, 10, "go"), o.planOf(began, 2, 10, "go", "run")
+		o.granted(p, counted)
+		if (p.round != o.round) == counted || other.round == o.round || p.left != 2 {
+			t.Errorf("counted %v: of round %d, the other of %d, this is %d; %d left", counted, p.round, other.round, o.round,
+				p.left)
 		}
 	}
 }
@@ -213,26 +299,99 @@ func TestHasEnough(t *testing.T) {
 	o := newOffice()
 	o.Begin()
 	s, r := o.add(began, "a0", 1), reach{Classes: []string{"go"}, Tasks: 1}
-	if o.place("a0").HasEnough(began, r) {
+	if o.place("a0").hasEnough(began, r) {
 		t.Error("nothing was said yet")
 	}
-	p := o.plan(began, 128, 10, "go")
-	o.place("a0").SetEnough(p)
-	old := began.Add(claims.MaxAge)
-	if !o.place("a0").HasEnough(old.Add(-1), r) || o.place("a0").HasEnough(old, r) {
+	p := o.planOf(began, 128, 10, "go")
+	o.place("a0").enough = p
+	old := began.Add(MaxAge)
+	if !o.place("a0").hasEnough(old.Add(-1), r) || o.place("a0").hasEnough(old, r) {
 		t.Error("as long as the plan is not too old")
 	}
-	if o.place("a0").HasEnough(began, reach{Classes: []string{"go", "run"}, Tasks: 2}) {
+	if o.place("a0").hasEnough(began, reach{Classes: []string{"go", "run"}, Tasks: 2}) {
 		t.Error("the agent reaches more")
 	}
 	o.Remove(s)
-	if o.add(began, "a0", 1); o.place("a0").HasEnough(began, r) {
+	if o.add(began, "a0", 1); o.place("a0").hasEnough(began, r) {
 		t.Error("another claim")
 	}
-	o.place("a0").SetEnough(p)
+	o.place("a0").enough = p
 	o.Begin()
-	if o.Granted(p, true); o.place("a0").HasEnough(began, r) {
+	if o.granted(p, true); o.place("a0").hasEnough(began, r) {
 		t.Error("the plan's only later claim, 128/128, has been granted")
+	}
+}
+
+// TestRound: claims are looked at in order, those passed over too; where one has enough by a plan of before, all
+// that wait are looked at again, and by new plans alone.
+func TestRound(t *testing.T) {
+	o, r := newOffice(), reach{Classes: []string{"go"}, Tasks: 10}
+	for i := range 3 {
+		o.add(began, fmt.Sprint("a", i), 1)
+	}
+	o.Begin()
+	o.place("a1").enough = o.planOf(began, 128, 10, "go")
+	o.Remove(o.seat("a2"))
+	var met []string
+	for p := o.Begin(); p != nil; p = o.Next() {
+		met = append(met, p.Agent)
+		if p.Agent == "a0" {
+			if _, by := o.Ask(began, p, reach{}, o); by != nil || o.Left() {
+				t.Error("a0 reaches nothing")
+			}
+			continue
+		}
+		g, by := o.Ask(began, p, r, o)
+		if second := len(met) > 2; (by != nil) != second || !o.Left() && !second {
+			t.Errorf("%v were met: by a plan %v, left %v", met, by != nil, o.Left())
+		}
+		if by != nil {
+			if g, given := o.Given(p, g, by, 1, o); !given || g.Items != 1 || g.Limit != pull.LimitNone {
+				t.Errorf("it got what it asked for: %+v", g)
+			}
+		}
+	}
+	if !slices.Equal(met, []string{"a0", "a1", "a0", "a1"}) || o.Left() {
+		t.Errorf("met %v; left %v, though all that could have some got it", met, o.Left())
+	}
+	if o.limit = pull.LimitSlots; o.Begin() == nil {
+		t.Fatal("two wait")
+	}
+	if _, by := o.Ask(began, o.place("a0"), r, o); by != nil || o.Left() {
+		t.Error("an agent without slots is passed over")
+	}
+}
+
+// TestGiven: a claim that gets less than it was granted is told that its agent may not have more, and one that a
+// plan granted nothing has enough.
+func TestGiven(t *testing.T) {
+	o := newOffice()
+	o.add(began, "a0", 3)
+	p := o.Begin()
+	g, by := o.Ask(began, p, reach{[]string{"go"}, 9}, o)
+	if by == nil || g.Limit != pull.LimitUnknownAgent && g.Items != 3 {
+		t.Fatalf("granted %+v", g)
+	}
+	g = pull.Grant{Items: 3}
+	if told, given := o.Given(p, g, by, 0, o); given || told.Items != 3 || p.enough != nil || !o.Left() {
+		t.Errorf("it waits on, and is asked for again: %+v", told)
+	}
+	if o.Given(p, pull.Grant{}, by, 0, o); p.enough != by || o.former {
+		t.Error("a plan of this round has granted it nothing")
+	}
+	by.round--
+	if o.Given(p, pull.Grant{}, by, 0, o); !o.former {
+		t.Error("a plan of before has granted it nothing")
+	}
+	if told, _ := o.Given(p, g, by, 2, o); told.Items != 2 || told.Limit != pull.LimitUnavailable {
+		t.Errorf("2 of 3: %+v", told)
+	}
+	if told, _ := o.Given(p, g, by, 3, o); told.Items != 3 || told.Limit != pull.LimitNone {
+		t.Errorf("all: %+v", told)
+	}
+	g = pull.Grant{Items: 2, Limit: pull.LimitSlots}
+	if told, _ := o.Given(p, g, by, 2, o); told.Limit != pull.LimitSlots {
+		t.Errorf("the limit was known: %+v", told)
 	}
 }
 
@@ -256,8 +415,8 @@ func TestGrant(t *testing.T) {
 		{items: 4, tasks: 6, literal: true, want: 4, limit: pull.LimitNone},
 	} {
 		s := o.add(began, "a0", c.items)
-		p := o.plan(began, 2, c.tasks, "go")
-		if g := s.Grant(p, c.literal, c.tasks, 4); g.Items != c.want || g.Limit != c.limit {
+		p := o.planOf(began, 2, c.tasks, "go")
+		if g := s.grant(p, c.literal, c.tasks, 4); g.Items != c.want || g.Limit != c.limit {
 			t.Errorf("%+v: %d granted, limit %v", c, g.Items, g.Limit)
 		}
 		o.Remove(s)

@@ -17,8 +17,15 @@ type Line[A any, C comparable] struct {
 	waiting int           // how many of them were not
 	last    uint64        // the ticket of the latest
 	changed bool
-	round   uint64 // how often the line was served
 	plans   map[string]*Plan[C]
+	key     []byte // room for that of one
+
+	// Of the round in which the line is served, see Begin.
+	round   uint64 // how many there were
+	next    int    // place
+	formers bool   // plans of earlier rounds serve, too
+	former  bool   // one of them has said that a claim has enough
+	left    bool   // a claim waits on that could have some of what is left
 }
 
 // Place is a claim that waits. It holds what a pass over all of them reads: with 10,000 that are passed over for
@@ -27,15 +34,22 @@ type Place[A any, C comparable] struct {
 	Agent  A
 	Number int32 // of the agent in its fleet; the kernel's
 	gone   bool
-	// Tried is the moment at which the agent was last tried for tasks that only it may have quota for; the kernel's.
-	Tried uint64
 
+	tried  uint64   // see Try
 	enough *Plan[C] // by which the claim was granted nothing; nil: by none
 	ticket uint64   // ascends along the line; never 0
 }
 
-// Gone reports whether the claim does not wait any more.
-func (p *Place[A, C]) Gone() bool { return p.gone }
+// Try reports whether the agent is to be tried at that moment for tasks that only it may have quota for: once as
+// long as nothing is given out. If the claim gets nothing, these tasks wait again as they did, and would be looked
+// at for it for ever. Moments never fall.
+func (p *Place[A, C]) Try(moment uint64) bool {
+	if p.tried == moment {
+		return false
+	}
+	p.tried = moment
+	return true
+}
 
 // Seat is what is known of an agent that claims. The zero value is that of one that has never claimed.
 type Seat[C comparable] struct {
@@ -43,7 +57,7 @@ type Seat[C comparable] struct {
 	Claim coordinator.ClaimReceived
 
 	ticket  uint64    // of its place, while its claim waits; 0: none waits
-	tried   uint64    // Place.Tried of its latest claim that does not wait any more
+	tried   uint64    // Place.Try of its latest claim that does not wait any more
 	claimed time.Time // when the latest came; zero: never
 	// others is how many items it said that it has, beyond those that are known to be with it.
 	others int
@@ -70,7 +84,7 @@ func (s *Seat[C]) Member(now time.Time, inHand, free int) pull.Agent {
 func (l *Line[A, C]) Add(now time.Time, a A, number int, s *Seat[C], claim coordinator.ClaimReceived, inHand int) {
 	l.tidy()
 	l.last++
-	l.places = append(l.places, Place[A, C]{Agent: a, Number: int32(number), Tried: s.tried, ticket: l.last})
+	l.places = append(l.places, Place[A, C]{Agent: a, Number: int32(number), tried: s.tried, ticket: l.last})
 	l.waiting++
 	l.changed = true
 	s.Claim, s.claimed, s.ticket = claim, now, l.last
@@ -94,17 +108,13 @@ func (l *Line[A, C]) Remove(s *Seat[C]) {
 		return cmp.Compare(p.ticket, ticket)
 	})
 	p := &l.places[i]
-	s.ticket, s.tried = 0, p.Tried
+	s.ticket, s.tried = 0, p.tried
 	*p = Place[A, C]{ticket: p.ticket, gone: true}
 	l.waiting--
 }
 
 // Len returns how many claims wait.
 func (l *Line[A, C]) Len() int { return l.waiting }
-
-// Places returns the places of the claims that wait, in order, with some that are gone. They are good until the next
-// Add. It is All for a pass over 10,000.
-func (l *Line[A, C]) Places() []Place[A, C] { return l.places }
 
 // All yields the agents whose claims wait, in order. Claims may be removed meanwhile.
 func (l *Line[A, C]) All() iter.Seq[A] {
@@ -124,11 +134,40 @@ func (l *Line[A, C]) Changed() { l.changed = true }
 // Due reports whether the line is to be served: claims wait, and something has changed since it last was.
 func (l *Line[A, C]) Due() bool { return l.changed && l.waiting > 0 }
 
-// Begin starts another round of serving the line.
-func (l *Line[A, C]) Begin() {
-	l.changed = false
+// Begin starts another round of serving the line, and returns the first place; nil: no claim waits. In a round
+// each claim is asked for by plans of earlier rounds, too, and if one of these said that a claim has enough, all
+// that wait are by new ones alone: there may be more for them by now.
+func (l *Line[A, C]) Begin() *Place[A, C] {
+	l.changed, l.formers, l.former, l.left, l.next = false, true, false, false, 0
 	l.round++
+	return l.Next()
 }
 
-// Reset forgets all plans: the fleet is another. The numbers of the agents may be, too.
-func (l *Line[A, C]) Reset() { l.plans, l.changed = nil, true }
+// Next returns the next place of the round; nil: it is over.
+func (l *Line[A, C]) Next() *Place[A, C] {
+	for {
+		for l.next < len(l.places) {
+			p := &l.places[l.next]
+			if l.next++; !p.gone {
+				return p
+			}
+		}
+		if !l.formers || !l.former {
+			return nil
+		}
+		l.formers, l.left, l.next = false, false, 0
+	}
+}
+
+// Left reports whether a claim that was asked for in the round could have some of what is left.
+func (l *Line[A, C]) Left() bool { return l.left }
+
+// Reset forgets all plans, and takes over the numbers of the agents: the fleet is another.
+func (l *Line[A, C]) Reset(number func(A) int) {
+	l.plans, l.changed = nil, true
+	for i := range l.places {
+		if p := &l.places[i]; !p.gone {
+			p.Number = int32(number(p.Agent))
+		}
+	}
+}

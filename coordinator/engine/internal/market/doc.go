@@ -7,16 +7,17 @@
 //   - which bids count, and which of them hold a slot of their agent (Bid, Bidder.Held);
 //   - when a lot need not wait any longer, and which lots are decided together (Look, Together);
 //   - what a closed lot leaves: its bids in their order, and the slots that are free again (Close);
-//   - which lot goes to which agent where agents bid for more than they have slots (Match).
+//   - which lot goes to which agent where agents bid for more than they have slots (Match), which of its bids
+//     wins a lot (Award), and which would be next (Lot.Next).
 //
 // A bid holds a slot of its agent while the lot is open, so that nothing else is given to that slot.
 // An agent that was asked more often than it has slots may bid for all: such a bid counts and holds
 // nothing, and the lots contend. Auctions are no records: a coordinator that takes over offers the
 // tasks anew.
 //
-// The package never dispatches, emits, records or schedules anything, never calls the kernel, and
-// knows neither quota nor the state of a task or an agent. What it needs of these are arguments, and
-// what follows from its answers, and in which order, the kernel decides.
+// The package never dispatches, emits, records or schedules anything, changes nothing of the kernel, and
+// knows neither quota nor the state of a task or an agent. What it needs of these are arguments, or asked
+// of a Fleet, and what follows from its answers, and in which order, the kernel decides.
 //
 // # Handles
 //

@@ -45,7 +45,7 @@ type Bidder[A any] struct {
 	ID    coordinator.AgentID
 	// Unreachable: it has no control queue, as far as is known, and is not asked.
 	Unreachable bool
-	// Calibration is what outcomes have taught of its bids. The kernel observes them.
+	// Calibration is what outcomes have taught of its bids.
 	Calibration auction.Calibration
 
 	offers     int // that it has not answered
@@ -62,6 +62,32 @@ func (b *Bidder[A]) MayAsk() bool { return !b.Unreachable && b.offers < MaxOffer
 // Takes reports whether the agent takes part in any lot.
 func (b *Bidder[A]) Takes() bool { return b.offers+b.held+b.contending > 0 }
 
+// Record returns what outcomes have taught of the agent's bids, for the journal.
+func (b *Bidder[A]) Record() *coordinator.Calibrated {
+	s := b.Calibration.State()
+	return &coordinator.Calibrated{
+		Agent: b.ID, Ratio: s.Ratio, Brier: s.Brier, Bias: s.Bias, Timed: s.Timed, Judged: s.Judged,
+	}
+}
+
+// Snapshot returns the same for people.
+func (b *Bidder[A]) Snapshot() coordinator.CalibrationSnapshot {
+	c := &b.Calibration
+	return coordinator.CalibrationSnapshot{
+		Outcomes: c.Outcomes(), Brier: c.Brier(), Bias: c.Bias(), Delta: c.Delta(), Ratio: c.Ratio(),
+	}
+}
+
+// Invite returns which of those that can be asked about a task are, the better ones by score more often.
+func Invite[A any](can []*Bidder[A], task coordinator.TaskID, seed uint64, score func(A) float64) []*Bidder[A] {
+	picks := auction.Invite(nil, len(can), task, seed, func(i int) float64 { return score(can[i].Agent) })
+	asked := make([]*Bidder[A], len(picks))
+	for i, n := range picks {
+		asked[i] = can[n]
+	}
+	return asked
+}
+
 // Class counts the open lots of one class of tasks: of those that the same agents could have.
 type Class struct{ open, seeking int }
 
@@ -75,12 +101,13 @@ func (c *Class) Seeking() int { return c.seeking }
 type Lot[T, A any] struct {
 	Task T
 	ID   string
-	// Next are the bids that did not win, best first: for when the winner does not take the task, or
-	// none of them had a slot. Won is the bid that the dispatch at hand goes by; its Agent is empty
-	// without one. The kernel sets both once it has decided.
-	Next []auction.Ranked
-	Won  auction.Bid
+	// Won is the bid that the dispatch at hand goes by; its Agent is empty without one. The kernel sets it.
+	Won auction.Bid
 
+	of coordinator.TaskID
+	// next are the bids that did not win, best first: for when the winner does not take the task, or
+	// none of them had a slot.
+	next    []auction.Ranked
 	opened  time.Time
 	arrival uint64
 	silent  []coordinator.AgentID // some of those that had not answered at the end
@@ -116,6 +143,16 @@ func (l *Lot[T, A]) Asked() []*Bidder[A] { return l.asked }
 
 // Ranked returns the bids for an open lot that count, best first.
 func (l *Lot[T, A]) Ranked() []auction.Ranked { return l.book.Ranked(nil) }
+
+// Observe learns from how the task ended whether the bid of its agent was true. It reports whether the agent has
+// the task for a bid.
+func (l *Lot[T, A]) Observe(b *Bidder[A], took time.Duration, succeeded bool) bool {
+	if l == nil || l.Won.Agent != b.ID {
+		return false
+	}
+	b.Calibration.Observe(l.Won.Fitness, l.Won.Duration, took, succeeded)
+	return true
+}
 
 // holds reports whether any bid for the lot holds a slot.
 func (l *Lot[T, A]) holds() bool {
@@ -173,7 +210,7 @@ type Terms[T, A any] struct {
 func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A]) (l *Lot[T, A], look time.Time) {
 	m.opened++
 	l = &Lot[T, A]{
-		Task: t.Task, ID: lotID(now, m.opened), opened: now, arrival: t.Arrival,
+		Task: t.Task, ID: lotID(now, m.opened), of: t.ID, opened: now, arrival: t.Arrival,
 		class: t.Class, window: t.Window, mode: t.Mode, asked: t.Asked,
 		patience: auction.Patience{Quorum: max(leastQuorum, len(t.Asked)/2), P95: m.window.P95()},
 	}
@@ -275,9 +312,6 @@ func (m *Market[T, A]) Late(now time.Time, l *Lot[T, A], agent coordinator.Agent
 		m.window.Observe(now.Sub(l.opened))
 	}
 }
-
-// Unanswered notes that no agent has bid for a lot in its time.
-func (m *Market[T, A]) Unanswered() { m.window.Observe(m.ceiling) }
 
 // Withdraw takes an agent out of an open lot: it is not waited for, and its bid does not count. in reports
 // whether it was asked for the lot, freed whether its bid held a slot.
@@ -391,6 +425,8 @@ type Closed[T, A any] struct {
 	Freed  []*Bidder[A]     // whose slot is held no more
 	Window time.Duration    // how long bids were to be taken
 	Took   time.Duration    // how long they were
+
+	matched *auction.Ranked // the bid that it goes to by Match; nil: by none
 }
 
 // Close ends the auction of an open lot. why is NotYet where the caller does not know the cause: it is then

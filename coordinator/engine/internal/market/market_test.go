@@ -1,4 +1,4 @@
-package market_test
+package market
 
 import (
 	"fmt"
@@ -11,7 +11,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
-	"taskbus/coordinator/engine/internal/market"
 )
 
 const (
@@ -23,15 +22,15 @@ var opened = time.Unix(2_000_000_000, 0)
 
 // The tests name tasks and agents by strings.
 type (
-	lot    = market.Lot[string, string]
-	bidder = market.Bidder[string]
+	lot    = Lot[string, string]
+	bidder = Bidder[string]
 )
 
 // fair is a market with bidders of these names, and one class of tasks.
 type fair struct {
-	market.Market[string, string]
+	Market[string, string]
 	bidders map[string]*bidder
-	class   market.Class
+	class   Class
 	lots    uint64
 }
 
@@ -47,7 +46,7 @@ func newFair(agents ...string) *fair {
 // offer opens a lot for half a second. What these agents are known for is all the same.
 func (f *fair) offer(now time.Time, agents ...string) *lot {
 	f.lots++
-	t := market.Terms[string, string]{
+	t := Terms[string, string]{
 		Task: fmt.Sprint("t", f.lots), Arrival: f.lots, Class: &f.class, Mode: auction.Reported, Window: ceiling,
 		Merits: make([]auction.Merit, len(agents)),
 	}
@@ -74,7 +73,7 @@ func (f *fair) check(t interface{ Fatal(...any) }) {
 			}
 		}
 	}
-	classes := func(yield func(*market.Class) bool) { yield(&f.class) }
+	classes := func(yield func(*Class) bool) { yield(&f.class) }
 	if err := f.Check(bidders, classes); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +158,7 @@ func TestLookSaysWhoseSlotIsInDoubt(t *testing.T) {
 
 // TestWindow: it learns from 20 replies on, late ones too, and leaves time for the answers that are waited for.
 func TestWindow(t *testing.T) {
-	var none market.Market[string, string]
+	var none Market[string, string]
 	if none.Length() != 0 {
 		t.Errorf("no market yet: %v", none.Length())
 	}
@@ -218,7 +217,7 @@ func TestMayAsk(t *testing.T) {
 func TestCounts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c", "d"}
-		f, now, other := newFair(names...), opened, market.Class{}
+		f, now, other := newFair(names...), opened, Class{}
 		moved := make(map[*lot]bool)
 		free := make(map[string]int)
 		for _, n := range names {
@@ -281,7 +280,7 @@ func TestCounts(t *testing.T) {
 						}
 					}
 				}
-				classes := slices.Values([]*market.Class{&f.class, &other})
+				classes := slices.Values([]*Class{&f.class, &other})
 				if err := f.Check(bidders, classes); err != nil {
 					rt.Fatal(err)
 				}
@@ -324,7 +323,7 @@ func TestMatch(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []string
-			for i, w := range market.Match(1, c.lots, c.free) {
+			for i, w := range matches(c.lots, c.free) {
 				if got = append(got, "-"); w != nil {
 					got[i] = string(w.Agent)
 				}
@@ -333,5 +332,125 @@ func TestMatch(t *testing.T) {
 				t.Errorf("got %s, want %s", s, c.want)
 			}
 		})
+	}
+}
+
+// slotsOf is what a test's agents have free, by agent; broke have no quota.
+type slotsOf struct {
+	free  map[coordinator.AgentID]int
+	broke []coordinator.AgentID
+}
+
+func (f slotsOf) Free(_ string, a coordinator.AgentID) int     { return f.free[a] }
+func (f slotsOf) Affords(_ string, a coordinator.AgentID) bool { return !slices.Contains(f.broke, a) }
+
+// closedLots are lots with these bids.
+func closedLots(bids [][]auction.Ranked) (all []Closed[string, string]) {
+	f := newFair("x")
+	for _, ranked := range bids {
+		all = append(all, f.Close(opened, f.offer(opened, "x"), auction.WindowOver))
+		all[len(all)-1].Ranked = ranked
+	}
+	return all
+}
+
+// matches are the bids that lots go to, in the order of the lots, if those are enough to tell them apart.
+func matches(bids [][]auction.Ranked, free map[coordinator.AgentID]int) []*auction.Ranked {
+	var m Market[string, string]
+	lots := closedLots(bids)
+	order := slices.Clone(lots)
+	m.Match(lots, slotsOf{free: free}, 1)
+	winners, without := make([]*auction.Ranked, len(lots)), false
+	for _, x := range lots {
+		if without = without || x.matched == nil; without && x.matched != nil {
+			panic("one with a match comes after one without")
+		}
+		at := slices.IndexFunc(order, func(c Closed[string, string]) bool { return c.Lot == x.Lot })
+		winners[at] = x.matched
+	}
+	return winners
+}
+
+// TestAward: the bid that was matched wins, else the best that can; the others are kept for later.
+func TestAward(t *testing.T) {
+	type slots = map[coordinator.AgentID]int
+	bids := ranked("a", "b", "c")
+	for _, c := range []struct {
+		name    string
+		bids    []auction.Ranked
+		matched *auction.Ranked
+		fleet   slotsOf
+		keep    int
+		outcome coordinator.AuctionOutcome
+		winner  coordinator.AgentID
+		losers  []coordinator.AgentID
+		why     coordinator.BidRefusal
+		next    coordinator.AgentID
+	}{
+		{"the best", bids, nil, slotsOf{free: slots{"a": 1, "b": 1, "c": 1}}, 2,
+			coordinator.AuctionAwarded, "a", []coordinator.AgentID{"b", "c"}, coordinator.BidLost, "b"},
+		{"the match", bids, &bids[1], slotsOf{free: slots{"a": 1, "b": 1, "c": 1}}, 1,
+			coordinator.AuctionAwarded, "b", []coordinator.AgentID{"a", "c"}, coordinator.BidLost, "a"},
+		{"the match is full", bids, &bids[1], slotsOf{free: slots{"c": 1}}, 1,
+			coordinator.AuctionAwarded, "c", []coordinator.AgentID{"a", "b"}, coordinator.BidLost, ""},
+		{"the match has no quota", bids, &bids[0], slotsOf{slots{"a": 1, "c": 1}, []coordinator.AgentID{"a"}}, 3,
+			coordinator.AuctionAwarded, "c", []coordinator.AgentID{"a", "b"}, coordinator.BidLost, "a"},
+		{"no quota for any that is free", bids, nil, slotsOf{slots{"a": 1}, []coordinator.AgentID{"a"}}, 3,
+			coordinator.AuctionAbandoned, "", []coordinator.AgentID{"a", "b", "c"}, coordinator.BidLost, "a"},
+		{"all full", bids, nil, slotsOf{}, 3,
+			coordinator.AuctionAllFull, "", []coordinator.AgentID{"a", "b", "c"}, coordinator.BidFull, ""},
+		{"no bids", nil, nil, slotsOf{free: slots{"x": 1}}, 3, coordinator.AuctionNoBids, "", nil, coordinator.BidLost, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFair("x")
+			closed := f.Close(opened, f.offer(opened, "x"), auction.WindowOver)
+			closed.Ranked, closed.matched = c.bids, c.matched
+			a := f.Award(&closed, c.fleet, c.keep)
+			var losers []coordinator.AgentID
+			for _, r := range a.Losers {
+				losers = append(losers, r.Agent)
+			}
+			var winner, next coordinator.AgentID
+			if a.Winner != nil {
+				winner = a.Winner.Agent
+			}
+			if r := closed.Lot.Next("t", c.fleet); r != nil {
+				next = r.Agent
+			}
+			if a.Outcome != c.outcome || winner != c.winner || !slices.Equal(losers, c.losers) || a.Why != c.why ||
+				next != c.next {
+				t.Errorf("%v to %q, %v get %v, next %q", a.Outcome, winner, losers, a.Why, next)
+			}
+		})
+	}
+}
+
+// TestAwardWithoutAgents: a lot that no agent was left for is unheard, and teaches nothing of reply times.
+func TestAwardWithoutAgents(t *testing.T) {
+	f := newFair("x")
+	l := f.offer(opened, "x")
+	f.Withdraw(l, f.bidders["x"])
+	c := f.Close(opened, l, auction.WindowOver)
+	if a := f.Award(&c, slotsOf{}, 1); a.Outcome != coordinator.AuctionUnheard {
+		t.Errorf("no agent was left: %v", a.Outcome)
+	}
+}
+
+// TestTakeNext: a bid that was next is not next again, and was one of all that did not win.
+func TestTakeNext(t *testing.T) {
+	f, fleet := newFair("x"), slotsOf{free: map[coordinator.AgentID]int{"a": 1, "c": 1}}
+	c := f.Close(opened, f.offer(opened, "x"), auction.WindowOver)
+	c.Ranked = ranked("a", "b", "c")
+	f.Award(&c, fleet, 3)
+	next := c.Lot.Next("t", fleet) // of b and c: b is full
+	if of := c.Lot.TakeNext(next); next.Agent != "c" || len(of) != 2 || of[0].Agent != "b" {
+		t.Errorf("%q of %d", next.Agent, len(of))
+	}
+	if again := c.Lot.Next("t", fleet); again != nil {
+		t.Errorf("%q is next again", again.Agent)
+	}
+	var none *lot
+	if none.Next("t", fleet) != nil {
+		t.Error("a task without a lot has no bids")
 	}
 }
