@@ -40,7 +40,8 @@ func TestReferee(t *testing.T) {
 		play := func(name string, play func(*testing.T, *protocol)) {
 			p := &protocol{name: name}
 			all = append(all, p)
-			t.Run(name, func(t *testing.T) { p.run(t, golden[name], play) })
+			first := !t.Failed()
+			t.Run(name, func(t *testing.T) { p.run(t, golden[name], first, play) })
 		}
 		for i := range refereeSeeds {
 			play(fmt.Sprintf("seed-%02d", i), func(_ *testing.T, p *protocol) {
@@ -98,8 +99,9 @@ func (p *protocol) line() {
 	p.checks.Reset()
 }
 
-// run plays a history and holds it against the lines of the golden file.
-func (p *protocol) run(t *testing.T, want []string, play func(*testing.T, *protocol)) {
+// run plays a history and holds it against the lines of the golden file. Of the first that differs it shows what
+// follows now.
+func (p *protocol) run(t *testing.T, want []string, first bool, play func(*testing.T, *protocol)) {
 	if *trace != "" {
 		p.show = func(int) bool { return true }
 	}
@@ -108,6 +110,9 @@ func (p *protocol) run(t *testing.T, want []string, play func(*testing.T, *proto
 		p.line()
 	}
 	if *trace != "" {
+		if err := os.MkdirAll(*trace, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(*trace, p.name+".txt"), []byte(p.out.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -115,13 +120,17 @@ func (p *protocol) run(t *testing.T, want []string, play func(*testing.T, *proto
 	if *update || slices.Equal(p.lines, want) {
 		return
 	}
-	const advice = "To see what it was: -referee.trace DIR here and at the commit before, then diff -r."
+	const advice = "To see what it was: -referee.trace DIR here and at the commit before, then diff -r. " +
+		"Where it is meant: \"The referee\" in CONTRIBUTING.md."
 	n := p.firstFact(want)
 	if n == 0 {
 		t.Fatalf(
 			"only texts for people differ, from the events %d to %d on. %s", p.firstText(want)-refereeEvery+1,
 			p.firstText(want), advice,
 		)
+	}
+	if !first {
+		t.Fatalf("event %d of %d is the first from which something else follows", n, p.events)
 	}
 	again := &protocol{name: p.name, show: func(at int) bool { return at == n }}
 	play(t, again)

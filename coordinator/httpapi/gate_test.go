@@ -121,7 +121,8 @@ func testFew(t *testing.T, target string) {
 		}
 		synctest.Wait()
 		if n := len(src.inside); n == 0 || n > most {
-			t.Errorf("%d answers are being made, want 1 to %d", n, most)
+			t.Errorf("%d answers are being made, want 1 to %d: 0 where stuckSource lacks the method that %s asks, "+
+				"more where endpoints.go does not put it in a gate", n, most, target)
 		}
 		inside := len(src.inside)
 		time.Sleep(turnWait + time.Millisecond)

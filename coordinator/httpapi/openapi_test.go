@@ -29,6 +29,9 @@ var update = flag.Bool("update", false, "write the schemas of answers in schemas
 
 func document(t *testing.T) *openapi.Document {
 	t.Helper()
+	if *update { // it is part of the program: what is written is read by the next run
+		t.Skip("run the test again without -update")
+	}
 	d, err := openapi.Read()
 	if err != nil {
 		t.Fatal(err)
@@ -52,9 +55,16 @@ func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 			want = append(want, "DELETE "+path)
 		}
 	}
-	slices.Sort(want)
-	if got := document(t).Operations(); !slices.Equal(got, want) {
-		t.Errorf("the document has\n%s\nthe server has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	got := document(t).Operations()
+	for _, o := range want {
+		if !slices.Contains(got, o) {
+			t.Errorf("schemas/openapi.yaml lacks %s, which endpoints.go has", o)
+		}
+	}
+	for _, o := range got {
+		if !slices.Contains(want, o) {
+			t.Errorf("schemas/openapi.yaml has %s, which endpoints.go lacks", o)
+		}
 	}
 }
 
