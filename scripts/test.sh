@@ -25,6 +25,7 @@ one_goroutine=(
 	coordinator/criteria
 	coordinator/engine
 	coordinator/engine/internal/dedupe
+	coordinator/engine/internal/ejection
 	coordinator/fairshare
 	coordinator/gateway
 	coordinator/heard

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"taskbus/coordinator/breaker"
-)
+import "time"
 
 // The clock of a leader before this one may have been ahead, by years where a machine has lost its
 // battery. What it wrote is folded as it is; what would happen by that only when the time has come
@@ -26,13 +22,7 @@ func (e *Engine) notAfter(now time.Time) {
 	for _, a := range e.fleet.agents {
 		a.capacity.NotAfter(now)
 	}
-	if b := e.trust.breakers; b != nil {
-		for _, p := range b.Pairs() { // what cannot be by now is made sane
-			if s, known := b.Export(p); known {
-				e.changing(p, func() []breaker.Pair { return b.Import(now, p, s) })
-			}
-		}
-	}
+	e.applyBreakers(e.ejections.NotAfter(now))
 }
 
 // quotasNotAfter brings budgets back to the periods of now, with what was counted in them, and the day

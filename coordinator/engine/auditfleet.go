@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
 )
 
 // fleet looks at agents and their accounts. Those that have left are few, and seen in
@@ -95,19 +94,7 @@ func (x *inspection) member(n int, a *agent) {
 	if x.set(&a.stale) != (a.state == coordinator.AgentOnline) {
 		x.agent(coordinator.InvariantTimers, a, "it is %s, its silence is watched: %v", a.state, x.set(&a.stale))
 	}
-	if b := e.trust.breakers; b != nil {
-		x.trusted(a, b, noCapability)
-		for _, c := range a.spec.Capabilities {
-			x.trusted(a, b, c)
-		}
-	}
-}
-
-func (x *inspection) trusted(a *agent, b *breaker.Set, capability string) {
-	set := x.e.trust.ejected[capability]
-	if ejected := set != nil && set.Has(a.number); ejected == b.Allowed(breaker.Pair{Agent: a.number,
-		Capability: capability}) {
-		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ejected from %q: %v, and its breaker says otherwise",
-			capability, ejected)
+	if text := e.ejections.Check(n, a.state == coordinator.AgentOnline); text != "" {
+		x.agent(coordinator.InvariantAgentReady, a, "%s", text)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -97,11 +96,8 @@ var Spoils = []struct {
 	{"strategies see what was", func(r Books) { r.fleet.views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
 	{"a full agent is marked as ready", func(r Books) { r.fleet.ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
 	{"an idle one is not", func(r Books) { r.fleet.ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
-	{"an agent is marked as ejected", func(r Books) {
-		set := agentset.New(3)
-		set.Add(0)
-		r.trust.ejected["go"] = set
-	}, coordinator.InvariantAgentReady, "a"},
+	{"breakers take an agent for gone", func(r Books) { r.ejections.SetOnline(r.now, 0, false) },
+		coordinator.InvariantAgentReady, "a"},
 	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.byQueue, "agent.c") },
 		coordinator.InvariantFleetIndex, "c"},
 	{"an agent's silence is not watched", func(r Books) { r.timers.cancel(&r.fleet.byID["c"].stale) },

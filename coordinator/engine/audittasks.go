@@ -100,7 +100,7 @@ func (x *inspection) classes() {
 	}
 	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
 		c := e.pending.active[i]
-		if c.nobody != c.feasible.Empty() || !slices.Equal(c.usable, e.usable(c.feasible, c.required)) {
+		if c.nobody != c.feasible.Empty() || !slices.Equal(c.usable, e.ejections.Usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
 				c.key)
 		}

@@ -76,7 +76,7 @@ func (e *Engine) weigh() {
 	f := &e.fleet
 	scarcity := make(map[string]float64, len(e.demand.of))
 	for c, n := range e.demand.of {
-		if online := e.trust.supply[c]; online > 0 {
+		if online := e.ejections.Supply(c); online > 0 {
 			scarcity[c] = n / float64(online)
 		}
 	}
@@ -131,7 +131,7 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 				return
 			}
 			s.Online++
-			if a.cordoned || a.unsteady || a.suspect || e.ejectedFrom(a, []string{name}) {
+			if a.cordoned || a.unsteady || a.suspect || e.ejections.Ejected(i, name) {
 				return
 			}
 			s.Usable++

@@ -32,9 +32,8 @@
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from; fleetadopt.go:
 //	             another configuration
-//	outcome.go   what the end of a dispatch teaches
-//	trust.go     which agents get no work, and their probes; trustoutcomes.go: what counts against
-//	             them; slowstart.go: the way back
+//	outcome.go   what the end of a dispatch counts for and against its agent (internal/ejection says
+//	             which agents get no work); slowstart.go: the way back
 //	capacity.go  how much agents get done
 //	account.go   how an agent's slots are counted between two reports
 //	report.go    what a heartbeat changes

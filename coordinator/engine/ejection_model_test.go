@@ -1,6 +1,8 @@
 package engine_test
 
 import (
+	"slices"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 )
@@ -28,12 +30,10 @@ func allEjections(e *engine.Engine) ejections {
 
 // from tells whether the agent is ejected from anything that the task requires.
 func (x ejections) from(id coordinator.AgentID, required []string) bool {
-	for _, c := range engine.Needed(required) {
-		if x[ejection{id, c}] {
-			return true
-		}
+	if len(required) == 0 {
+		return x[ejection{id, ""}]
 	}
-	return false
+	return slices.ContainsFunc(required, func(c string) bool { return x[ejection{id, c}] })
 }
 
 // required is what the task needs, with its route.

@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/learning"
@@ -44,7 +45,8 @@ type Engine struct {
 	// from then on agents' consumers are missed that were there before the session
 	missesFrom  time.Time
 	demand      demand
-	trust       trust
+	ejections   ejection.Table
+	breakerDue  timer
 	asking      question
 	learner     *learning.Learner
 	believes    learning.Settings
@@ -103,7 +105,7 @@ func New() *Engine {
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
 		joining:   newJoining(),
 		demand:    newDemand(),
-		trust:     newTrust(),
+		ejections: ejection.New(),
 		strangers: make(map[stranger]bool),
 		inDoubt:   newInDoubt(),
 		isolated:  newIsolated(),
@@ -113,6 +115,7 @@ func New() *Engine {
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
+	e.breakerDue = newTimer(dutyBreaker, nil, nil)
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
 	e.calls = llmcalls.New(q.ledger, q.estimator, q.waits)
 	e.quotas.view = quotaView{e}
@@ -129,7 +132,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	e.forgetAgents()
 	e.runDue(now)
 	e.relieve(now)
-	e.trustAgain(now) // before the event: who waits goes before who comes
+	e.wakeTrusted(now) // before the event: who waits goes before who comes
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
@@ -192,7 +195,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		e.giveUp()
 	case coordinator.Tick:
 	}
-	e.trustAgain(now)
+	e.wakeTrusted(now)
 	if e.fleet.claimants {
 		e.fleet.claimants = false
 		e.claims.Changed()
@@ -245,8 +248,8 @@ func (e *Engine) runDue(now time.Time) {
 			e.retryAffordable(now)
 		case dutyRecheck:
 			e.askForQueue(now, t.agent)
-		case dutyTrust:
-			e.heed(e.trust.breakers.Advance(now))
+		case dutyBreaker:
+			e.applyBreakers(e.ejections.Advance(now))
 		case dutyRamp:
 			e.ramp(now, t.agent)
 			e.wake(now, t.agent)

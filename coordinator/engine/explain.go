@@ -132,7 +132,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, asked *criteria.Needs) coo
 	case why == coordinator.Eligible:
 		why = coordinator.HasOthers
 	}
-	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejectedFrom(a, t.needs.required) {
+	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejections.Ejected(a.number, t.needs.required...) {
 		return coordinator.Ejected
 	}
 	return why

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
@@ -110,7 +110,6 @@ var (
 	Later            = later
 	BackoffSameFirst = backoffSame.first
 	Said             = said
-	Needed           = needed
 )
 
 // Tasks.
@@ -367,23 +366,26 @@ func (e *Engine) SetTakeBacks(n int) { e.takeBacks = n }
 
 // Trust, and what was learnt.
 
-func (e *Engine) Breakers() *breaker.Set                { return e.trust.breakers }
 func (e *Engine) Learner() *learning.Learner            { return e.learner }
 func (e *Engine) KindOf(taskType string) *learning.Type { return e.kind(taskType) }
-func (e *Engine) ToldOfTrust() int                      { return len(e.trust.told) }
 
 // Ejected are the agents that are ejected from each capability.
 func (e *Engine) Ejected() map[string][]coordinator.AgentID {
 	all := make(map[string][]coordinator.AgentID)
-	for c, set := range e.trust.ejected {
-		set.Each(func(i int) { all[c] = append(all[c], e.fleet.agents[i].spec.ID) })
+	for i, a := range e.fleet.agents {
+		from, _ := e.ejections.List(e.now, i)
+		for _, c := range from {
+			all[c] = append(all[c], a.spec.ID)
+		}
 	}
 	return all
 }
 
-// Trip ejects the agent from a capability.
+// Trip ejects the agent from a capability, if that may be.
 func (e *Engine) Trip(now time.Time, id coordinator.AgentID, capability string) {
-	e.heed(e.trust.breakers.Trip(now, breaker.Pair{Agent: e.fleet.byID[id].number, Capability: capability}))
+	d := ejection.Dispatch{Agent: e.fleet.byID[id].number, Required: []string{capability}}
+	d.Generation, _, _ = e.ejections.Begin(now, d)
+	e.applyBreakers(e.ejections.Fault(now, d, "trip", true))
 }
 
 // Chooser decides a task, as of another id each time, without what surrounds a decision; text is why it

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/dedupe"
 )
 
@@ -99,12 +100,11 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 			f.numbers[t.Type+" "+string(a.Agent)] = a.Successes / a.Outcomes
 		}
 	}
-	if e.trust.breakers != nil {
-		for _, p := range e.trust.breakers.Pairs() {
-			st := e.trust.breakers.Look(now, p)
-			f.words[fmt.Sprint("breaker ", e.fleet.agents[p.Agent].spec.ID, p.Capability)] = fmt.Sprint(st.State, st.Until,
-				st.Opened, st.Faults)
+	for _, r := range e.ejections.Records() {
+		if breaker.State(r.State) != breaker.Open {
+			r.Until = time.Time{}
 		}
+		f.words[fmt.Sprint("breaker ", r.Agent, r.Capability)] = fmt.Sprint(r.State, r.Until, r.Opened, len(r.Faults))
 	}
 	return f
 }

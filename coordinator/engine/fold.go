@@ -47,7 +47,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 			e.learner.Forgive(a.number, e.learner.Type(r.Type), r.At)
 		}
 	case *coordinator.BreakerChanged:
-		e.foldBreaker(at, r)
+		e.applyBreakers(e.ejections.Fold(at, r))
+		e.out = nil // the leader has announced it
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,

@@ -6,7 +6,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
-	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/capacity"
 	"taskbus/coordinator/learning"
 )
@@ -78,39 +77,6 @@ func (e *Engine) foldLearnt(r *coordinator.Learnt) {
 		a.meanCost, _ = e.learner.Cost(a.number)
 	}
 	e.fleet.refresh(a)
-}
-
-// foldBreaker takes over the state of one breaker.
-func (e *Engine) foldBreaker(at time.Time, r *coordinator.BreakerChanged) {
-	tr := &e.trust
-	if tr.breakers == nil {
-		return
-	}
-	tr.breakers.SetGeneration(tr.internal(r.Generation))
-	a := e.fleet.byID[r.Agent]
-	if a == nil {
-		return
-	}
-	var s breaker.PairState
-	if !r.Gone {
-		s = breaker.PairState{
-			State: breaker.State(r.State), Cause: breaker.Cause(r.Cause), Faults: r.Faults, Opened: r.Opened,
-			ClosedAt: r.ClosedAt, Until: r.Until, Since: tr.internal(r.Since), Before: tr.internal(r.Before),
-			Probe: r.Probe, Probing: r.Probing,
-		}
-	}
-	p := breaker.Pair{Agent: a.number, Capability: r.Capability}
-	e.heed(tr.breakers.Import(at, p, s))
-	e.heed(tr.breakers.Away(p, a.state != coordinator.AgentOnline)) // one that is new knows nothing of that
-	e.out = nil                                                     // the world has heard of it
-}
-
-// internal is a generation as the breakers at hand count them.
-func (tr *trust) internal(generation uint64) uint64 {
-	if generation < tr.begun {
-		return 0
-	}
-	return generation - tr.begun
 }
 
 // foldJoined takes over which agents have joined by themselves, and which have left.

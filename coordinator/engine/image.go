@@ -45,7 +45,9 @@ func (e *Engine) Image(now time.Time) *Image {
 	}
 	e.imageOrders(m)
 	e.imageLearner(m)
-	e.imageBreakers(m)
+	for _, r := range e.ejections.Records() {
+		m.others = append(m.others, r)
+	}
 	if !e.controls.Empty() {
 		m.others = append(m.others, e.controls.Records()...)
 	}
@@ -212,17 +214,6 @@ func (e *Engine) imageLearner(m *Image) {
 				Typed: true, Type: t.Type, Agent: p.Agent,
 				Sums: [6]float64{p.Successes, p.Outcomes, p.Seconds, p.Timed},
 			})
-		}
-	}
-}
-
-func (e *Engine) imageBreakers(m *Image) {
-	if e.trust.breakers == nil {
-		return
-	}
-	for _, p := range e.trust.breakers.Pairs() {
-		if s, known := e.trust.breakers.Export(p); known {
-			m.others = append(m.others, e.breakerChanged(p, s, true))
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/market"
@@ -64,24 +63,23 @@ func CheckIndexes(t failer, e *Engine) {
 		}
 	}
 	for _, a := range f.agents {
-		for _, c := range append([]string{noCapability}, a.spec.Capabilities...) {
+		for _, c := range append([]string{""}, a.spec.Capabilities...) {
 			if a.state == coordinator.AgentOnline {
 				online[c]++
 			}
-			if set := e.trust.ejected[c]; e.trust.breakers != nil &&
-				(set != nil && set.Has(a.number)) == e.trust.breakers.Allowed(breaker.Pair{Agent: a.number, Capability: c}) {
-				t.Fatalf("%s and %q: the breaker says otherwise", a.spec.ID, c)
-			}
+		}
+		if text := e.ejections.Check(a.number, a.state == coordinator.AgentOnline); text != "" {
+			t.Fatalf("%s: %s", a.spec.ID, text)
 		}
 	}
-	for c, n := range e.trust.supply {
-		if n != online[c] {
-			t.Fatalf("%d supply %q, counted are %d", n, c, online[c])
+	for c, n := range online {
+		if supply := e.ejections.Supply(c); supply != n {
+			t.Fatalf("%d supply %q, counted are %d", supply, c, n)
 		}
 	}
 	for key, c := range e.pending.classes {
 		for i := range f.agents {
-			if c.usable.Has(i) != (c.feasible.Has(i) && !e.ejectedFrom(f.agents[i], c.required)) {
+			if c.usable.Has(i) != (c.feasible.Has(i) && !e.ejections.Ejected(i, c.required...)) {
 				t.Fatalf("%s: usable for %v: %v", f.agents[i].spec.ID, c.required, c.usable.Has(i))
 			}
 		}

@@ -44,7 +44,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.batches.under(p)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.believe(p.Settings.Learning)
-	e.judgeBy(p.Settings.Breaker)
+	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
 	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
 	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
 	e.renumbered()

@@ -148,7 +148,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	if !t.returning && !t.withdrawn {
 		e.withdraw(t, reason.String(), 0)
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
-		e.blame(now, a, t)
+		e.recordFault(now, a, t)
 	}
 	e.close(t, fate)
 }
@@ -164,7 +164,7 @@ func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered 
 // its agent do not speak for yet goes on counting against the agent's slots.
 func (e *Engine) retire(t *openTask) {
 	e.expireQuota(e.now, t)
-	e.excuse(t)
+	e.releaseProbe(t)
 	t.agent.moved = e.now
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
@@ -189,7 +189,7 @@ func (e *Engine) letGo(t *openTask) {
 
 // discharge takes a dispatch off its agent's account.
 func (e *Engine) discharge(t *openTask) {
-	e.excuse(t)
+	e.releaseProbe(t)
 	if t.place >= 0 {
 		e.fleet.remove(t)
 		t.agent.measure(e.now)

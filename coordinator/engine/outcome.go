@@ -4,18 +4,19 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/learning"
 )
 
-// How dispatches end teaches two things: how well agents do with tasks of a type
-// (package learning), and whether an agent may be trusted with a capability at all
-// (package breaker). The former counts work that was done or failed; the latter
-// every fault, also work that an agent refuses or does not take: one that turns
-// everything away looks idle, and would be asked first for ever. What is no try (see
-// asksFreely) teaches neither.
+// The end of a dispatch counts twice: for how well agents do with tasks of a type
+// (package learning), and for whether an agent is ejected from a capability (package
+// ejection). The former counts work that was done or failed; the latter every fault,
+// also work that an agent refuses or does not take: one that turns everything away
+// looks idle, and would be asked first for ever. What is no try (see asksFreely) counts
+// for neither.
 
-// told learns from the word of the agent that has the dispatch.
-func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Result) {
+// learnFrom counts the result that the agent has reported of its dispatch.
+func (e *Engine) learnFrom(now time.Time, a *agent, t *openTask, r *coordinator.Result) {
 	switch {
 	case r.Outcome == coordinator.OutcomeSucceeded:
 		took := r.Duration
@@ -24,16 +25,16 @@ func (e *Engine) told(now time.Time, a *agent, t *openTask, r *coordinator.Resul
 		}
 		a.capacity.Done(now)
 		e.learnt(now, a, t, succeeded(r, took))
-		e.praise(now, a, t)
+		e.recordSuccess(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && r.RetryAfter > 0 && e.asksFreely(now, t):
-		e.excuse(t)
+		e.releaseProbe(t)
 	case r.Outcome == coordinator.OutcomeFailed, r.Outcome == coordinator.OutcomeRejected && r.Attempted:
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault, CostUSD: cost(r)})
-		e.blame(now, a, t)
+		e.recordFault(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && a.leftAlone(): // one that goes gives back what it has
-		e.blame(now, a, t)
+		e.recordFault(now, a, t)
 	default:
-		e.excuse(t)
+		e.releaseProbe(t)
 	}
 }
 
@@ -49,9 +50,8 @@ func cost(r *coordinator.Result) float64 {
 	return r.Usage.CostUSD
 }
 
-// cameBack learns from a dispatch that the broker gave back. What its agent has told
-// itself has counted already.
-func (e *Engine) cameBack(now time.Time, a *agent, t, before *openTask, ev *coordinator.TaskReturned) {
+// learnFromReturn counts a dispatch that the broker gave back, unless a result of its agent has counted already.
+func (e *Engine) learnFromReturn(now time.Time, a *agent, t, before *openTask, ev *coordinator.TaskReturned) {
 	if before != nil {
 		t.blamed, t.taught = before.blamed, before.taught
 	}
@@ -61,18 +61,126 @@ func (e *Engine) cameBack(now time.Time, a *agent, t, before *openTask, ev *coor
 	switch {
 	case ev.Cause == coordinator.ReturnDeliveryLimit:
 		e.failedAt(now, a, before, learning.Outcome{Attribution: learning.AgentFault})
-		e.blame(now, a, before)
+		e.recordFault(now, a, before)
 	case ev.Cause == coordinator.ReturnTakenBack, !a.leftAlone():
-		e.excuse(before)
+		e.releaseProbe(before)
 	default: // it refused, or did not take it in time
-		e.blame(now, a, before)
+		e.recordFault(now, a, before)
 	}
 	t.blamed, t.taught = before.blamed, before.taught
 }
 
-// failedAt learns that the task has failed at the agent, and remembers it: it may turn
-// out that it was the task.
+// failedAt counts that the task has failed at the agent, and keeps that: the cause may turn out to be the task.
 func (e *Engine) failedAt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
 	e.learnt(now, a, t, o)
 	t.taught = with(t.taught, a.spec.ID)
+}
+
+// breakerView is the dispatch that the task is of as breakers see it.
+func (e *Engine) breakerView(a *agent, t *openTask) ejection.Dispatch {
+	return ejection.Dispatch{Agent: a.number, Task: t.task.ID, Required: e.capabilitiesOf(t), Generation: t.generation,
+		Probe: t.probe}
+}
+
+// capabilitiesOf lists what the task requires, whether or not it has been resolved.
+func (e *Engine) capabilitiesOf(t *openTask) []string {
+	if t.needs.class != nil {
+		return t.needs.required
+	}
+	return coordinator.MergeSorted(e.policy.Routes[t.task.Type].Required, t.task.Required)
+}
+
+// recordSuccess counts the dispatch for its agent.
+func (e *Engine) recordSuccess(now time.Time, a *agent, t *openTask) {
+	e.applyBreakers(e.ejections.Success(now, e.breakerView(a, t)))
+	t.probe = false
+}
+
+// recordFault counts the dispatch against its agent.
+func (e *Engine) recordFault(now time.Time, a *agent, t *openTask) {
+	d := e.breakerView(a, t)
+	t.probe = false
+	if e.ejections.Counts(&d) {
+		t.blamed = with(t.blamed, a.spec.ID)
+		e.applyBreakers(e.ejections.Fault(now, d, t.faultKey(), e.learner.Failing(a.number, e.kind(t.task.Type))))
+	}
+}
+
+// faultKey is what a fault is counted for: all tasks of a batch, which one handler has
+// in hand together, are one.
+func (t *openTask) faultKey() coordinator.TaskID {
+	if t.batch != "" {
+		return coordinator.TaskID(t.batch)
+	}
+	return t.task.ID
+}
+
+// releaseProbe ends a dispatch that counts neither for nor against its agent.
+func (e *Engine) releaseProbe(t *openTask) {
+	if t.probe && !e.ejections.Off() {
+		e.applyBreakers(e.ejections.Release(e.now, e.breakerView(t.agent, t)))
+		t.probe = false
+	}
+}
+
+// forgive takes back what was counted against agents of which each has failed with the
+// same task: it is the task that fails.
+func (e *Engine) forgive(now time.Time, t *openTask) {
+	for _, id := range t.taught {
+		if a := e.fleet.byID[id]; a != nil {
+			kind := e.kind(t.task.Type)
+			e.learner.Forgive(a.number, kind, now)
+			e.record(&coordinator.Forgiven{Agent: id, Type: kind.Name(), At: now})
+		}
+	}
+	for _, id := range t.blamed {
+		e.forgiveFault(now, t, id)
+	}
+	t.taught = nil
+}
+
+// forgiveFault takes back the fault that the task was for one agent's breakers.
+func (e *Engine) forgiveFault(now time.Time, t *openTask, id coordinator.AgentID) {
+	if !contains(t.blamed, id) {
+		return
+	}
+	t.blamed = without(t.blamed, id)
+	if a := e.fleet.byID[id]; a != nil {
+		e.applyBreakers(e.ejections.Forgive(now, a.number, e.capabilitiesOf(t), t.faultKey()))
+	}
+}
+
+// applyBreakers carries out what has changed of which agents are ejected.
+func (e *Engine) applyBreakers(c *ejection.Changes) {
+	for _, f := range c.Announced {
+		e.emit(f)
+	}
+	if len(c.Capabilities) > 0 {
+		for _, k := range e.pending.classes {
+			if c.Concern(k.required) {
+				k.usable = e.ejections.Usable(k.feasible, k.required)
+			}
+		}
+	}
+	switch at, ok := e.ejections.NextDeadline(); {
+	case !ok:
+		e.timers.cancel(&e.breakerDue)
+	case e.breakerDue.index < 0, !e.breakerDue.at.Equal(at):
+		e.timers.schedule(&e.breakerDue, at)
+	}
+	for _, r := range c.Records {
+		e.record(r)
+	}
+}
+
+// wakeTrusted lets waiting tasks go to agents that are not ejected any more. It is done
+// when everything else that an event has brought is.
+func (e *Engine) wakeTrusted(now time.Time) {
+	for n, ok := e.ejections.NextTrusted(); ok; n, ok = e.ejections.NextTrusted() {
+		a := e.fleet.agents[n]
+		e.wake(now, a)
+		if a.seat.Waits() {
+			e.claims.Changed()
+		}
+	}
 }

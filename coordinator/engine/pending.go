@@ -143,7 +143,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 		active: -1}
 	c.feasible, c.able = c.criteria.Set, c.criteria.Able
 	c.nobody = c.able == 0
-	c.usable = e.usable(c.feasible, c.required)
+	c.usable = e.ejections.Usable(c.feasible, c.required)
 	c.waiting = fairshare.NewBacklog(p.shares, before, func(t *openTask, i int) { t.index = i })
 	if keep {
 		p.classes[c.key] = c

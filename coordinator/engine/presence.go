@@ -81,7 +81,9 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	}
 	if wasOnline != (s == coordinator.AgentOnline) {
 		a.lookedAt = time.Time{} // only a consumer that has been seen can be missed
-		e.cameOrWent(a)
+		if a.number >= 0 {
+			e.applyBreakers(e.ejections.SetOnline(now, a.number, s == coordinator.AgentOnline))
+		}
 	}
 	if wasOnline {
 		e.timers.cancel(&a.stale)

@@ -67,7 +67,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		(from == nil || from.leftAlone())
 	counts := e.history(now, t, &ev, from, before, flags)
 	e.spareSuspected(t)
-	e.cameBack(now, from, t, before, &ev)
+	e.learnFromReturn(now, from, t, before, &ev)
 	switch {
 	case cancelled, flags&dedupe.Withdrawn != 0:
 		t.cancelReason = reason

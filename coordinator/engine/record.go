@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
 )
@@ -30,7 +29,10 @@ type assigned struct {
 }
 
 // Record switches on that every Apply leaves records. It is off in a new engine.
-func (e *Engine) Record(on bool) { e.recorder.on = on }
+func (e *Engine) Record(on bool) {
+	e.recorder.on = on
+	e.ejections.SetRecording(on)
+}
 
 // Records appends the records of everything applied since it was called last. The
 // shell makes them last before it carries out any effect of the same Apply.
@@ -176,38 +178,6 @@ func (e *Engine) recordLearnt(now time.Time, a *agent, kind *learning.Type, o le
 			At: now, Duration: o.Duration, CostUSD: o.CostUSD,
 		})
 	}
-}
-
-// changing carries out a change of one breaker and records what came of it.
-func (e *Engine) changing(p breaker.Pair, change func() []breaker.Pair) {
-	b := e.trust.breakers
-	if !e.recorder.on {
-		e.heed(change())
-		return
-	}
-	before, was := b.Export(p)
-	e.heed(change())
-	after, is := b.Export(p)
-	if was != is || is && !after.Equal(before) {
-		e.record(e.breakerChanged(p, after, is))
-	}
-}
-
-// breakerChanged is the record of a breaker. Generations are counted over all sets of
-// breakers that there have been.
-func (e *Engine) breakerChanged(p breaker.Pair, s breaker.PairState, known bool) *coordinator.BreakerChanged {
-	begun := e.trust.begun
-	r := &coordinator.BreakerChanged{
-		Agent: e.fleet.agents[p.Agent].spec.ID, Capability: p.Capability, Gone: !known,
-		Generation: begun + e.trust.breakers.Generation(),
-	}
-	if !known {
-		return r
-	}
-	r.State, r.Cause, r.Faults, r.Opened = uint8(s.State), uint8(s.Cause), s.Faults, s.Opened
-	r.ClosedAt, r.Until, r.Since, r.Before = s.ClosedAt, s.Until, begun+s.Since, begun+s.Before
-	r.Probe, r.Probing = s.Probe, s.Probing
-	return r
 }
 
 // recordJoined records which agents have joined by themselves, or have left, since it was called last.

@@ -97,7 +97,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 		return
 	}
-	e.told(now, a, t, r)
+	e.learnFrom(now, a, t, r)
 	e.settleQuota(now, t, r)
 	if t.place >= 0 { // else it has said before that it gives it back
 		a.finished(now, t, r)

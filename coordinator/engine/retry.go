@@ -129,7 +129,7 @@ func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	f := &e.fleet
 	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(with(but, t.askedBy()...))))
 	met := f.index.Meet(criteria.Needs{Task: t.task, Required: t.needs.required, Barred: out})
-	able := e.usable(met.Set, t.needs.required)
+	able := e.ejections.Usable(met.Set, t.needs.required)
 	there := false
 	able.Each(func(i int) {
 		why := f.causes[i]

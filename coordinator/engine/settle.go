@@ -23,7 +23,9 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		a.capacity.InHand(now, 1)
 	}
 	e.fleet.reserve(a, t)
-	e.entrust(a, t)
+	generation, probe, changes := e.ejections.Begin(now, e.breakerView(a, t))
+	t.generation, t.probe = generation, t.probe || probe
+	e.applyBreakers(changes)
 	if len(t.tried) == 0 {
 		e.budget.earn()
 	}

@@ -37,7 +37,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Slots: a.room(), Capacity: a.capacitySnapshot(),
 			Bidding: a.bidding.Snapshot(),
 		}
-		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections(now, a)
+		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections.List(now, i)
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
 		s.Leased += s.Agents[i].Leased
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/learning"
 )
 
@@ -123,7 +124,12 @@ func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
 // renumbered tells those who know agents by their numbers that the fleet has changed.
 func (e *Engine) renumbered() {
 	e.learner.Renumber(len(e.fleet.agents), e.fleet.was)
-	e.recount()
+	agents := make([]ejection.Agent, len(e.fleet.agents))
+	for i, a := range e.fleet.agents {
+		agents[i] = ejection.Agent{ID: a.spec.ID, Capabilities: a.spec.Capabilities, Online: a.state == coordinator.AgentOnline}
+	}
+	e.timers.cancel(&e.breakerDue)
+	e.applyBreakers(e.ejections.Renumber(e.now, agents, e.fleet.was))
 	e.weigh()
 }
 

@@ -16,7 +16,7 @@ const (
 	dutyBudget               // the retry budget may afford the next retry
 	dutyRecheck              // look again whether an agent's queue exists
 	dutyCool                 // an agent's full queue may have room again
-	dutyTrust                // an ejected agent may be tried again
+	dutyBreaker              // an ejected agent may be tried again
 	dutyRamp                 // a new agent may have more tasks at once
 	dutySteady               // an agent that came and went has been steady
 	dutyForget               // an agent that had joined has been gone for long

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -55,19 +54,5 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 			}
 			engine.CheckIndexes(t, heir.Engine)
 		}
-	}
-}
-
-// TestProbedIsTheCapabilityOnTrial: of what an agent offers, a task is its probe for that which
-// it is half-open with.
-func TestProbedIsTheCapabilityOnTrial(t *testing.T) {
-	r := ready(t, policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("go", "go").
-		route("both", "go", "web"))
-	r.give(job("busy").kind("go").prefers("a1"))
-	r.fails("a0", "go", 5)
-	r.pass(30 * time.Second)
-	r.give(job("t1").kind("both"))
-	if got := r.Breakers().Probed(r.FleetAgent("a0").Number(), "t1"); !slices.Equal(got, []string{"go"}) {
-		t.Errorf("%v, want go alone: with web nothing was wrong", got)
 	}
 }

@@ -205,9 +205,6 @@ func TestTrustIsTold(t *testing.T) {
 	r.fails("a0", "go", 1) // a trial
 	p.Settings.Breaker.Off = true
 	want(t, r.apply(coordinator.PolicyChanged{Policy: &p.Policy}), "a0 is trusted again with go")
-	if told := r.ToldOfTrust(); told != 0 {
-		t.Errorf("told of %d", told)
-	}
 }
 
 // TestOneBatchIsOneFault: what one handler has in hand together fails together. (Its

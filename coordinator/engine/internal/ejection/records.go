@@ -1,0 +1,82 @@
+package ejection
+
+import (
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/breaker"
+)
+
+// record is the state of a breaker. Generations are counted over all sets of breakers that there have been.
+func (t *Table) record(p breaker.Pair, s breaker.PairState, known bool) *coordinator.BreakerChanged {
+	r := &coordinator.BreakerChanged{
+		Agent: t.agents[p.Agent].ID, Capability: p.Capability, Gone: !known,
+		Generation: t.begun + t.breakers.Generation(),
+	}
+	if !known {
+		return r
+	}
+	r.State, r.Cause, r.Faults, r.Opened = uint8(s.State), uint8(s.Cause), s.Faults, s.Opened
+	r.ClosedAt, r.Until, r.Since, r.Before = s.ClosedAt, s.Until, t.begun+s.Since, t.begun+s.Before
+	r.Probe, r.Probing = s.Probe, s.Probing
+	return r
+}
+
+// Records are those of all breakers that have something to remember: Fold makes another table the same.
+func (t *Table) Records() (all []*coordinator.BreakerChanged) {
+	if t.breakers == nil {
+		return nil
+	}
+	for _, p := range t.breakers.Pairs() {
+		if s, known := t.breakers.Export(p); known {
+			all = append(all, t.record(p, s, true))
+		}
+	}
+	return all
+}
+
+// Fold takes over a record that is of that time.
+func (t *Table) Fold(at time.Time, r *coordinator.BreakerChanged) *Changes {
+	t.begin(at)
+	if t.breakers == nil {
+		return &t.changes
+	}
+	t.breakers.SetGeneration(t.internal(r.Generation))
+	n, known := t.number(r.Agent)
+	if !known {
+		return &t.changes
+	}
+	var s breaker.PairState
+	if !r.Gone {
+		s = breaker.PairState{
+			State: breaker.State(r.State), Cause: breaker.Cause(r.Cause), Faults: r.Faults, Opened: r.Opened,
+			ClosedAt: r.ClosedAt, Until: r.Until, Since: t.internal(r.Since), Before: t.internal(r.Before),
+			Probe: r.Probe, Probing: r.Probing,
+		}
+	}
+	p := breaker.Pair{Agent: n, Capability: r.Capability}
+	t.follow(t.breakers.Import(at, p, s))
+	t.presence(p)
+	return &t.changes
+}
+
+// internal is a generation as the breakers at hand count them.
+func (t *Table) internal(generation uint64) uint64 {
+	if generation < t.begun {
+		return 0
+	}
+	return generation - t.begun
+}
+
+// NotAfter says that it is now, whatever records have said: what cannot be by now is made sane.
+func (t *Table) NotAfter(now time.Time) *Changes {
+	t.begin(now)
+	if b := t.breakers; b != nil {
+		for _, p := range b.Pairs() {
+			if s, known := b.Export(p); known {
+				t.change(p, func() []breaker.Pair { return b.Import(now, p, s) })
+			}
+		}
+	}
+	return &t.changes
+}
