@@ -73,7 +73,7 @@ soak: ## let random faults strike for SOAK (default 10m); SEED repeats one
 	@# The time limit is the soak's own: it ends by itself, whatever it finds.
 	@exec go test -count=1 -timeout 0 -v -run '^TestSoak$$' ./tests/faults "-faults.soak=$(SOAK)" $(if $(SEED),"-faults.seed=$(SEED)")
 
-bench: build ## measure throughput and latency beside a bare relay; table and .run/bench.json
+bench: build ## measure throughput and latency beside a bare relay
 	@scripts/bench.sh
 
 fuzz: ## fuzz every target for FUZZTIME each (default 20s)

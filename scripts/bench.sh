@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures Taskbus beside a bare relay on a private broker of its own, without the management plugin: its statistics
-# would be measured too. `make bench` runs this. The samples go to .run/bench.txt (for benchstat), the table's rows to
-# .run/bench.json. A missed target is no failure; a task that was lost is.
+# would be measured too. `make bench` runs this. The samples go to .run/bench.txt (for benchstat). A missed target is no
+# failure; a task that was lost is.
 #
 #   --only PART       one part alone: what comes before the slash in tests/bench/scenarios_test.go, or engine
 #   --quick           a look in some minutes
@@ -19,7 +19,6 @@ others='
 engine ./coordinator/engine    ^BenchmarkApply$/^agents=(100|1000|100000)$            40000x 3
 engine ./coordinator/engine    ^BenchmarkChoose$/^(load_balanced|reward_rate)$        500ms  3
 engine ./coordinator/simulator ^BenchmarkPlay$/^(herding|ten-thousand)$/^reward_rate$ 500ms  1
-engine ./tests/bench           ^BenchmarkDedupeWindow$                                1x     1
 quotas ./coordinator/engine    ^BenchmarkQuotas$                                      50000x 3
 quotas ./coordinator/fairshare ^BenchmarkCheck$                                       500ms  3
 '
@@ -51,7 +50,6 @@ against() {
 	(cd "$tree" && go build -o "$OLDPWD/.run/old" ./cmd/taskbus)
 	go build -o .run/new ./cmd/taskbus
 	on_broker -program "$PWD/.run/old,$PWD/.run/new" | tee "$out"
-	others=$(grep -v ./tests/bench <<<"$others")
 	for _ in 1 2 3 4 5 6; do
 		for which in old new; do
 			of_others "$([ $which = old ] && echo "$tree" || echo .)" 1 |
@@ -80,7 +78,6 @@ main() {
 	[[ -z $only || " $parts " == *" $only "* ]] || { echo "bench: no part $only; there are: $parts" >&2; exit 2; }
 	only_one bench
 	scripts/ensure.sh rabbitmq
-	scripts/ensure.sh redis
 	own_broker bench --no-management
 	RABBITMQ_URL=$(scripts/broker.sh url --dir "$broker_dir")
 	export RABBITMQ_URL
@@ -88,7 +85,7 @@ main() {
 	if [ -n "$base" ]; then against "$base"; exit; fi
 	local status=0
 	{ on_broker -program "$PWD/bin/taskbus" && of_others . ''; } 2>&1 | tee .run/bench.txt || status=1
-	go run ./tests/bench .run/bench.txt .run/bench.json
+	go run ./tests/bench <.run/bench.txt
 	exit "$status"
 }
 

@@ -7,7 +7,6 @@
 #                                   detector, pika for the clients in Python, nginx for
 #                                   the gateway of the examples, PostgreSQL for the
 #                                   history, and promtool (in prometheus) for the alerts
-#   scripts/ensure.sh redis         for the benchmark: what LLM calls are compared with
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -82,7 +81,7 @@ install() {
 	fi
 	local service
 	for service in "$@"; do
-		case $service in rabbitmq-server | postgresql | nginx | redis-server | prometheus)
+		case $service in rabbitmq-server | postgresql | nginx | prometheus)
 			if command -v systemctl >/dev/null; then as_root systemctl disable --quiet "$service" >/dev/null 2>&1 || true; fi ;;
 		esac
 	done
@@ -117,11 +116,7 @@ main() {
 		command -v promtool >/dev/null || missing+=(prometheus)
 		ensure "the tests need more than is here (without the Python clients: TASKBUS_TEST_NO_PIKA=1, without nginx: TASKBUS_TEST_NO_NGINX=1)" "${missing[@]}"
 		;;
-	redis)
-		command -v redis-server >/dev/null || missing+=(redis-server)
-		ensure "the benchmark compares with Redis" "${missing[@]}"
-		;;
-	*) die "usage: scripts/ensure.sh rabbitmq | test-tools | redis" ;;
+	*) die "usage: scripts/ensure.sh rabbitmq | test-tools" ;;
 	esac
 }
 

@@ -106,8 +106,8 @@ exit 0
 // aptHeld is what apt-get says while another package manager is at work (apt 2.6).
 const aptHeld = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 4711 (unattended-upgr)\n"
 
-// ensureRedis runs scripts/ensure.sh on a machine that has no Redis and these answers of apt-get.
-func ensureRedis(t *testing.T, patience string, answers ...string) (calls []string, said string, err error) {
+// ensurePromtool runs scripts/ensure.sh on a machine that has no promtool and these answers of apt-get.
+func ensurePromtool(t *testing.T, patience string, answers ...string) (calls []string, said string, err error) {
 	t.Helper()
 	root := t.TempDir()
 	scripts, bin, folder := filepath.Join(root, "scripts"), filepath.Join(root, "bin"), filepath.Join(root, "answers")
@@ -124,6 +124,7 @@ func ensureRedis(t *testing.T, patience string, answers ...string) (calls []stri
 	write(filepath.Join(scripts, "ensure.sh"), projectFile(t, "scripts/ensure.sh"))
 	write(filepath.Join(bin, "apt-get"), aptGet)
 	write(filepath.Join(bin, "id"), "#!/bin/sh\necho 0\n")
+	write(filepath.Join(bin, "go"), "#!/bin/sh\necho sh\n") // the C compiler
 	for i, answer := range answers {
 		write(filepath.Join(folder, string(rune('1'+i))), answer)
 	}
@@ -137,10 +138,10 @@ func ensureRedis(t *testing.T, patience string, answers ...string) (calls []stri
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command(filepath.Join(bin, "bash"), filepath.Join(scripts, "ensure.sh"), "redis")
+	cmd := exec.Command(filepath.Join(bin, "bash"), filepath.Join(scripts, "ensure.sh"), "test-tools")
 	policy := filepath.Join(root, "policy-rc.d")
 	cmd.Env = []string{"PATH=" + bin, "ANSWERS=" + folder, "TASKBUS_POLICY_RC=" + policy, "TASKBUS_LOCK_PATIENCE=" +
-		patience, "TASKBUS_LOCK_PAUSE=0.01"}
+		patience, "TASKBUS_LOCK_PAUSE=0.01", "TASKBUS_TEST_NO_PIKA=1", "TASKBUS_TEST_NO_NGINX=1"}
 	out, err := cmd.CombinedOutput()
 	if _, gone := os.Stat(policy); !os.IsNotExist(gone) {
 		t.Errorf("the policy that forbids services was left behind: %v", gone)
@@ -154,12 +155,11 @@ func ensureRedis(t *testing.T, patience string, answers ...string) (calls []stri
 
 // Another package manager at work is waited for, in both steps of an installation.
 func TestSetupWaitsForThePackageManager(t *testing.T) {
-	calls, said, err := ensureRedis(t, "60", aptHeld, "ok\n", aptHeld, aptHeld, "ok\n")
+	calls, said, err := ensurePromtool(t, "60", aptHeld, "ok\n", aptHeld, aptHeld, "ok\n")
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	want := []string{"update", "update", "install --no-install-recommends redis-server",
-		"install --no-install-recommends redis-server", "install --no-install-recommends redis-server"}
+	want := []string{"update", "update", "prometheus", "prometheus", "prometheus"} // the last of what is installed
 	if len(calls) != len(want) {
 		t.Fatalf("calls %q", calls)
 	}
@@ -176,12 +176,12 @@ func TestSetupWaitsForThePackageManager(t *testing.T) {
 
 // It is not waited for without end, and any other fault is told at once.
 func TestSetupSaysWhatAptCannot(t *testing.T) {
-	calls, said, err := ensureRedis(t, "0", aptHeld)
+	calls, said, err := ensurePromtool(t, "0", aptHeld)
 	if err == nil || len(calls) != 1 || !strings.Contains(said, "has held its lock for 0 s") ||
 		!strings.Contains(said, "install it by hand") {
 		t.Errorf("%v after %q:\n%s", err, calls, said)
 	}
-	calls, said, err = ensureRedis(t, "60", "ok\n", "E: Unable to locate package redis-server\n")
+	calls, said, err = ensurePromtool(t, "60", "ok\n", "E: Unable to locate package prometheus\n")
 	if err == nil || len(calls) != 2 || !strings.Contains(said, "Unable to locate package") {
 		t.Errorf("%v after %q:\n%s", err, calls, said)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -58,7 +59,7 @@ func own(url string) (version string) {
 
 // clean deletes what an earlier run has left.
 func (r *rig) clean() {
-	r.remove(slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize), victimQueues(),
+	r.remove(slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize),
 		[]string{relayInput, bareStream, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
 			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}))
 }
@@ -70,16 +71,19 @@ func (r *rig) remove(queues []string) {
 }
 
 // quorum are the arguments of a quorum queue like those of Taskbus.
-func quorum() amqp.Table {
-	return amqp.Table{"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-delivery-limit": int64(1000)}
-}
+var quorum = amqp.Table{"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-delivery-limit": int64(1000)}
 
-// ready is how many messages wait in the queues together. Each costs the broker one small request.
-func (r *rig) ready(queues ...string) (total int) {
+// waiting is how many messages are ready in the queues together. Each costs the broker one small request.
+func (r *rig) waiting(queues ...string) (total int) {
 	for _, queue := range queues {
 		total += must(r.channel.QueueDeclarePassive(queue, true, false, false, false, nil)).Messages
 	}
 	return total
+}
+
+// awaitWaiting returns when n messages are in the queues.
+func (r *rig) awaitWaiting(n int, queues ...string) {
+	r.await(r.service.process, "messages in queues", n, 0, func() int { return r.waiting(queues...) })
 }
 
 // fill publishes the tasks from number first on as fast as the broker confirms.
@@ -139,7 +143,7 @@ func (r *rig) publish(
 type ear struct {
 	due   func(int) time.Time
 	class func(int) string // of a task, for its times; nil: all are of one
-	skip  int              // tasks that are counted and not timed
+	skip  int              // the first tasks, which are counted and not timed
 
 	mu      sync.Mutex
 	seen    []bool
@@ -147,7 +151,6 @@ type ear struct {
 	twice   int
 	strange int // messages that are no task of the run
 	last    time.Time
-	pause   time.Duration // the longest between two arrivals
 	took    map[string][]time.Duration
 }
 
@@ -165,10 +168,7 @@ func (e *ear) hear(messageID string, at time.Time) {
 		e.twice++
 		return
 	}
-	if e.seen[n] = true; e.arrived > 0 {
-		e.pause = max(e.pause, at.Sub(e.last))
-	}
-	e.arrived, e.last = e.arrived+1, at
+	e.seen[n], e.arrived, e.last = true, e.arrived+1, at
 	if e.due != nil && n >= e.skip {
 		class := ""
 		if e.class != nil {
@@ -183,6 +183,21 @@ func (e *ear) count() int {
 	defer e.mu.Unlock()
 	return e.arrived
 }
+
+// percentiles reports those of each class.
+func (e *ear) percentiles(b *testing.B) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for class, took := range e.took {
+		slices.Sort(took)
+		for p, name := range map[int]string{50: "p50-ms", 99: "p99-ms", 100: "max-ms"} {
+			b.ReportMetric(float64(percentile(took, p))/1e6, class+name)
+		}
+	}
+}
+
+// percentile is the smallest value that at least p per cent of the sorted values do not exceed (nearest rank).
+func percentile[T any](sorted []T, p int) T { return sorted[max((len(sorted)*p+99)/100, 1)-1] }
 
 // complete is nil when every task has arrived once and nothing else has.
 func (e *ear) complete() error {

@@ -1,64 +1,43 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
-const (
-	clockTick   = 10 * time.Millisecond // of /proc/PID/stat: the same on every Linux that Go runs on (USER_HZ = 100)
-	stopTimeout = 40 * time.Second      // until a process has ended in order
-)
+const stopTimeout = 40 * time.Second // until a process has ended in order
 
-// process is a program under test, or one beside it whose CPU or end must be its own.
+// process is a program under test, or one beside it whose CPU must be its own. It ends with this program.
 type process struct {
-	name, log string // log is the path of what it writes to standard error
+	name, log string // log is the path of what it writes
 	cmd       *exec.Cmd
-	stdin     io.WriteCloser
-	lines     chan string // the beginning of its standard output
+	proc      procfs.Proc
 	exited    chan struct{}
 	err       error // how it ended; valid after exited
 }
 
 // startProcess runs a program with more in its environment.
-func startProcess(name, log string, env []string, program string, args ...string) (*process, error) {
-	file, err := os.Create(log)
-	if err != nil {
-		return nil, err
-	}
+func startProcess(name, log string, env []string, program string, args ...string) *process {
+	file := must(os.Create(log))
 	defer func() { _ = file.Close() }() // the process has its own copy
 	cmd := exec.Command(program, args...)
-	cmd.Env, cmd.Stderr = append(os.Environ(), env...), file
-	stdin, errIn := cmd.StdinPipe()
-	stdout, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut); err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	p := &process{name: name, log: log, cmd: cmd, stdin: stdin}
-	p.lines, p.exited = make(chan string, 16), make(chan struct{})
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), env...), file, file
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	check(cmd.Start(), "start "+name)
+	p := &process{name: name, log: log, cmd: cmd, exited: make(chan struct{})}
+	p.proc = must(procfs.NewProc(cmd.Process.Pid)) // Linux only
 	go func() {
-		for s := bufio.NewScanner(stdout); s.Scan(); {
-			select {
-			case p.lines <- s.Text():
-			default: // more than is read must not hold up the end
-			}
-		}
 		p.err = cmd.Wait()
 		close(p.exited)
 	}()
-	return p, nil
+	return p
 }
 
 // alive is nil while the process runs.
@@ -72,17 +51,15 @@ func (p *process) alive() error {
 }
 
 // freeze stops the process where it is, with its connections open.
-func (p *process) freeze() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		return err
-	}
+func (p *process) freeze() {
+	check(p.cmd.Process.Signal(syscall.SIGSTOP))
 	for range 100 {
-		if state, _, err := p.stat(); err != nil || state == "T" {
-			return err
+		if must(p.proc.Stat()).State == "T" {
+			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return fmt.Errorf("%s does not stop at SIGSTOP", p.name)
+	panic(fmt.Errorf("%s does not stop at SIGSTOP", p.name))
 }
 
 func (p *process) thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
@@ -111,85 +88,23 @@ func (p *process) stop() error {
 	return nil
 }
 
-// stat is the state of the process and the CPU time of its threads.
-func (p *process) stat() (state string, cpu time.Duration, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return "", 0, fmt.Errorf("read the CPU time of %s (Linux only): %w", p.name, err)
-	}
-	return parseStat(string(data))
-}
-
-// parseStat follows proc(5): after the name in parentheses, which may hold anything, come the state (field 3) and, as
-// fields 14 and 15, utime and stime.
-func parseStat(line string) (state string, cpu time.Duration, err error) {
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	const first, utime, stime = 3, 14, 15
-	if len(fields) <= stime-first {
-		return "", 0, fmt.Errorf("/proc/PID/stat has %d fields after the name", len(fields))
-	}
-	user, errUser := strconv.Atoi(fields[utime-first])
-	system, errSystem := strconv.Atoi(fields[stime-first])
-	return fields[0], time.Duration(user+system) * clockTick, errors.Join(errUser, errSystem)
-}
-
 func (p *process) cpu() time.Duration {
-	_, cpu, err := p.stat()
-	check(err)
-	return cpu
+	return time.Duration(must(p.proc.Stat()).CPUTime() * float64(time.Second))
 }
 
 // memory is how much of the process is resident, now and at its highest; MiB.
-func (p *process) memory() (now, peak float64, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, 0, fmt.Errorf("read the memory of %s (Linux only): %w", p.name, err)
-	}
-	return parseMemory(string(data))
-}
-
-func parseMemory(status string) (now, peak float64, err error) {
-	for line := range strings.Lines(status) {
-		var name string
-		var kib float64
-		switch _, err := fmt.Sscanf(line, "%s %f kB", &name, &kib); {
-		case err != nil:
-		case name == "VmRSS:":
-			now = kib / 1024
-		case name == "VmHWM:":
-			peak = kib / 1024
-		}
-	}
-	if now == 0 || peak == 0 {
-		return 0, 0, errors.New("/proc/PID/status has no VmRSS or VmHWM")
-	}
-	return now, peak, nil
+func (p *process) memory() (now, peak float64) {
+	s := must(p.proc.NewStatus())
+	return float64(s.VmRSS) / (1 << 20), float64(s.VmHWM) / (1 << 20)
 }
 
 // roleEnv names the role that this test binary plays as a process of its own.
 const roleEnv = "TASKBUS_BENCH_ROLE"
 
-// roles are those processes. Each prints "ready" and runs until ctx ends.
-var roles = map[string]func(ctx context.Context, url, arg string){
-	"relay": relay, "victim": victim, "echo": httpEcho, "grpc-echo": grpcEcho, "redis": httpRedis,
-}
+// roles are those processes: each runs until ctx ends.
+var roles = map[string]func(ctx context.Context){"relay": relay, "echo": echo}
 
-// playRole runs the role with the argument until SIGTERM, or the end of the process that has started it.
-func playRole(ctx context.Context, role string) {
-	name, arg, _ := strings.Cut(role, " ")
-	roles[name](ctx, os.Getenv("RABBITMQ_URL"), arg)
-}
-
-func sayReady() { fmt.Println("ready") }
-
-// withInput is ctx until standard input ends; lines of it go to said.
-func withInput(ctx context.Context, said func(string)) context.Context {
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		defer cancel()
-		for s := bufio.NewScanner(os.Stdin); s.Scan(); {
-			said(s.Text())
-		}
-	}()
-	return ctx
+// role runs this program again, in a role.
+func (r *rig) role(role string, env ...string) *process {
+	return startProcess(role, r.file(role+".log"), append(env, roleEnv+"="+role), must(os.Executable()))
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,7 +51,7 @@ func caught(f func()) (err error) {
 	return nil
 }
 
-// helper is something that works beside the service until ctx ends, and says when it is ready.
+// helper is something that works beside the service until ctx ends, and calls ready when it does.
 type helper func(ctx context.Context, r *rig, ready func())
 
 // rig is one run of a scenario.
@@ -60,7 +59,6 @@ type rig struct {
 	*testing.B
 	scenario     scenario
 	program, url string
-	dir          string // of files and logs, kept until the next run
 	channel      *amqp.Channel
 	connection   context.Context // of what listens, to the very end
 	ctx          context.Context // of what works beside the service
@@ -69,9 +67,7 @@ type rig struct {
 	fault        atomic.Pointer[error] // of a helper
 	report       atomic.Pointer[report]
 	service      *service
-	others       []*process // that end with the service, and before it
-	asked        time.Time  // when the service was asked last how many tasks have failed
-	failed       int
+	next         *service // that leads when the service has ended
 }
 
 // service is one process of the service, or the relay.
@@ -89,14 +85,13 @@ func measure(b *testing.B, s scenario, program, url string) {
 	if s.run == nil {
 		s.run = work
 	}
-	r := &rig{B: b, scenario: s, program: program, url: url, dir: filepath.Join("..", "..", ".run", "bench")}
+	r := &rig{B: b, scenario: s, program: program, url: url}
 	connection, disconnect := context.WithCancel(context.Background())
 	defer disconnect()
 	r.connection = connection
 	r.ctx, r.cancel = context.WithCancel(connection)
 	b.ReportMetric(0, "ns/op") // of the whole run: of no use
 	fault := caught(func() {
-		check(os.MkdirAll(r.dir, 0o755))
 		r.channel = connect(connection, url, "driver")
 		r.clean()
 		s.run(r)
@@ -108,6 +103,13 @@ func measure(b *testing.B, s scenario, program, url string) {
 	}
 }
 
+// file is the path of a file or log, kept until the next run.
+func (r *rig) file(name string) string {
+	dir := filepath.Join("..", "..", ".run", "bench")
+	check(os.MkdirAll(dir, 0o755))
+	return filepath.Join(dir, name)
+}
+
 // stop ends all in order, once: what works beside the service, then the service.
 func (r *rig) stop() error {
 	r.cancel()
@@ -116,13 +118,12 @@ func (r *rig) stop() error {
 	if f := r.fault.Load(); f != nil {
 		errs = append(errs, *f)
 	}
-	for _, p := range r.others {
-		errs = append(errs, p.stop())
+	for _, s := range []*service{r.next, r.service} {
+		if s != nil {
+			errs = append(errs, s.stop())
+		}
 	}
-	if r.service != nil {
-		errs = append(errs, r.service.stop())
-	}
-	r.others, r.service = nil, nil
+	r.next, r.service = nil, nil
 	return errors.Join(errs...)
 }
 
@@ -139,29 +140,20 @@ func (r *rig) with(h helper) {
 	<-ready
 }
 
-// role runs this program again, in a role with an argument.
-func (r *rig) role(role string) *process {
-	name := strings.NewReplacer(" ", "-", ":", "-").Replace(role)
-	env, log := []string{roleEnv + "=" + role}, filepath.Join(r.dir, name+".log")
-	p := must(startProcess(name, log, env, must(os.Executable())))
-	select {
-	case <-p.lines:
-	case <-p.exited:
-		check(p.alive())
-	}
-	return p
-}
-
 // start runs the service, or the relay, with its helpers.
 func (r *rig) start() {
 	if r.scenario.relay {
 		for _, queue := range append(r.queues(), relayInput) {
-			must(r.channel.QueueDeclare(queue, true, false, false, false, quorum()))
+			must(r.channel.QueueDeclare(queue, true, false, false, false, quorum))
 		}
-		r.service = &service{process: r.role("relay")}
+		r.service = &service{process: r.role("relay", "RABBITMQ_URL="+r.url)}
+		r.await(r.service.process, "the relay consumes", 1, 10*time.Millisecond, func() int {
+			return must(r.channel.QueueDeclarePassive(relayInput, true, false, false, false, nil)).Consumers
+		})
 		return
 	}
-	r.service = r.launch("taskbus", r.scenario.fleet, "ready")
+	r.service = r.launch("taskbus", r.scenario.fleet)
+	r.ready(r.service)
 	if beats := r.scenario.beats; beats != mute {
 		r.report.Store(&report{available: 1_000_000, perSecond: cmp.Or(beats, 1000)})
 		r.with(statuses)
@@ -172,9 +164,9 @@ func (r *rig) start() {
 	r.online(fleetSize)
 }
 
-// launch runs the service under a name of its own until it is in a state. It logs as in production: INFO, as JSON.
-func (r *rig) launch(name, fleet, state string) *service {
-	path, limits, address := filepath.Join(r.dir, name+".yaml"), filepath.Join(r.dir, "limits.yaml"), freeAddress()
+// launch runs the service, with logs as in production: INFO, as JSON.
+func (r *rig) launch(name, fleet string) *service {
+	path, limits, address := r.file(name+".yaml"), r.file("limits.yaml"), freeAddress()
 	check(os.WriteFile(path, []byte(fleet), 0o600))
 	_, port, _ := net.SplitHostPort(address)
 	env := append([]string{"COORDINATOR_PORT=" + port, "TASKBUS_HTTP_BIND=127.0.0.1", "LOG_LEVEL=INFO",
@@ -187,16 +179,19 @@ func (r *rig) launch(name, fleet, state string) *service {
 	if *profile != "" {
 		args = append(args, "--pprof")
 	}
-	s := &service{http: "http://" + address, begun: time.Now()}
-	s.process = must(startProcess(name, filepath.Join(r.dir, name+".log"), env, r.program, args...))
-	r.others = append(r.others, s.process) // until it is in its place
-	r.await(s.process, name+" is "+state, 1, 10*time.Millisecond, func() int {
-		var is httpapi.Readiness
-		code, _ := r.get(s, "/readyz", &is)
-		return one(state == "ready" && code == http.StatusOK || is.State == state)
+	begun := time.Now()
+	return &service{startProcess(name, r.file(name+".log"), env, r.program, args...), "http://" + address, begun}
+}
+
+// ready returns when the service leads.
+func (r *rig) ready(s *service) {
+	r.await(s.process, s.name+" leads", 1, 5*time.Millisecond, func() int {
+		answer, err := http.Get(s.http + "/readyz")
+		if err != nil {
+			return 0
+		}
+		return one(answer.Body.Close() == nil && answer.StatusCode == http.StatusOK)
 	})
-	r.others = r.others[:len(r.others)-1]
-	return s
 }
 
 func one(is bool) int {
@@ -237,41 +232,26 @@ func (r *rig) await(p *process, what string, n int, pause time.Duration, value f
 	}
 }
 
-// awaitReady returns when n messages are in the queues, awaitStatus when a number of /status is that high.
-func (r *rig) awaitReady(n int, queues ...string) {
-	r.await(r.service.process, "messages in queues", n, 0, func() int { return r.ready(queues...) })
-}
-
-func (r *rig) awaitStatus(what string, n int, value func(status) int) {
-	r.await(r.service.process, what, n, 50*time.Millisecond, func() int { return value(r.status(r.service)) })
-}
-
-// get asks the service and reads the answer into v.
-func (r *rig) get(s *service, path string, v any) (code int, err error) {
-	answer, err := http.Get(s.http + path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	return answer.StatusCode, json.NewDecoder(answer.Body).Decode(v)
-}
-
 // status is what the driver reads of /status.
 type status struct {
 	Agents   []httpapi.Agent  `json:"agents"`
 	Counters httpapi.Counters `json:"counters"`
-	Journal  httpapi.Journal  `json:"journal"`
 }
 
-func (r *rig) status(s *service) (st status) {
-	must(r.get(s, "/status", &st))
+func (r *rig) status() (st status) {
+	answer := must(http.Get(r.service.http + "/status"))
+	defer func() { _ = answer.Body.Close() }()
+	check(json.NewDecoder(answer.Body).Decode(&st))
 	return st
 }
 
-func dispatched(st status) int { return int(st.Counters.Dispatched) }
-func succeeded(st status) int {
-	return int(st.Counters.Results[coordinator.OutcomeSucceeded.String()])
+// awaitStatus returns when a number of /status is that high.
+func (r *rig) awaitStatus(what string, n int, value func(status) int) {
+	r.await(r.service.process, what, n, 50*time.Millisecond, func() int { return value(r.status()) })
 }
+
+func dispatched(st status) int { return int(st.Counters.Dispatched) }
+func succeeded(st status) int  { return int(st.Counters.Results[coordinator.OutcomeSucceeded.String()]) }
 
 func (r *rig) online(agents int) {
 	r.awaitStatus("agents that are online", agents, func(st status) (n int) {
@@ -282,34 +262,12 @@ func (r *rig) online(agents int) {
 	})
 }
 
-// metrics reads what the service shows to Prometheus: sums by name, and series by name and labels.
-func (r *rig) metrics() map[string]float64 {
-	all := make(map[string]float64)
-	if r.scenario.relay {
-		return all
-	}
-	answer := must(http.Get(r.service.http + "/metrics"))
-	defer func() { _ = answer.Body.Close() }()
-	for line := range strings.Lines(string(must(io.ReadAll(answer.Body)))) {
-		i := strings.LastIndexByte(line, ' ')
-		if value, err := strconv.ParseFloat(strings.TrimSpace(line[i+1:]), 64); err == nil && line[0] != '#' {
-			series := line[:i]
-			name, _, labelled := strings.Cut(series, "{")
-			if all[series] += value; labelled {
-				all[name] += value
-			}
-		}
-	}
-	return all
-}
-
-// queues are those of the agents of the load.
+// queues are those of the agents.
 func (r *rig) queues() []string {
 	if r.scenario.relay {
 		return queueNames(relayQueue, fleetSize)
 	}
-	a := r.scenario.agents
-	return queueNames(agentQueue, fleetSize)[a[0]:cmp.Or(a[1], fleetSize)]
+	return queueNames(agentQueue, fleetSize)
 }
 
 // saveProfile begins a CPU profile of the service; what it returns waits for it.
@@ -317,12 +275,12 @@ func (r *rig) saveProfile() (wait func()) {
 	if *profile == "" || r.scenario.relay {
 		return func() {}
 	}
-	name := filepath.Join(*profile, strings.ReplaceAll(r.scenario.name, "/", "-")+".pprof")
-	done, url := make(chan error, 1), r.service.http+"/debug/pprof/profile?seconds=10"
+	name, url := strings.ReplaceAll(r.scenario.name, "/", "-")+".pprof", r.service.http+"/debug/pprof/profile?seconds=10"
+	done := make(chan error, 1)
 	go func() {
 		done <- caught(func() {
 			answer := must(http.Get(url))
-			check(os.WriteFile(name, must(io.ReadAll(answer.Body)), 0o644))
+			check(os.WriteFile(filepath.Join(*profile, name), must(io.ReadAll(answer.Body)), 0o644))
 			check(answer.Body.Close())
 		})
 	}()

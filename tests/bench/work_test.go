@@ -15,6 +15,7 @@ import (
 const (
 	fleetSize = 100
 	manySlots = 100_000
+	sdkSlots  = 10 // how many tasks each agent of the SDK may have at once
 )
 
 // kinds are the task types and what each requires.
@@ -44,96 +45,75 @@ func queueNames(name func(int) string, n int) []string {
 	return all
 }
 
-// skills are the capabilities of agent i: those of two or three kinds, so that every kind has at least a dozen agents.
-func skills(i int) []string {
+func requiredBy(indexes ...int) []string {
 	var all []string
-	for _, k := range []int{i, i / len(kinds), 3*i + 1} {
+	for _, k := range indexes {
 		all = append(all, kinds[k%len(kinds)].requires...)
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-func allSkills(int) []string {
-	var all []string
-	for _, k := range kinds {
-		all = append(all, k.requires...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
+// skills are the capabilities of agent i: those of two or three kinds, so that every kind has at least a dozen agents.
+func skills(i int) []string  { return requiredBy(i, i/len(kinds), 3*i+1) }
+func allSkills(int) []string { return requiredBy(0, 1, 2, 3, 4, 5, 6, 7) }
 
-// Parts of an agents.yaml. In the most, silence and full queues are never the limit: a dispatch that no agent takes
-// stays where it is until it has been counted.
+// Parts of an agents.yaml. In most, silence and full queues are never the limit: a dispatch that no agent takes stays
+// where it is until it has been counted.
 const (
 	patient = ", accept_timeout_seconds: 3600"
 	settled = "global_settings: {stale_agent_threshold_seconds: 600, assignment_timeout_seconds: 60}\n"
 )
 
-// fleet is an agents.yaml; entry is added to that of each agent, settings to the end.
-func fleet(slots int, skills func(int) []string, entry, settings string) string {
+// fleet is an agents.yaml; entry is added to that of each agent, rest to the routes.
+func fleet(slots int, skills func(int) []string, entry, rest string) string {
 	var b strings.Builder
 	b.WriteString("agents:\n")
 	for i := range fleetSize {
 		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, health_check_interval: 5%s}\n",
 			agentID(i), strings.Join(skills(i), ", "), slots, entry)
 	}
-	return b.String() + routing() + settings
-}
-
-func routing() string {
-	var b strings.Builder
 	b.WriteString("task_routing:\n")
 	for _, k := range kinds {
 		fmt.Fprintf(&b, "  %s: {required_capabilities: [%s]}\n", k.name, strings.Join(k.requires, ", "))
 	}
-	return b.String()
+	return b.String() + rest
 }
 
 const (
 	bidders      = 50 // agents 0 to 49 bid
-	claimers     = 10 // the last ten claim; tasks are pushed to those between
-	firstClaimer = fleetSize - claimers
+	firstClaimer = 90 // from which on agents claim
 	auctioned    = "auctioned"
 	claimed      = "claimed"
 	bidWindow    = 100 * time.Millisecond
 )
 
-// choosers is the agents.yaml of a fleet of which a part chooses. Bids count as they are claimed and all are asked,
-// between a window of bidWindow and the ceiling.
-func choosers(slots int, ceiling time.Duration, mode string) string {
-	var b strings.Builder
-	b.WriteString("agents:\n")
-	for i := range fleetSize {
-		can, m := strings.Join(skills(i), ", "), "push"
-		switch {
-		case i < bidders:
-			can = "bid"
-		case i >= firstClaimer:
-			can, m = "fetch", mode
-		}
-		fmt.Fprintf(&b, "  %s: {capabilities: [%s], max_concurrent_tasks: %d, mode: %s, health_check_interval: 5%s}\n",
-			agentID(i), can, slots, m, patient)
+func choosers(i int) []string {
+	switch {
+	case i < bidders:
+		return []string{"bid"}
+	case i >= firstClaimer:
+		return []string{"fetch"}
 	}
-	return b.String() + routing() + fmt.Sprintf("  %s: {required_capabilities: [bid], strategy: market}\n"+
-		"  %s: {required_capabilities: [fetch]}\nassignment_strategies:\n  load_balanced: {default: true}\n"+
-		"  market: {bid_window_ms: %d, min_bid_window_ms: %d, invite: all, fitness: reported}\n",
-		auctioned, claimed, ceiling.Milliseconds(), bidWindow.Milliseconds()) + settled
+	return skills(i)
 }
+
+// choosing are routes to agents that choose. Bids count as they are claimed, and all are asked.
+var choosing = fmt.Sprintf("  %s: {required_capabilities: [bid], strategy: market}\n"+
+	"  %s: {required_capabilities: [fetch]}\nassignment_strategies:\n  load_balanced: {default: true}\n"+
+	"  market: {bid_window_ms: %d, min_bid_window_ms: %[3]d, invite: all, fitness: reported}\n",
+	auctioned, claimed, bidWindow.Milliseconds()) + settled
 
 const teams = 100 // groups of the second level
 
 // quotas is a quotas.yaml of three levels, with a budget and a rate in each of four dimensions at all of them, and room
 // for everything. more goes into the limits of the pool; requests is the rate of requests.
 func quotas(more, requests string) string {
+	const plenty = "{rate: 900000000000, per: second}"
 	var b strings.Builder
 	b.WriteString("pool:\n  limits:\n" + more)
-	for _, d := range []string{"requests", "input_tokens", "output_tokens"} {
-		rate := "{rate: 900000000000, per: second}"
-		if d == "requests" && requests != "" {
-			rate = requests
-		}
-		fmt.Fprintf(&b, "    %s: [{amount: 900000000000000, per: month}, %s]\n", d, rate)
+	for _, d := range [][2]string{{"requests", requests}, {"input_tokens", plenty}, {"output_tokens", plenty}} {
+		fmt.Fprintf(&b, "    %s: [{amount: 900000000000000, per: month}, %s]\n", d[0], d[1])
 	}
 	b.WriteString("    cost_usd: [{amount: 900000000, per: month}, {rate: 900000, per: second}]\n" +
 		"prices: [{provider: lab, model: m, input_per_million_tokens: 2.5, output_per_million_tokens: 10}]\ngroups:\n")
@@ -162,17 +142,46 @@ func taskNumber(messageID string) (int, bool) {
 }
 
 // task is about 500 bytes.
-func task(n int) (string, amqp.Publishing) { return taskOf(n, kinds[n%len(kinds)].name) }
+func task(n int) (string, amqp.Publishing) { return taskOf(n, kinds[n%len(kinds)].name, "") }
 
-func taskOf(n int, kind string) (string, amqp.Publishing) {
+// ofType makes tasks of one type.
+func ofType(kind string) taskMaker {
+	return func(n int) (string, amqp.Publishing) { return taskOf(n, kind, "") }
+}
+
+// groupTask is likewise, with a group and what it is expected to take.
+func groupTask(n int) (string, amqp.Publishing) {
+	return taskOf(n, kinds[n%len(kinds)].name, fmt.Sprintf(`,"group":"team-%d","estimated_usage":{"requests":1,`+
+		`"input_tokens":%d,"output_tokens":%d,"provider":"lab","model":"m"}`, n%teams, 500+n%1500, 50+n%300))
+}
+
+func taskOf(n int, kind, more string) (string, amqp.Publishing) {
 	id := taskID(n)
-	return bus.QueueAssign, assignment(id, fmt.Appendf(make([]byte, 0, 512),
+	return bus.QueueAssign, assignment(id, fmt.Appendf(make([]byte, 0, 640),
 		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"correlation_id":"trace-%08x-%s",`+
 			`"timeout_seconds":300,"payload":{"document":"s3://reports/2026/q%d/supply-chain-%07d.pdf",`+
 			`"language":"en","max_words":%d,"sections":["summary","risks","actions"],"note":"Numbers from the `+
 			`appendix, please; the reader knows last quarter's report and wants what has changed since."},`+
-			`"labels":{"team":"operations","cost_center":"cc-%04d"}}`,
-		id, kind, n%4, n*7919, id, n%4+1, n, 200+n%200, n%1000))
+			`"labels":{"team":"operations","cost_center":"cc-%04d"}%s}`,
+		id, kind, n%4, n*7919, id, n%4+1, n, 200+n%200, n%1000, more))
+}
+
+// overloadTask is short; one in a hundred is critical, on the queue for those.
+func overloadTask(n int) (string, amqp.Publishing) {
+	queue, priority := bus.QueueAssign, 1
+	if urgency(n) != "" {
+		queue, priority = bus.QueueAssignHigh, 3
+	}
+	return queue, assignment(taskID(n), fmt.Appendf(nil,
+		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"payload":{"number":%d}}`,
+		taskID(n), kinds[n%len(kinds)].name, priority, n))
+}
+
+func urgency(n int) string {
+	if n%100 == 99 {
+		return "critical-"
+	}
+	return ""
 }
 
 func assignment(id string, body []byte) amqp.Publishing {
@@ -181,42 +190,7 @@ func assignment(id string, body []byte) amqp.Publishing {
 	return p
 }
 
-// groupTask is likewise, with a group and what it is expected to take.
-func groupTask(n int) (string, amqp.Publishing) {
-	queue, p := task(n)
-	p.Body = fmt.Appendf(slices.Clip(p.Body[:len(p.Body)-1]),
-		`,"group":"team-%d","estimated_usage":{"requests":1,"input_tokens":%d,"output_tokens":%d,`+
-			`"provider":"lab","model":"m"}}`, n%teams, 500+n%1500, 50+n%300)
-	return queue, p
-}
-
-func claimedTask(n int) (string, amqp.Publishing)   { return taskOf(n, claimed) }
-func auctionedTask(n int) (string, amqp.Publishing) { return taskOf(n, auctioned) }
-
-// mixedTask is auctioned every second time.
-func mixedTask(n int) (string, amqp.Publishing) {
-	if n%2 == 0 {
-		return auctionedTask(n)
-	}
-	return task(n)
-}
-
-func pushedOf(n int) string { return [...]string{"", "pushed-"}[n%2] }
-
-// overloadTask is short; one in a hundred is critical, on the queue for those.
-func overloadTask(n int) (string, amqp.Publishing) {
-	queue, priority := bus.QueueAssign, 1
-	if urgentOf(n) != "" {
-		queue, priority = bus.QueueAssignHigh, 3
-	}
-	return queue, assignment(taskID(n), fmt.Appendf(nil,
-		`{"message_type":"task.assign","task_id":%q,"task_type":%q,"priority":%d,"payload":{"number":%d}}`,
-		taskID(n), kinds[n%len(kinds)].name, priority, n))
-}
-
-func urgentOf(n int) string {
-	if n%100 == 99 {
-		return "critical-"
-	}
-	return ""
+func message(messageType string, body []byte) amqp.Publishing {
+	const content = "application/json"
+	return amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: content, Type: messageType, Body: body}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -67,60 +68,42 @@ func move(ctx context.Context, url string, queues []string, ahead int,
 	}
 }
 
-// settle waits for the confirms, in order, and acknowledges.
+// settle waits for the confirms and acknowledges up to the highest tag of them. Of several queues a lower one may not
+// be confirmed then: that it is lost would show at the end of the run.
 func (m *mover) settle() {
-	var confirmed tide
-	acknowledged := uint64(0)
+	var confirmed, acknowledged uint64
+	acknowledge := func(least uint64) {
+		if confirmed >= acknowledged+least {
+			acknowledged = confirmed
+			check(m.consume.Ack(acknowledged, true))
+		}
+	}
 	for {
 		var s moved
 		select {
 		case s = <-m.window:
 		default: // idle
-			if confirmed.upTo > acknowledged {
-				acknowledged = confirmed.upTo
-				check(m.consume.Ack(acknowledged, true))
-			}
+			acknowledge(1)
 			s = <-m.window
 		}
 		if !s.confirm.Wait() {
 			panic(errors.New("the broker did not confirm a message"))
 		}
-		if confirmed.add(s.tag); confirmed.upTo-acknowledged >= 100 {
-			acknowledged = confirmed.upTo
-			check(m.consume.Ack(acknowledged, true))
-		}
-	}
-}
-
-// tide is the highest delivery tag up to which all have been added. Those of a channel begin at 1.
-type tide struct {
-	upTo  uint64
-	above map[uint64]bool // added, with one missing below
-}
-
-func (t *tide) add(tag uint64) {
-	if tag != t.upTo+1 {
-		if t.above == nil {
-			t.above = make(map[uint64]bool)
-		}
-		t.above[tag] = true
-		return
-	}
-	for t.upTo = tag; t.above[t.upTo+1]; t.upTo++ {
-		delete(t.above, t.upTo+1)
+		confirmed = max(confirmed, s.tag)
+		acknowledge(100)
 	}
 }
 
 // relay is a process: what comes into its input goes to the agents in turn.
-func relay(ctx context.Context, url, _ string) {
+func relay(ctx context.Context) {
 	targets := queueNames(relayQueue, fleetSize)
-	move(withInput(ctx, func(string) {}), url, []string{relayInput}, prefetch,
+	move(ctx, os.Getenv("RABBITMQ_URL"), []string{relayInput}, prefetch,
 		func(n int, _ string, d amqp.Delivery) (string, amqp.Publishing) {
 			return targets[n%len(targets)], amqp.Publishing{
 				DeliveryMode: amqp.Persistent, ContentType: d.ContentType, Type: d.Type, MessageId: d.MessageId,
 				CorrelationId: d.CorrelationId, AppId: d.AppId, Timestamp: d.Timestamp, Body: d.Body,
 			}
-		}, sayReady)
+		}, func() {})
 }
 
 // light is the whole fleet: each agent answers what it gets with a task.result to the stream.
@@ -157,9 +140,6 @@ func resultOf(agent string, d amqp.Delivery, now time.Time) amqp.Publishing {
 	p.MessageId, p.CorrelationId = d.MessageId, d.CorrelationId
 	return p
 }
-
-// sdkSlots is how many tasks each agent of the SDK may have at once.
-const sdkSlots = 10
 
 // sdk is the whole fleet as agents of the SDK whose tasks take so long.
 func sdk(takes time.Duration) helper {
@@ -198,7 +178,7 @@ func statuses(ctx context.Context, r *rig, ready func()) {
 			say, begun, sent = now, time.Now(), -fleetSize
 		}
 		for ; sent < int(time.Since(begun).Seconds()*float64(say.perSecond)); sent++ {
-			beat(channel, agentID(next%fleetSize), "ready", *say)
+			beat(channel, agentID(next%fleetSize), *say)
 			next++
 		}
 		ready()
@@ -206,86 +186,55 @@ func statuses(ctx context.Context, r *rig, ready func()) {
 }
 
 // beat publishes an agent.status.
-func beat(channel *amqp.Channel, agent, state string, r report) {
-	p := message(bus.StreamStatus, statusOf(agent, state, r, time.Now()))
+func beat(channel *amqp.Channel, agent string, r report) {
+	p := message(bus.StreamStatus, statusOf(agent, r, time.Now()))
 	check(channel.Publish("", bus.StreamStatus, true, false, p))
 }
 
-func message(messageType string, body []byte) amqp.Publishing {
-	const content = "application/json"
-	return amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: content, Type: messageType, Body: body}
-}
-
-func statusOf(agent, state string, r report, now time.Time) []byte {
+func statusOf(agent string, r report, now time.Time) []byte {
 	load := float64(r.active) / float64(max(1, r.active+r.available))
-	return fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":%q,"current_load":%g,`+
+	return fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":%g,`+
 		`"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
-		agent, state, load, r.active, r.available, now.UTC().Format(time.RFC3339Nano))
+		agent, load, r.active, r.available, now.UTC().Format(time.RFC3339Nano))
 }
 
 // chooser speaks for agents that bid or claim. They share one connection for what they hear and one for what they say:
 // agents of the SDK have two each, which for 50 of them would be most of what is measured.
-type chooser struct {
-	hear, say *amqp.Channel
-	ended     chan error
+type chooser struct{ hear, say *amqp.Channel }
+
+func newChooser(ctx context.Context, r *rig) *chooser {
+	return &chooser{connect(ctx, r.url, "hear"), connect(ctx, r.url, "say")}
 }
 
-func choosing(begin ...func(context.Context, *chooser)) helper {
-	return func(ctx context.Context, r *rig, ready func()) {
-		c := &chooser{connect(ctx, r.url, "hear"), connect(ctx, r.url, "say"), make(chan error, 2*fleetSize)}
-		for _, f := range begin {
-			f(ctx, c)
-		}
-		ready()
-		select {
-		case <-ctx.Done():
-		case err := <-c.ended:
-			check(err)
-		}
-	}
-}
-
-// each calls f with each message to the agent; f ends with ctx.
-func (c *chooser) each(id string, f func(<-chan amqp.Delivery)) {
+// offers are the messages to an agent that chooses.
+func (c *chooser) offers(id string) <-chan amqp.Delivery {
 	queue := "agent." + id + ".control"
 	must(c.hear.QueueDeclare(queue, false, true, true, false, nil))
 	check(c.hear.QueueBind(queue, id, bus.ExchangeControl, false, nil))
-	deliveries := must(c.hear.Consume(queue, "", true, true, false, false, nil))
-	go func() {
-		f(deliveries)
-		c.ended <- errNoDeliveries
-	}()
+	return must(c.hear.Consume(queue, "", true, true, false, false, nil))
 }
 
-// request publishes to task.request as the SDK does, but for confirms.
+// request publishes to task.request as the SDK does, but for confirms. What cannot be published is missing in the run.
 func (c *chooser) request(id, messageType string, body []byte) {
-	err := c.say.Publish(bus.ExchangeAgents, bus.QueueRequest+"."+id, true, false, message(messageType, body))
-	if err != nil {
-		c.ended <- err
-	}
+	_ = c.say.Publish(bus.ExchangeAgents, bus.QueueRequest+"."+id, true, false, message(messageType, body))
 }
 
-// bid has the bidders bid for all that is offered, the last of them after the window.
-func bid(late int) func(context.Context, *chooser) {
-	return func(_ context.Context, c *chooser) {
+// bid has the first n agents bid for all that is offered.
+func bid(n int) helper {
+	return func(ctx context.Context, r *rig, ready func()) {
+		c := newChooser(ctx, r)
 		for i := range bidders {
-			id, delay := agentID(i), time.Duration(0)
-			if i >= bidders-late {
-				delay = bidWindow * 3 / 2
-			}
-			c.each(id, func(deliveries <-chan amqp.Delivery) {
+			id, deliveries := agentID(i), c.offers(agentID(i))
+			go func() {
 				for d := range deliveries {
-					if d.Type == schemas.TaskAvailable {
+					if i < n && d.Type == schemas.TaskAvailable {
 						messageType, bids := bidsOf(id, i, d.Body)
-						if delay == 0 {
-							c.request(id, messageType, bids)
-						} else {
-							time.AfterFunc(delay, func() { c.request(id, messageType, bids) })
-						}
+						c.request(id, messageType, bids)
 					}
 				}
-			})
+			}()
 		}
+		ready()
 	}
 }
 
@@ -312,10 +261,11 @@ func bidsOf(id string, i int, available []byte) (messageType string, body []byte
 }
 
 // claim has the claimers claim 50 items at most, again as soon as they are answered.
-func claim(ctx context.Context, c *chooser) {
+func claim(ctx context.Context, r *rig, ready func()) {
+	c := newChooser(ctx, r)
 	for i := firstClaimer; i < fleetSize; i++ {
-		id := agentID(i)
-		c.each(id, func(deliveries <-chan amqp.Delivery) {
+		id, deliveries := agentID(i), c.offers(agentID(i))
+		go func() {
 			for n := 0; ctx.Err() == nil; n++ {
 				c.request(id, schemas.TaskClaim, messages.AppendTaskClaim(nil, &messages.TaskClaim{
 					AgentID: coordinator.AgentID(id), ClaimID: fmt.Sprintf("%s-%d", id, n), MaxItems: 50,
@@ -331,56 +281,7 @@ func claim(ctx context.Context, c *chooser) {
 					}
 				}
 			}
-		})
+		}()
 	}
-}
-
-// traffic has 5 tasks auctioned and 100 claimed a second, and takes them. They come by the queue of high priority, so
-// that no backlog of the load holds them up; their numbers are beyond all that are counted.
-func traffic(ctx context.Context, c *chooser) {
-	for _, queue := range append(queueNames(agentQueue, bidders), queueNames(agentQueue, fleetSize)[firstClaimer:]...) {
-		must(c.hear.Consume(queue, "", true, false, false, false, nil))
-	}
-	go func() {
-		for n := 0; ctx.Err() == nil; n++ {
-			time.Sleep(time.Second / 105)
-			kind := claimed
-			if n%21 == 0 {
-				kind = auctioned
-			}
-			_, p := taskOf(500_000_000+n, kind)
-			if err := c.say.Publish("", bus.QueueAssignHigh, true, false, p); err != nil {
-				c.ended <- err
-			}
-		}
-	}()
-}
-
-// victim is a process: an agent that sends heartbeats, takes as many messages as its argument says ("ID COUNT") and
-// never ends with them. After a line on its standard input, and before it leaves, it says that it is offline.
-func victim(ctx context.Context, url, arg string) {
-	var id string
-	var holds int
-	must(fmt.Sscan(arg, &id, &holds))
-	channel := connect(context.Background(), url, id)
-	check(channel.Qos(holds, 0, false))
-	must(channel.Consume("agent."+id, "", false, false, false, false, nil))
-	offline := make(chan string, 1)
-	ctx = withInput(ctx, func(line string) { offline <- line })
-	// It says that it is idle: what it holds it does not work on, and all its tasks are to be its own.
-	state, idle := "ready", report{available: victimSlots}
-	beat(channel, id, state, idle)
-	sayReady()
-	for ticker := time.Tick(time.Second); state != ""; {
-		select {
-		case <-ticker:
-		case <-offline:
-			state = "offline"
-		case <-ctx.Done():
-			beat(channel, id, "offline", idle)
-			time.Sleep(100 * time.Millisecond) // until the broker has it
-			return
-		}
-		beat(channel, id, state, idle)
-	}
+	ready()
 }
