@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/llmcalls"
 	"taskbus/coordinator/quotacontrol"
@@ -54,7 +55,7 @@ type Engine struct {
 	inDoubt     inDoubt
 	isolated    isolated
 	ends        recentEnds
-	batches     batches
+	batches     queue.Batches[batchKey, *openTask]
 	market      market.Market[*openTask, *agent]
 	claims      claimLine
 	quotas      quotas
@@ -111,7 +112,7 @@ func New() *Engine {
 		isolated:  newIsolated(),
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
-		batches:   newBatches(),
+		batches:   queue.NewBatches[batchKey](byDue),
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
@@ -236,7 +237,7 @@ func (e *Engine) runDue(now time.Time) {
 			case stateUnscored:
 				e.scoreAgain(now, t.task)
 			case stateGathering:
-				e.gathered(now, t.task)
+				e.gathered(now, batchKeyOf(t.task))
 			case stateBidding:
 				e.consider(now, t.task.lot)
 			default:

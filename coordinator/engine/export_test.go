@@ -203,8 +203,9 @@ func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.key }
 
 // BatchCloses is when the only batch that gathers does; false: none gathers.
 func (e *Engine) BatchCloses() (at time.Time, ok bool) {
-	for _, g := range e.batches.gathering {
-		return g.closes, true
+	for key := range e.batches.All() {
+		_, at = e.batches.Gathering(key)
+		return at, true
 	}
 	return at, false
 }

@@ -131,7 +131,7 @@ func (e *Engine) giveUp() {
 		c.clear()
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
-	clear(e.batches.gathering)
+	e.batches.Clear()
 	e.lanes.SessionClosed()
 	e.timers.cancel(&e.relieveAgain)
 	e.endClaims()

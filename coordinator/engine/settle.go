@@ -38,7 +38,9 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}
 	made.Decision.Models = t.modelsOf()
-	e.share(t, &made.Dispatch)
+	if limits, batched := e.batchLimits(t); batched {
+		e.batches.Share(batchKeyOf(t), &made.Dispatch, limits.MaxSize)
+	}
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)
