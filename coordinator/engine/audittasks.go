@@ -13,8 +13,9 @@ import (
 // held looks at every task whose delivery is not settled.
 func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	e := x.e
-	queued := make(map[*openTask]bool, len(e.retries.tasks))
-	for _, t := range e.retries.tasks {
+	affordable := e.retries.All()
+	queued := make(map[*openTask]bool, len(affordable))
+	for _, t := range affordable {
 		queued[t] = true
 	}
 	var waiting [4]int

@@ -22,12 +22,12 @@ type Engine struct {
 	routes map[string]*requirements // what a plain task of each type needs; filled on demand
 	types  []string                 // of the policy's routes, sorted; nil: not asked for yet
 
-	fleet   fleet
-	pending pending
-	dedupe  dedupe.Window
-	timers  timers
-	budget  retryBudget
-	retries retryQueue
+	fleet    fleet
+	pending  pending
+	dedupe   dedupe.Window
+	timers   timers
+	retries  queue.Retries[*openTask]
+	retryEnd timer // of the time until the budget allows the next of them
 
 	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
 	tasks    openTasks                        // those, and every task that an agent has
@@ -100,7 +100,7 @@ func New() *Engine {
 		pending:   newPending(q.shares),
 		quotas:    q,
 		timers:    newTimers(),
-		retries:   newRetryQueue(),
+		retryEnd:  newTimer(dutyBudget, nil, nil),
 		held:      make(map[coordinator.Handle]*openTask),
 		tasks:     newOpenTasks(),
 		orders:    make(map[coordinator.AgentID]coordinator.Order),

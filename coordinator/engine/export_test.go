@@ -11,6 +11,7 @@ import (
 	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -44,13 +45,10 @@ const (
 	StateWaiting     = stateWaiting
 
 	// Of retries.
-	BackoffFirst = backoffFirst
-	BackoffMax   = backoffMax
-	FreeAsks     = freeAsks
-	MaxSaid      = maxSaid
-	RetryBurst   = retryBurst
-	RetryCost    = retryCost
-	RetryFloor   = retryFloor
+	FreeAsks   = freeAsks
+	MaxSaid    = maxSaid
+	RetryBurst = queue.RetryBurst
+	RetryFloor = queue.RetryFloor
 
 	// Of the queue, and looks at it.
 	MaxIdleClasses = maxIdleClasses
@@ -108,7 +106,9 @@ var (
 	Without          = without
 	Earlier          = earlier
 	Later            = later
-	BackoffSameFirst = backoffSame.first
+	BackoffFirst     = backoffOther.First
+	BackoffMax       = backoffOther.Most
+	BackoffSameFirst = backoffSame.First
 	Said             = said
 )
 
@@ -211,7 +211,7 @@ func (e *Engine) BatchCloses() (at time.Time, ok bool) {
 }
 
 // NoRetryBudget has the retry budget earn nothing until then.
-func (e *Engine) NoRetryBudget(until time.Time) { e.budget = retryBudget{at: until} }
+func (e *Engine) NoRetryBudget(until time.Time) { e.retries.EmptyUntil(until) }
 
 // Explained counts the kinds of tasks that the look has explained.
 func (w *Waiters) Explained() int { return w.explained }

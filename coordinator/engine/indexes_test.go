@@ -98,7 +98,7 @@ func CheckIndexes(t failer, e *Engine) {
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) ||
 			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored ||
 				o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 ||
-				slices.Contains(e.retries.tasks, o)) {
+				slices.Contains(e.retries.All(), o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {

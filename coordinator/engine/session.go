@@ -135,6 +135,6 @@ func (e *Engine) giveUp() {
 	e.lanes.SessionClosed()
 	e.timers.cancel(&e.relieveAgain)
 	e.endClaims()
-	e.timers.cancel(&e.retries.affordable)
-	e.retries.tasks = nil
+	e.timers.cancel(&e.retryEnd)
+	e.retries.Clear()
 }

@@ -27,7 +27,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.generation, t.probe = generation, t.probe || probe
 	e.applyBreakers(changes)
 	if len(t.tried) == 0 {
-		e.budget.earn()
+		e.retries.Earn()
 	}
 	made := e.asking.carrying(d)
 	made.Dispatch = coordinator.Dispatch{

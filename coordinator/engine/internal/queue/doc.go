@@ -1,6 +1,7 @@
 // Package queue answers "which task goes next, in one order for all?"
 //
 //	batches.go  tasks of one kind that arrive together: which wait for others, which share a batch id
+//	retries.go  tasks that came back: how long each waits, and the budget for them
 //
 // # What it must never do
 //
