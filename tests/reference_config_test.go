@@ -100,7 +100,7 @@ func keyRegions(t *testing.T, page string) (all []region) {
 		case "assignment_strategies":
 			keys(p.name, keyRows("assignment_strategies.<name>.", root.Definitions["strategy"]))
 		case "global_settings", "learning", "circuit_breaker", "discovery":
-			keys(p.name, keyRows(p.name+".", p.schemaNode))
+			keys(p.name, joinEqual(keyRows(p.name+".", p.schemaNode)))
 		default:
 			others = append(others, keyRows("", schemaNode{Properties: properties{p}})...)
 		}
@@ -158,6 +158,7 @@ func quotaRegions(t *testing.T, page string) (all []region) {
 		for _, p := range s.parts {
 			rows = append(rows, keyRows(p.prefix, p.of)...)
 		}
+		rows = joinEqual(rows)
 		if len(rows) == 0 {
 			t.Errorf("config/quotas.schema.json has nothing for the table %s", s.name)
 		}
@@ -182,6 +183,19 @@ func keyRows(prefix string, n schemaNode) (rows [][]string) {
 		rows = append(rows, []string{"`" + prefix + p.name + "`", values, markdown(p.Description)})
 	}
 	return rows
+}
+
+// joinEqual makes one row of those that have the same values and the same meaning.
+func joinEqual(rows [][]string) (joined [][]string) {
+	for _, row := range rows {
+		same := func(of []string) bool { return slices.Equal(of[1:], row[1:]) }
+		if i := slices.IndexFunc(joined, same); i >= 0 {
+			joined[i][0] += ", " + row[0]
+			continue
+		}
+		joined = append(joined, row)
+	}
+	return joined
 }
 
 // values are the default of a key, if it has one, and what else it may be.
