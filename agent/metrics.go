@@ -73,9 +73,9 @@ func (m *metrics) unregister() {
 
 func (m *metrics) ofBidding() []prometheus.Collector {
 	m.offers = counters("offers_total",
-		"Offers, by answer: bid, declined, late, broken (a panic, or a bid that cannot be), dropped (1,024 waited), "+
-			"unsent, repeated.", "answer")
-	m.bids = counters("bid_outcomes_total", "Bids, by outcome: won, or the reason of task.bid_rejected.", "outcome")
+		"Offers: bid, declined, late, broken (a panic, or an impossible bid), dropped (1,024 waited), unsent, "+
+			"repeated.", "answer")
+	m.bids = counters("bid_outcomes_total", "Bids: won, or the reason of task.bid_rejected.", "outcome")
 	for _, answer := range []string{offerBid, offerDeclined, offerLate, offerBroken, offerDropped, offerUnsent,
 		offerRepeated} {
 		m.offers.WithLabelValues(answer)
@@ -98,31 +98,31 @@ func (m *metrics) ofPulling() []prometheus.Collector {
 	histogram := func(name, help string, buckets ...float64) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "taskbus_agent_" + name, Help: help, Buckets: buckets})
 	}
-	m.cycles = counter(of+"discovery_total", "Discovery cycles: times at which it judged how many to claim.")
+	m.cycles = counter(of+"discovery_total", "Discovery cycles.")
 	m.underloads = counter(of+"underload_adjustments_total",
-		"Discovery intervals that were more than a tenth above the base interval.")
+		"Intervals more than a tenth above the base.")
 	m.overloads = counter(of+"overload_adjustments_total",
-		"Discovery intervals that were more than a tenth below the base interval.")
+		"Intervals more than a tenth below the base.")
 	m.intervals = histogram(of+"discovery_interval_seconds", "Discovery intervals.", .2, .25, .5, .75, 1, 1.5, 2, 3, 5,
 		7.5, 10)
-	m.depths = histogram(of+"queue_depth", "Tasks in hand at each discovery cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500,
+	m.depths = histogram(of+"queue_depth", "The same at each cycle.", 0, 1, 2, 5, 10, 20, 50, 100, 200, 500,
 		1000, 2000)
 	m.loads = histogram(of+"load_factor",
-		"The agent's part of all tasks at each discovery cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4,
+		"The same at each cycle, once it knows of the fleet.", .01, .02, .05, .1, .2, .3, .4,
 		.5, .75, 1)
 	m.interval = gauge(of+"current_interval_seconds", "Discovery interval now.")
 	m.depth = gauge(of+"current_queue_depth", "Tasks in hand at the latest discovery cycle.")
-	m.load = gauge(of+"current_load_factor", "The agent's part of all tasks at the latest discovery cycle.")
-	m.target = gauge(of+"target_load_factor", "The agent's part of the fleet's capacity: its fair part of the tasks.")
+	m.load = gauge(of+"current_load_factor", "Its part of all tasks at the latest discovery cycle.")
+	m.target = gauge(of+"target_load_factor", "Its part of the fleet's capacity.")
 	m.targetDrain = gauge(of+"target_drain_seconds",
-		"In how many seconds all agents should be through, as the coordinator said last.")
-	m.claims = counters("claims_total", "Claims, by outcome: granted, empty, unanswered.", "outcome")
-	m.items = counter("claimed_items_total", "Tasks that were granted in answer to claims.")
+		"In how many seconds all agents should be through, by the coordinator.")
+	m.claims = counters("claims_total", "Claims: granted, empty, unanswered.", "outcome")
+	m.items = counter("claimed_items_total", "Tasks granted by claims.")
 	for _, outcome := range []string{claimGranted, claimEmpty, claimUnanswered} {
 		m.claims.WithLabelValues(outcome)
 	}
-	m.registryReads = counters("registry_reads_total", "Readings of registry.url, by outcome: read, unreachable, "+
-		"timeout, refused (a status other than 200), invalid (no statistics, or more than 16 MiB).", "outcome")
+	m.registryReads = counters("registry_reads_total", "Readings of registry.url: read, unreachable, timeout, "+
+		"refused (not 200), invalid (no statistics, or above 16 MiB).", "outcome")
 	for _, outcome := range registryOutcomes {
 		m.registryReads.WithLabelValues(outcome)
 	}

@@ -101,12 +101,12 @@ func (a *auditor) metrics() []prometheus.Collector {
 		})
 	}
 	all := []prometheus.Collector{count(prometheus.CounterOpts{
-		Name: "taskbus_audit_runs_total", Help: "Audits of the coordinator's books.",
+		Name: "taskbus_audit_runs_total", Help: "Audits of the books.",
 	}, &a.runs)}
 	for i := range a.violations {
 		all = append(all, count(prometheus.CounterOpts{
 			Name:        "taskbus_audit_violations_total",
-			Help:        "Cases in which the coordinator's books do not balance, counted with every audit: a fault of Taskbus.",
+			Help:        "Cases in which the books do not balance, by audit: a fault of Taskbus.",
 			ConstLabels: prometheus.Labels{"invariant": coordinator.Invariant(i).String()},
 		}, &a.violations[i]))
 	}

@@ -110,45 +110,43 @@ func newMetrics(s *Service) *metrics {
 		confirm: histogram("confirm_latency_seconds",
 			"From the decision for an agent to the broker's confirm of the dispatch."),
 		assignments: vec("assignments_total",
-			"Tasks whose outcome is confirmed: assigned, or failed with its reason code.", "result", "reason", "strategy"),
+			"Confirmed outcomes: assigned, or failed with its reason code.", "result", "reason", "strategy"),
 		duration: histograms("assignment_duration_seconds", "From the arrival of a task to its confirmed outcome.",
 			latencyBuckets, "result"),
-		score: histograms("assignment_score", "Score of the agent that got the task; only of strategies that score.",
+		score: histograms("assignment_score", "Score of the chosen agent, if the strategy scores.",
 			scoreBuckets, "strategy"),
 		assignedBy: make(map[string]assignedMetrics),
 		publishVec: vec("publish_outcomes_total",
-			"What the broker answered to publications: confirmed, unroutable, rejected, unknown.", "outcome"),
+			"Publications: confirmed, unroutable, rejected, unknown.", "outcome"),
 		invalid: vec("validation_failures_total",
-			"Messages refused as invalid, by their schema and the rule that they break.", "schema", "keyword"),
+			"Invalid messages, by schema and broken rule.", "schema", "keyword"),
 		statusRefused: vec("status_refused_total",
-			"Heartbeats that changed nothing: unknown_agent, out_of_order, not_admitted (discovery does not "+
-				"allow what it announces).", "refusal"),
+			"Heartbeats without effect: unknown_agent, out_of_order, not_admitted (by discovery).", "refusal"),
 		authRejections: vec("auth_rejections_total",
-			"Heartbeats, results, bids and claims of another user than their agent, and cancels of an agent "+
-				"or without user, by agents.auth; key: the routing key names another id.", "mode"),
+			"Messages of another user than their agent, and cancels of an agent or without user, by agents.auth; "+
+				"key: the routing key names another id.", "mode"),
 		sessions: vec("amqp_sessions_total",
 			"Broker sessions opened, and ended: closed, fault, access, topology.", "reason"),
 		quotaAlerts: vec("quota_alerts_total",
-			"Budgets that have come to so many percent (alert_percents) of what may be used, once in each "+
-				"period.", "percent"),
+			"Budgets that have come to one of alert_percents, once in each period.", "percent"),
 		usageExcessive: vec("quota_usage_excessive_total",
-			"Reports of usage beyond belief: held (charged with what is believed), refused (calls), charged "+
-				"although over a thousand times the estimate.", "outcome"),
+			"Reports beyond trust limits: held (charged in part), refused (calls); or charged at over a thousand "+
+				"times the estimate.", "outcome"),
 		unpriced: vec("quota_unpriced_total",
-			"Calls and tasks of a model without a price where money is limited: refused, or admitted.", "outcome"),
+			"Calls and tasks without a price where money is limited: refused, admitted.", "outcome"),
 		quotaOverruns: counter("quota_overruns_total",
-			"Budgets announced because by the forecast they will not last; once in each period."),
+			"Budgets that by the forecast will not last; once in each period."),
 		eventsDropped: counter("events_dropped_total",
-			"Announcements, refusals of bids and answers to claims dropped because too much waited."),
+			"Announcements, refusals of bids and answers to claims that were dropped."),
 		duplicates: counter("duplicates_total", "Second copies of known tasks that were dropped."),
 		unknownFields: vec("unknown_fields_total",
-			"Messages with a field that their schema does not have; the log names it once for each producer.", "type"),
+			"Messages with unknown fields; the log names them once for each producer.", "type"),
 		leading:        gauge("leading", "1 while this instance leads, 0 while it stands by."),
 		journalRecords: counter("journal_records_total", "Records written to the journal."),
-		journalBytes:   counter("journal_bytes_total", "Bytes of messages written to the journal, snapshots among them."),
+		journalBytes:   counter("journal_bytes_total", "Bytes written to the journal, with snapshots."),
 		journalConfirm: histogram("journal_confirm_seconds",
-			"From writing a commit to the journal to the broker's confirm; every dispatch waits for it."),
-		connected: gauge("amqp_connected", "1 while this instance has a broker session, leading or standing by."),
+			"From writing a commit to its confirm; every dispatch waits for it."),
+		connected: gauge("amqp_connected", "1 while this instance has a broker session."),
 		blocked:   gauge("amqp_blocked", "1 while the broker holds up publishers."),
 		reloadOK:  gauge("config_last_reload_successful", "0 while the configuration file on disk is broken."),
 	}
@@ -163,29 +161,28 @@ func newMetrics(s *Service) *metrics {
 			func() float64 { return s.count.books.of(o) }))
 	}
 	concluded("tasks_dispatched_total", "Dispatches that the broker has confirmed.", outcomeDispatched)
-	concluded("tasks_dropped_total", "Copies of known tasks, acknowledged without a dispatch.", outcomeDropped)
+	concluded("tasks_dropped_total", "Copies, acknowledged without a dispatch.", outcomeDropped)
 	concluded("tasks_moved_total", "Tasks moved to their lanes.", outcomeMoved)
 	concluded("tasks_abandoned_total",
-		"Tasks held when a session ended; the broker delivers them again.", outcomeAbandoned)
-	read("redeliveries_total", "Deliveries that the broker had handed out before.", &s.count.redelivered)
+		"Tasks held at the end of a session, to be delivered again.", outcomeAbandoned)
+	read("redeliveries_total", "Redelivered deliveries.", &s.count.redelivered)
 	all = append(all, prometheus.NewCounterFunc(
 		prometheus.CounterOpts{
 			Name: "taskbus_stale_acks_total",
-			Help: "Acknowledgements of deliveries of an earlier session, ignored.",
+			Help: "Ignored acknowledgements of an earlier session.",
 		},
 		func() float64 { return float64(s.staleAcks()) }))
 	all = append(all, prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{
 			Name: "taskbus_config_doubts",
-			Help: "Warnings about the configuration by which tasks fail or agents are lost; and that a " +
-				"standby has other files than the leader.",
+			Help: "Warnings by which tasks fail or agents are lost; and that a standby has other files than the " +
+				"leader.",
 		},
 		func() float64 { return float64(len(s.doubts())) }))
 	all = append(all, prometheus.NewGaugeFunc(
 		prometheus.GaugeOpts{
 			Name: "taskbus_journal_lost",
-			Help: "1 after a coordinator began to lead with an empty journal although there had been one, " +
-				"until acknowledged.",
+			Help: "1 after the journal was lost, until acknowledged.",
 		},
 		func() float64 {
 			if s.loss.Load() != nil {
@@ -194,7 +191,7 @@ func newMetrics(s *Service) *metrics {
 			return 0
 		}))
 	concluded("parked_total",
-		"Messages in task.dead that no assignment.failed tells of: unreadable ones, and refused cancels.", outcomeParked)
+		"Messages in task.dead without assignment.failed: unreadable ones, refused cancels.", outcomeParked)
 	all = append(all, s.audited.metrics()...)
 	var collectors []prometheus.Collector // of one part
 	m.resultMetrics, collectors = newResultMetrics(&s.count)

@@ -28,11 +28,10 @@ const (
 
 var (
 	descAgentResults = prometheus.NewDesc("taskbus_agent_results_total",
-		"Results by agent, timed_out among the outcomes; of the agents with most failures lately "+
-			"(metrics.agents), all others as other.", []string{"agent_id", "outcome"}, nil)
+		"Results, timed_out among the outcomes, of the agents with most failures lately (metrics.agents); others "+
+			"as other.", []string{"agent_id", "outcome"}, nil)
 	descAgentEjections = agentDesc("agent_ejections_total",
-		"How often an agent was ejected from a capability; agents as in "+
-			"taskbus_agent_results_total.")
+		"Ejections from a capability; agents as in taskbus_agent_results_total.")
 )
 
 // agentCounts counts how tasks end by agent, for the agents that fail most: a label for each agent of

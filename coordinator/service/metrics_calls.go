@@ -25,9 +25,8 @@ type callMetrics struct {
 func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector) {
 	answers := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "taskbus_calls_total",
-		Help: "Questions about LLM calls: reserve, extend, settle, release, check, consume, charge; " +
-			"answered granted, refused, never, unknown, ended, foreign, put_by, taken (the key stands " +
-			"for another reservation), doubted (the report is not believed).",
+		Help: "Questions about LLM calls, answered granted, refused, never, unknown, ended, foreign, put_by, " +
+			"taken (the id is another reservation's), doubted (beyond trust limits).",
 	}, []string{"operation", "answer"})
 	for op := range coordinator.CallOp(coordinator.NumCallOps) {
 		for state := range coordinator.CallState(coordinator.NumCallStates) {
@@ -36,16 +35,15 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	}
 	m.unasked = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "taskbus_calls_unanswered_total",
-		Help: "Questions about LLM calls without an answer: no leader could be asked.",
+		Help: "Of them without an answer: no leader could be asked.",
 	})
 	m.own = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "taskbus_calls_unconfirmed_total",
-		Help: "Calls that this instance admitted by itself because no leader could be asked (on_loss).",
+		Help: "Calls that this instance admitted without a leader (on_loss).",
 	})
 	m.uncharged = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "taskbus_calls_uncharged_total",
-		Help: "Calls that this instance admitted by itself and the leader did not charge; the log names " +
-			"them.",
+		Help: "Of those admitted without a leader, calls that the leader did not charge; the log names them.",
 	})
 	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "taskbus_call_duration_seconds",
@@ -55,7 +53,7 @@ func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector)
 	m.duration = duration
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "taskbus_calls_owed",
-		Help: "Calls that this instance admitted by itself and that are not charged yet.",
+		Help: "Calls that this instance admitted by itself and are not charged yet.",
 	}, func() float64 { return float64(owed()) })
 	m.poolRefusals = newPoolRefusals()
 	return m, []prometheus.Collector{answers, m.unasked, m.own, m.uncharged, duration, waiting, m.poolRefusals}

@@ -21,59 +21,55 @@ var (
 		"Agents: never_seen, online, offline (it said so), stale (silent), gone (no consumer on its queue).", "state")
 	descSlots    = desc("agent_slots", "Slots of all agents online: free, used.", "state")
 	descPending  = desc("held", "Tasks that wait for an agent.", "priority")
-	descLeases   = desc("leases", "Dispatches that are with their agents and not known to have ended.")
+	descLeases   = desc("leases", "Dispatches at agents, not known to have ended.")
 	descInflight = desc("inflight", "Dispatches published and not yet confirmed.")
 	descOldest   = desc("oldest_pending_seconds", "Age of the task that has waited longest.")
 	descDepth    = desc("queue_ready",
-		"Messages ready in task.assign, task.assign.high, task.reassign, assignment.failed and task.dead, "+
-			"read every 5 s.", "queue")
-	descBidding   = desc("bidding", "Tasks that are being offered to agents; they are among taskbus_held.")
+		"Messages ready in Taskbus's own queues, read every 5 s.", "queue")
+	descBidding   = desc("bidding", "Tasks on offer, among taskbus_held.")
 	descBidWindow = desc("bid_window_seconds", "How long the next auction takes bids; 0 without a market.")
 	descClaims    = desc("claims_waiting", "Claims of pulling agents that wait for work.")
 	descLane      = desc("lane_tasks",
-		"Tasks ready in a lane; of the 100 lanes with most, all others together as (others).", "lane")
+		"Tasks ready in the 100 lanes with most; others as (others).", "lane")
 	descLanesRead = desc("lanes_read", "Lanes out of which tasks are being taken.")
 	descMoving    = desc("moving", "Tasks on their way into their lanes.")
 	descIDs       = desc("remembered_ids", "Task ids known to the duplicate check.")
 	descEjected   = desc("agents_ejected",
-		"Agents that get no work for some capability because they failed too often with it.")
+		"Agents that get no work for some capability.")
 	descCapacity    = desc("capacity_items_per_second", "Capacity of all agents online.")
 	descGlobalDepth = desc("global_queue_depth",
-		"Pending items of agents online, tasks that wait, and tasks ready in task.assign, "+
-			"task.assign.high and lanes.")
+		"Pending items of agents online, waiting tasks, and those ready in task.assign, task.assign.high and lanes.")
 	descDropped = desc("agent_series_dropped",
-		"1 while there are more than 1000 agents: no metric with the label agent_id is exported "+
-			"then.")
+		"1 while there are more than 1000 agents: then no metric has agent_id.")
 	descConcentrated = desc("assignment_concentration",
-		"Largest (s - w) / (1 - w) of any agent online over the latest 1000 tasks: s its share of "+
-			"tasks, w of slots; 0 is fair, 1 is all to one agent; 0 below 50 tasks.")
+		"Largest (s - w) / (1 - w) of an agent online over the latest 1000 tasks, s its share of tasks, w of "+
+			"slots: 0 is fair (or below 50 tasks), 1 all to one agent.")
 )
 
 // The series of single agents.
 var (
-	descAgentLoad    = agentDesc("agent_load", "Load, 0 to 1: reported or own dispatches, whichever is larger.")
+	descAgentLoad    = agentDesc("agent_load", "Load, 0 to 1: reported or own dispatches, the larger.")
 	descAgentCurrent = agentDesc("agent_current_load",
-		"Tasks in flight over slots: above 1 when it has more than it may.")
+		"Tasks in flight over slots.")
 	descAgentFree     = agentDesc("agent_free_slots", "Free slots.")
-	descAgentCordoned = agentDesc("agent_cordoned", "1 while an agent gets no new work by an operator's order.")
+	descAgentCordoned = agentDesc("agent_cordoned", "1 while it is cordoned.")
 	descAgentAssigned = agentDesc("agent_assignments_total", "Dispatches that the broker has confirmed.")
 	descAgentSuccess  = agentDesc("agent_success_rate",
-		"The success rate by which it is chosen, 0 to 1: the mean over the types of its tasks.")
+		"The success rate by which it is chosen: the mean over its types of tasks.")
 	descAgentCapacity = agentDesc("agent_capacity_items_per_second", "Its capacity, reported or measured.")
 	descAgentDepth    = agentDesc("agent_queue_depth", "Its pending items: reported, or what it has in hand.")
 	descAgentShare    = agentDesc("agent_load_factor",
-		"Share of its pending items in taskbus_global_queue_depth; 0 while it is not online.")
+		"Its share of taskbus_global_queue_depth; 0: not online.")
 	descAgentTarget = agentDesc("agent_target_load_factor",
-		"Share of its capacity in taskbus_capacity_items_per_second; 0 while it is not online.")
+		"Its share of taskbus_capacity_items_per_second; 0: not online.")
 	descAgentBrier = agentDesc("agent_bid_brier",
-		"Mean of (claim - outcome)^2 over the tasks won by its bids: 0 is exact, 0.25 says nothing; absent "+
-			"until a bid has ended.")
+		"Mean of (claim - outcome)^2 over them: 0 is exact, 0.25 says nothing; absent before the first end.")
 	descAgentBias = agentDesc("agent_bid_bias",
-		"Mean of claim - outcome over the tasks won by its bids: above 0 promises too much.")
+		"Mean of claim - outcome over tasks won by its bids: above 0 promises too much.")
 	descAgentTrust = agentDesc("agent_bid_delta",
-		"How far its claim moves the fitness of its bids, either way: 0 to 0.2.")
+		"How far its claim moves the fitness of its bids: 0 to 0.2.")
 	descAgentEstimate = agentDesc("agent_bid_duration_ratio",
-		"Mean of actual by estimated durations over the tasks won by its bids.")
+		"Mean of actual by estimated durations over them.")
 
 	agentDescs = []*prometheus.Desc{
 		descAgentLoad, descAgentCurrent, descAgentFree, descAgentCordoned, descAgentAssigned, descAgentSuccess,

@@ -22,11 +22,10 @@ var historyStates = []string{"waiting", "following", "beside", "rebuilding", "fa
 // The metrics of the history of usage. There are none where none is kept.
 var (
 	descHistoryState = desc("history_state",
-		"1 for what the history of usage does: waiting, following, beside (another coordinator writes "+
-			"it), rebuilding, failing, stopped; absent without one.", "state")
+		"1 for what the history of usage does: waiting, following, beside (another coordinator writes it), "+
+			"rebuilding, failing, stopped.", "state")
 	descHistoryLag = desc("history_lag_records",
-		"Records of the journal not yet in the history of usage; absent while its database or journal "+
-			"is not known.")
+		"Journal records not yet in the history of usage; absent while not known.")
 )
 
 // ReportHistory has the metrics say how the history of usage stands. standing is called at each

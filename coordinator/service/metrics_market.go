@@ -48,16 +48,15 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 		return h
 	}
 	auctions := vec("auctions_total",
-		"Auctions that ended: awarded; no_bids, all_full, unheard, no_time (the task cannot wait for the "+
-			"shortest window), after which the fallback decides; abandoned.", "outcome")
+		"Auctions that ended: awarded; no_bids, all_full, unheard, no_time (for the shortest window), after "+
+			"which the fallback decides; abandoned.", "outcome")
 	for o := coordinator.AuctionAwarded; o < coordinator.NumAuctionOutcomes; o++ {
 		m.auctions[o] = auctions.WithLabelValues(o.String())
 	}
 	m.auctionLength = histogram("auction_duration_seconds", "How long auctions took bids.", latencyBuckets)
 	m.auctionBids = histogram("auction_bids", "Bids that counted, of each auction.", bidBuckets)
 	refused := vec("bids_refused_total",
-		"Bids that did not win: lost to a better one, or late, duplicate, not_invited, invalid, full, "+
-			"wrong_sender.", "reason")
+		"Bids that did not win: lost, late, duplicate, not_invited, invalid, full, wrong_sender.", "reason")
 	for r := coordinator.BidLost; r < coordinator.NumBidRefusals; r++ {
 		m.bidsRefused[r] = refused.WithLabelValues(r.String())
 	}
@@ -65,11 +64,9 @@ func newMarketMetrics() (m marketMetrics, all []prometheus.Collector) {
 	m.offers = counter("offers_total", "Offers of tasks that were sent to agents.")
 	m.offerMessages = counter("offer_messages_total", "Messages task.available that carried offers.")
 	m.offersUnheard = counter("offers_unheard_total",
-		"Messages task.available that the broker could not deliver: the agent has no control queue, or a "+
-			"full one.")
+		"Of them undelivered: the agent has no control queue, or a full one.")
 	m.claims = vec("claims_total",
-		"Claims by what limited them: none, no_unclaimed_items, no_free_slots, fair_share, "+
-			"agent_unavailable, unknown_agent, superseded; wrong_sender and invalid ones are not answered.", "limit")
+		"Claims by what limited them: none, the reason of task.granted, wrong_sender or invalid.", "limit")
 	m.claimsMet, m.forgedClaims = m.claims.WithLabelValues(limitNone), m.claims.WithLabelValues(refusedForged)
 	m.invalidClaims = m.claims.WithLabelValues(refusedInvalid)
 	m.grantedItems = counter("granted_items_total", "Tasks that agents got by claims.")

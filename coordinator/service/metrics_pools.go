@@ -15,14 +15,13 @@ import (
 // have been reported.
 var (
 	descPoolBlocked = desc("quota_pool_blocked_seconds",
-		"For how long a provider's pool or model is left alone after a refused call (429); 0: calls may go "+
-			"to it.", "node")
+		"For how long a pool or model is closed after a 429; 0: open.", "node")
 	descPoolRate = desc("quota_pool_rate_ratio",
-		"Part of its rates at which a provider's pool or model is used, 0.02 to 1: less after refusals.", "node")
+		"Part of its rates at which a pool or model is used, 0.02 to 1: less after refusals.", "node")
 	descPoolLatency = desc("quota_pool_latency_seconds",
-		"Mean latency of the latest 16 calls or so; absent until there is one.", "node")
+		"Mean latency of about 16 latest calls.", "node")
 	descPoolSuccess = desc("quota_pool_success_ratio",
-		"Part of the latest 16 calls or so without an error of the provider; refusals do not count.", "node")
+		"Part of about 16 latest calls without a provider's error; refusals do not count.", "node")
 )
 
 // collectPool gives how a pool or model stands at now; of other nodes nothing.
@@ -49,7 +48,7 @@ func collectPool(n *fairshare.NodeView, now time.Time, emit gauges) {
 func newPoolRefusals() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "taskbus_quota_pool_refusals_total",
-		Help: "Calls that a provider refused because of its own limits (429, 529), as callers reported.",
+		Help: "Calls that a provider refused (429, 529), as reported.",
 	}, []string{"node"})
 }
 

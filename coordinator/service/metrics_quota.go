@@ -22,37 +22,32 @@ const (
 // The metrics of quotas. Costs are in US dollars.
 var (
 	descQuotaUsed = quotaDesc("quota_used",
-		"Of a budget in its period, what has been used; of concurrency, what runs. cost_usd is in US "+
-			"dollars.")
-	descQuotaReserved = quotaDesc("quota_reserved", "Of a budget in its period, what is set aside for what runs.")
+		"Used of a budget in its period; of concurrency, what runs.")
+	descQuotaReserved = quotaDesc("quota_reserved", "Set aside of a budget for what runs.")
 	descQuotaLimit    = quotaDesc("quota_limit",
-		"What may be used of a budget in its period: its own and borrowed, less lent; of "+
-			"concurrency, its own.")
-	descQuotaBorrowed = quotaDesc("quota_borrowed", "What has been borrowed of others into a budget in its period.")
-	descQuotaLent     = quotaDesc("quota_lent", "What others have borrowed of a budget in its period.")
+		"What may be used of a budget: its own and borrowed, less lent; of concurrency, its own.")
+	descQuotaBorrowed = quotaDesc("quota_borrowed", "What a budget has borrowed in its period.")
+	descQuotaLent     = quotaDesc("quota_lent", "What a budget has lent in its period.")
 	descQuotaDebt     = quotaDesc("quota_debt",
 		"What a budget is overdrawn by, and what it gives up for the period before.")
-	descQuotaBucket = quotaDesc("quota_bucket_remaining", "What may be taken of a rate at this moment.")
+	descQuotaBucket = quotaDesc("quota_bucket_remaining", "What may be taken of a rate now.")
 	descQuotaOwed   = quotaDesc("quota_bucket_debt",
-		"What was used beyond a rate: so much must flow in before anything passes.")
+		"Used beyond a rate: so much must flow in before anything passes.")
 
 	descQuotaWaiting = desc("quota_waiting", "Tasks of a group that wait for an agent or for quota.", "group")
-	descQuotaParked  = desc("quota_waiting_for_quota", "Tasks of a group that wait for quota.", "group")
+	descQuotaParked  = desc("quota_waiting_for_quota", "Of them for quota.", "group")
 	descQuotaShare   = desc("quota_share",
-		"Part of the cost dispatched in the last minute or two that was the group's.", "group")
+		"The group's part of the cost dispatched in the last minute or two.", "group")
 	descQuotaTarget = desc("quota_target_share",
-		"Part that its weight gives it among the groups that wait or had a part.", "group")
+		"What its weight gives it among the groups that wait or had a part.", "group")
 	descQuotaRefusals = desc("quota_refusals_total",
-		"Tasks that had to wait, or failed, for want of quota: budget, rate, seats; counted again with each "+
-			"try.", "limit", "dimension")
+		"Tasks refused by a limit (budget, rate, seats), with each try.", "limit", "dimension")
 	descQuotaError = desc("quota_estimate_error",
-		"Tokens set aside over tokens used, less 1, of the last minute or two: 1 when twice as much is "+
-			"set aside.")
+		"Tokens set aside over tokens used, less 1, of the last minute or two.")
 	descQuotaControls = desc("quota_controls",
-		"Changes to quotas.yaml by operators and rules: standing, or suspended because they do not fit the "+
-			"file.", "state")
+		"Changes to quotas.yaml: standing, or suspended because they do not fit the file.", "state")
 	descQuotaDropped = desc("quota_series_dropped",
-		"Nodes without series because there are more than 1000: agents' first, then groups', then models'.")
+		"Nodes without series beyond 1000: first agents', then groups', then models'.")
 )
 
 func quotaDesc(name, help string) *prometheus.Desc {

@@ -37,19 +37,18 @@ func newResultMetrics(c *counters) (m resultMetrics, all []prometheus.Collector)
 	results := vec("results_total",
 		"Results that counted: succeeded, failed, cancelled, rejected (given back).", "outcome")
 	refused := vec("results_refused_total",
-		"Results that changed nothing: unknown, duplicate, late, wrong_agent, invalid, wrong_sender.", "refusal")
+		"Results without effect: unknown, duplicate, late, wrong_agent, invalid, wrong_sender.", "refusal")
 	returned := vec("returned_total",
-		"Dispatches that came back: rejected, expired, delivery_limit, taken_back (from the queue of an "+
-			"agent that is gone or drained).", "cause")
+		"Dispatches that came back: rejected, expired, delivery_limit, taken_back.", "cause")
 	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "taskbus_task_duration_seconds", Buckets: workBuckets,
 		Help: "From the arrival of a task to its result.",
 	}, []string{"outcome"})
 	all = append(all, duration)
 	read("late_results_total",
-		"Results that counted although the task had been given to another agent.", &c.lateResults)
+		"Results that counted although another agent had the task.", &c.lateResults)
 	read("task_timeouts_total",
-		"Dispatches without a result in time; an SDK agent reports failed in time instead.", &c.timedOut)
+		"Dispatches without a result in time.", &c.timedOut)
 	read("cancel_requests_total", "Cancels asked for, by HTTP or message.", &c.cancels)
 
 	for o := range m.results {

@@ -25,14 +25,14 @@ func newMetrics(r prometheus.Registerer, waiting func() float64) (*metrics, erro
 	m := &metrics{
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "taskbus_quota_webhook_events_total",
-			Help: "Events about LLM quotas for the webhook, by what became of them: delivered, refused, given_up, dropped, unsent.",
+			Help: "Events for the webhook: delivered, refused, given_up, dropped, unsent.",
 		}, []string{"result"}),
 		retries: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "taskbus_quota_webhook_retries_total", Help: "Tries to send an event to the webhook beyond the first.",
+			Name: "taskbus_quota_webhook_retries_total", Help: "Further tries to send an event.",
 		}),
 	}
 	gauge := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "taskbus_quota_webhook_waiting", Help: "Events that wait to be sent to the webhook, or to be tried again.",
+		Name: "taskbus_quota_webhook_waiting", Help: "Events to be sent to the webhook.",
 	}, waiting)
 	for _, result := range []string{resultDelivered, resultRefused, resultGivenUp, resultDropped, resultUnsent} {
 		m.results.WithLabelValues(result)
