@@ -26,7 +26,7 @@ one_goroutine=(
 	coordinator/engine
 	coordinator/engine/internal/dedupe
 	coordinator/engine/internal/ejection
-	coordinator/engine/internal/queue
+	coordinator/engine/internal/fleet
 	coordinator/fairshare
 	coordinator/gateway
 	coordinator/heard

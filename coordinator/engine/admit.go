@@ -98,7 +98,7 @@ func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
 // valid until the next.
 func (e *Engine) question(t *openTask) *question {
 	n, q := &t.needs, &e.asking
-	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.maxCost}
+	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.MaxCost}
 	q.asker = t
 	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
 	q.free = e.freeFor(t)
@@ -116,8 +116,8 @@ func (e *Engine) question(t *openTask) *question {
 // noChoice is the decision for an agent that was the only one in question.
 func (e *Engine) noChoice(strategy string, a *agent) *coordinator.Decision {
 	return &coordinator.Decision{
-		Strategy: strategy, Agent: a.spec.ID, Fleet: len(e.fleet.agents), Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: a.spec.ID, Load: a.load(), Free: a.free()}},
+		Strategy: strategy, Agent: a.Spec.ID, Fleet: len(e.fleet.Agents), Eligible: 1,
+		Candidates: []coordinator.Candidate{{Agent: a.Spec.ID, Load: a.Load(), Free: a.Free()}},
 	}
 }
 

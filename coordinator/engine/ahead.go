@@ -19,8 +19,8 @@ func (e *Engine) notAfter(now time.Time) {
 		}
 	}
 	e.learner.NotAfter(now)
-	for _, a := range e.fleet.agents {
-		a.capacity.NotAfter(now)
+	for _, a := range e.fleet.Agents {
+		a.Capacity.NotAfter(now)
 	}
 	e.applyBreakers(e.ejections.NotAfter(now))
 }
@@ -45,8 +45,8 @@ func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
 	if t.assignedAt.After(now) {
 		t.assignedAt = now
 	}
-	if t.settled.After(now) {
-		t.settled = now
+	if t.Settled.After(now) {
+		t.Settled = now
 	}
 	t.runsFrom = earlier(t.runsFrom, now)
 	if latest := now.Add(t.timeout + leaseMargin); t.deadline.After(latest) {

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/market"
 )
 
@@ -28,8 +29,8 @@ var bidTerms = []string{"fitness", "claimed", "active", "duration_s"}
 type marketFleet Engine
 
 func (f *marketFleet) Free(t *openTask, id coordinator.AgentID) int {
-	if a := f.fleet.byID[id]; a != nil && f.fleet.ready.Has(a.number) && t.needs.class.usable.Has(a.number) {
-		return a.free()
+	if a := f.fleet.ByID[id]; a != nil && f.fleet.Ready.Has(a.Number) && t.needs.class.usable.Has(a.Number) {
+		return a.Free()
 	}
 	return 0
 }
@@ -80,8 +81,8 @@ func (e *Engine) mayOffer(t *openTask) bool {
 		return true
 	}
 	for w, word := range c.usable {
-		for set := word & e.fleet.ready[w]; set != 0; set &= set - 1 {
-			if left -= e.fleet.views[w<<6+bits.TrailingZeros64(set)].Free; left < 0 {
+		for set := word & e.fleet.Ready[w]; set != 0; set &= set - 1 {
+			if left -= e.fleet.Views[w<<6+bits.TrailingZeros64(set)].Free; left < 0 {
 				return true
 			}
 		}
@@ -106,31 +107,31 @@ func (e *Engine) windowFor(now time.Time, t *openTask) time.Duration {
 func (e *Engine) invite(t *openTask) []*bidder {
 	q := e.question(t)
 	among := q.feasible
-	if preferred, n := q.narrow(e.fleet.ready); n > 0 {
+	if preferred, n := q.narrow(e.fleet.Ready); n > 0 {
 		among = preferred
 	}
 	var can []*bidder
 	among.Each(func(i int) {
-		if b := &e.fleet.agents[i].bidding; e.fleet.ready.Has(i) && b.MayAsk() {
+		if b := &e.fleet.Agents[i].bidding; e.fleet.Ready.Has(i) && b.MayAsk() {
 			can = append(can, b)
 		}
 	})
 	if t.needs.strategy.Market.InviteAll {
 		return can
 	}
-	score := func(a *agent) float64 { return -e.fleet.key(q, a.number).First }
+	score := func(a *agent) float64 { return -e.fleet.key(q, a.Number).First }
 	return market.Invite(can, t.task.ID, e.policy.Settings.Seed, score)
 }
 
 // merit is what is known of an agent and a task without asking.
 func (e *Engine) merit(s *standings, t *openTask, a *agent) auction.Merit {
-	known := s.of(a.number)
+	known := s.of(a.Number)
 	return auction.Merit{
 		Coverage: 1, // an agent that lacks a capability is not asked
 		Success:  known.Success,
-		Depth:    auction.Depth(e.learner.Outcomes(a.number, t.needs.kind)),
-		Active:   a.inFlight(),
-		Duration: durationOf(known.Duration),
+		Depth:    auction.Depth(e.learner.Outcomes(a.Number, t.needs.kind)),
+		Active:   a.InFlight(),
+		Duration: fleet.DurationOf(known.Duration),
 	}
 }
 
@@ -176,7 +177,7 @@ func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
 // explainMarket adds to how the task would be decided that agents would be asked first, or why not.
 func (e *Engine) explainMarket(now time.Time, t *openTask, d *coordinator.Decision) {
 	if m := t.needs.strategy.Market; m.FirstMatch {
-		d.Agent, d.First = e.fleet.agents[t.needs.class.usable.First(e.fleet.ready)].spec.ID, true
+		d.Agent, d.First = e.fleet.Agents[t.needs.class.usable.First(e.fleet.Ready)].Spec.ID, true
 	}
 	switch window, asked := e.windowFor(now, t), e.invite(t); {
 	case window == 0:
@@ -199,7 +200,7 @@ func (e *Engine) lotOf(task coordinator.TaskID, id string) *lot {
 
 // bidReceived takes a bid in.
 func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
-	a, l := e.fleet.byID[ev.Agent], e.lotOf(ev.Task, ev.AuctionID)
+	a, l := e.fleet.ByID[ev.Agent], e.lotOf(ev.Task, ev.AuctionID)
 	reject := func(why coordinator.BidRefusal) {
 		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, why)
 	}
@@ -219,9 +220,9 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 	t, s := l.Task, e.standings(l.Task)
 	refusal, held := e.market.Bid(now, l, &a.bidding, auction.Bid{
 		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
-	}, e.merit(&s, t, a), a.free() > 0)
+	}, e.merit(&s, t, a), a.Free() > 0)
 	if held {
-		e.fleet.refresh(a)
+		e.fleet.Refresh(a)
 	}
 	if refusal != coordinator.BidCounts {
 		reject(refusal)
@@ -239,7 +240,7 @@ func (e *Engine) rejectBid(
 
 // offerUnheard notes that an agent has no control queue.
 func (e *Engine) offerUnheard(now time.Time, ev coordinator.OfferUnheard) {
-	if a := e.fleet.byID[ev.Agent]; a != nil {
+	if a := e.fleet.ByID[ev.Agent]; a != nil {
 		a.bidding.Unreachable = true
 		e.outOfMarket(now, a)
 	}
@@ -264,7 +265,7 @@ func (e *Engine) outOfMarket(now time.Time, a *agent) {
 func (e *Engine) leaveLot(l *lot, a *agent) bool {
 	in, freed := e.market.Withdraw(l, &a.bidding)
 	if freed {
-		e.fleet.refresh(a)
+		e.fleet.Refresh(a)
 	}
 	return in
 }
@@ -287,7 +288,7 @@ func (e *Engine) stillOffered(t *openTask) bool {
 		e.market.Move(t.lot, &t.needs.class.lots)
 	}
 	for _, b := range slices.Clone(t.lot.Asked()) {
-		if b.Agent.number < 0 {
+		if b.Agent.Number < 0 {
 			e.leaveLot(t.lot, b.Agent)
 		}
 	}
@@ -307,7 +308,7 @@ func (e *Engine) consider(now time.Time, l *lot) {
 		return // it was decided together with another
 	}
 	why, next, doubt := e.market.Look(now, l)
-	if why == auction.NotYet || doubt != nil && doubt.Agent.free() == 0 {
+	if why == auction.NotYet || doubt != nil && doubt.Agent.Free() == 0 {
 		e.timers.schedule(&l.Task.retry, next)
 		return
 	}
@@ -350,7 +351,7 @@ type ended struct {
 func (e *Engine) closeLot(now time.Time, t *openTask, why auction.Closing) closed {
 	c := e.market.Close(now, t.lot, why)
 	for _, b := range c.Freed {
-		e.fleet.refresh(b.Agent)
+		e.fleet.Refresh(b.Agent)
 	}
 	e.timers.cancel(&t.retry)
 	e.pending.count[t.task.Priority]--
@@ -402,8 +403,8 @@ func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, win
 func (e *Engine) turnDown(c *closed, bids []auction.Ranked, why coordinator.BidRefusal) {
 	t := c.Lot.Task.task
 	for i := range bids {
-		if a := e.fleet.byID[bids[i].Agent]; a != nil {
-			e.rejectBid(a.spec.ID, t.ID, c.Lot.ID, t.TraceID, why)
+		if a := e.fleet.ByID[bids[i].Agent]; a != nil {
+			e.rejectBid(a.Spec.ID, t.ID, c.Lot.ID, t.TraceID, why)
 		}
 	}
 }
@@ -431,11 +432,11 @@ func (e *Engine) serve(now time.Time, c *class) {
 		if before == nil || !e.mayGive(before) {
 			return
 		}
-		i := c.usable.First(e.fleet.ready)
+		i := c.usable.First(e.fleet.Ready)
 		if i < 0 {
 			return
 		}
-		if e.wake(now, e.fleet.agents[i]); c.first() == before && e.fleet.ready.Has(i) {
+		if e.wake(now, e.fleet.Agents[i]); c.first() == before && e.fleet.Ready.Has(i) {
 			return // no agent can have it
 		}
 	}
@@ -443,24 +444,24 @@ func (e *Engine) serve(now time.Time, c *class) {
 
 // sell dispatches the task to a bidder.
 func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked []auction.Ranked) {
-	a := e.fleet.byID[winner.Agent]
+	a := e.fleet.ByID[winner.Agent]
 	if v := e.reserveQuota(now, t, a); !v.OK { // what it was to have is used up since
 		e.assignBest(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 		return
 	}
 	t.lot.Won = winner.Bid
 	e.emit(coordinator.Award{
-		Agent: a.spec.ID, Task: t.task.ID, AuctionID: t.lot.ID, TraceID: t.task.TraceID,
+		Agent: a.Spec.ID, Task: t.task.ID, AuctionID: t.lot.ID, TraceID: t.task.TraceID,
 		DispatchID: coordinator.DispatchID(t.task, t.attempt),
 	})
 	d := &coordinator.Decision{
-		Strategy: t.needs.strategy.Name, Terms: bidTerms, Scored: true, Agent: a.spec.ID,
-		Auction: coordinator.AuctionAwarded, Fleet: len(e.fleet.agents), Eligible: len(ranked),
+		Strategy: t.needs.strategy.Name, Terms: bidTerms, Scored: true, Agent: a.Spec.ID,
+		Auction: coordinator.AuctionAwarded, Fleet: len(e.fleet.Agents), Eligible: len(ranked),
 	}
 	d.Candidates = append(d.Candidates, e.bidAsCandidate(winner))
 	for i := range ranked {
 		r := &ranked[i]
-		if len(d.Candidates) < coordinator.MaxCandidates && r.Agent != winner.Agent && e.fleet.byID[r.Agent] != nil {
+		if len(d.Candidates) < coordinator.MaxCandidates && r.Agent != winner.Agent && e.fleet.ByID[r.Agent] != nil {
 			d.Candidates = append(d.Candidates, e.bidAsCandidate(r))
 		}
 	}
@@ -468,7 +469,7 @@ func (e *Engine) sell(now time.Time, t *openTask, winner *auction.Ranked, ranked
 }
 
 func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
-	v := &e.fleet.views[e.fleet.byID[r.Agent].number]
+	v := &e.fleet.Views[e.fleet.ByID[r.Agent].Number]
 	return coordinator.Candidate{
 		Agent: r.Agent, Load: v.Load, Free: v.Free,
 		Key: coordinator.Key{First: -r.Appraisal.Fitness, Second: float64(r.Appraisal.Active)},
@@ -503,9 +504,9 @@ func (e *Engine) giveWithoutBid(
 ) {
 	d.Auction = why
 	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
-		a = e.fleet.agents[t.needs.class.usable.First(e.fleet.ready)]
+		a = e.fleet.Agents[t.needs.class.usable.First(e.fleet.Ready)]
 		d = &coordinator.Decision{
-			Strategy: d.Strategy, Agent: a.spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
+			Strategy: d.Strategy, Agent: a.Spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
 			Refused: d.Refused, Refusals: d.Refusals,
 		}
 	}

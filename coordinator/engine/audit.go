@@ -93,7 +93,7 @@ func (x *inspection) task(which coordinator.Invariant, t *openTask, format strin
 }
 
 func (x *inspection) agent(which coordinator.Invariant, a *agent, format string, args ...any) {
-	x.note(which, string(a.spec.ID), "%s: %s", a.spec.ID, fmt.Sprintf(format, args...))
+	x.note(which, string(a.Spec.ID), "%s: %s", a.Spec.ID, fmt.Sprintf(format, args...))
 }
 
 // inTurn looks at places from *next on, round about: at each once at most, and until

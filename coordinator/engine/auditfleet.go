@@ -12,26 +12,26 @@ import (
 // each Audit.
 func (x *inspection) fleet() {
 	e := x.e
-	inTurn(&e.audited.agent, len(e.fleet.agents), auditAgents, func(n int) int {
-		a := e.fleet.agents[n]
+	inTurn(&e.audited.agent, len(e.fleet.Agents), auditAgents, func(n int) int {
+		a := e.fleet.Agents[n]
 		x.account(a)
 		x.member(n, a)
-		return agentWeight + len(a.open)
+		return agentWeight + len(a.Open)
 	})
-	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
-		a := e.fleet.left[id]
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.Left)) {
+		a := e.fleet.Left[id]
 		x.account(a)
-		if a.number >= 0 || a.spec.ID != id || a.takenQueue != "" {
-			x.agent(coordinator.InvariantFleetIndex, a, "it has left as %s, and has number %d and %q taken back", id, a.number,
-				a.takenQueue)
+		if a.Number >= 0 || a.Spec.ID != id || a.TakenQueue != "" {
+			x.agent(coordinator.InvariantFleetIndex, a, "it has left as %s, and has number %d and %q taken back", id, a.Number,
+				a.TakenQueue)
 		}
 	}
-	if len(e.fleet.agents) > auditFleet {
+	if len(e.fleet.Agents) > auditFleet {
 		return
 	}
 	taken := 0
-	for _, a := range e.fleet.agents {
-		if a.takenQueue != "" {
+	for _, a := range e.fleet.Agents {
+		if a.TakenQueue != "" {
 			taken++
 		}
 	}
@@ -43,39 +43,39 @@ func (x *inspection) fleet() {
 // account looks at the dispatches that an agent has.
 func (x *inspection) account(a *agent) {
 	uncovered := 0
-	for i, t := range a.open {
-		if !t.covered {
+	for i, t := range a.Open {
+		if !t.Covered {
 			uncovered++
 		}
 		switch {
-		case t.place != i || t.agent != a:
-			x.task(coordinator.InvariantAgentAccount, t, "it is at %d of the account of %s, and says %d", i, a.spec.ID, t.place)
-		case t.state != stateDispatching && t.state != stateLeased || t.over && t.expire.index >= 0:
+		case t.At() != i || t.agent != a:
+			x.task(coordinator.InvariantAgentAccount, t, "it is at %d of the account of %s, and says %d", i, a.Spec.ID, t.At())
+		case t.state != stateDispatching && t.state != stateLeased || t.Over && t.expire.index >= 0:
 			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s in state %d, its outcome told %v",
-				a.spec.ID, t.state, t.over)
-		case !t.over && (int(t.number) >= len(x.e.tasks.all) || x.e.tasks.all[t.number] != t):
-			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s and not among the open tasks", a.spec.ID)
+				a.Spec.ID, t.state, t.Over)
+		case !t.Over && (int(t.number) >= len(x.e.tasks.all) || x.e.tasks.all[t.number] != t):
+			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s and not among the open tasks", a.Spec.ID)
 		}
 	}
-	if uncovered != a.uncovered || a.credit < 0 || a.credit > len(a.recent) {
+	if uncovered != a.Uncovered || a.Credit < 0 || a.Credit > len(a.Recent) {
 		x.agent(coordinator.InvariantAgentAccount, a,
 			"%d of its %d dispatches are covered by no report, counted are %d; it has credit for %d of %d tasks",
-			uncovered, len(a.open), a.uncovered, a.credit, len(a.recent))
+			uncovered, len(a.Open), a.Uncovered, a.Credit, len(a.Recent))
 	}
 }
 
 // member looks at what is kept of an agent of the fleet in several places.
 func (x *inspection) member(n int, a *agent) {
 	e, f := x.e, &x.e.fleet
-	if a.number != n || f.byID[a.spec.ID] != a || f.byQueue[a.spec.Queue] != a || n > 0 &&
-		f.agents[n-1].spec.ID >= a.spec.ID {
+	if a.Number != n || f.ByID[a.Spec.ID] != a || f.ByQueue[a.Spec.Queue] != a || n > 0 &&
+		f.Agents[n-1].Spec.ID >= a.Spec.ID {
 		x.agent(coordinator.InvariantFleetIndex, a, "it is number %d at place %d; found by its id %v, by its queue %v",
-			a.number, n, f.byID[a.spec.ID] == a, f.byQueue[a.spec.Queue] == a)
+			a.Number, n, f.ByID[a.Spec.ID] == a, f.ByQueue[a.Spec.Queue] == a)
 		return // what follows would ask for another
 	}
-	v := &f.views[n]
-	again := coordinator.AgentView{ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
-		Capacity: a.itemsPerSecond(), Pending: a.items(), ReportedLoad: a.report.Load, Cost: cmp.Or(a.spec.Cost, a.meanCost)}
+	v := &f.Views[n]
+	again := coordinator.AgentView{ID: a.Spec.ID, Load: a.Load(), InFlight: a.InFlight(), Max: a.Maximum(), Free: a.Free(),
+		Capacity: a.ItemsPerSecond(), Pending: a.Items(), ReportedLoad: a.Report.Load, Cost: cmp.Or(a.Spec.Cost, a.MeanCost)}
 	if v.ID != again.ID || v.Load != again.Load || v.InFlight != again.InFlight || v.Max != again.Max ||
 		v.Free != again.Free ||
 		v.Capacity != again.Capacity || v.Pending != again.Pending || v.ReportedLoad != again.ReportedLoad ||
@@ -88,13 +88,13 @@ func (x *inspection) member(n int, a *agent) {
 		x.agent(coordinator.InvariantAgentSlots, a, "%d of its %d slots are free with %d tasks in flight", again.Free,
 			again.Max, again.InFlight)
 	}
-	if why := f.eligibility(a); f.ready.Has(n) != (why == coordinator.Eligible) {
-		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ready %v, and is %s", f.ready.Has(n), why)
+	if why := f.Eligibility(a); f.Ready.Has(n) != (why == coordinator.Eligible) {
+		x.agent(coordinator.InvariantAgentReady, a, "it is marked as ready %v, and is %s", f.Ready.Has(n), why)
 	}
-	if x.set(&a.stale) != (a.state == coordinator.AgentOnline) {
-		x.agent(coordinator.InvariantTimers, a, "it is %s, its silence is watched: %v", a.state, x.set(&a.stale))
+	if x.set(&a.stale) != (a.State == coordinator.AgentOnline) {
+		x.agent(coordinator.InvariantTimers, a, "it is %s, its silence is watched: %v", a.State, x.set(&a.stale))
 	}
-	if text := e.ejections.Check(n, a.state == coordinator.AgentOnline); text != "" {
+	if text := e.ejections.Check(n, a.State == coordinator.AgentOnline); text != "" {
 		x.agent(coordinator.InvariantAgentReady, a, "%s", text)
 	}
 }

@@ -21,10 +21,10 @@ func (x *inspection) quotas() {
 			continue
 		}
 		held[t.quota.key] = t
-		if t.state < stateDispatching || t.over ||
+		if t.state < stateDispatching || t.Over ||
 			t.quota.key != coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt))) {
 			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state,
-				t.over)
+				t.Over)
 		}
 	}
 	lost := 0

@@ -45,12 +45,13 @@ var Spoils = []struct {
 	{"a task is held twice", func(r Books) { r.held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
 	{"a leased task is held", func(r Books) { o := r.open("has"); o.handle = 99; r.held[99] = o },
 		coordinator.InvariantTaskState, "has"},
-	{"a task gathers nowhere", func(r Books) { r.batches.Clear() }, coordinator.InvariantTaskState, ""},
+	{"a task gathers nowhere", func(r Books) { clear(r.batches.gathering) }, coordinator.InvariantTaskState, ""},
 	{"a task gathers twice", func(r Books) {
 		o := r.open("together")
-		r.batches.Gather(r.now, batchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.now.Add(time.Hour), time.Time{})
+		g := r.batches.gathering[batchKeyOf(o)]
+		g.members = append(g.members, o)
 	}, coordinator.InvariantTaskState, "together"},
-	{"a task that has ended is held still", func(r Books) { r.open("early").over = true }, coordinator.InvariantTaskState,
+	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, coordinator.InvariantTaskState,
 		"early"},
 	{"one too many is counted as waiting", func(r Books) { r.pending.count[coordinator.PriorityHigh]++ },
 		coordinator.InvariantPendingCount, ""},
@@ -61,9 +62,9 @@ var Spoils = []struct {
 	{"a class does not know its place", func(r Books) { r.open("early").needs.class.active = 7 },
 		coordinator.InvariantPendingOrder, ""},
 	{"nobody was woken when a slot became free", func(r Books) {
-		b := r.fleet.byID["b"]
-		b.report.Available, b.spec.MaxConcurrent = 100, 2
-		r.fleet.refresh(b)
+		b := r.fleet.ByID["b"]
+		b.Report.Available, b.Spec.MaxConcurrent = 100, 2
+		r.fleet.Refresh(b)
 	}, coordinator.InvariantWorkConserved, "early"},
 	{"a record refers to another task", func(r Books) { o := r.open("has"); r.recordOf(o).Ref++ },
 		coordinator.InvariantTaskRecord, "has"},
@@ -83,23 +84,23 @@ var Spoils = []struct {
 	{"a lease without a deadline", func(r Books) { r.open("has").deadline = time.Time{} },
 		coordinator.InvariantLeaseDeadline, "has"},
 	{"a dispatch has left the account",
-		func(r Books) { r.fleet.remove(r.open("has")); r.fleet.refresh(r.fleet.byID["a"]) },
+		func(r Books) { r.open("has").agent.Give(r.open("has")); r.fleet.Refresh(r.fleet.ByID["a"]) },
 		coordinator.InvariantAgentAccount, "has"},
-	{"a dispatch is on another's account", func(r Books) { r.open("has").agent = r.fleet.byID["b"] },
+	{"a dispatch is on another's account", func(r Books) { r.open("has").agent = r.fleet.ByID["b"] },
 		coordinator.InvariantAgentAccount, "has"},
-	{"a slot leaks", func(r Books) { r.fleet.byID["b"].uncovered++; r.fleet.refresh(r.fleet.byID["b"]) },
+	{"a slot leaks", func(r Books) { r.fleet.ByID["b"].Uncovered++; r.fleet.Refresh(r.fleet.ByID["b"]) },
 		coordinator.InvariantAgentAccount, "b"},
-	{"a dispatch is covered and counts", func(r Books) { r.open("on-way").covered = true },
+	{"a dispatch is covered and counts", func(r Books) { r.open("on-way").Covered = true },
 		coordinator.InvariantAgentAccount, "b"},
-	{"credit for what never was", func(r Books) { r.fleet.byID["a"].credit = 1 }, coordinator.InvariantAgentAccount, "a"},
-	{"strategies see what was", func(r Books) { r.fleet.views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
-	{"a full agent is marked as ready", func(r Books) { r.fleet.ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
-	{"an idle one is not", func(r Books) { r.fleet.ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
+	{"credit for what never was", func(r Books) { r.fleet.ByID["a"].Credit = 1 }, coordinator.InvariantAgentAccount, "a"},
+	{"strategies see what was", func(r Books) { r.fleet.Views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
+	{"a full agent is marked as ready", func(r Books) { r.fleet.Ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
+	{"an idle one is not", func(r Books) { r.fleet.Ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
 	{"breakers take an agent for gone", func(r Books) { r.ejections.SetOnline(r.now, 0, false) },
 		coordinator.InvariantAgentReady, "a"},
-	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.byQueue, "agent.c") },
+	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.ByQueue, "agent.c") },
 		coordinator.InvariantFleetIndex, "c"},
-	{"an agent's silence is not watched", func(r Books) { r.timers.cancel(&r.fleet.byID["c"].stale) },
+	{"an agent's silence is not watched", func(r Books) { r.timers.cancel(&r.fleet.ByID["c"].stale) },
 		coordinator.InvariantTimers, "c"},
 	{"a waiting task never expires", func(r Books) { r.timers.cancel(&r.open("early").expire) },
 		coordinator.InvariantTimers, "early"},
@@ -107,7 +108,7 @@ var Spoils = []struct {
 		coordinator.InvariantTimers, "back"},
 	{"a timer was moved in place", func(r Books) { r.open("late").expire.at = r.now.Add(-time.Hour) },
 		coordinator.InvariantTimers, ""},
-	{"a queue is taken back that nobody counts", func(r Books) { r.fleet.byID["c"].takenQueue = "agent.c" },
+	{"a queue is taken back that nobody counts", func(r Books) { r.fleet.ByID["c"].TakenQueue = "agent.c" },
 		coordinator.InvariantTakeBacks, ""},
 	{"the time goes back", func(r Books) { r.now = r.now.Add(time.Second) }, coordinator.InvariantClock, ""},
 }
@@ -123,7 +124,7 @@ var QuotaSpoils = map[string]func(r Books){
 	"it is under another key": func(r Books) { r.open("has").quota.key[0]++ },
 	"it has ended, and is held": func(r Books) {
 		r.quotas.ledger.Release(r.now, r.open("has").quota.key, false)
-		r.open("has").over = true
+		r.open("has").Over = true
 	},
 	"who waits has left":                func(r Books) { r.open("waits").leaf++ },
 	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.needs.class.waiting.Unpark(o.leaf) },

@@ -13,9 +13,8 @@ import (
 // held looks at every task whose delivery is not settled.
 func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	e := x.e
-	affordable := e.retries.All()
-	queued := make(map[*openTask]bool, len(affordable))
-	for _, t := range affordable {
+	queued := make(map[*openTask]bool, len(e.retries.tasks))
+	for _, t := range e.retries.tasks {
 		queued[t] = true
 	}
 	var waiting [4]int
@@ -26,10 +25,10 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		switch {
 		case t.handle != h:
 			x.task(coordinator.InvariantTaskState, t, "it is held by the handle %d and has %d", h, t.handle)
-		case t.over && (t.number != 0 || t.state != stateDispatching):
+		case t.Over && (t.number != 0 || t.state != stateDispatching):
 			x.task(coordinator.InvariantTaskState, t, "its outcome has been told, and it is held in state %d as number %d",
 				t.state, t.number)
-		case !t.over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
+		case !t.Over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
 			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
 		}
 		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed,
@@ -105,7 +104,7 @@ func (x *inspection) classes() {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
 				c.key)
 		}
-		if n, t := c.usable.Common(e.fleet.ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
+		if n, t := c.usable.Common(e.fleet.Ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
 			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it",
 				c.waiting.Len()-1, n)
 		}
@@ -116,17 +115,17 @@ func (x *inspection) classes() {
 // batches looks at the tasks that wait for others of their kind.
 func (x *inspection) batches() {
 	members := make(map[*openTask]bool, x.gathering)
-	for key, gathering := range x.e.batches.All() { // order does not matter: as a rule nothing is found
-		for _, t := range gathering {
+	for key, g := range x.e.batches.gathering { // order does not matter: as a rule nothing is found
+		for _, t := range g.members {
 			if t.state != stateGathering || x.e.held[t.handle] != t || members[t] || batchKeyOf(t) != key {
 				x.task(coordinator.InvariantTaskState, t, "it is among those that gather, in state %d", t.state)
 			}
 			members[t] = true
 		}
 	}
-	if n := len(members); n != x.gathering || x.e.batches.Sharing() {
-		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; some dispatches are not sealed: %v",
-			x.gathering, n, x.e.batches.Sharing())
+	if n := len(members); n != x.gathering || len(x.e.batches.sharing) > 0 {
+		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; %d batches were not sealed",
+			x.gathering, n, len(x.e.batches.sharing))
 	}
 }
 
@@ -167,9 +166,9 @@ func (x *inspection) openTask(n int, t *openTask) {
 		x.task(coordinator.InvariantTaskRecord, t, "it is in state %d, unanswered %v, its record says %s", t.state,
 			t.unanswered, r.Fate)
 	}
-	if t.over || (e.held[t.handle] == t) == leased {
+	if t.Over || (e.held[t.handle] == t) == leased {
 		x.task(coordinator.InvariantTaskState, t, "it is open in state %d, held %v, its outcome told %v", t.state,
-			e.held[t.handle] == t, t.over)
+			e.held[t.handle] == t, t.Over)
 	}
 	if t.state < stateDispatching {
 		return
@@ -178,17 +177,17 @@ func (x *inspection) openTask(n int, t *openTask) {
 	case t.agent == nil:
 		x.task(coordinator.InvariantAgentAccount, t, "it is in state %d and with no agent", t.state)
 		return
-	case (t.place < 0) != t.returning:
-		x.task(coordinator.InvariantAgentAccount, t, "it is with %s, at %d of its account, given back %v", t.agent.spec.ID,
-			t.place, t.returning)
-	case t.place >= 0 && (t.place >= len(t.agent.open) || t.agent.open[t.place] != t ||
-		e.fleet.known(t.agent.spec.ID) != t.agent):
-		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.place,
-			t.agent.spec.ID)
+	case !t.On() != t.returning:
+		x.task(coordinator.InvariantAgentAccount, t, "it is with %s, at %d of its account, given back %v", t.agent.Spec.ID,
+			t.At(), t.returning)
+	case t.On() && (t.At() >= len(t.agent.Open) || t.agent.Open[t.At()] != t ||
+		e.fleet.Known(t.agent.Spec.ID) != t.agent):
+		x.task(coordinator.InvariantAgentAccount, t, "it says that it is at %d of the account of %s, and is not", t.At(),
+			t.agent.Spec.ID)
 	}
-	if leased && (t.deadline.IsZero() || (t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart) &&
+	if leased && (t.deadline.IsZero() || (t.agent.Tracked || len(t.tried) > 0 || t.unanswered || t.Apart) &&
 		!x.set(&t.expire)) {
 		x.task(coordinator.InvariantLeaseDeadline, t, "%s has it (dispatch %s), and nobody watches its deadline (%v)",
-			t.agent.spec.ID, t.dispatchID, t.deadline)
+			t.agent.Spec.ID, t.dispatchID, t.deadline)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // withdraw tells the agent that has the dispatch to drop it.
 func (e *Engine) withdraw(t *openTask, why string, token uint64) {
 	e.emit(coordinator.Withdraw{
-		Agent: t.agent.spec.ID, Task: t.task.ID, DispatchID: t.dispatchID, TraceID: t.task.TraceID,
+		Agent: t.agent.Spec.ID, Task: t.task.ID, DispatchID: t.dispatchID, TraceID: t.task.TraceID,
 		Reason: why, Token: token,
 	})
 }
@@ -31,10 +31,10 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		e.dedupe.KeepReason(key, reason)
 		e.noted(r, ev.Task)
 		answer.State = coordinator.CancelNoted
-		for _, a := range e.fleet.agents { // of a coordinator before this one, perhaps
-			if _, runs := a.listed[ev.Task]; runs {
-				answer.State, answer.Agent = coordinator.CancelAsked, a.spec.ID
-				e.emit(coordinator.Withdraw{Agent: a.spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
+		for _, a := range e.fleet.Agents { // of a coordinator before this one, perhaps
+			if _, runs := a.Listed[ev.Task]; runs {
+				answer.State, answer.Agent = coordinator.CancelAsked, a.Spec.ID
+				e.emit(coordinator.Withdraw{Agent: a.Spec.ID, Task: ev.Task, Reason: ev.Reason, Token: ev.Token})
 			}
 		}
 	case t == nil && r.Fate == coordinator.FateLaned:
@@ -46,7 +46,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	case t == nil && r.Fate == coordinator.FateLetGo:
 		e.dedupe.Withdraw(r, ev.Reason)
 		e.noted(r, ev.Task)
-		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.named(r.Ref)
+		answer.State, answer.Agent = coordinator.CancelAsked, e.fleet.Named(r.Ref)
 		e.emit(coordinator.Withdraw{
 			Agent: answer.Agent, Task: ev.Task, DispatchID: e.letGoID(ev.Task, int(r.Attempt)),
 			Reason: ev.Reason, Token: ev.Token,
@@ -54,7 +54,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	case t == nil && r.Fate == coordinator.FateCancelled && r.Ref == 0:
 		answer.State = coordinator.CancelDone
 	case t == nil:
-		answer.Agent = e.fleet.named(r.Ref)
+		answer.Agent = e.fleet.Named(r.Ref)
 	case t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateGathering ||
 		t.state == stateBidding:
 		e.leavePending(t)
@@ -64,7 +64,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	default:
 		t.withdrawn, t.cancelReason = true, ev.Reason
 		e.leaseChanged(t)
-		answer.State, answer.Agent = coordinator.CancelAsked, t.agent.spec.ID
+		answer.State, answer.Agent = coordinator.CancelAsked, t.agent.Spec.ID
 		if t.state == stateDispatching { // told once the agent has it
 			t.cancelToken = ev.Token
 		} else {

@@ -76,7 +76,7 @@ type question struct {
 // choose picks the best ready agent for the task, preferred agents first. It
 // returns nil when none is ready, or the strategy gives none of them a score. The
 // decision is the question's: whoever wants to have it must copy it.
-func (f *fleet) choose(q *question) (*agent, *coordinator.Decision) {
+func (f *agents) choose(q *question) (*agent, *coordinator.Decision) {
 	eligible := q.feasible.Common(q.free)
 	if eligible == 0 {
 		return nil, nil
@@ -115,16 +115,16 @@ func (q *question) narrow(ready agentset.Set) (narrowed agentset.Set, n int) {
 }
 
 // decide writes down a choice.
-func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible int) (*agent, *coordinator.Decision) {
+func (f *agents) decide(d *decisionWithRoom, q *question, best *ranking, eligible int) (*agent, *coordinator.Decision) {
 	s := q.strategy
 	d.Strategy, d.Terms, d.Scored = s.Name, s.Terms, s.Scored
-	d.Fleet, d.Eligible, d.Explored = len(f.agents), eligible, q.standings.explores
+	d.Fleet, d.Eligible, d.Explored = len(f.Agents), eligible, q.standings.explores
 	for n, i := range best.agent[:best.kept] {
 		f.candidate(&d.room[n], q, i, best.key[n])
 	}
 	d.Candidates = d.room[:best.kept]
-	winner := f.agents[best.agent[0]]
-	d.Agent = winner.spec.ID
+	winner := f.Agents[best.agent[0]]
+	d.Agent = winner.Spec.ID
 	allowed := eligible
 	if usable := q.asker.needs.class.usable; &q.feasible[0] != &usable[0] { // the others lack quota of their own
 		allowed = usable.Common(q.free)
@@ -134,8 +134,8 @@ func (f *fleet) decide(d *decisionWithRoom, q *question, best *ranking, eligible
 }
 
 // candidate writes down how the strategy saw agent i.
-func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordinator.Key) {
-	v := &f.views[i]
+func (f *agents) candidate(c *coordinator.Candidate, q *question, i int, k coordinator.Key) {
+	v := &f.Views[i]
 	c.Agent, c.Load, c.Free, c.Key, c.Terms = v.ID, v.Load, v.Free, k, coordinator.TermValues{}
 	if q.strategy.Explain == nil {
 		c.Terms[0], c.Terms[1] = k.First, k.Second
@@ -149,8 +149,8 @@ func (f *fleet) candidate(c *coordinator.Candidate, q *question, i int, k coordi
 }
 
 // key is what the strategy makes of agent i.
-func (f *fleet) key(q *question, i int) coordinator.Key {
-	v := &f.views[i]
+func (f *agents) key(q *question, i int) coordinator.Key {
+	v := &f.Views[i]
 	if q.strategy.Learned {
 		q.standing = q.standings.of(i)
 	}
@@ -158,7 +158,7 @@ func (f *fleet) key(q *question, i int) coordinator.Key {
 }
 
 // rank finds the best of those among that are ready, of whom there are eligible.
-func (f *fleet) rank(q *question, among agentset.Set, eligible int) (best ranking) {
+func (f *agents) rank(q *question, among agentset.Set, eligible int) (best ranking) {
 	key, learned := q.strategy.Key, q.strategy.Learned
 	start, budget, limit, sample := 0, eligible, exactLimit, sampleSize
 	if n := q.strategy.Sample; n > 0 {
@@ -179,7 +179,7 @@ func (f *fleet) rank(q *question, among agentset.Set, eligible int) (best rankin
 			}
 			budget--
 			i := word<<6 + bits.TrailingZeros64(set)
-			v := &f.views[i]
+			v := &f.Views[i]
 			if learned {
 				q.standing = q.standings.of(i)
 			}
@@ -201,7 +201,7 @@ func (f *fleet) rank(q *question, among agentset.Set, eligible int) (best rankin
 
 // offer puts agent i into its place in the ranking. When all places are taken, it
 // must be better than the last of them.
-func (f *fleet) offer(best *ranking, i int, k coordinator.Key) {
+func (f *agents) offer(best *ranking, i int, k coordinator.Key) {
 	best.kept = min(best.kept+1, coordinator.MaxCandidates)
 	at := best.kept - 1
 	for ; at > 0 && f.better(i, k, best.agent[at-1], best.key[at-1]); at-- {
@@ -212,14 +212,14 @@ func (f *fleet) offer(best *ranking, i int, k coordinator.Key) {
 
 // better orders two agents: the smaller key, then the one assigned less
 // recently, then the smaller id (agents are numbered in the order of ids).
-func (f *fleet) better(i int, ki coordinator.Key, j int, kj coordinator.Key) bool {
+func (f *agents) better(i int, ki coordinator.Key, j int, kj coordinator.Key) bool {
 	switch {
 	case ki.First != kj.First:
 		return ki.First < kj.First
 	case ki.Second != kj.Second:
 		return ki.Second < kj.Second
 	}
-	if a, b := f.views[i].LastAssigned, f.views[j].LastAssigned; a != b {
+	if a, b := f.Views[i].LastAssigned, f.Views[j].LastAssigned; a != b {
 		return a < b
 	}
 	return i < j

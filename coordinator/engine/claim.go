@@ -45,8 +45,8 @@ type claimLine struct {
 
 // claimReceived answers a claim, or lets it wait for work.
 func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
-	a := e.fleet.byID[ev.Agent]
-	if a == nil || a.spec.Pull == coordinator.PullOff {
+	a := e.fleet.ByID[ev.Agent]
+	if a == nil || a.Spec.Pull == coordinator.PullOff {
 		e.emit(coordinator.ClaimAnswered{
 			Agent: ev.Agent, ClaimID: ev.ClaimID, Limit: pull.LimitUnknownAgent.String(), Token: ev.Token,
 		})
@@ -55,7 +55,7 @@ func (e *Engine) claimReceived(now time.Time, ev coordinator.ClaimReceived) {
 	if a.seat.Waits() { // the agent has given that one up
 		e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitSuperseded})
 	}
-	e.claims.Add(now, a, a.number, &a.seat, ev, a.inFlight())
+	e.claims.Add(now, a, a.Number, &a.seat, ev, a.InFlight())
 	e.serveQuotas(now) // there may be quota for a task that only this agent could serve
 	e.serveClaims(now)
 	switch {
@@ -74,7 +74,7 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 		return // something came at the same moment
 	}
 	p := e.toldPlan(now, a)
-	grant := pull.Grant{Limit: (*claimView)(e).Limit(a, e.reach(a.number)), FairShare: p.FairShare(a.spec.ID)}
+	grant := pull.Grant{Limit: (*claimView)(e).Limit(a, e.reach(a.Number)), FairShare: p.FairShare(a.Spec.ID)}
 	if grant.Limit == pull.LimitNone {
 		grant.Limit = pull.LimitFairShare
 	}
@@ -86,19 +86,19 @@ type claimView Engine
 
 func (e *claimView) Key(c *class) string { return c.key }
 func (e *claimView) Seat(a *agent) (*seat, coordinator.PullMode, int) {
-	return &a.seat, a.spec.Pull, a.free()
+	return &a.seat, a.Spec.Pull, a.Free()
 }
 
 func (e *claimView) Limit(a *agent, r reach) pull.Limit {
 	switch {
-	case !e.connected || e.fleet.presence(a) != coordinator.Eligible || a.queueMissing || a.queueFull:
+	case !e.connected || e.fleet.PresenceOf(a) != coordinator.Eligible || a.QueueMissing || a.QueueFull:
 		return pull.LimitUnavailable
-	case a.free() == 0:
+	case a.Free() == 0:
 		return pull.LimitSlots
 	case r.Tasks > 0:
 		return pull.LimitNone
 	case slices.ContainsFunc(e.pending.active, func(c *class) bool { // it could do it, and is not trusted with it
-		return c.feasible.Has(a.number) && !c.usable.Has(a.number)
+		return c.feasible.Has(a.Number) && !c.usable.Has(a.Number)
 	}):
 		return pull.LimitUnavailable
 	}
@@ -186,7 +186,7 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 		if t == nil {
 			return given
 		}
-		if !c.usable.Has(a.number) {
+		if !c.usable.Has(a.Number) {
 			continue
 		}
 		e.leavePending(t)
@@ -200,20 +200,20 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 
 // toldPlan is the plan that an answer tells of that grants nothing by it.
 func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
-	return e.claims.Told(now, a, e.reach(a.number), (*claimView)(e))
+	return e.claims.Told(now, a, e.reach(a.Number), (*claimView)(e))
 }
 
 func (e *claimView) Sharers(now time.Time, of *agent, r reach) []pull.Agent {
-	sharing := agentset.New(len(e.fleet.agents))
+	sharing := agentset.New(len(e.fleet.Agents))
 	for _, c := range r.Classes {
 		sharing.Unite(c.usable)
 	}
 	agents := make([]pull.Agent, 0, max(e.claims.Len(), 16))
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		if r.Tasks > 0 && !sharing.Has(i) { // said first: most often that is all that is read of an agent
 			continue
 		}
-		if !a.seat.Claimed() || a.spec.Pull == coordinator.PullOff || e.fleet.presence(a) != coordinator.Eligible {
+		if !a.seat.Claimed() || a.Spec.Pull == coordinator.PullOff || e.fleet.PresenceOf(a) != coordinator.Eligible {
 			continue
 		}
 		// A part that it could not take would be kept for it.
@@ -225,9 +225,9 @@ func (e *claimView) Sharers(now time.Time, of *agent, r reach) []pull.Agent {
 }
 
 func (e *claimView) Member(now time.Time, a *agent) pull.Agent {
-	m := a.seat.Member(now, a.inFlight(), a.free())
-	if m.Capacity == 0 && !a.capacity.WarmUp() {
-		m.Capacity = a.capacity.Estimate(now)
+	m := a.seat.Member(now, a.InFlight(), a.Free())
+	if m.Capacity == 0 && !a.Capacity.WarmUp() {
+		m.Capacity = a.Capacity.Estimate(now)
 	}
 	return m
 }
@@ -240,7 +240,7 @@ func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
 	}
 	return slices.ContainsFunc(other.Classes, func(c *class) bool {
 		t := c.first()
-		return t != nil && c.usable.Has(a.number) && e.affordable(now, t, a.spec.ID)
+		return t != nil && c.usable.Has(a.Number) && e.affordable(now, t, a.Spec.ID)
 	})
 }
 
@@ -273,20 +273,20 @@ func (e *Engine) endClaims() {
 // forgetClaims tells the agents that claim to ask again if they wait: with the leader before, or in the
 // session before, which is not known.
 func (e *Engine) forgetClaims() {
-	for _, a := range e.fleet.agents {
-		if a.spec.Pull != coordinator.PullOff {
-			e.emit(coordinator.ClaimsForgotten{Agent: a.spec.ID})
+	for _, a := range e.fleet.Agents {
+		if a.Spec.Pull != coordinator.PullOff {
+			e.emit(coordinator.ClaimsForgotten{Agent: a.Spec.ID})
 		}
 	}
 }
 
 // under takes over the agents of another fleet that claim.
-func (c *claimLine) under(f *fleet) {
-	c.Reset(func(a *agent) int { return a.number })
-	c.pullers = agentset.New(len(f.agents))
-	for _, a := range f.agents {
-		if a.spec.Pull != coordinator.PullOff {
-			c.pullers.Add(a.number)
+func (c *claimLine) under(f *agents) {
+	c.Reset(func(a *agent) int { return a.Number })
+	c.pullers = agentset.New(len(f.Agents))
+	for _, a := range f.Agents {
+		if a.Spec.Pull != coordinator.PullOff {
+			c.pullers.Add(a.Number)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func (c *claimLine) under(f *fleet) {
 // claimsUnder answers the claims of agents that may not claim any more.
 func (e *Engine) claimsUnder(now time.Time) {
 	for a := range e.claims.All() {
-		if a.number < 0 || a.spec.Pull == coordinator.PullOff {
+		if a.Number < 0 || a.Spec.Pull == coordinator.PullOff {
 			e.answerClaim(a, e.toldPlan(now, a), pull.Grant{Limit: pull.LimitUnknownAgent})
 		}
 	}

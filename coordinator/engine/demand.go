@@ -62,7 +62,7 @@ func (e *Engine) handOver(now time.Time) {
 	for _, key := range slices.Sorted(maps.Keys(e.pending.classes)) {
 		c := e.pending.classes[key]
 		for _, capability := range c.required {
-			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.index.Offering[capability] != nil {
+			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.Index.Offering[capability] != nil {
 				d.of[capability] += float64(c.asked)
 			}
 		}
@@ -80,12 +80,12 @@ func (e *Engine) weigh() {
 			scarcity[c] = n / float64(online)
 		}
 	}
-	for i, a := range f.agents {
+	for i, a := range f.Agents {
 		sum := 0.0
-		for _, c := range a.spec.Capabilities {
+		for _, c := range a.Spec.Capabilities {
 			sum += scarcity[c]
 		}
-		f.views[i].Flexibility = sum
+		f.Views[i].Flexibility = sum
 	}
 }
 
@@ -107,8 +107,8 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 			asked[capability] += c.asked
 		}
 	}
-	names := make([]string, 0, len(e.fleet.index.Offering)+len(waiting))
-	for c := range e.fleet.index.Offering {
+	names := make([]string, 0, len(e.fleet.Index.Offering)+len(waiting))
+	for c := range e.fleet.Index.Offering {
 		names = append(names, c)
 	}
 	for c, n := range waiting {
@@ -124,19 +124,19 @@ func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	for _, name := range names {
 		s := coordinator.CapabilitySnapshot{Name: name, Waiting: waiting[name],
 			Demand: e.demand.perSecond(name, asked[name], now)}
-		e.fleet.index.Offering[name].Each(func(i int) {
-			a := e.fleet.agents[i]
+		e.fleet.Index.Offering[name].Each(func(i int) {
+			a := e.fleet.Agents[i]
 			s.Agents++
-			if a.state != coordinator.AgentOnline {
+			if a.State != coordinator.AgentOnline {
 				return
 			}
 			s.Online++
-			if a.cordoned || a.unsteady || a.suspect || e.ejections.Ejected(i, name) {
+			if a.Cordoned || a.Unsteady || a.Suspect || e.ejections.Ejected(i, name) {
 				return
 			}
 			s.Usable++
-			s.Slots += a.room()
-			s.Free += a.free()
+			s.Slots += a.Room()
+			s.Free += a.Free()
 		})
 		report = append(report, s)
 	}

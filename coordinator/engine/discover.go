@@ -70,7 +70,7 @@ func (j *joining) fleet(p *coordinator.Policy) []coordinator.AgentSpec {
 }
 
 // HasAgent tells whether the agent is part of the fleet, listed or joined.
-func (e *Engine) HasAgent(id coordinator.AgentID) bool { return e.fleet.byID[id] != nil }
+func (e *Engine) HasAgent(id coordinator.AgentID) bool { return e.fleet.ByID[id] != nil }
 
 // mayBring reports whether an agent that could have a task which asks that may join. Whether
 // there is one nobody knows.
@@ -103,16 +103,16 @@ func (e *Engine) announced(now time.Time, ev coordinator.AgentReported) {
 // announcedAnew hears an agent that has joined and says something else of itself
 // than before.
 func (e *Engine) announcedAnew(now time.Time, a *agent, ev coordinator.AgentReported) {
-	if !e.joining.has(a.spec.ID) || ev.Report.Status == coordinator.StatusOffline || ev.Report.Capabilities == nil {
+	if !e.joining.has(a.Spec.ID) || ev.Report.Status == coordinator.StatusOffline || ev.Report.Capabilities == nil {
 		return
 	}
 	spec, ok := e.admits(&ev.Report)
 	switch {
 	case !ok:
-		e.refuseStatus(a.spec.ID, coordinator.StatusNotAdmitted)
-	case spec.Queue != a.spec.Queue || spec.MaxConcurrent != a.spec.MaxConcurrent ||
-		!slices.Equal(spec.Capabilities, a.spec.Capabilities),
-		!maps.Equal(spec.Labels, a.spec.Labels):
+		e.refuseStatus(a.Spec.ID, coordinator.StatusNotAdmitted)
+	case spec.Queue != a.Spec.Queue || spec.MaxConcurrent != a.Spec.MaxConcurrent ||
+		!slices.Equal(spec.Capabilities, a.Spec.Capabilities),
+		!maps.Equal(spec.Labels, a.Spec.Labels):
 		e.letJoin(now, ev)
 	}
 }
@@ -137,8 +137,8 @@ func (e *Engine) admits(r *coordinator.AgentReport) (coordinator.AgentSpec, bool
 	if !ok {
 		return spec, false
 	}
-	owner := e.fleet.byQueue[spec.Queue]
-	return spec, owner == nil || owner.spec.ID == spec.ID
+	owner := e.fleet.ByQueue[spec.Queue]
+	return spec, owner == nil || owner.Spec.ID == spec.ID
 }
 
 // join lets everybody in who waits for it, and hears their reports.
@@ -161,9 +161,9 @@ func (e *Engine) join(now time.Time) {
 	e.recordJoined()
 	e.install(now, e.policy)
 	for _, ev := range came {
-		a := e.fleet.byID[ev.Report.Agent]
-		if a.heard.IsZero() { // its queue may not exist yet
-			a.queueMissing = true
+		a := e.fleet.ByID[ev.Report.Agent]
+		if a.Heard.IsZero() { // its queue may not exist yet
+			a.QueueMissing = true
 			e.askForQueue(now, a)
 			e.reported(now, ev)
 		}
@@ -172,22 +172,22 @@ func (e *Engine) join(now time.Time) {
 
 // scheduleForget lets an agent that had joined leave the fleet in its time.
 func (e *Engine) scheduleForget(now time.Time, a *agent) {
-	if e.joining.has(a.spec.ID) && a.forget.index < 0 {
+	if e.joining.has(a.Spec.ID) && a.forget.index < 0 {
 		e.timers.schedule(&a.forget, now.Add(e.joining.rules.ForgetAfter))
 	}
 }
 
 // forgetJoined drops an agent that has been gone for long.
 func (e *Engine) forgetJoined(now time.Time, a *agent) {
-	if !a.gone() || !e.joining.has(a.spec.ID) {
+	if !a.Gone() || !e.joining.has(a.Spec.ID) {
 		return
 	}
-	if a.leased() > 0 || a.takenQueue != "" || e.following {
+	if a.Leased() > 0 || a.TakenQueue != "" || e.following {
 		e.timers.schedule(&a.forget, now.Add(e.joining.rules.ForgetAfter))
 		return
 	}
-	delete(e.joining.joined, a.spec.ID)
-	e.joining.changed[a.spec.ID] = struct{}{}
+	delete(e.joining.joined, a.Spec.ID)
+	e.joining.changed[a.Spec.ID] = struct{}{}
 	if e.joining.turn.index < 0 {
 		e.timers.schedule(&e.joining.turn, now.Add(joinDelay))
 	}

@@ -131,7 +131,7 @@ func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []c
 		r.Content != ev.Task.ContentHash || !ev.Redelivered {
 		return nil
 	}
-	return with(nil, e.fleet.named(r.Ref))
+	return with(nil, e.fleet.Named(r.Ref))
 }
 
 // mayAdopt tells whether the result may be of a dispatch made by a coordinator
@@ -141,7 +141,7 @@ func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []c
 // is empty, an agent's list alone speaks for such a dispatch.
 func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
 	r := &ev.Result
-	a := e.fleet.byID[r.Agent]
+	a := e.fleet.ByID[r.Agent]
 	switch {
 	case e.recalls, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
@@ -150,7 +150,7 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 	default:
 		return false
 	}
-	switch _, listed := a.listed[r.Task]; {
+	switch _, listed := a.Listed[r.Task]; {
 	case listed:
 		return true
 	case e.recorder.on: // an empty journal says that there was none
@@ -159,8 +159,8 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 		return true
 	}
 	told := r.Timestamp
-	if a.clock.known {
-		told = a.clock.ours(told)
+	if a.Clock.Known {
+		told = a.Clock.Ours(told)
 	}
 	return now.Before(e.adoptUntil) && now.Sub(told) < e.adoptFor
 }
@@ -171,8 +171,8 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 // otherwise.
 func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
-	a := e.fleet.byID[r.Agent]
-	_, rec := e.dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.serial)
+	a := e.fleet.ByID[r.Agent]
+	_, rec := e.dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.Serial)
 	rec.Attempt, rec.Flags = dedupe.CapAttempt(attempt), dedupe.Adopted
 	tellsOf(e.noted(rec, r.Task), r)
 	e.track(a)
@@ -189,8 +189,8 @@ func (e *Engine) beginAdopting(now time.Time) {
 		return
 	}
 	var longest time.Duration
-	for _, a := range e.fleet.agents {
-		longest = max(longest, a.spec.Timeout)
+	for _, a := range e.fleet.Agents {
+		longest = max(longest, a.Spec.Timeout)
 	}
 	if d := e.joining.rules; d != nil {
 		longest = max(longest, d.Template.Timeout)

@@ -68,7 +68,7 @@ func (e *Engine) forget(t *openTask) {
 // when nobody had.
 func (e *Engine) lastAgent(t *openTask) uint32 {
 	if n := len(t.tried); n > 0 {
-		return e.fleet.serial(t.tried[n-1])
+		return e.fleet.SerialOf(t.tried[n-1])
 	}
 	return 0
 }

@@ -4,12 +4,11 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
-	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/llmcalls"
 	"taskbus/coordinator/quotacontrol"
@@ -22,12 +21,12 @@ type Engine struct {
 	routes map[string]*requirements // what a plain task of each type needs; filled on demand
 	types  []string                 // of the policy's routes, sorted; nil: not asked for yet
 
-	fleet    fleet
-	pending  pending
-	dedupe   dedupe.Window
-	timers   timers
-	retries  queue.Retries[*openTask]
-	retryEnd timer // of the time until the budget allows the next of them
+	fleet   agents
+	pending pending
+	dedupe  dedupe.Window
+	timers  timers
+	budget  retryBudget
+	retries retryQueue
 
 	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
 	tasks    openTasks                        // those, and every task that an agent has
@@ -55,7 +54,7 @@ type Engine struct {
 	inDoubt     inDoubt
 	isolated    isolated
 	ends        recentEnds
-	batches     queue.Batches[batchKey, *openTask]
+	batches     batches
 	market      market.Market[*openTask, *agent]
 	claims      claimLine
 	quotas      quotas
@@ -96,11 +95,11 @@ type Engine struct {
 func New() *Engine {
 	q := newQuotas()
 	e := &Engine{
-		fleet:     fleet{index: criteria.NewFleet(nil)},
+		fleet:     agents{fleet.New[*openTask, *agent]()},
 		pending:   newPending(q.shares),
 		quotas:    q,
 		timers:    newTimers(),
-		retryEnd:  newTimer(dutyBudget, nil, nil),
+		retries:   newRetryQueue(),
 		held:      make(map[coordinator.Handle]*openTask),
 		tasks:     newOpenTasks(),
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
@@ -112,7 +111,7 @@ func New() *Engine {
 		isolated:  newIsolated(),
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
-		batches:   queue.NewBatches[batchKey](byDue),
+		batches:   newBatches(),
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
@@ -128,7 +127,7 @@ func New() *Engine {
 // *Task it is handed becomes the engine's, immutable). Equal histories give
 // equal effects. What was due before now happens first. now must not go back.
 func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Effect) []coordinator.Effect {
-	e.out, e.now, e.fleet.now = dst, now, now
+	e.out, e.now, e.fleet.Now = dst, now, now
 	e.applied++
 	e.forgetAgents()
 	e.runDue(now)
@@ -157,7 +156,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.QuotaControlsRequested:
 		e.controlled(ev)
 	case coordinator.TakeBackEnded:
-		if a := e.fleet.byID[ev.Agent]; a != nil {
+		if a := e.fleet.ByID[ev.Agent]; a != nil {
 			e.takeBackEnded(a)
 		}
 	case coordinator.QueueChecked:
@@ -197,8 +196,8 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.Tick:
 	}
 	e.wakeTrusted(now)
-	if e.fleet.claimants {
-		e.fleet.claimants = false
+	if e.fleet.Claimants {
+		e.fleet.Claimants = false
 		e.claims.Changed()
 	}
 	// Where the first has left there may be another. It ends: what is refused is parked, and not tried again
@@ -237,7 +236,7 @@ func (e *Engine) runDue(now time.Time) {
 			case stateUnscored:
 				e.scoreAgain(now, t.task)
 			case stateGathering:
-				e.gathered(now, batchKeyOf(t.task))
+				e.gathered(now, t.task)
 			case stateBidding:
 				e.consider(now, t.task.lot)
 			default:
@@ -277,8 +276,8 @@ func (e *Engine) runDue(now time.Time) {
 		case dutyLanes:
 			e.relieve(now)
 		case dutyCool:
-			t.agent.queueFull = false
-			e.fleet.refresh(t.agent)
+			t.agent.QueueFull = false
+			e.fleet.Refresh(t.agent)
 			e.wake(now, t.agent)
 		}
 	}
@@ -294,16 +293,16 @@ func (e *Engine) runDue(now time.Time) {
 // could take none of them, or they would not wait. But where there are quotas, what the agent
 // has given back may be for others: those whose turn it is go first, whoever is to serve them.
 func (e *Engine) wake(now time.Time, a *agent) {
-	if len(e.pending.active) == 0 || a.number < 0 || !e.fleet.ready.Has(a.number) {
+	if len(e.pending.active) == 0 || a.Number < 0 || !e.fleet.Ready.Has(a.Number) {
 		return
 	}
-	if e.retryOwn(a.number); e.quotas.ledger.Installed() {
+	if e.retryOwn(a.Number); e.quotas.ledger.Installed() {
 		e.serveQuotas(now)
 		return
 	}
 	next := e.line(a)
 	defer next.end()
-	for e.fleet.ready.Has(a.number) && e.serveNext(now, &next) {
+	for e.fleet.Ready.Has(a.Number) && e.serveNext(now, &next) {
 	}
 }
 

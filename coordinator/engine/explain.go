@@ -12,7 +12,7 @@ import (
 // explain makes a full pass over the fleet and counts why each agent may not
 // have the task. It is only done for refusals and for people who ask.
 func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
-	d := &coordinator.Decision{Strategy: t.needs.strategy.Name, Fleet: len(e.fleet.agents)}
+	d := &coordinator.Decision{Strategy: t.needs.strategy.Name, Fleet: len(e.fleet.Agents)}
 	missing := make(map[string]int)
 	var nearest coordinator.Refusal
 	e.judge(t, missing, func(a *agent, why coordinator.Ineligibility) {
@@ -42,11 +42,11 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 // the task. missing counts the agents that lack each required capability.
 func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, coordinator.Ineligibility)) {
 	q, asked := e.question(t), t.askedOf()
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		why := e.ineligibility(a, t, &asked)
 		if why == coordinator.LacksCapability {
 			for _, c := range asked.Required {
-				if !criteria.Offers(&a.spec, c) {
+				if !criteria.Offers(&a.Spec, c) {
 					missing[c]++
 				}
 			}
@@ -65,7 +65,7 @@ func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	var eligible []int
 	e.judge(t, make(map[string]int), func(a *agent, why coordinator.Ineligibility) {
 		if why == coordinator.Eligible {
-			eligible = append(eligible, a.number)
+			eligible = append(eligible, a.Number)
 			return
 		}
 		d.Refusals = append(d.Refusals, e.refusal(now, a, why))
@@ -111,7 +111,7 @@ func mostMissing(missing map[string]int) []coordinator.MissingCapability {
 // refusal says why an agent may not have the task, and of a full one when it is
 // expected to have a slot.
 func (e *Engine) refusal(now time.Time, a *agent, why coordinator.Ineligibility) coordinator.Refusal {
-	r := coordinator.Refusal{Agent: a.spec.ID, Why: why}
+	r := coordinator.Refusal{Agent: a.Spec.ID, Why: why}
 	if why == coordinator.Full {
 		r.FreeIn = e.freeIn(now, a)
 	}
@@ -121,18 +121,18 @@ func (e *Engine) refusal(now time.Time, a *agent, why coordinator.Ineligibility)
 // ineligibility is the first reason that holds, in the order of the constants.
 func (e *Engine) ineligibility(a *agent, t *openTask, asked *criteria.Needs) coordinator.Ineligibility {
 	f := &e.fleet
-	if why := criteria.Check(*asked, &a.spec); why != coordinator.Eligible {
+	if why := criteria.Check(*asked, &a.Spec); why != coordinator.Eligible {
 		return why
 	}
-	why := f.eligibility(a)
-	switch vacant := f.vacant.Has(a.number); {
+	why := f.Eligibility(a)
+	switch vacant := f.Vacant.Has(a.Number); {
 	case !t.alone:
 	case vacant:
 		why = coordinator.Eligible
 	case why == coordinator.Eligible:
 		why = coordinator.HasOthers
 	}
-	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejections.Ejected(a.number, t.needs.required...) {
+	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.ejections.Ejected(a.Number, t.needs.required...) {
 		return coordinator.Ejected
 	}
 	return why

@@ -9,9 +9,9 @@ import (
 	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
-	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -45,10 +45,13 @@ const (
 	StateWaiting     = stateWaiting
 
 	// Of retries.
-	FreeAsks   = freeAsks
-	MaxSaid    = maxSaid
-	RetryBurst = queue.RetryBurst
-	RetryFloor = queue.RetryFloor
+	BackoffFirst = backoffFirst
+	BackoffMax   = backoffMax
+	FreeAsks     = freeAsks
+	MaxSaid      = maxSaid
+	RetryBurst   = retryBurst
+	RetryCost    = retryCost
+	RetryFloor   = retryFloor
 
 	// Of the queue, and looks at it.
 	MaxIdleClasses = maxIdleClasses
@@ -68,8 +71,8 @@ const (
 	FlapMemory   = flapMemory
 	IdleLook     = idleLook
 	JoinDelay    = joinDelay
-	LeastSerials = leastSerials
-	MaxInstances = maxInstances
+	LeastSerials = fleet.LeastSerials
+	MaxInstances = fleet.MaxInstances
 	MaxStrangers = maxStrangers
 	MaxTakeBacks = maxTakeBacks
 	MissedFor    = missedFor
@@ -106,9 +109,7 @@ var (
 	Without          = without
 	Earlier          = earlier
 	Later            = later
-	BackoffFirst     = backoffOther.First
-	BackoffMax       = backoffOther.Most
-	BackoffSameFirst = backoffSame.First
+	BackoffSameFirst = backoffSame.first
 	Said             = said
 )
 
@@ -169,7 +170,7 @@ func (t *OpenTask) Barred() []coordinator.AgentID    { return t.o.barred() }
 func (t *OpenTask) Untouched() []coordinator.AgentID { return t.o.untouched }
 func (t *OpenTask) Suspected() []coordinator.AgentID { return t.o.suspected }
 func (t *OpenTask) Alone() bool                      { return t.o.alone }
-func (t *OpenTask) Over() bool                       { return t.o.over }
+func (t *OpenTask) Over() bool                       { return t.o.Over }
 func (t *OpenTask) Withdrawn() bool                  { return t.o.withdrawn }
 func (t *OpenTask) Unanswered() bool                 { return t.o.unanswered }
 func (t *OpenTask) Resumed() bool                    { return t.o.resumed }
@@ -203,15 +204,14 @@ func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.key }
 
 // BatchCloses is when the only batch that gathers does; false: none gathers.
 func (e *Engine) BatchCloses() (at time.Time, ok bool) {
-	for key := range e.batches.All() {
-		_, at = e.batches.Gathering(key)
-		return at, true
+	for _, g := range e.batches.gathering {
+		return g.closes, true
 	}
 	return at, false
 }
 
 // NoRetryBudget has the retry budget earn nothing until then.
-func (e *Engine) NoRetryBudget(until time.Time) { e.retries.EmptyUntil(until) }
+func (e *Engine) NoRetryBudget(until time.Time) { e.budget = retryBudget{at: until} }
 
 // Explained counts the kinds of tasks that the look has explained.
 func (w *Waiters) Explained() int { return w.explained }
@@ -277,82 +277,82 @@ func fleetAgentOf(a *agent) *FleetAgent {
 // FleetAgent is an agent that the fleet lists or that has joined, KnownAgent also one that it listed;
 // nil: there is none.
 func (e *Engine) FleetAgent(id coordinator.AgentID) *FleetAgent {
-	return fleetAgentOf(e.fleet.byID[id])
+	return fleetAgentOf(e.fleet.ByID[id])
 }
 func (e *Engine) KnownAgent(id coordinator.AgentID) *FleetAgent {
-	return fleetAgentOf(e.fleet.known(id))
+	return fleetAgentOf(e.fleet.Known(id))
 }
 
 // FleetAgents are all, sorted by id.
 func (e *Engine) FleetAgents() (all []*FleetAgent) {
-	for _, a := range e.fleet.agents {
+	for _, a := range e.fleet.Agents {
 		all = append(all, &FleetAgent{a})
 	}
 	return all
 }
 
-func (a *FleetAgent) Spec() coordinator.AgentSpec     { return a.a.spec }
-func (a *FleetAgent) Number() int                     { return a.a.number }
-func (a *FleetAgent) State() coordinator.AgentState   { return a.a.state }
-func (a *FleetAgent) Report() coordinator.AgentReport { return a.a.report }
-func (a *FleetAgent) Heard() time.Time                { return a.a.heard }
-func (a *FleetAgent) Tracked() bool                   { return a.a.tracked }
-func (a *FleetAgent) Maximum() int                    { return a.a.maximum() }
-func (a *FleetAgent) Room() int                       { return a.a.room() }
-func (a *FleetAgent) InFlight() int                   { return a.a.inFlight() }
-func (a *FleetAgent) Uncovered() int                  { return a.a.uncovered }
-func (a *FleetAgent) Credit() int                     { return a.a.credit }
-func (a *FleetAgent) Open() []*OpenTask               { return openTasksOf(a.a.open) }
-func (a *FleetAgent) RecentEnds() int                 { return len(a.a.recent) }
-func (a *FleetAgent) TakenQueue() string              { return a.a.takenQueue }
-func (a *FleetAgent) HeldByUs() bool                  { return a.a.heldByUs }
-func (a *FleetAgent) Unattended() bool                { return a.a.unattended }
-func (a *FleetAgent) Suspect() bool                   { return a.a.suspect }
-func (a *FleetAgent) Since() time.Time                { return a.a.since }
-func (a *FleetAgent) Clock() (time.Duration, bool)    { return a.a.clock.offset, a.a.clock.known }
+func (a *FleetAgent) Spec() coordinator.AgentSpec     { return a.a.Spec }
+func (a *FleetAgent) Number() int                     { return a.a.Number }
+func (a *FleetAgent) State() coordinator.AgentState   { return a.a.State }
+func (a *FleetAgent) Report() coordinator.AgentReport { return a.a.Report }
+func (a *FleetAgent) Heard() time.Time                { return a.a.Heard }
+func (a *FleetAgent) Tracked() bool                   { return a.a.Tracked }
+func (a *FleetAgent) Maximum() int                    { return a.a.Maximum() }
+func (a *FleetAgent) Room() int                       { return a.a.Room() }
+func (a *FleetAgent) InFlight() int                   { return a.a.InFlight() }
+func (a *FleetAgent) Uncovered() int                  { return a.a.Uncovered }
+func (a *FleetAgent) Credit() int                     { return a.a.Credit }
+func (a *FleetAgent) Open() []*OpenTask               { return openTasksOf(a.a.Open) }
+func (a *FleetAgent) RecentEnds() int                 { return len(a.a.Recent) }
+func (a *FleetAgent) TakenQueue() string              { return a.a.TakenQueue }
+func (a *FleetAgent) HeldByUs() bool                  { return a.a.HeldByUs }
+func (a *FleetAgent) Unattended() bool                { return a.a.Unattended }
+func (a *FleetAgent) Suspect() bool                   { return a.a.Suspect }
+func (a *FleetAgent) Since() time.Time                { return a.a.Since }
+func (a *FleetAgent) Clock() (time.Duration, bool)    { return a.a.Clock.Offset, a.a.Clock.Known }
 func (a *FleetAgent) Bids() int                       { return a.a.bidding.Held() }
 
 // Find is the dispatch on the agent's account; nil: it has none of that attempt.
 func (a *FleetAgent) Find(id coordinator.TaskID, attempt int) *OpenTask {
-	return openTaskOf(a.a.find(id, attempt))
+	return openTaskOf(a.a.Find(id, attempt))
 }
 
 // Eligibility is why the agent may have no work, whatever the task.
 func (e *Engine) Eligibility(id coordinator.AgentID) coordinator.Ineligibility {
-	return e.fleet.eligibility(e.fleet.byID[id])
+	return e.fleet.Eligibility(e.fleet.ByID[id])
 }
 
 // SeenByStrategies is what strategies see of the agent.
 func (e *Engine) SeenByStrategies(id coordinator.AgentID) coordinator.AgentView {
-	return e.fleet.views[e.fleet.byID[id].number]
+	return e.fleet.Views[e.fleet.ByID[id].Number]
 }
 
 // Track has it be as if the agent had said exactly what it runs.
-func (e *Engine) Track(id coordinator.AgentID) { e.track(e.fleet.byID[id]) }
+func (e *Engine) Track(id coordinator.AgentID) { e.track(e.fleet.ByID[id]) }
 
 // AgentsLeft counts those that the policy dropped while dispatches were on their way to them.
-func (e *Engine) AgentsLeft() int { return len(e.fleet.left) }
+func (e *Engine) AgentsLeft() int { return len(e.fleet.Left) }
 
 // Serials counts the agents that records may name, and the names.
-func (e *Engine) Serials() (known, names int) { return len(e.fleet.of), len(e.fleet.ids) }
+func (e *Engine) Serials() (known, names int) { return e.fleet.KnownSerials(), len(e.fleet.Names()) }
 
 // IsKept reports whether the agent has a task that must be alone, or is kept for one; IsIsolating whether
 // any has or is.
 func (e *Engine) IsKept(id coordinator.AgentID) bool {
-	a := e.fleet.byID[id]
-	return a.alone > 0 || e.fleet.kept == a
+	a := e.fleet.ByID[id]
+	return a.Alone > 0 || e.fleet.Kept() == a
 }
 
 func (e *Engine) IsIsolating() bool {
-	return e.fleet.kept != nil || slices.ContainsFunc(e.fleet.agents, func(a *agent) bool { return a.alone > 0 })
+	return e.fleet.Kept() != nil || slices.ContainsFunc(e.fleet.Agents, func(a *agent) bool { return a.Alone > 0 })
 }
 
 // Suspects are the agents that have been silent for a while.
 func (e *Engine) Suspects() map[coordinator.AgentID]bool {
 	set := make(map[coordinator.AgentID]bool)
-	for _, a := range e.fleet.agents {
-		if a.suspect {
-			set[a.spec.ID] = true
+	for _, a := range e.fleet.Agents {
+		if a.Suspect {
+			set[a.Spec.ID] = true
 		}
 	}
 	return set
@@ -373,10 +373,10 @@ func (e *Engine) KindOf(taskType string) *learning.Type { return e.kind(taskType
 // Ejected are the agents that are ejected from each capability.
 func (e *Engine) Ejected() map[string][]coordinator.AgentID {
 	all := make(map[string][]coordinator.AgentID)
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		from, _ := e.ejections.List(e.now, i)
 		for _, c := range from {
-			all[c] = append(all[c], a.spec.ID)
+			all[c] = append(all[c], a.Spec.ID)
 		}
 	}
 	return all
@@ -384,7 +384,7 @@ func (e *Engine) Ejected() map[string][]coordinator.AgentID {
 
 // Trip ejects the agent from a capability, if that may be.
 func (e *Engine) Trip(now time.Time, id coordinator.AgentID, capability string) {
-	d := ejection.Dispatch{Agent: e.fleet.byID[id].number, Required: []string{capability}}
+	d := ejection.Dispatch{Agent: e.fleet.ByID[id].Number, Required: []string{capability}}
 	d.Generation, _, _ = e.ejections.Begin(now, d)
 	e.applyBreakers(e.ejections.Fault(now, d, "trip", true))
 }
@@ -410,10 +410,10 @@ func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int,
 	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
 		return nil, 0, 0, text
 	}
-	ready, d := o.needs.class.usable.Common(e.fleet.ready), &decisionWithRoom{}
+	ready, d := o.needs.class.usable.Common(e.fleet.Ready), &decisionWithRoom{}
 	return func() {
 		d.Decision = coordinator.Decision{}
-		e.fleet.refuse(d, o, e.fleet.ready, ready)
+		e.fleet.refuse(d, o, e.fleet.Ready, ready)
 	}, ready, o.needs.class.able, ""
 }
 
@@ -463,8 +463,8 @@ func (e *Engine) AnswerClaims(now time.Time) { e.drainClaims(now) }
 // empty: there is none.
 func (e *Engine) IdleClaimant() coordinator.AgentID {
 	for a := range e.claims.All() {
-		if (*claimView)(e).Limit(a, e.reach(a.number)) == pull.LimitNone && a.seat.Member(e.now, a.inFlight(), 0).Pending == 0 {
-			return a.spec.ID
+		if (*claimView)(e).Limit(a, e.reach(a.Number)) == pull.LimitNone && a.seat.Member(e.now, a.InFlight(), 0).Pending == 0 {
+			return a.Spec.ID
 		}
 	}
 	return ""

@@ -60,21 +60,21 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 				continue // as if it had never been seen
 			}
 			f.tasks[r.Key] = taskFacts{
-				content: r.Content, agent: e.fleet.named(r.Ref), fate: r.Fate, flags: r.Flags,
+				content: r.Content, agent: e.fleet.Named(r.Ref), fate: r.Fate, flags: r.Flags,
 				reason: e.dedupe.Reason(r.Key), attempt: int(r.Attempt),
 			}
 			continue
 		}
 		f.tasks[r.Key] = taskFacts{
-			content: r.Content, agent: open.agent.spec.ID, task: open.task.ID, attempt: open.attempt,
+			content: r.Content, agent: open.agent.Spec.ID, task: open.task.ID, attempt: open.attempt,
 			tried: named(open.tried), failed: named(open.failed), untouched: named(open.untouched),
 			unanswered: open.state == stateDispatching || open.unanswered, withdrawn: open.withdrawn, returning: open.returning,
 			attempted: open.attempted,
 			timeout:   open.timeout, batch: open.batch,
 		}
 	}
-	for _, a := range e.fleet.agents {
-		f.words["word of "+string(a.spec.ID)] = fmt.Sprintf("%+v", a.bidding.Calibration)
+	for _, a := range e.fleet.Agents {
+		f.words["word of "+string(a.Spec.ID)] = fmt.Sprintf("%+v", a.bidding.Calibration)
 	}
 	for id, order := range e.orders {
 		f.words["order "+string(id)] = order.String()
@@ -91,7 +91,7 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 	for node, u := range e.DayUse() {
 		f.words["day of "+node] = fmt.Sprintf("%+v", u)
 	}
-	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
+	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.Agents[i].Spec.ID })
 	for _, a := range s.Agents { // shares do not depend on as of when they are read
 		f.numbers[string(a.Agent)] = a.Successes / a.Expected
 	}

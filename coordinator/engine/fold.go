@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/learning"
 )
 
@@ -18,7 +19,7 @@ func (e *Engine) Follow() { e.following = true }
 // Fold takes over what a record says; at is when it was written. Records come in
 // their order, before the first session opens.
 func (e *Engine) Fold(at time.Time, r coordinator.Record) {
-	e.now, e.fleet.now = at, at
+	e.now, e.fleet.Now = at, at
 	if row, ok := r.(*coordinator.LearntBefore); ok {
 		e.recallRow(row)
 		return
@@ -34,7 +35,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 			t.withdrawn, t.cancelReason, t.returning, t.attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
 			t.failed, t.blamed, t.taught = r.Failed, r.Blamed, r.Taught
 			t.said, t.retryAfter = r.Said, r.RetryAfter
-			if t.returning && t.place >= 0 {
+			if t.returning && t.On() {
 				e.settleAccount(at, t)
 			}
 		}
@@ -43,8 +44,8 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.Learnt:
 		e.foldLearnt(r)
 	case *coordinator.Forgiven:
-		if a := e.fleet.byID[r.Agent]; a != nil {
-			e.learner.Forgive(a.number, e.learner.Type(r.Type), r.At)
+		if a := e.fleet.ByID[r.Agent]; a != nil {
+			e.learner.Forgive(a.Number, e.learner.Type(r.Type), r.At)
 		}
 	case *coordinator.BreakerChanged:
 		e.applyBreakers(e.ejections.Fold(at, r))
@@ -85,20 +86,20 @@ func (e *Engine) Lead(now time.Time) {
 	e.quotasNotAfter(now)
 	e.scheduleControls()
 	e.scheduleDay()
-	for _, a := range e.fleet.agents {
-		a.heldByUs = true // the leader before may have taken its queue back, until it has been empty
+	for _, a := range e.fleet.Agents {
+		a.HeldByUs = true // the leader before may have taken its queue back, until it has been empty
 	}
 }
 
 // agentOf is the agent of that id. Of one that the policy does not list (yet) what the
 // records say is kept.
 func (e *Engine) agentOf(id coordinator.AgentID) *agent {
-	if a := e.fleet.known(id); a != nil {
+	if a := e.fleet.Known(id); a != nil {
 		return a
 	}
 	a := rejoin(nil)
-	a.spec.ID, a.number, a.serial = id, -1, e.fleet.serial(id)
-	e.fleet.left[id] = a
+	a.Spec.ID, a.Number, a.Serial = id, -1, e.fleet.SerialOf(id)
+	e.fleet.Left[id] = a
 	return a
 }
 
@@ -127,7 +128,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		due: dueOf(r.Task), arrival: e.arrivals, index: -1,
 		lease: lease{
-			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), place: -1, settled: r.At, unanswered: true,
+			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), Dispatch: fleet.Dispatch{Settled: r.At}, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch, service: r.Service,
 			timeout: r.Timeout, deadline: r.At.Add(r.Timeout + leaseMargin), runsFrom: r.At,
 		},
@@ -137,12 +138,13 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	e.tasks.add(t)
 	t.record, _ = e.dedupe.Insert(r.At, key, r.Task.ContentHash, coordinator.FateUnsettled, t.number)
 	e.dedupe.Update(t.key, t.record, coordinator.FateUnsettled, t.number, t.attempt)
-	a.capacity.NotAfter(r.At)
-	if len(a.open) == 0 {
-		a.capacity.InHand(r.At, 1)
+	a.Capacity.NotAfter(r.At)
+	if len(a.Open) == 0 {
+		a.Capacity.InHand(r.At, 1)
 	}
 	t.alone = e.mustBeAlone(t)
-	e.fleet.reserve(a, t)
+	t.agent = a
+	e.fleet.Take(a, t, t.alone)
 	e.inDoubt.unanswered[key]++
 	e.watchLease(t)
 }
@@ -160,10 +162,10 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 		return
 	}
 	if !r.Heard {
-		t.agent.assigned++
-		t.agent.given, t.agent.moved = r.At, r.At
+		t.agent.Assigned++
+		t.agent.Given, t.agent.Moved = r.At, r.At
 	}
-	t.unanswered, t.settled = false, r.At
+	t.unanswered, t.Settled = false, r.At
 	t.deadline, t.runsFrom = r.At.Add(t.timeout+leaseMargin), r.At
 	e.dedupe.Update(t.key, t.record, coordinator.FateDispatched, t.number, t.attempt)
 	e.timers.cancel(&t.expire)
@@ -179,9 +181,9 @@ func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
 	e.ends.keep(at, t.key, t.task)
-	t.over, t.probe = true, false
-	t.agent.moved = later(t.agent.moved, at)
-	if t.place >= 0 {
+	t.Over, t.probe = true, false
+	t.agent.Moved = later(t.agent.Moved, at)
+	if t.On() {
 		e.settleAccount(at, t)
 	}
 }
@@ -190,16 +192,16 @@ func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 // report counts it as active, it is credited.
 func (e *Engine) settleAccount(at time.Time, t *openTask) {
 	a := t.agent
-	if !a.heard.IsZero() {
+	if !a.Heard.IsZero() {
 		stamp := at
-		if a.clock.known {
-			stamp = at.Add(-a.clock.offset)
+		if a.Clock.Known {
+			stamp = at.Add(-a.Clock.Offset)
 		}
-		a.note(ending{task: t.task.ID, stamp: stamp, settled: t.settled, heard: at}, t.covered)
+		a.Note(fleet.Ending{Task: t.task.ID, Stamp: stamp, Settled: t.Settled, Heard: at}, t.Covered)
 	}
-	e.fleet.remove(t)
-	a.measure(at)
-	e.fleet.refresh(a)
+	t.agent.Give(t)
+	a.Measure(at)
+	e.fleet.Refresh(a)
 }
 
 // foldRemembered takes over what is known of a task id that no agent has.
@@ -216,7 +218,7 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 		_, rec = e.dedupe.Insert(r.Seen, r.Key, r.Content, r.Fate, 0)
 	}
 	e.dedupe.DropReason(r.Key)
-	rec.Content, rec.Fate, rec.Ref = r.Content, r.Fate, e.fleet.serial(r.Agent)
+	rec.Content, rec.Fate, rec.Ref = r.Content, r.Fate, e.fleet.SerialOf(r.Agent)
 	rec.Attempt, rec.Flags = dedupe.CapAttempt(r.Attempt), dedupe.FlagsOf(r.Flags)
 	if rec.IsWithdrawn() {
 		e.dedupe.KeepReason(r.Key, r.Reason)
@@ -265,10 +267,10 @@ func (e *Engine) recollect() {
 	if e.recalled == nil {
 		return
 	}
-	if e.learner.Import(*e.recalled, e.fleet.number) == nil {
-		for _, a := range e.fleet.agents {
-			a.meanCost, _ = e.learner.Cost(a.number)
-			e.fleet.refresh(a)
+	if e.learner.Import(*e.recalled, e.fleet.Number) == nil {
+		for _, a := range e.fleet.Agents {
+			a.MeanCost, _ = e.learner.Cost(a.Number)
+			e.fleet.Refresh(a)
 		}
 	}
 	e.recalled = nil

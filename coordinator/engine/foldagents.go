@@ -21,25 +21,25 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 		} else {
 			e.orders[r.Agent] = r.Order
 		}
-		if a := e.fleet.byID[r.Agent]; a != nil {
+		if a := e.fleet.ByID[r.Agent]; a != nil {
 			e.obey(a)
-			e.fleet.refresh(a)
+			e.fleet.Refresh(a)
 		}
 	case *coordinator.Tracked:
 		e.track(e.agentOf(r.Agent))
 	case *coordinator.Consumed:
 		a := e.agentOf(r.Agent)
-		a.hadConsumer, a.consumedTold = r.Ever, r.Told
+		a.HadConsumer, a.ConsumedTold = r.Ever, r.Told
 	case *coordinator.Doubted:
 		e.inDoubt.messages[r.Key] = r.Messages
 	case *coordinator.AgentBefore:
 		a := e.agentOf(r.Agent)
-		a.assigned = r.Assigned
-		a.capacity = capacity.State{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Estimator()
-		a.capacity.InHand(at, len(a.open))
-		e.fleet.assignments = max(e.fleet.assignments, r.LastAssigned)
-		if a.number >= 0 {
-			e.fleet.views[a.number].LastAssigned = r.LastAssigned
+		a.Assigned = r.Assigned
+		a.Capacity = capacity.State{Items: r.Items, BusySeconds: r.BusySeconds, Samples: r.Samples}.Estimator()
+		a.Capacity.InHand(at, len(a.Open))
+		e.fleet.Assignments = max(e.fleet.Assignments, r.LastAssigned)
+		if a.Number >= 0 {
+			e.fleet.Views[a.Number].LastAssigned = r.LastAssigned
 		}
 	case *coordinator.Calibrated:
 		e.agentOf(r.Agent).bidding.Calibration = auction.CalibrationState{
@@ -56,27 +56,27 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 
 // foldLearnt learns what the leader has learnt.
 func (e *Engine) foldLearnt(r *coordinator.Learnt) {
-	a := e.fleet.byID[r.Agent]
+	a := e.fleet.ByID[r.Agent]
 	if a == nil {
 		return
 	}
 	e.learner.NotAfter(r.At) // what is learnt in one term is in order
-	a.capacity.NotAfter(r.At)
+	a.Capacity.NotAfter(r.At)
 	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
 	switch r.Attribution {
 	case coordinator.AttributedSuccess:
 		o.Attribution = learning.Succeeded
-		a.capacity.Done(r.At)
+		a.Capacity.Done(r.At)
 	case coordinator.AttributedAgentFault:
 		o.Attribution = learning.AgentFault
 	case coordinator.AttributedTimeout:
 		o.Attribution = learning.TimedOut
 	}
-	e.learner.Observe(r.At, a.number, e.learner.Type(r.Type), o)
+	e.learner.Observe(r.At, a.Number, e.learner.Type(r.Type), o)
 	if r.CostUSD > 0 {
-		a.meanCost, _ = e.learner.Cost(a.number)
+		a.MeanCost, _ = e.learner.Cost(a.Number)
 	}
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 }
 
 // foldJoined takes over which agents have joined by themselves, and which have left.

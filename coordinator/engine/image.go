@@ -61,7 +61,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	}
 	e.imageAgents(m)
 	e.imageEnds(m)
-	m.names = append(m.names, e.fleet.ids...)
+	m.names = append(m.names, e.fleet.Names()...)
 	if len(m.names) == 0 {
 		m.names = make([]coordinator.AgentID, 1) // 0 is nobody
 	}
@@ -101,8 +101,8 @@ func (e *Engine) imageLeases(m *Image) {
 			doubts[t.key]--
 		}
 		if t.state == stateLeased && !t.unanswered {
-			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.settled, Heard: inDoubt})
-			acked[ackInDoubt{t.key, t.settled}] = !inDoubt
+			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.Settled, Heard: inDoubt})
+			acked[ackInDoubt{t.key, t.Settled}] = !inDoubt
 		}
 		if t.withdrawn || t.returning {
 			m.leases = append(m.leases, t.leaseChange())
@@ -128,7 +128,7 @@ func (e *Engine) imageLeases(m *Image) {
 func (e *Engine) imageOver(m *Image) {
 	var over []*openTask
 	for _, t := range e.held {
-		if t.over && t.state == stateDispatching {
+		if t.Over && t.state == stateDispatching {
 			over = append(over, t)
 		}
 	}
@@ -146,26 +146,26 @@ func (e *Engine) imageEnd(m *Image, t *openTask) *coordinator.Remembered {
 	last, waits := m.last[t.key]
 	flags := last.flags()
 	if !waits {
-		last = cameBackAs{t.agent.serial, dedupe.CapAttempt(t.attempt)}
+		last = cameBackAs{t.agent.Serial, dedupe.CapAttempt(t.attempt)}
 	}
 	return &coordinator.Remembered{
 		Key: t.key, ID: t.task.ID, Content: t.task.ContentHash, Fate: coordinator.FateForgotten,
-		Seen: m.at, Agent: e.fleet.named(last.ref), Attempt: int(last.attempt), Flags: uint8(flags),
+		Seen: m.at, Agent: e.fleet.Named(last.ref), Attempt: int(last.attempt), Flags: uint8(flags),
 	}
 }
 
 // imageAgents comes last: what leases change of agents is in it already.
 func (e *Engine) imageAgents(m *Image) {
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		if a.bidding.Calibration.Outcomes() > 0 {
 			m.leases = append(m.leases, a.bidding.Record())
 		}
-		c := a.capacity.State(m.at)
+		c := a.Capacity.State(m.at)
 		r := &coordinator.AgentBefore{
-			Agent: a.spec.ID, Assigned: a.assigned, LastAssigned: e.fleet.views[i].LastAssigned,
+			Agent: a.Spec.ID, Assigned: a.Assigned, LastAssigned: e.fleet.Views[i].LastAssigned,
 			Items: c.Items, BusySeconds: c.BusySeconds, Samples: c.Samples,
 		}
-		if *r != (coordinator.AgentBefore{Agent: a.spec.ID}) {
+		if *r != (coordinator.AgentBefore{Agent: a.Spec.ID}) {
 			m.leases = append(m.leases, r)
 		}
 	}
@@ -176,16 +176,16 @@ func (e *Engine) imageOrders(m *Image) {
 	if r := e.joinedRecord(); r != nil {
 		m.others = append(m.others, r)
 	}
-	for _, a := range e.fleet.agents {
-		if a.tracked {
-			m.others = append(m.others, &coordinator.Tracked{Agent: a.spec.ID})
+	for _, a := range e.fleet.Agents {
+		if a.Tracked {
+			m.others = append(m.others, &coordinator.Tracked{Agent: a.Spec.ID})
 		}
-		if a.hadConsumer {
-			m.others = append(m.others, &coordinator.Consumed{Agent: a.spec.ID, Ever: true, Told: a.consumedTold})
+		if a.HadConsumer {
+			m.others = append(m.others, &coordinator.Consumed{Agent: a.Spec.ID, Ever: true, Told: a.ConsumedTold})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) { // those that have tasks yet
-		if e.fleet.left[id].tracked {
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.Left)) { // those that have tasks yet
+		if e.fleet.Left[id].Tracked {
 			m.others = append(m.others, &coordinator.Tracked{Agent: id})
 		}
 	}
@@ -195,7 +195,7 @@ func (e *Engine) imageOrders(m *Image) {
 }
 
 func (e *Engine) imageLearner(m *Image) {
-	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
+	s := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.Agents[i].Spec.ID })
 	add := func(r coordinator.LearntBefore) { m.others = append(m.others, &r) }
 	if s.AsOf.IsZero() {
 		return

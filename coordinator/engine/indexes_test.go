@@ -24,52 +24,52 @@ func CheckIndexes(t failer, e *Engine) {
 	t.Helper()
 	f := &e.fleet
 	checkIsolated(t, e)
-	for i, a := range f.agents {
-		v := f.views[i]
+	for i, a := range f.Agents {
+		v := f.Views[i]
 		again := coordinator.AgentView{
-			ID: a.spec.ID, Load: a.load(), InFlight: a.inFlight(), Max: a.maximum(), Free: a.free(),
-			Rank: a.spec.Rank, Capabilities: len(a.spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility,
-			Capacity: a.itemsPerSecond(), Pending: a.items(),
-			ReportedLoad: a.report.Load, Hash: coordinator.Hash(string(a.spec.ID), 0), Cost: cmp.Or(a.spec.Cost, a.meanCost),
-			Labels: a.spec.Labels,
+			ID: a.Spec.ID, Load: a.Load(), InFlight: a.InFlight(), Max: a.Maximum(), Free: a.Free(),
+			Rank: a.Spec.Rank, Capabilities: len(a.Spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility,
+			Capacity: a.ItemsPerSecond(), Pending: a.Items(),
+			ReportedLoad: a.Report.Load, Hash: coordinator.Hash(string(a.Spec.ID), 0), Cost: cmp.Or(a.Spec.Cost, a.MeanCost),
+			Labels: a.Spec.Labels,
 		}
 		switch {
-		case a.number != i || f.byID[a.spec.ID] != a:
-			t.Fatalf("%s: number %d at place %d", a.spec.ID, a.number, i)
-		case i > 0 && f.agents[i-1].spec.ID >= a.spec.ID:
-			t.Fatalf("agents are not sorted at %s", a.spec.ID)
+		case a.Number != i || f.ByID[a.Spec.ID] != a:
+			t.Fatalf("%s: number %d at place %d", a.Spec.ID, a.Number, i)
+		case i > 0 && f.Agents[i-1].Spec.ID >= a.Spec.ID:
+			t.Fatalf("agents are not sorted at %s", a.Spec.ID)
 		case !reflect.DeepEqual(v, again):
-			t.Fatalf("%s: view %+v, recomputed %+v", a.spec.ID, v, again)
-		case f.ready.Has(i) != (f.eligibility(a) == coordinator.Eligible):
-			t.Fatalf("%s: ready %v, but %s", a.spec.ID, f.ready.Has(i), f.eligibility(a))
-		case f.causes[i] != f.eligibility(a):
-			t.Fatalf("%s: it is kept as %s, and is %s", a.spec.ID, f.causes[i], f.eligibility(a))
-		case f.present.Has(i) != (f.presence(a) == coordinator.Eligible):
-			t.Fatalf("%s: present %v, but %s", a.spec.ID, f.present.Has(i), f.presence(a))
-		case (a.stale.index >= 0) != (a.state == coordinator.AgentOnline):
-			t.Fatalf("%s is %s, watched: %v", a.spec.ID, a.state, a.stale.index >= 0)
+			t.Fatalf("%s: view %+v, recomputed %+v", a.Spec.ID, v, again)
+		case f.Ready.Has(i) != (f.Eligibility(a) == coordinator.Eligible):
+			t.Fatalf("%s: ready %v, but %s", a.Spec.ID, f.Ready.Has(i), f.Eligibility(a))
+		case f.Causes[i] != f.Eligibility(a):
+			t.Fatalf("%s: it is kept as %s, and is %s", a.Spec.ID, f.Causes[i], f.Eligibility(a))
+		case f.Present.Has(i) != (f.PresenceOf(a) == coordinator.Eligible):
+			t.Fatalf("%s: present %v, but %s", a.Spec.ID, f.Present.Has(i), f.PresenceOf(a))
+		case (a.stale.index >= 0) != (a.State == coordinator.AgentOnline):
+			t.Fatalf("%s is %s, watched: %v", a.Spec.ID, a.State, a.stale.index >= 0)
 		}
 	}
 	online := make(map[string]int)
-	for why, set := range f.byCause {
-		for i := range f.agents {
-			if set.Has(i) != (int(f.causes[i]) == why) {
-				t.Fatalf("%s is among those that are %s, and is %s", f.agents[i].spec.ID, coordinator.Ineligibility(why),
-					f.causes[i])
+	for why, set := range f.ByCause {
+		for i := range f.Agents {
+			if set.Has(i) != (int(f.Causes[i]) == why) {
+				t.Fatalf("%s is among those that are %s, and is %s", f.Agents[i].Spec.ID, coordinator.Ineligibility(why),
+					f.Causes[i])
 			}
 		}
-		if n := set.Common(set); n != f.tally[why] {
-			t.Fatalf("%d agents are %s, counted are %d", f.tally[why], coordinator.Ineligibility(why), n)
+		if n := set.Common(set); n != f.Tally[why] {
+			t.Fatalf("%d agents are %s, counted are %d", f.Tally[why], coordinator.Ineligibility(why), n)
 		}
 	}
-	for _, a := range f.agents {
-		for _, c := range append([]string{""}, a.spec.Capabilities...) {
-			if a.state == coordinator.AgentOnline {
+	for _, a := range f.Agents {
+		for _, c := range append([]string{""}, a.Spec.Capabilities...) {
+			if a.State == coordinator.AgentOnline {
 				online[c]++
 			}
 		}
-		if text := e.ejections.Check(a.number, a.state == coordinator.AgentOnline); text != "" {
-			t.Fatalf("%s: %s", a.spec.ID, text)
+		if text := e.ejections.Check(a.Number, a.State == coordinator.AgentOnline); text != "" {
+			t.Fatalf("%s: %s", a.Spec.ID, text)
 		}
 	}
 	for c, n := range online {
@@ -78,9 +78,9 @@ func CheckIndexes(t failer, e *Engine) {
 		}
 	}
 	for key, c := range e.pending.classes {
-		for i := range f.agents {
+		for i := range f.Agents {
 			if c.usable.Has(i) != (c.feasible.Has(i) && !e.ejections.Ejected(i, c.required...)) {
-				t.Fatalf("%s: usable for %v: %v", f.agents[i].spec.ID, c.required, c.usable.Has(i))
+				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.required, c.usable.Has(i))
 			}
 		}
 		if key != c.key || c.nobody != c.feasible.Empty() {
@@ -98,7 +98,7 @@ func CheckIndexes(t failer, e *Engine) {
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) ||
 			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored ||
 				o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 ||
-				slices.Contains(e.retries.All(), o)) {
+				slices.Contains(e.retries.tasks, o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {
@@ -111,12 +111,12 @@ func CheckIndexes(t failer, e *Engine) {
 			if !c.holds(o) || e.pending.active[c.active] != c {
 				t.Fatalf("%s waits, but is not in its class", o.task.ID)
 			}
-			for i, a := range f.agents {
-				why := criteria.Check(o.askedOf(), &a.spec) // by all that is registered
-				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.spec.ID))
+			for i, a := range f.Agents {
+				why := criteria.Check(o.askedOf(), &a.Spec) // by all that is registered
+				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.Spec.ID))
 				if c.feasible.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
 					saysPlainly(why) {
-					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.spec.ID, c.feasible.Has(i), why)
+					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.Spec.ID, c.feasible.Has(i), why)
 				}
 			}
 			count[o.task.Priority]++
@@ -130,8 +130,9 @@ func CheckIndexes(t failer, e *Engine) {
 		case stateGathering:
 			gathering++
 			count[o.task.Priority]++
-			if members, closes := e.batches.Gathering(batchKeyOf(o)); !slices.Contains(members, o) || !o.retry.at.Equal(closes) {
-				t.Fatalf("%s waits for others until %v, but they do not know of it: %v", o.task.ID, closes, members)
+			if g := e.batches.gathering[batchKeyOf(o)]; g == nil || !slices.Contains(g.members, o) ||
+				!o.retry.at.Equal(g.closes) {
+				t.Fatalf("%s waits for others, but they do not know of it: %+v", o.task.ID, g)
 			}
 		}
 	}
@@ -146,14 +147,14 @@ func CheckIndexes(t failer, e *Engine) {
 			}
 		})
 	}
-	for key, members := range e.batches.All() {
-		gathering -= len(members)
-		if limits := e.policy.Routes[key.taskType].Batch; len(members) == 0 || len(members) >= limits.MaxSize {
-			t.Fatalf("%d tasks %+v gather, of at most %d", len(members), key, limits.MaxSize)
+	for key, g := range e.batches.gathering {
+		gathering -= len(g.members)
+		if limits := e.policy.Routes[key.taskType].Batch; len(g.members) == 0 || len(g.members) >= limits.MaxSize {
+			t.Fatalf("%d tasks %+v gather, of at most %d", len(g.members), key, limits.MaxSize)
 		}
 	}
-	if gathering != 0 || e.batches.Sharing() {
-		t.Fatalf("%d more tasks gather than are in batches; some are not sealed: %v", gathering, e.batches.Sharing())
+	if gathering != 0 || len(e.batches.sharing) > 0 {
+		t.Fatalf("%d more tasks gather than are in batches; %d batches are not sealed", gathering, len(e.batches.sharing))
 	}
 	checkMarket(t, e)
 	if waiting != 0 {
@@ -209,16 +210,16 @@ func checkReferences(t failer, e *Engine) {
 		open--
 		r := e.recordOf(o)
 		switch {
-		case r == nil || r.Ref != o.number || int(o.number) != n || o.over:
-			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.over, r)
+		case r == nil || r.Ref != o.number || int(o.number) != n || o.Over:
+			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.Over, r)
 		case (r.Fate == coordinator.FateOpen) != (o.state != stateLeased),
 			(e.held[o.handle] == o) != (o.state != stateLeased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.Fate, e.held[o.handle] == o)
-		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.tracked || len(o.tried) > 0 || o.unanswered ||
-			o.apart):
-			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.spec.ID, o.expire.index >= 0)
-		case o.state >= stateDispatching && (o.place < 0) != o.returning:
-			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.spec.ID, o.place, o.returning)
+		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.Tracked || len(o.tried) > 0 || o.unanswered ||
+			o.Apart):
+			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.Spec.ID, o.expire.index >= 0)
+		case o.state >= stateDispatching && !o.On() != o.returning:
+			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.Spec.ID, o.At(), o.returning)
 		}
 	}
 	if open != 0 {
@@ -230,8 +231,8 @@ func checkReferences(t failer, e *Engine) {
 		}
 	}
 	for _, o := range e.held {
-		if o.over != (o.number == 0) || o.over && o.state != stateDispatching {
-			t.Fatalf("%s is held in state %d, number %d, over %v", o.task.ID, o.state, o.number, o.over)
+		if o.Over != (o.number == 0) || o.Over && o.state != stateDispatching {
+			t.Fatalf("%s is held in state %d, number %d, over %v", o.task.ID, o.state, o.number, o.Over)
 		}
 	}
 }
@@ -241,24 +242,24 @@ func checkReferences(t failer, e *Engine) {
 func checkAccounts(t failer, e *Engine) {
 	t.Helper()
 	taken := 0
-	for _, fleet := range []map[coordinator.AgentID]*agent{e.fleet.byID, e.fleet.left} {
+	for _, fleet := range []map[coordinator.AgentID]*agent{e.fleet.ByID, e.fleet.Left} {
 		for id, a := range fleet {
 			uncovered := 0
-			for i, o := range a.open {
-				if !o.covered {
+			for i, o := range a.Open {
+				if !o.Covered {
 					uncovered++
 				}
-				if o.place != i || o.agent != a || o.over && o.expire.index >= 0 {
-					t.Fatalf("%s at %d of the account of %s knows its place as %d of %s", o.task.ID, i, id, o.place, o.agent.spec.ID)
+				if o.At() != i || o.agent != a || o.Over && o.expire.index >= 0 {
+					t.Fatalf("%s at %d of the account of %s knows its place as %d of %s", o.task.ID, i, id, o.At(), o.agent.Spec.ID)
 				}
 			}
-			if uncovered != a.uncovered || a.credit < 0 || a.credit > len(a.recent) {
-				t.Fatalf("%s: uncovered %d, recounted %d; credit %d of %d", id, a.uncovered, uncovered, a.credit, len(a.recent))
+			if uncovered != a.Uncovered || a.Credit < 0 || a.Credit > len(a.Recent) {
+				t.Fatalf("%s: uncovered %d, recounted %d; credit %d of %d", id, a.Uncovered, uncovered, a.Credit, len(a.Recent))
 			}
-			if a.takenQueue != "" {
+			if a.TakenQueue != "" {
 				taken++
-				if a.number < 0 || a.takenQueue != a.spec.Queue {
-					t.Fatalf("%s is taken back, of %s (%d)", a.takenQueue, id, a.number)
+				if a.Number < 0 || a.TakenQueue != a.Spec.Queue {
+					t.Fatalf("%s is taken back, of %s (%d)", a.TakenQueue, id, a.Number)
 				}
 			}
 		}
@@ -280,11 +281,11 @@ func saysPlainly(why coordinator.Ineligibility) bool {
 // feasible asks naively whether the agent could ever have the task.
 func feasible(a *agent, o *openTask) bool {
 	for _, c := range o.needs.required {
-		if !slices.Contains(a.spec.Capabilities, c) {
+		if !slices.Contains(a.Spec.Capabilities, c) {
 			return false
 		}
 	}
-	return !slices.Contains(o.task.Excluded, a.spec.ID) && !slices.Contains(o.barred(), a.spec.ID)
+	return !slices.Contains(o.task.Excluded, a.Spec.ID) && !slices.Contains(o.barred(), a.Spec.ID)
 }
 
 // checkMarket recounts what auctions hold of the agents, and of classes.
@@ -303,7 +304,7 @@ func checkMarket(t failer, e *Engine) {
 		}
 	}
 	bidders := func(yield func(*bidder) bool) {
-		for _, a := range e.fleet.agents {
+		for _, a := range e.fleet.Agents {
 			if !yield(&a.bidding) {
 				return
 			}
@@ -359,7 +360,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		return // its class is of when it came back: it is found anew before it is decided
 	}
 	c, f := o.needs.class, &e.fleet
-	if c == nil || len(f.agents) == 0 || len(c.usable) != len(f.ready) || e.pending.classes[c.key] != c {
+	if c == nil || len(f.Agents) == 0 || len(c.usable) != len(f.Ready) || e.pending.classes[c.key] != c {
 		return
 	}
 	var got decisionWithRoom
@@ -374,16 +375,16 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 			return
 		}
 		want[is]++
-		why[a.spec.ID] = is
+		why[a.Spec.ID] = is
 		all++
-		if c.feasible.Has(a.number) {
+		if c.feasible.Has(a.Number) {
 			feasible++
 		}
 	})
 	switch {
-	case got.Refused != want || all+eligible != len(f.agents) || got.WithoutQuota != 0:
+	case got.Refused != want || all+eligible != len(f.Agents) || got.WithoutQuota != 0:
 		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused,
-			len(f.agents), eligible, got.WithoutQuota, want)
+			len(f.Agents), eligible, got.WithoutQuota, want)
 	case all > coordinator.MaxNamed && feasible > coordinator.MaxNamed:
 		all = 0
 	case all > coordinator.MaxNamed:

@@ -41,11 +41,11 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.lanes.PolicyChanged()
 	e.marketUnder(p)
-	e.batches.Install(p.Routes)
+	e.batches.under(p)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.believe(p.Settings.Learning)
 	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
-	e.fleet.adopt(e.joining.fleet(p), p.Settings, &e.timers)
+	e.adoptFleet(e.joining.fleet(p), p.Settings)
 	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
 	e.renumbered()
 	e.claims.under(&e.fleet)
@@ -53,15 +53,15 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	for _, t := range offered { // before anything can decide them
 		e.abandon(now, t)
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.fleet.left)) {
-		e.left(e.fleet.left[id])
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.Left)) {
+		e.left(e.fleet.Left[id])
 	}
-	for _, a := range e.fleet.agents {
-		if a.takenQueue != a.spec.Queue {
+	for _, a := range e.fleet.Agents {
+		if a.TakenQueue != a.Spec.Queue {
 			e.leaveQueue(a) // it has another now
 		}
 		e.obey(a)
-		e.fleet.refresh(a)
+		e.fleet.Refresh(a)
 		e.watch(now, a) // the threshold may be another
 		e.ramp(now, a)
 	}
@@ -72,10 +72,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.timers.cancel(&t.retry)
 		e.forgetWish(t)
 	}
-	together := e.batches.CloseAll()
-	for _, members := range together {
-		e.endGathering(members)
-	}
+	together := e.dissolve()
 	e.admitAgain(now, append(waiting, offered...))
 	for _, members := range together {
 		e.decideBatch(now, members)
@@ -87,17 +84,17 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 // may still tell about goes on being awaited; the rest is let go.
 func (e *Engine) left(a *agent) {
 	e.leaveQueue(a) // it may be anybody's by now
-	for i := 0; i < len(a.open); {
-		switch t := a.open[i]; {
-		case t.state == stateLeased && t.over:
-			e.fleet.remove(t)
+	for i := 0; i < len(a.Open); {
+		switch t := a.Open[i]; {
+		case t.state == stateLeased && t.Over:
+			t.agent.Give(t)
 		case e.mayLetGo(t):
 			e.letGo(t)
 		default:
 			i++
 		}
 	}
-	if len(a.open) == 0 {
-		delete(e.fleet.left, a.spec.ID)
+	if len(a.Open) == 0 {
+		delete(e.fleet.Left, a.Spec.ID)
 	}
 }

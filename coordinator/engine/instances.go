@@ -1,86 +1,10 @@
 package engine
 
 import (
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
 )
-
-// Processes that share an agent's id cannot be told apart by what they report: each speaks of its own slots
-// and tasks, and the latest report counts for all. That is a fault of the fleet, and not refused: their tasks
-// are done. It is told, and the goodbye of one does not end the work of the others.
-
-// instances are the processes that report under an agent's id and say which they are.
-type instances struct {
-	list []instance // at most maxInstances, in the order in which they came
-	last string     // that was heard last
-	// shared: two were heard by turns; until one of them alone has been heard for instanceSilence.
-	shared bool
-}
-
-// instance is one process.
-type instance struct {
-	id           string
-	first, heard time.Time // when it was heard first and last
-}
-
-// maxInstances bounds the processes that are remembered of one agent.
-const maxInstances = 16
-
-// note takes a report of an instance in, and reports whether it is news that several are at work. One that
-// follows another is no other beside it: its agent was started again.
-func (s *instances) note(now time.Time, id string, silent time.Duration) (news bool) {
-	s.list = slices.DeleteFunc(s.list, func(i instance) bool { return now.Sub(i.heard) > silent })
-	was := s.shared && len(s.list) > 1
-	at := slices.IndexFunc(s.list, func(i instance) bool { return i.id == id })
-	switch {
-	case at < 0 && len(s.list) >= maxInstances:
-		return false
-	case at < 0:
-		s.list = append(s.list, instance{id: id, first: now, heard: now})
-	default:
-		s.list[at].heard = now
-		s.shared = s.shared || s.last != "" && s.last != id
-	}
-	s.last = id
-	s.shared = s.shared && len(s.list) > 1
-	return !was && s.among(now, silent) > 1
-}
-
-// leaves takes an instance out that says goodbye, and reports whether another goes on: one that was
-// heard after this one had come.
-func (s *instances) leaves(now time.Time, id string, silent time.Duration) (others bool) {
-	at := slices.IndexFunc(s.list, func(i instance) bool { return i.id == id })
-	if at < 0 {
-		return false
-	}
-	first := s.list[at].first
-	s.list = slices.Delete(s.list, at, at+1)
-	if s.last == id {
-		s.last = ""
-	}
-	s.shared = s.shared && len(s.list) > 1
-	return slices.ContainsFunc(s.list, func(i instance) bool { return i.heard.After(first) && now.Sub(i.heard) <= silent })
-}
-
-// among is how many are at work: 1 unless two were heard by turns. One that was not heard again since another
-// came has been followed by it.
-func (s *instances) among(now time.Time, silent time.Duration) (n int) {
-	var newest time.Time
-	for _, i := range s.list {
-		newest = later(newest, i.first)
-	}
-	for _, i := range s.list {
-		if now.Sub(i.heard) <= silent && !i.heard.Before(newest) {
-			n++
-		}
-	}
-	if !s.shared {
-		return min(n, 1)
-	}
-	return n
-}
 
 // silentInstances is how many of its heartbeats a process may miss beside another before it is taken to
 // have ended.
@@ -88,7 +12,7 @@ const silentInstances = 3
 
 // instanceSilence is how long one of several processes may be silent.
 func (e *Engine) instanceSilence(a *agent) time.Duration {
-	return min(silentInstances*a.spec.HealthCheckInterval, e.staleAfter(a))
+	return min(silentInstances*a.Spec.HealthCheckInterval, e.staleAfter(a))
 }
 
 // hearInstance notes which process a report is of. It reports whether the report is
@@ -100,10 +24,10 @@ func (e *Engine) hearInstance(now time.Time, a *agent, ev *coordinator.AgentRepo
 	}
 	silent := e.instanceSilence(a)
 	if r.Status == coordinator.StatusOffline {
-		return a.instances.leaves(now, r.Instance, silent)
+		return a.Instances.Leaves(now, r.Instance, silent)
 	}
-	if a.instances.note(now, r.Instance, silent) {
-		e.emit(coordinator.AgentShared{Agent: a.spec.ID, Instances: a.instances.among(now, silent)})
+	if a.Instances.Note(now, r.Instance, silent) {
+		e.emit(coordinator.AgentShared{Agent: a.Spec.ID, Instances: a.Instances.Among(now, silent)})
 	}
 	return false
 }

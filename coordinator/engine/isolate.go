@@ -120,15 +120,15 @@ func (e *Engine) spareSuspected(t *openTask) {
 // there was nothing beside it.
 func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturned) (alone bool) {
 	switch {
-	case a == nil, before != nil && before.apart:
+	case a == nil, before != nil && before.Apart:
 		alone = true // nothing is known of it, or it had nothing else of ours
-	case before != nil && before.place >= 0:
-		alone = len(a.open) == 1 && a.lost == 0
+	case before != nil && before.On():
+		alone = len(a.Open) == 1 && a.Lost == 0
 	default: // its reports have spoken for the dispatch
-		alone = len(a.open) == 0 && a.lost == 0 && a.report.Active <= 1
+		alone = len(a.Open) == 0 && a.Lost == 0 && a.Report.Active <= 1
 	}
 	if a != nil {
-		a.lost++
+		a.Lost++
 	}
 	if !alone {
 		t.suspected = append(slices.Clip(t.suspected), ev.Agent) // there may be only one
@@ -145,43 +145,28 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 // an interval. made is when it said so.
 func (e *Engine) hasDoneAlone(t *openTask, made time.Time) bool {
 	a := t.agent
-	return t.apart && !e.following && t.state == stateLeased && !a.tracked && !t.over && !t.unanswered &&
-		a.report.Active == 0 && made.Sub(t.settled) >= a.spec.HealthCheckInterval
+	return t.Apart && !e.following && t.state == stateLeased && !a.Tracked && !t.Over && !t.unanswered &&
+		a.Report.Active == 0 && made.Sub(t.Settled) >= a.Spec.HealthCheckInterval
 }
 
 // freeFor are the agents that may be given the task now, if they are feasible for it.
 func (e *Engine) freeFor(t *openTask) agentset.Set {
 	if t.alone {
-		return e.fleet.vacant
+		return e.fleet.Vacant
 	}
-	return e.fleet.ready
-}
-
-// isVacant tells whether the agent has nothing in hand and could take a task, or claim one; why
-// is what else keeps it from getting any.
-func (f *fleet) isVacant(a *agent, why coordinator.Ineligibility) bool {
-	if len(a.open) > 0 || a.inFlight() > 0 {
-		return false
-	}
-	if why == coordinator.KeptFree {
-		kept := f.kept
-		f.kept = nil
-		why = f.eligibility(a)
-		f.kept = kept
-	}
-	return why == coordinator.Eligible || why == coordinator.Pulling
+	return e.fleet.Ready
 }
 
 // serveIsolated gives tasks that must be alone to agents that have nothing else, and sees to it
 // that one agent is kept free for the others.
 func (e *Engine) serveIsolated(now time.Time) {
 	i := &e.isolated
-	if len(i.groups) == 0 && e.fleet.kept == nil {
+	if len(i.groups) == 0 && e.fleet.Kept() == nil {
 		return
 	}
 	i.looks++
-	for !e.fleet.vacant.Empty() {
-		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.First(e.fleet.vacant) >= 0 })
+	for !e.fleet.Vacant.Empty() {
+		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.First(e.fleet.Vacant) >= 0 })
 		if t == nil {
 			break
 		}
@@ -202,16 +187,11 @@ func (e *Engine) serveIsolated(now time.Time) {
 // keepFree changes the agent that is kept free, if another should be.
 func (e *Engine) keepFree(now time.Time) {
 	f := &e.fleet
-	former, next := f.kept, e.worthKeeping()
+	former, next := f.Kept(), e.worthKeeping()
 	if former == next {
 		return
 	}
-	f.kept = next
-	for _, a := range []*agent{former, next} {
-		if a != nil {
-			f.refresh(a)
-		}
-	}
+	f.Keep(next)
 	if former != nil {
 		e.wake(now, former)
 	}
@@ -221,12 +201,12 @@ func (e *Engine) keepFree(now time.Time) {
 // else the one with the least in hand; nil: none.
 func (e *Engine) worthKeeping() (best *agent) {
 	f := &e.fleet
-	kept := f.kept
-	if kept != nil && (kept.alone > 0 || f.presence(kept) != coordinator.KeptFree) {
+	kept := f.Kept()
+	if kept != nil && (kept.Alone > 0 || f.PresenceOf(kept) != coordinator.KeptFree) {
 		kept = nil
 	}
-	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.Has(kept.number) }
-	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.First(f.present) >= 0 })
+	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.Has(kept.Number) }
+	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.First(f.Present) >= 0 })
 	switch {
 	case t == nil:
 		return nil
@@ -234,9 +214,9 @@ func (e *Engine) worthKeeping() (best *agent) {
 		return kept
 	}
 	for i, word := range t.among.class.usable {
-		for set := word & f.present[i]; set != 0; set &= set - 1 {
-			a := f.agents[i<<6+bits.TrailingZeros64(set)]
-			if best == nil || a.inFlight() < best.inFlight() {
+		for set := word & f.Present[i]; set != 0; set &= set - 1 {
+			a := f.Agents[i<<6+bits.TrailingZeros64(set)]
+			if best == nil || a.InFlight() < best.InFlight() {
 				best = a
 			}
 		}
@@ -247,8 +227,8 @@ func (e *Engine) worthKeeping() (best *agent) {
 // claimAlone is the task that must be alone and may go to an agent that claims and has nothing
 // in hand; nil: none, or it has.
 func (e *Engine) claimAlone(a *agent) *openTask {
-	if len(e.isolated.groups) == 0 || !e.connected || !e.fleet.isVacant(a, e.fleet.eligibility(a)) {
+	if len(e.isolated.groups) == 0 || !e.connected || !e.fleet.IsVacant(a, e.fleet.Eligibility(a)) {
 		return nil
 	}
-	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.Has(a.number) })
+	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.Has(a.Number) })
 }

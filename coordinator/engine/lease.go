@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/learning"
 )
 
@@ -14,33 +15,29 @@ import (
 //
 // A lease ends with the agent's result, with the return of the dispatch, or with
 // its deadline. A dispatch to an agent that says no more than heartbeats (see
-// agent.tracked) has none: it is let go as soon as a heartbeat speaks for it.
+// Agent.Tracked) has none: it is let go as soon as a heartbeat speaks for it.
 type lease struct {
 	agent      *agent // that has the dispatch; nil before the first
 	dispatchID string
-	place      int       // on its agent's account, -1 when it is not there
-	settled    time.Time // when it was confirmed, or may have arrived; zero: on its way
-	unanswered bool      // nobody knows whether it arrived: the broker has its task still
-	covered    bool      // the agent's reports speak for it: it is among their active tasks
-	begun      bool      // a report has listed it
-	listed     bool      // the latest report lists it
+	fleet.Dispatch
+	unanswered bool // nobody knows whether it arrived: the broker has its task still
+	begun      bool // a report has listed it
 	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
-	unlisted             time.Time // when the latest report was made that should have listed it and did not; zero: none
+	probe                bool // it is the one task by which a half-open breaker tries its agent
 	// said are its words with that, retryAfter how long it asks not to be given the task again.
 	said       string
 	retryAfter time.Duration
-	// generation of its agent's breakers when it was made; probe: it is the one task
-	// by which a half-open one tries the agent.
-	generation uint64
-	probe      bool
-	apart      bool                // it has its agent to itself
+	generation uint64              // of its agent's breakers when it was made
 	batch      string              // the batch that it is dispatched with; empty: alone
 	service    coordinator.Service // the model that its agent is told to use; zero: the task names no alternatives
 	timeout    time.Duration       // how long the agent may work on it
 	deadline   time.Time           // when its result is overdue; zero until it is confirmed
 	runsFrom   time.Time           // when that time began to run
 }
+
+// Try returns the id of the task and its attempt.
+func (t *openTask) Try() (coordinator.TaskID, int) { return t.task.ID, t.attempt }
 
 // leaseMargin is how much longer than the agent may work we wait for its result:
 // an agent that notices itself that time is up should have the first word.
@@ -51,7 +48,7 @@ const leaseRetry = time.Second
 
 // beginLease notes that a dispatch is in its agent's queue, or may be.
 func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
-	t.state, t.settled, t.unanswered = stateLeased, now, f == coordinator.FateUnsettled
+	t.state, t.Settled, t.unanswered = stateLeased, now, f == coordinator.FateUnsettled
 	e.dedupe.Update(t.key, t.record, f, t.number, t.attempt)
 	if f == coordinator.FateDispatched && e.recorder.on {
 		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
@@ -70,7 +67,7 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 // one that was never answered: it waits for a copy of its task. And one that has its agent to
 // itself, which gets nothing else before that is over.
 func (e *Engine) watchLease(t *openTask) {
-	if t.agent.tracked || len(t.tried) > 0 || t.unanswered || t.apart {
+	if t.agent.Tracked || len(t.tried) > 0 || t.unanswered || t.Apart {
 		e.timers.schedule(&t.expire, t.deadline)
 	}
 }
@@ -78,13 +75,13 @@ func (e *Engine) watchLease(t *openTask) {
 // track begins to expect results of an agent: it has sent one, or says exactly
 // what it runs.
 func (e *Engine) track(a *agent) {
-	if a.tracked {
+	if a.Tracked {
 		return
 	}
-	a.tracked = true
-	e.record(&coordinator.Tracked{Agent: a.spec.ID})
-	for _, t := range a.open {
-		if t.state == stateLeased && !t.over {
+	a.Tracked = true
+	e.record(&coordinator.Tracked{Agent: a.Spec.ID})
+	for _, t := range a.Open {
+		if t.state == stateLeased && !t.Over {
 			e.watchLease(t)
 		}
 	}
@@ -97,11 +94,11 @@ func (e *Engine) track(a *agent) {
 // later one: the deadline would mean nothing to a handler that hangs.
 func (e *Engine) renew(t *openTask) {
 	t.begun = true
-	if t.state != stateLeased || t.over || t.unlisted.IsZero() {
+	if t.state != stateLeased || t.Over || t.Unlisted.IsZero() {
 		return
 	}
 	// after an alarm it may have more
-	t.deadline, t.runsFrom = later(t.deadline, t.unlisted.Add(t.timeout+leaseMargin)), t.unlisted
+	t.deadline, t.runsFrom = later(t.deadline, t.Unlisted.Add(t.timeout+leaseMargin)), t.Unlisted
 	e.watchLease(t)
 }
 
@@ -116,33 +113,33 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	case t.unanswered: // should the broker still have it, it is as good as new
 		e.close(t, coordinator.FateForgotten)
 		return
-	case !a.tracked:
+	case !a.Tracked:
 		e.letGo(t)
 		e.wake(now, a)
 		return
 	}
 	since := "the dispatch reached its queue"
-	if t.runsFrom.Equal(t.unlisted) {
+	if t.runsFrom.Equal(t.Unlisted) {
 		since = "its latest report that did not list the task yet"
 	}
 	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf(
 		"%s has not told how it ended: %s (timeout_seconds), and %s for its word, have passed since %s (dispatch %s)",
-		a.spec.ID, t.timeout, leaseMargin, since, t.dispatchID)
+		a.Spec.ID, t.timeout, leaseMargin, since, t.dispatchID)
 	fate := coordinator.FateTimedOut
 	switch {
 	case t.withdrawn:
 		reason, text = coordinator.ReasonCancelled, orElse(t.cancelReason, "it was withdrawn")+fmt.Sprintf(
-			"; %s was told and has not said within %s that it stopped", a.spec.ID, t.timeout)
+			"; %s was told and has not said within %s that it stopped", a.Spec.ID, t.timeout)
 		fate = coordinator.FateCancelled
 		if r := e.recordOf(t); r != nil {
 			r.Flags |= dedupe.Overdue
 		}
 	case t.returning:
-		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.spec.ID,
+		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.Spec.ID,
 			t.timeout, t.dispatchID)
 	}
 	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
-		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.spec.ID,
+		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.Spec.ID,
 	}})
 	e.expireQuota(now, t)
 	if !t.returning && !t.withdrawn {
@@ -155,7 +152,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 
 // close ends an open task that an agent has: its outcome is told.
 func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered {
-	noted := e.note(t, f, t.agent.serial, t.attempt)
+	noted := e.note(t, f, t.agent.Serial, t.attempt)
 	e.retire(t)
 	return noted
 }
@@ -165,12 +162,12 @@ func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered 
 func (e *Engine) retire(t *openTask) {
 	e.expireQuota(e.now, t)
 	e.releaseProbe(t)
-	t.agent.moved = e.now
+	t.agent.Moved = e.now
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
 	e.ends.keep(e.now, t.key, t.task)
-	t.over = true
-	if t.covered || t.agent.gone() {
+	t.Over = true
+	if t.Covered || t.agent.Gone() {
 		e.discharge(t)
 	}
 }
@@ -181,7 +178,7 @@ func (e *Engine) letGo(t *openTask) {
 	if r := e.recordOf(t); r != nil && t.withdrawn {
 		e.dedupe.Withdraw(r, t.cancelReason)
 	}
-	e.note(t, coordinator.FateLetGo, t.agent.serial, t.attempt)
+	e.note(t, coordinator.FateLetGo, t.agent.Serial, t.attempt)
 	e.settleAsEstimated(t)
 	e.retire(t)
 	e.discharge(t)
@@ -190,9 +187,9 @@ func (e *Engine) letGo(t *openTask) {
 // discharge takes a dispatch off its agent's account.
 func (e *Engine) discharge(t *openTask) {
 	e.releaseProbe(t)
-	if t.place >= 0 {
-		e.fleet.remove(t)
-		t.agent.measure(e.now)
-		e.fleet.refresh(t.agent)
+	if t.On() {
+		t.agent.Give(t)
+		t.agent.Measure(e.now)
+		e.fleet.Refresh(t.agent)
 	}
 }

@@ -21,10 +21,10 @@ type line struct {
 
 // line stands for what waits that the agent could serve. end must follow.
 func (e *Engine) line(a *agent) line {
-	l := line{e: e, agent: a.number, of: e.pending.spare[:0], serve: fairshare.AllLevels}
+	l := line{e: e, agent: a.Number, of: e.pending.spare[:0], serve: fairshare.AllLevels}
 	e.pending.spare = nil // another line may be made while this one is in use
 	for _, c := range e.pending.active {
-		if c.usable.Has(a.number) {
+		if c.usable.Has(a.Number) {
 			l.of = append(l.of, c)
 		}
 	}
@@ -101,5 +101,5 @@ func (l *line) may(c *class) bool {
 	if c.lacks.Whole != nil || c.waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false
 	}
-	return l.agent >= 0 || c.usable.First(l.e.fleet.ready) >= 0
+	return l.agent >= 0 || c.usable.First(l.e.fleet.Ready) >= 0
 }

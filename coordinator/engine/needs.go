@@ -101,14 +101,14 @@ func (e *Engine) unknownType(name string) string {
 }
 
 // set numbers a list of agents; nil when none of them is known.
-func (f *fleet) set(ids []coordinator.AgentID) agentset.Set {
+func (f *agents) set(ids []coordinator.AgentID) agentset.Set {
 	var b agentset.Set
 	for _, id := range ids {
-		if a := f.byID[id]; a != nil {
+		if a := f.ByID[id]; a != nil {
 			if b == nil {
-				b = agentset.New(len(f.agents))
+				b = agentset.New(len(f.Agents))
 			}
-			b.Add(a.number)
+			b.Add(a.Number)
 		}
 	}
 	return b

@@ -20,10 +20,10 @@ func (e *Engine) learnFrom(now time.Time, a *agent, t *openTask, r *coordinator.
 	switch {
 	case r.Outcome == coordinator.OutcomeSucceeded:
 		took := r.Duration
-		if took <= 0 && !t.settled.IsZero() {
-			took = now.Sub(t.settled)
+		if took <= 0 && !t.Settled.IsZero() {
+			took = now.Sub(t.Settled)
 		}
-		a.capacity.Done(now)
+		a.Capacity.Done(now)
 		e.learnt(now, a, t, succeeded(r, took))
 		e.recordSuccess(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && r.RetryAfter > 0 && e.asksFreely(now, t):
@@ -31,7 +31,7 @@ func (e *Engine) learnFrom(now time.Time, a *agent, t *openTask, r *coordinator.
 	case r.Outcome == coordinator.OutcomeFailed, r.Outcome == coordinator.OutcomeRejected && r.Attempted:
 		e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault, CostUSD: cost(r)})
 		e.recordFault(now, a, t)
-	case r.Outcome == coordinator.OutcomeRejected && a.leftAlone(): // one that goes gives back what it has
+	case r.Outcome == coordinator.OutcomeRejected && a.LeftAlone(): // one that goes gives back what it has
 		e.recordFault(now, a, t)
 	default:
 		e.releaseProbe(t)
@@ -62,7 +62,7 @@ func (e *Engine) learnFromReturn(now time.Time, a *agent, t, before *openTask, e
 	case ev.Cause == coordinator.ReturnDeliveryLimit:
 		e.failedAt(now, a, before, learning.Outcome{Attribution: learning.AgentFault})
 		e.recordFault(now, a, before)
-	case ev.Cause == coordinator.ReturnTakenBack, !a.leftAlone():
+	case ev.Cause == coordinator.ReturnTakenBack, !a.LeftAlone():
 		e.releaseProbe(before)
 	default: // it refused, or did not take it in time
 		e.recordFault(now, a, before)
@@ -73,12 +73,12 @@ func (e *Engine) learnFromReturn(now time.Time, a *agent, t, before *openTask, e
 // failedAt counts that the task has failed at the agent, and keeps that: the cause may turn out to be the task.
 func (e *Engine) failedAt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
 	e.learnt(now, a, t, o)
-	t.taught = with(t.taught, a.spec.ID)
+	t.taught = with(t.taught, a.Spec.ID)
 }
 
 // breakerView is the dispatch that the task is of as breakers see it.
 func (e *Engine) breakerView(a *agent, t *openTask) ejection.Dispatch {
-	return ejection.Dispatch{Agent: a.number, Task: t.task.ID, Required: e.capabilitiesOf(t), Generation: t.generation,
+	return ejection.Dispatch{Agent: a.Number, Task: t.task.ID, Required: e.capabilitiesOf(t), Generation: t.generation,
 		Probe: t.probe}
 }
 
@@ -101,8 +101,8 @@ func (e *Engine) recordFault(now time.Time, a *agent, t *openTask) {
 	d := e.breakerView(a, t)
 	t.probe = false
 	if e.ejections.Counts(&d) {
-		t.blamed = with(t.blamed, a.spec.ID)
-		e.applyBreakers(e.ejections.Fault(now, d, t.faultKey(), e.learner.Failing(a.number, e.kind(t.task.Type))))
+		t.blamed = with(t.blamed, a.Spec.ID)
+		e.applyBreakers(e.ejections.Fault(now, d, t.faultKey(), e.learner.Failing(a.Number, e.kind(t.task.Type))))
 	}
 }
 
@@ -127,9 +127,9 @@ func (e *Engine) releaseProbe(t *openTask) {
 // same task: it is the task that fails.
 func (e *Engine) forgive(now time.Time, t *openTask) {
 	for _, id := range t.taught {
-		if a := e.fleet.byID[id]; a != nil {
+		if a := e.fleet.ByID[id]; a != nil {
 			kind := e.kind(t.task.Type)
-			e.learner.Forgive(a.number, kind, now)
+			e.learner.Forgive(a.Number, kind, now)
 			e.record(&coordinator.Forgiven{Agent: id, Type: kind.Name(), At: now})
 		}
 	}
@@ -145,8 +145,8 @@ func (e *Engine) forgiveFault(now time.Time, t *openTask, id coordinator.AgentID
 		return
 	}
 	t.blamed = without(t.blamed, id)
-	if a := e.fleet.byID[id]; a != nil {
-		e.applyBreakers(e.ejections.Forgive(now, a.number, e.capabilitiesOf(t), t.faultKey()))
+	if a := e.fleet.ByID[id]; a != nil {
+		e.applyBreakers(e.ejections.Forgive(now, a.Number, e.capabilitiesOf(t), t.faultKey()))
 	}
 }
 
@@ -177,7 +177,7 @@ func (e *Engine) applyBreakers(c *ejection.Changes) {
 // when everything else that an event has brought is.
 func (e *Engine) wakeTrusted(now time.Time) {
 	for n, ok := e.ejections.NextTrusted(); ok; n, ok = e.ejections.NextTrusted() {
-		a := e.fleet.agents[n]
+		a := e.fleet.Agents[n]
 		e.wake(now, a)
 		if a.seat.Waits() {
 			e.claims.Changed()

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -114,7 +113,7 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 
 // anyPresent reports whether an agent of the class is not absent.
 func (e *Engine) anyPresent(c *class) bool {
-	for i, why := range e.fleet.causes {
+	for i, why := range e.fleet.Causes {
 		if c.usable.Has(i) && !why.Absent() {
 			return true
 		}
@@ -125,13 +124,13 @@ func (e *Engine) anyPresent(c *class) bool {
 // agentsMovedAt is when something moved last for one of the class's agents: now if one of them is
 // there and at work. It takes O(agents).
 func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		switch {
 		case !c.usable.Has(i):
-		case !e.fleet.causes[i].Absent() && a.atWork(now):
+		case !e.fleet.Causes[i].Absent() && a.atWork(now):
 			return now
 		default:
-			last = later(last, a.moved)
+			last = later(last, a.Moved)
 		}
 	}
 	return last
@@ -140,12 +139,12 @@ func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
 // atWork reports whether the agent has something that it was given, within the time that it has for
 // it. One that tells no more than how much it runs has the time of its latest task.
 func (a *agent) atWork(now time.Time) bool {
-	for _, t := range a.open {
-		if !t.over && (t.state == stateDispatching || t.state == stateLeased && !t.unanswered && now.Before(t.deadline)) {
+	for _, t := range a.Open {
+		if !t.Over && (t.state == stateDispatching || t.state == stateLeased && !t.unanswered && now.Before(t.deadline)) {
 			return true
 		}
 	}
-	return !a.tracked && a.report.Active > a.credit && now.Before(a.given.Add(a.spec.Timeout))
+	return !a.Tracked && a.Report.Active > a.Credit && now.Before(a.Given.Add(a.Spec.Timeout))
 }
 
 // movedAt is now if the quota that was lacking comes back in time, or something that has it runs;
@@ -178,22 +177,22 @@ func (e *Engine) awaits(now time.Time, t *openTask) bool {
 	if c.nobody {
 		return true // one may join
 	}
-	return slices.ContainsFunc(e.fleet.agents, func(a *agent) bool {
+	return slices.ContainsFunc(e.fleet.Agents, func(a *agent) bool {
 		return a.isAwaited(e.openedAt) &&
-			c.feasible.Has(a.number)
+			c.feasible.Has(a.Number)
 	})
 }
 
 // isAwaited reports whether the agent has not been heard since the session opened, or its
 // consumer is not back, and it is not known to be there or to have left.
 func (a *agent) isAwaited(openedAt time.Time) bool {
-	switch a.state {
+	switch a.State {
 	case coordinator.AgentOnline:
-		return a.unattended
+		return a.Unattended
 	case coordinator.AgentOffline:
 		return false
 	}
-	return a.heard.Before(openedAt)
+	return a.Heard.Before(openedAt)
 }
 
 // awaitLook is the time between two questions whether a task that has waited for long enough
@@ -230,6 +229,6 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 	default:
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow another dispatch in time%s",
-			queue.RetryFloor, t.cameBefore()), nil)
+			retryFloor, t.cameBefore()), nil)
 	}
 }

@@ -139,7 +139,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 		}
 		p.inUse = len(p.classes) - len(p.active)
 	}
-	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.index.Meet(of.needs),
+	c := &class{key: string(key), required: of.needs.Required, only: of.needs.Only, criteria: f.Index.Meet(of.needs),
 		active: -1}
 	c.feasible, c.able = c.criteria.Set, c.criteria.Able
 	c.nobody = c.able == 0

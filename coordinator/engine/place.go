@@ -156,7 +156,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 func (e *Engine) startsIn(now time.Time, its agentset.Set, p *Place) time.Duration {
 	var free time.Duration
 	its.Each(func(i int) {
-		if a := e.fleet.agents[i]; e.fleet.eligibility(a) == coordinator.Full {
+		if a := e.fleet.Agents[i]; e.fleet.Eligibility(a) == coordinator.Full {
 			if in := e.freeIn(now, a); in > 0 && (free == 0 || in < free) {
 				free = in
 			}
@@ -285,11 +285,11 @@ func (e *Engine) levelsToo(level int, levels uint8, service, least, dearest int6
 // slotsOnline is how many slots the agents online have, and how many of these agents may
 // have the task and take work.
 func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
-	for i, a := range e.fleet.agents {
-		if a.state != coordinator.AgentOnline {
+	for i, a := range e.fleet.Agents {
+		if a.State != coordinator.AgentOnline {
 			continue
 		}
-		slots += int64(a.room())
+		slots += int64(a.Room())
 		if e.takesWork(t, i) {
 			takers++
 		}
@@ -299,8 +299,8 @@ func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
 
 // takesWork tells whether the agent of that number may have the task, is online and takes work.
 func (e *Engine) takesWork(t *openTask, number int) bool {
-	a := e.fleet.agents[number]
-	return t.needs.class.usable.Has(number) && a.state == coordinator.AgentOnline && !a.cordoned
+	a := e.fleet.Agents[number]
+	return t.needs.class.usable.Has(number) && a.State == coordinator.AgentOnline && !a.Cordoned
 }
 
 // LacksQuota tells for people what quota a waiting task waits for; false: for none.

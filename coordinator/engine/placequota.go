@@ -43,13 +43,13 @@ func (e *Engine) quotaDelay(now time.Time, t *openTask, before *fairshare.Before
 	}
 	shortest = math.MaxInt64
 	strangers := false
-	for i, a := range e.fleet.agents {
-		stranger := !owns[a.spec.ID]
+	for i, a := range e.fleet.Agents {
+		stranger := !owns[a.Spec.ID]
 		if !e.takesWork(t, i) || stranger && strangers { // one of these is as good as another
 			continue
 		}
 		strangers = strangers || stranger
-		switch d, lacks := ask(a.spec.ID); {
+		switch d, lacks := ask(a.Spec.ID); {
 		case lacks == nil:
 			shortest = min(shortest, d)
 		case short == nil:

@@ -135,10 +135,10 @@ func (e *Engine) reserveQuota(now time.Time, t *openTask, a *agent) fairshare.Ve
 		return fairshare.Verdict{OK: true}
 	}
 	if routes := e.routesOfTask(t); routes != nil {
-		x := e.chooseFor(now, t, a.spec.ID, routes)
+		x := e.chooseFor(now, t, a.Spec.ID, routes)
 		h.take(&x)
 	}
-	q.ledger.GiveTo(a.spec.ID, &h.charge, &h.usual, t.task.Type, t.task.EstimatedUsage)
+	q.ledger.GiveTo(a.Spec.ID, &h.charge, &h.usual, t.task.Type, t.task.EstimatedUsage)
 	if v, behind := q.waits.Ahead(now, h.charge, level); behind {
 		return v
 	}

@@ -30,8 +30,8 @@ func CheckHolds(t failer, e *Engine) {
 		}
 		id := coordinator.AttemptID(o.task.ID, o.attempt)
 		switch key := coordinator.KeyOf(coordinator.TaskID(id)); {
-		case o.state < stateDispatching || o.over:
-			t.Fatalf("%s has quota set aside in state %d, over %v", o.task.ID, o.state, o.over)
+		case o.state < stateDispatching || o.Over:
+			t.Fatalf("%s has quota set aside in state %d, over %v", o.task.ID, o.state, o.Over)
 		case key != o.quota.key:
 			t.Fatalf("%s has quota set aside under another key", id)
 		default:
@@ -75,13 +75,13 @@ func CheckParked(t failer, e *Engine) {
 			charges[i], _ = e.demandAt(o, s)
 		}
 		ready := e.freeFor(o) // for one that must be alone those that have nothing else
-		for i, a := range e.fleet.agents {
+		for i, a := range e.fleet.Agents {
 			if !ready.Has(i) || !o.needs.class.usable.Has(i) {
 				continue
 			}
 			for _, c := range charges {
 				usual := o.quota.usual
-				e.quotas.ledger.GiveTo(a.spec.ID, &c, &usual, o.task.Type, o.task.EstimatedUsage)
+				e.quotas.ledger.GiveTo(a.Spec.ID, &c, &usual, o.task.Type, o.task.EstimatedUsage)
 				p := e.quotas.ledger.PathOf(&c)
 				if w.Behind() != nil && slices.Contains(e.quotas.ledger.Chain(&p), w.Lacks.Behind) {
 					continue
@@ -92,7 +92,7 @@ func CheckParked(t failer, e *Engine) {
 				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
 					t.Fatalf(
 						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
-						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.spec.ID, c.Provider, c.Model, w.Without != nil &&
+						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.Spec.ID, c.Provider, c.Model, w.Without != nil &&
 							w.Without.Agents.Has(i))
 				}
 			}

@@ -77,7 +77,7 @@ func (e *Engine) adoptReservations() {
 	q.ledger.Install(e.now, q.ledger.Quotas()) // a snapshot may be from the time of others
 	held := make(map[coordinator.TaskKey]bool)
 	for _, t := range e.tasks.all {
-		if t == nil || t.state < stateDispatching || t.over {
+		if t == nil || t.state < stateDispatching || t.Over {
 			continue
 		}
 		key := coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt)))

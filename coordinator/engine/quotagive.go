@@ -147,7 +147,7 @@ func (e *Engine) agentsWithQuota(
 	if len(own) == 0 && !several {
 		return nil, refused, nil
 	}
-	lacking := agentset.New(len(e.fleet.agents))
+	lacking := agentset.New(len(e.fleet.Agents))
 	if without = (&admission.Lacking{Agents: lacking}); !refused.OK {
 		lacks = refused
 		without.WaitFor(q.ledger, refused)
@@ -171,26 +171,26 @@ func (e *Engine) agentsWithQuota(
 		}
 		these.Each(func(i int) {
 			switch {
-			case !e.fleet.ready.Has(i):
+			case !e.fleet.Ready.Has(i):
 				busy = true
 			case able == nil:
-				able = agentset.New(len(e.fleet.agents))
+				able = agentset.New(len(e.fleet.Agents))
 				fallthrough
 			default:
 				able.Add(i)
 			}
 		})
 	}
-	rest, one := slices.Clone(t.needs.class.usable), agentset.New(len(e.fleet.agents))
+	rest, one := slices.Clone(t.needs.class.usable), agentset.New(len(e.fleet.Agents))
 	for _, id := range own {
-		a := e.fleet.byID[id]
-		if a == nil || a.number < 0 || !rest.Has(a.number) {
+		a := e.fleet.ByID[id]
+		if a == nil || a.Number < 0 || !rest.Has(a.Number) {
 			continue
 		}
-		rest.Remove(a.number)
-		one.Add(a.number)
+		rest.Remove(a.Number)
+		one.Add(a.Number)
 		check(id, one)
-		one.Remove(a.number)
+		one.Remove(a.Number)
 	}
 	if !rest.Empty() {
 		check("", rest)

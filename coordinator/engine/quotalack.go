@@ -97,7 +97,7 @@ func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	if h == nil || h.open || i < 0 {
 		return false
 	}
-	x := e.checkFor(now, t, e.fleet.agents[i].spec.ID)
+	x := e.checkFor(now, t, e.fleet.Agents[i].Spec.ID)
 	v := x.verdict
 	if !v.Permanent {
 		return false

@@ -14,7 +14,7 @@ type quotaView struct{ e *Engine }
 // Servable reports whether an agent could take tasks of the class now: one that is ready, or whose claim waits.
 func (v quotaView) Servable(of admission.Class) bool {
 	c, e := of.(*class), v.e
-	return c.usable.First(e.fleet.ready) >= 0 || e.claims.Len() > 0 && c.usable.First(e.claims.pullers) >= 0
+	return c.usable.First(e.fleet.Ready) >= 0 || e.claims.Len() > 0 && c.usable.First(e.claims.pullers) >= 0
 }
 
 // Levels are those of the tasks that wait for an agent alone, and have one that is ready.

@@ -230,7 +230,7 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 	d *coordinator.Decision) (coordinator.Reason, string) {
 	lacks, able := e.lackOf(e.quotaTime(now), t, open)
 	switch {
-	case lacks == nil && able != nil && !able.Has(chosen.number) && !t.asks(): // it has none of its own, and others have
+	case lacks == nil && able != nil && !able.Has(chosen.Number) && !t.asks(): // it has none of its own, and others have
 		q := e.question(t)
 		q.feasible = able
 		if a, choice := e.fleet.choose(q); a != nil {

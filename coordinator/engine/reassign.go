@@ -13,8 +13,8 @@ import (
 func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	key := coordinator.KeyOf(ev.Task.ID)
 	r := e.lookup(now, key)
-	if a := e.fleet.known(ev.Agent); a != nil {
-		if t := a.find(ev.Task.ID, ev.Attempt); t != nil && t.over {
+	if a := e.fleet.Known(ev.Agent); a != nil {
+		if t := a.Find(ev.Task.ID, ev.Attempt); t != nil && t.Over {
 			e.discharge(t) // what has ended otherwise has left the agent, too
 			e.wake(now, a)
 		}
@@ -57,14 +57,14 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 	if before != nil && before.attempt == ev.Attempt {
 		t.lot = before.lot // others have bid for it
 	}
-	from := e.fleet.known(ev.Agent)
+	from := e.fleet.Known(ev.Agent)
 	// A mark stays for good: whatever agent it warned of may run the task for as long as
 	// that takes. Of what is forgotten nobody knows whether it has ended.
 	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || r == nil || before != nil && before.maybeDuplicate ||
 		mayReachAgent(ev.Cause, before)
 	// What an agent gives back because it goes is no refusal.
 	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
-		(from == nil || from.leftAlone())
+		(from == nil || from.LeftAlone())
 	counts := e.history(now, t, &ev, from, before, flags)
 	e.spareSuspected(t)
 	e.learnFromReturn(now, from, t, before, &ev)
@@ -116,7 +116,7 @@ func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
 // lists the task, and what it says of its slots counts it.
 func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
 	tried, tries, failed, suspected, attempt := t.tried, t.tries, t.failed, t.suspected, t.attempt
-	t.tried, t.failed, t.suspected = without(ev.Tried, a.spec.ID), without(ev.Failed, a.spec.ID),
+	t.tried, t.failed, t.suspected = without(ev.Tried, a.Spec.ID), without(ev.Failed, a.Spec.ID),
 		slices.Clone(ev.Suspected)
 	t.tries = max(ev.Tries, len(t.tried))
 	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
@@ -125,14 +125,14 @@ func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordina
 	}
 	t.attempt, t.maybeDuplicate, t.resumed = ev.Attempt, true, true
 	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
-	t.begun, t.listed = true, true
-	e.fleet.cover(t)
+	t.begun, t.Listed = true, true
+	e.fleet.Cover(t.agent, t)
 	return true
 }
 
 // stopLost tells an agent that works on what has lost its channel that another gets it.
 func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
-	if a != nil && !a.gone() && lostChannel(ev.Cause) {
+	if a != nil && !a.Gone() && lostChannel(ev.Cause) {
 		e.emit(coordinator.Withdraw{
 			Agent: ev.Agent, Task: ev.Task.ID, DispatchID: coordinator.DispatchID(ev.Task, ev.Attempt), TraceID: ev.Task.TraceID,
 			Reason: "its message came back to the coordinator, and another agent gets the task",
@@ -149,7 +149,7 @@ func mayReachAgent(cause coordinator.ReturnCause, before *openTask) bool {
 	case coordinator.ReturnTakenBack, coordinator.ReturnDeliveryLimit:
 		return true
 	case coordinator.ReturnExpired:
-		return before == nil || !before.begun || before.listed || before.agent.listed == nil
+		return before == nil || !before.begun || before.Listed || before.agent.Listed == nil
 	}
 	return false
 }
@@ -159,7 +159,7 @@ func (a *agent) lists(task coordinator.TaskID) bool {
 	if a == nil {
 		return false
 	}
-	_, listed := a.listed[task]
+	_, listed := a.Listed[task]
 	return listed
 }
 
@@ -171,7 +171,7 @@ func lostChannel(cause coordinator.ReturnCause) bool {
 }
 
 // stillRuns reports whether the agent that has the dispatch says that it runs it.
-func (t *openTask) stillRuns() bool { return t.listed && !t.withdrawn && !t.returning }
+func (t *openTask) stillRuns() bool { return t.Listed && !t.withdrawn && !t.returning }
 
 // isCopy tells whether what came back has been decided again already, or ended.
 // A return may be faster than the broker's answer to the dispatch.
@@ -182,7 +182,7 @@ func (e *Engine) isCopy(r *dedupe.Record, before *openTask, ev *coordinator.Task
 	case coordinator.FateUnsettled: // the message behind a newer dispatch comes again, too
 		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
 	case coordinator.FateLetGo:
-		return int(r.Attempt) != ev.Attempt || e.fleet.named(r.Ref) != ev.Agent
+		return int(r.Attempt) != ev.Attempt || e.fleet.Named(r.Ref) != ev.Agent
 	case coordinator.FateFailed: // delivered again: whether its outcome got through nobody knows
 		return !ev.Redelivered && ev.Attempt <= int(r.Attempt)
 	case coordinator.FateCancelled:
@@ -224,7 +224,7 @@ func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
 
 // isDispatch tells whether it is this dispatch of the task that came back.
 func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
-	return t.attempt == ev.Attempt && t.agent.spec.ID == ev.Agent
+	return t.attempt == ev.Attempt && t.agent.Spec.ID == ev.Agent
 }
 
 // history notes who has had the task and on whom it has failed, and reports whether this
@@ -252,7 +252,7 @@ func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturne
 		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...),
 			max(t.tries, before.tries)
 	}
-	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.heldByUs)
+	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.HeldByUs)
 	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
 		if !again {
 			t.tried = without(t.tried, ev.Agent)
@@ -300,7 +300,7 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned,
 	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
 		e.failPoisoned(now, t)
 	case counts && t.tries >= e.policy.Settings.MaxRetryAttempts:
-		if a := e.fleet.known(ev.Agent); t.gaveBack != "" && a != nil && a.tracked {
+		if a := e.fleet.Known(ev.Agent); t.gaveBack != "" && a != nil && a.Tracked {
 			t.exhausted = true
 			e.delay(now, t) // its word is on the way, and may tell that the task failed on it
 			return

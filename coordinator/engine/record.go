@@ -71,7 +71,7 @@ func (e *Engine) recordAssigned() {
 // not known any more.
 func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 	r := &coordinator.Assigned{
-		Task: t.task, Agent: t.agent.spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
+		Task: t.task, Agent: t.agent.Spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
 		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed,
 		Taught:     t.taught,
 		Generation: t.generation, Probe: t.probe, Batch: t.batch, Service: t.service,
@@ -119,7 +119,7 @@ func (e *Engine) remembered(r *dedupe.Record) *coordinator.Remembered {
 		Attempt: int(r.Attempt), Flags: uint8(r.Flags),
 	}
 	if !r.Fate.IsOpen() {
-		m.Agent = e.fleet.named(r.Ref)
+		m.Agent = e.fleet.Named(r.Ref)
 	}
 	if r.IsWithdrawn() {
 		m.Reason = e.dedupe.Reason(r.Key)
@@ -174,7 +174,7 @@ var attributions = [...]coordinator.Attribution{
 func (e *Engine) recordLearnt(now time.Time, a *agent, kind *learning.Type, o learning.Outcome) {
 	if e.recorder.on && o.Attribution.Counts() {
 		e.record(&coordinator.Learnt{
-			Agent: a.spec.ID, Type: kind.Name(), Attribution: attributions[o.Attribution],
+			Agent: a.Spec.ID, Type: kind.Name(), Attribution: attributions[o.Attribution],
 			At: now, Duration: o.Duration, CostUSD: o.CostUSD,
 		})
 	}

@@ -4,27 +4,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/fleet"
 )
-
-// clockOffset is how far an agent's clock is behind ours, as observed: the
-// smallest difference between arrival and timestamp of its live reports, which
-// is the one with least delay on the way. Clocks of agents are wrong by minutes
-// in real life.
-type clockOffset struct {
-	known  bool
-	offset time.Duration
-}
-
-// observe learns from one live report.
-func (c *clockOffset) observe(arrived, stamp time.Time) {
-	d := arrived.Sub(stamp)
-	if !c.known || d < c.offset {
-		c.known, c.offset = true, d
-	}
-}
-
-// ours translates the agent's timestamp into our time; the offset must be known.
-func (c *clockOffset) ours(stamp time.Time) time.Time { return stamp.Add(c.offset) }
 
 // reported applies one heartbeat.
 //
@@ -35,19 +16,19 @@ func (c *clockOffset) ours(stamp time.Time) time.Time { return stamp.Add(c.offse
 // would silence it until the clock catches up.
 func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	r := ev.Report
-	a := e.fleet.byID[r.Agent]
+	a := e.fleet.ByID[r.Agent]
 	if a == nil {
 		e.announced(now, ev)
 		return
 	}
 	if r.Relayed {
-		if !ev.Live && !r.Timestamp.After(a.relayedAt) {
+		if !ev.Live && !r.Timestamp.After(a.RelayedAt) {
 			return // a new session reads the stream's past again
 		}
-		a.relayedAt = r.Timestamp
-		if !a.heard.IsZero() && !a.report.Relayed {
+		a.RelayedAt = r.Timestamp
+		if !a.Heard.IsZero() && !a.Report.Relayed {
 			if ev.Live {
-				a.outlive(now, false)
+				a.Outlive(now, false)
 			}
 			e.relayed(now, a, &r)
 			return
@@ -58,43 +39,43 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	}
 	// The clocks of an agent and of the coordinator that relays for it are two: the
 	// agent's first report of its own is new, whatever its timestamp.
-	own := !r.Relayed && a.report.Relayed
+	own := !r.Relayed && a.Report.Relayed
 	if own {
-		a.clock = clockOffset{}
+		a.Clock = fleet.Clock{}
 	}
-	if !a.heard.IsZero() && !own {
-		age := r.Timestamp.Compare(a.report.Timestamp)
+	if !a.Heard.IsZero() && !own {
+		age := r.Timestamp.Compare(a.Report.Timestamp)
 		if !ev.Live && age <= 0 {
 			return // a new session reads the stream's past again: nothing new
 		}
 		if age < 0 {
-			if now.Sub(a.heard) <= 2*a.spec.HealthCheckInterval {
+			if now.Sub(a.Heard) <= 2*a.Spec.HealthCheckInterval {
 				e.refuseStatus(r.Agent, coordinator.StatusOutOfOrder)
 				return
 			}
-			a.clock = clockOffset{}
+			a.Clock = fleet.Clock{}
 		}
 	}
 	if ev.Live && !r.Relayed {
-		a.clock.observe(now, r.Timestamp)
+		a.Clock.Observe(now, r.Timestamp)
 	}
-	again := !own && ev.Live && r.Timestamp.Equal(a.report.Timestamp)
-	a.knows = r.Timestamp
-	if again && a.clock.known && !r.Relayed {
+	again := !own && ev.Live && r.Timestamp.Equal(a.Report.Timestamp)
+	a.Knows = r.Timestamp
+	if again && a.Clock.Known && !r.Relayed {
 		// A clock that stands, or is coarse, does not say when the report was made: it came
 		// just now. Else every end since would be remembered for good.
-		a.knows = now.Add(-a.clock.offset)
+		a.Knows = now.Add(-a.Clock.Offset)
 	}
-	a.report, a.heard, a.bidding.Unreachable = r, now, false
-	a.beat = now
+	a.Report, a.Heard, a.bidding.Unreachable = r, now, false
+	a.Beat = now
 	if !ev.Live && !r.Relayed { // read from the past: when that was only its sender says
-		a.beat = earlier(now, r.Timestamp)
+		a.Beat = earlier(now, r.Timestamp)
 	}
-	a.heardOf(now, &r)
-	if r.ActiveTasks == nil && a.listed != nil {
-		a.tracked = false // another program speaks for it now, one that may send no results
+	a.HeardOf(now, &r)
+	if r.ActiveTasks == nil && a.Listed != nil {
+		a.Tracked = false // another program speaks for it now, one that may send no results
 	}
-	a.list(r.ActiveTasks)
+	a.List(r.ActiveTasks)
 	if r.ActiveTasks != nil {
 		e.track(a)
 	}
@@ -102,30 +83,30 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	switch { // else nobody can tell what the report knew of
 	case r.Relayed:
 		made = r.Timestamp // a coordinator's
-	case a.clock.known:
-		made = a.clock.ours(r.Timestamp)
+	case a.Clock.Known:
+		made = a.Clock.Ours(r.Timestamp)
 	}
 	if ev.Live {
-		a.outlive(now, true)
+		a.Outlive(now, true)
 	}
 	e.audit(now, a, made)
-	a.lookForStrays(now)
-	a.measure(now)
+	a.LookForStrays(now)
+	a.Measure(now)
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
-		if ev.Live || r.Timestamp.After(a.consumedTold) {
+		if ev.Live || r.Timestamp.After(a.ConsumedTold) {
 			e.consumed(a, false) // it may come back as one that fetches
 		}
-		a.seenConsumer, a.unattended, a.lookedAt = false, false, time.Time{}
+		a.SeenConsumer, a.Unattended, a.LookedAt = false, false, time.Time{}
 		e.enter(now, a, coordinator.AgentOffline)
-	case a.state != coordinator.AgentGone: // that one's heart beats, but its hands are tied
+	case a.State != coordinator.AgentGone: // that one's heart beats, but its hands are tied
 		e.enter(now, a, coordinator.AgentOnline)
 	}
 	e.announcedAnew(now, a, ev)
 	e.compareQueue(a)
 	e.watch(now, a)
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 	e.wake(now, a)
 }
 
@@ -133,42 +114,27 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 // HTTP: its capacity, and that it is alive. It is no word about its state: one that
 // said that it is offline is, until it says otherwise.
 func (e *Engine) relayed(now time.Time, a *agent, r *coordinator.AgentReport) {
-	a.heardOf(now, r)
-	a.heard, a.beat = now, now
-	a.measure(now)
-	if a.state == coordinator.AgentStale {
+	a.HeardOf(now, r)
+	a.Heard, a.Beat = now, now
+	a.Measure(now)
+	if a.State == coordinator.AgentStale {
 		e.enter(now, a, coordinator.AgentOnline)
 	}
 	e.watch(now, a)
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 	e.wake(now, a)
 }
 
 // compareQueue tells of an agent of agents.yaml that consumes another queue.
 func (e *Engine) compareQueue(a *agent) {
-	announced := a.report.Queue
-	if announced == "" || announced == a.spec.Queue {
-		a.otherQueue = ""
+	announced := a.Report.Queue
+	if announced == "" || announced == a.Spec.Queue {
+		a.OtherQueue = ""
 		return
 	}
-	if a.otherQueue != announced && !e.joining.has(a.spec.ID) {
-		a.otherQueue = announced
-		e.emit(coordinator.OtherQueue{Agent: a.spec.ID, Announced: announced, Listed: a.spec.Queue})
-	}
-}
-
-// list takes over what the agent says it runs.
-func (a *agent) list(ids []coordinator.TaskID) {
-	if ids == nil {
-		a.listed = nil
-		return
-	}
-	if a.listed == nil {
-		a.listed = make(map[coordinator.TaskID]struct{}, len(ids))
-	}
-	clear(a.listed)
-	for _, id := range ids {
-		a.listed[id] = struct{}{}
+	if a.OtherQueue != announced && !e.joining.has(a.Spec.ID) {
+		a.OtherQueue = announced
+		e.emit(coordinator.OtherQueue{Agent: a.Spec.ID, Announced: announced, Listed: a.Spec.Queue})
 	}
 }
 
@@ -177,7 +143,7 @@ func (a *agent) list(ids []coordinator.TaskID) {
 // either. A timer that is set already is left as it is: when it is due the question
 // is asked again, and that costs less than a timer moved with every heartbeat.
 func (e *Engine) watch(now time.Time, a *agent) {
-	if a.state != coordinator.AgentOnline {
+	if a.State != coordinator.AgentOnline {
 		return
 	}
 	next := e.silentAt(a)
@@ -186,13 +152,13 @@ func (e *Engine) watch(now time.Time, a *agent) {
 		return
 	}
 	if n := e.policy.Settings.SuspectIntervals; n > 0 {
-		silent := a.heard.Add(time.Duration(n) * a.spec.HealthCheckInterval)
+		silent := a.Heard.Add(time.Duration(n) * a.Spec.HealthCheckInterval)
 		at := e.spared(silent)
 		if at.After(now) {
 			next = earlier(next, at)
 		}
 		// One that was suspected when an alarm began is so until it is over.
-		e.suspect(a, !at.After(now) || e.stall.held && a.suspect && !silent.After(now))
+		e.suspect(a, !at.After(now) || e.stall.held && a.Suspect && !silent.After(now))
 	} else {
 		e.suspect(a, false)
 	}
@@ -203,22 +169,22 @@ func (e *Engine) watch(now time.Time, a *agent) {
 
 // suspect notes whether the agent has been silent for a while.
 func (e *Engine) suspect(a *agent, silent bool) {
-	if a.suspect != silent {
-		a.suspect = silent
-		e.fleet.refresh(a)
+	if a.Suspect != silent {
+		a.Suspect = silent
+		e.fleet.Refresh(a)
 	}
 }
 
 // staleAfter is how long the agent may be silent.
 func (e *Engine) staleAfter(a *agent) time.Duration {
 	if n := e.policy.Settings.DeadIntervals; n > 0 {
-		return time.Duration(n) * a.spec.HealthCheckInterval
+		return time.Duration(n) * a.Spec.HealthCheckInterval
 	}
 	return e.policy.Settings.StaleAfter
 }
 
 // silentAt is when the agent will have been silent for too long.
-func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.heard.Add(e.staleAfter(a))) }
+func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.Heard.Add(e.staleAfter(a))) }
 
 // spared moves a moment out of the time in which nobody can be heard, and out of the one
 // after it in which agents are awaited.
@@ -259,7 +225,7 @@ type stranger struct {
 func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
 	s := stranger{id, why}
 	// Agents of the fleet are few; the others are any sender's invention.
-	first := !e.strangers[s] && (e.fleet.byID[id] != nil || len(e.strangers) < maxStrangers)
+	first := !e.strangers[s] && (e.fleet.ByID[id] != nil || len(e.strangers) < maxStrangers)
 	if first {
 		e.strangers[s] = true
 	}
@@ -269,11 +235,11 @@ func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefu
 // ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time
 // nearer to other than to now, and all that have made one.
 func (e *Engine) ReportsNearer(now, other time.Time) (heard, nearer int) {
-	for _, a := range e.fleet.agents {
-		if a.heard.IsZero() || a.report.Relayed {
+	for _, a := range e.fleet.Agents {
+		if a.Heard.IsZero() || a.Report.Relayed {
 			continue
 		}
-		if heard++; a.report.Timestamp.Sub(other).Abs() < a.report.Timestamp.Sub(now).Abs() {
+		if heard++; a.Report.Timestamp.Sub(other).Abs() < a.Report.Timestamp.Sub(now).Abs() {
 			nearer++
 		}
 	}

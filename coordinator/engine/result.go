@@ -54,14 +54,14 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 		e.resultOfClosed(now, ev, rec, attempt)
 	case e.ofFormerLife(t, r):
 		e.refuseResult(ev, coordinator.ResultUnknown)
-	case t.agent != nil && t.place >= 0 && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
-		t.returning && t.agent.spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
+	case t.agent != nil && t.On() && t.agent.Spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
+		t.returning && t.agent.Spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
 		e.resultOfLease(now, ev, t)
 	case (contains(t.tried, r.Agent) || contains(t.untouched, r.Agent)) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
 	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
 		e.settleLate(now, r, attempt)
-		if a := e.fleet.known(r.Agent); a != nil {
+		if a := e.fleet.Known(r.Agent); a != nil {
 			e.finishedPast(now, a, r, attempt, false)
 			defer e.wake(now, a)
 		}
@@ -85,9 +85,9 @@ func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
 	if life != 0 && life < first.UnixMilli() {
 		return true
 	}
-	a := e.fleet.known(r.Agent)
-	return a != nil && a.clock.known && !r.Timestamp.IsZero() && !t.task.AcceptedAt.After(e.now) &&
-		a.clock.ours(r.Timestamp).Before(t.task.AcceptedAt.Add(-window))
+	a := e.fleet.Known(r.Agent)
+	return a != nil && a.Clock.Known && !r.Timestamp.IsZero() && !t.task.AcceptedAt.After(e.now) &&
+		a.Clock.Ours(r.Timestamp).Before(t.task.AcceptedAt.Add(-window))
 }
 
 // resultOfLease is the word of the agent that has the dispatch.
@@ -99,11 +99,11 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 	}
 	e.learnFrom(now, a, t, r)
 	e.settleQuota(now, t, r)
-	if t.place >= 0 { // else it has said before that it gives it back
-		a.finished(now, t, r)
+	if t.On() { // else it has said before that it gives it back
+		a.Finished(now, &t.Dispatch, r)
 		e.discharge(t)
 	}
-	e.fleet.refresh(a) // what is known of it has changed in any case
+	e.fleet.Refresh(a) // what is known of it has changed in any case
 	e.track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
 		t.returning, t.attempted, t.said, t.retryAfter = true, r.Attempted, said(r.Error), r.RetryAfter
@@ -136,7 +136,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		attempt = t.attempt - 1
 	}
 	e.settleLate(now, r, attempt)
-	if a := e.fleet.known(r.Agent); a != nil {
+	if a := e.fleet.Known(r.Agent); a != nil {
 		e.track(a)
 		e.finishedPast(now, a, r, attemptOf(r), false)
 		defer e.wake(now, a)
@@ -152,7 +152,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			if r.RetryAfter <= 0 {
 				t.failed = with(t.failed, r.Agent)
 			}
-			if a := e.fleet.known(r.Agent); counts && a != nil {
+			if a := e.fleet.Known(r.Agent); counts && a != nil {
 				// its return has been put down to it already
 				e.failedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
 			}
@@ -168,7 +168,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.refuseResult(ev, coordinator.ResultLate)
 		return
 	}
-	if a := e.fleet.known(r.Agent); a != nil {
+	if a := e.fleet.Known(r.Agent); a != nil {
 		e.learnt(now, a, t, succeeded(r, r.Duration))
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
@@ -177,7 +177,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.leavePending(t)
 		delete(e.held, t.handle)
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
-		tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt-1), r)
+		tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.SerialOf(r.Agent), t.attempt-1), r)
 		e.tasks.drop(t)
 		e.ends.keep(now, t.key, t.task)
 		e.record(&coordinator.EndedBefore{Task: t.task}) // a snapshot knows nothing of what is pending
@@ -189,7 +189,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			e.withdraw(t, "another agent has done it", 0)
 		}
 	}
-	tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.serial(r.Agent), t.attempt), r)
+	tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.SerialOf(r.Agent), t.attempt), r)
 	e.retire(t)
 }
 
@@ -212,8 +212,8 @@ func (e *Engine) poisonedInTime(now time.Time, t *openTask) {
 // up until the broker delivers it again.
 func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, rec *dedupe.Record, attempt int) {
 	r := &ev.Result
-	a := e.fleet.known(r.Agent)
-	had := rec.Ref != 0 && e.fleet.named(rec.Ref) == r.Agent && (attempt == 0 || attempt == int(rec.Attempt))
+	a := e.fleet.Known(r.Agent)
+	had := rec.Ref != 0 && e.fleet.Named(rec.Ref) == r.Agent && (attempt == 0 || attempt == int(rec.Attempt))
 	switch {
 	case rec.Fate == coordinator.FateWithdrawn && rec.Attempt == 0:
 		e.refuseResult(ev, coordinator.ResultUnknown)
@@ -245,7 +245,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 		e.refuseResult(ev, coordinator.ResultDuplicate)
 	case had || attempt != 0 && attempt <= int(rec.Attempt):
 		e.settleLate(now, r, cmp.Or(attempt, int(rec.Attempt)))
-		if rec.Ref != 0 && e.fleet.named(rec.Ref) == r.Agent {
+		if rec.Ref != 0 && e.fleet.Named(rec.Ref) == r.Agent {
 			e.tellAgain(now, ev, rec, attempt)
 		}
 		if a != nil {

@@ -27,11 +27,11 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 		e.missesFrom = ev.Connected.Add(longest)
 	}
 	e.unheardFrom = now.Add(longest)
-	for _, a := range e.fleet.agents {
+	for _, a := range e.fleet.Agents {
 		e.unheardFrom = later(e.unheardFrom, now.Add(e.staleAfter(a)))
-		a.seenConsumer, a.missedAt, a.lookedAt = false, time.Time{}, time.Time{}
+		a.SeenConsumer, a.MissedAt, a.LookedAt = false, time.Time{}, time.Time{}
 		e.attended(a)
-		if a.queueMissing {
+		if a.QueueMissing {
 			e.askForQueue(now, a)
 		}
 	}
@@ -84,10 +84,10 @@ func (e *Engine) sessionLost(now time.Time) {
 		}
 		delete(e.held, t.handle)
 		t.handle = 0
-		if t.over {
-			t.state, t.settled = stateLeased, now
+		if t.Over {
+			t.state, t.Settled = stateLeased, now
 			e.inDoubt.unanswered[t.key]++
-			if t.agent.gone() {
+			if t.agent.Gone() {
 				e.discharge(t)
 			}
 			continue
@@ -106,8 +106,8 @@ func (e *Engine) inOrder() []*openTask {
 
 // endTakeBacks forgets what the shell did for us in a session.
 func (e *Engine) endTakeBacks() {
-	for _, a := range e.fleet.agents {
-		a.heldByUs = a.heldByUs || a.takenQueue != ""
+	for _, a := range e.fleet.Agents {
+		a.HeldByUs = a.HeldByUs || a.TakenQueue != ""
 		e.takeBackEnded(a)
 	}
 }
@@ -131,10 +131,10 @@ func (e *Engine) giveUp() {
 		c.clear()
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
-	e.batches.Clear()
+	clear(e.batches.gathering)
 	e.lanes.SessionClosed()
 	e.timers.cancel(&e.relieveAgain)
 	e.endClaims()
-	e.timers.cancel(&e.retryEnd)
-	e.retries.Clear()
+	e.timers.cancel(&e.retries.affordable)
+	e.retries.tasks = nil
 }

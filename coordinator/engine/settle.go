@@ -17,30 +17,29 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout,
 		service: e.serviceOf(t)}
 	if t.timeout <= 0 {
-		t.timeout = a.spec.Timeout
+		t.timeout = a.Spec.Timeout
 	}
-	if len(a.open) == 0 {
-		a.capacity.InHand(now, 1)
+	if len(a.Open) == 0 {
+		a.Capacity.InHand(now, 1)
 	}
-	e.fleet.reserve(a, t)
+	t.agent = a
+	e.fleet.Take(a, t, t.alone)
 	generation, probe, changes := e.ejections.Begin(now, e.breakerView(a, t))
 	t.generation, t.probe = generation, t.probe || probe
 	e.applyBreakers(changes)
 	if len(t.tried) == 0 {
-		e.retries.Earn()
+		e.budget.earn()
 	}
 	made := e.asking.carrying(d)
 	made.Dispatch = coordinator.Dispatch{
-		Handle: t.handle, Task: t.task, Agent: a.spec.ID, Queue: a.spec.Queue,
+		Handle: t.handle, Task: t.task, Agent: a.Spec.ID, Queue: a.Spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed,
 		Suspected:     t.suspected,
-		AcceptTimeout: a.spec.AcceptTimeout, Timeout: t.timeout, At: now,
+		AcceptTimeout: a.Spec.AcceptTimeout, Timeout: t.timeout, At: now,
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}
 	made.Decision.Models = t.modelsOf()
-	if limits, batched := e.batchLimits(t); batched {
-		e.batches.Share(batchKeyOf(t), &made.Dispatch, limits.MaxSize)
-	}
+	e.share(t, &made.Dispatch)
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)
@@ -52,7 +51,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	if t == nil || t.state != stateDispatching {
 		return // of a session that has ended
 	}
-	if t.over { // its outcome came before the broker's answer
+	if t.Over { // its outcome came before the broker's answer
 		e.overSettled(now, t, ev.Outcome)
 		return
 	}
@@ -64,8 +63,8 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	case coordinator.PublishConfirmed:
 		delete(e.held, ev.Handle)
 		t.handle = 0
-		a.assigned++
-		a.given, a.moved = now, now
+		a.Assigned++
+		a.Given, a.Moved = now, now
 		e.emit(coordinator.Ack{Handle: ev.Handle})
 		e.inDoubt.acked(now, t.key)
 		e.beginLease(now, t, coordinator.FateDispatched)
@@ -93,8 +92,8 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	case coordinator.PublishUnroutable:
 		e.missesQueue(now, a)
 	case coordinator.PublishRejected:
-		if a.number >= 0 {
-			a.queueFull = true
+		if a.Number >= 0 {
+			a.QueueFull = true
 			e.timers.schedule(&a.cool, now.Add(queueCool))
 		}
 	case coordinator.PublishNotSent:
@@ -109,7 +108,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	e.discharge(t)
 	t.nextAttempt()
 	t.state = stateDeciding
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 	if t.withdrawn {
 		e.failCancelled(now, t)
 		return
@@ -143,14 +142,14 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	}
 	t.handle = 0
 	if outcome == coordinator.PublishConfirmed {
-		t.agent.assigned++
-		t.agent.given, t.agent.moved = now, now
+		t.agent.Assigned++
+		t.agent.Given, t.agent.Moved = now, now
 	}
-	if t.withdrawn && t.place >= 0 { // another's late result made it needless
+	if t.withdrawn && t.On() { // another's late result made it needless
 		e.withdraw(t, t.cancelReason, 0)
 	}
-	t.state, t.settled = stateLeased, now
-	if t.agent.gone() {
+	t.state, t.Settled = stateLeased, now
+	if t.agent.Gone() {
 		e.discharge(t)
 	}
 }

@@ -14,13 +14,13 @@ const rampSteps = 12
 // it has all of them. Whoever counts as new again begins anew.
 func (e *Engine) ramp(now time.Time, a *agent) {
 	window := e.policy.Settings.SlowStart
-	a.slots = 0
-	if age := now.Sub(a.since); window > 0 && !a.since.IsZero() && age < window {
-		a.slots = breaker.Ramp(a.maximum(), age, window, 1)
+	a.Slots = 0
+	if age := now.Sub(a.Since); window > 0 && !a.Since.IsZero() && age < window {
+		a.Slots = breaker.Ramp(a.Maximum(), age, window, 1)
 		step := max(window/rampSteps, time.Millisecond)
-		e.timers.schedule(&a.ramping, earlier(now.Add(step), a.since.Add(window)))
+		e.timers.schedule(&a.ramping, earlier(now.Add(step), a.Since.Add(window)))
 	} else {
 		e.timers.cancel(&a.ramping)
 	}
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 }

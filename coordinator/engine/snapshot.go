@@ -19,22 +19,22 @@ const maxExplained = 32
 // Snapshot copies what readers want to see. It changes nothing.
 func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s := coordinator.Snapshot{
-		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.agents)),
+		Agents:         make([]coordinator.AgentSnapshot, len(e.fleet.Agents)),
 		Pending:        e.pending.count,
 		PendingReasons: make(map[coordinator.Reason]int),
 		Remembered:     e.dedupe.IDs(),
 		InGrace:        now.Before(e.graceEnd),
 	}
-	for i, a := range e.fleet.agents {
+	for i, a := range e.fleet.Agents {
 		s.Agents[i] = coordinator.AgentSnapshot{
-			Spec: a.spec, State: a.state, Status: a.report.Status,
-			Load: a.load(), ReportedLoad: a.report.Load,
-			InFlight: a.inFlight(), Uncovered: a.uncovered, Free: a.free(),
-			LastHeartbeat: a.beat, Assigned: a.assigned, Leased: a.leased(), Strays: a.longStrays(now),
-			Eligibility: e.fleet.eligibility(a),
-			Cordoned:    a.cordoned, Draining: a.draining, Drained: a.drained,
-			Discovered: e.joining.has(a.spec.ID), Instances: a.instances.among(now, e.instanceSilence(a)),
-			Slots: a.room(), Capacity: a.capacitySnapshot(),
+			Spec: a.Spec, State: a.State, Status: a.Report.Status,
+			Load: a.Load(), ReportedLoad: a.Report.Load,
+			InFlight: a.InFlight(), Uncovered: a.Uncovered, Free: a.Free(),
+			LastHeartbeat: a.Beat, Assigned: a.Assigned, Leased: a.Leased(), Strays: a.LongStrays(now),
+			Eligibility: e.fleet.Eligibility(a),
+			Cordoned:    a.Cordoned, Draining: a.Draining, Drained: a.Drained,
+			Discovered: e.joining.has(a.Spec.ID), Instances: a.Instances.Among(now, e.instanceSilence(a)),
+			Slots: a.Room(), Capacity: a.CapacitySnapshot(),
 			Bidding: a.bidding.Snapshot(),
 		}
 		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections.List(now, i)
@@ -197,9 +197,9 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 	if t == nil || t.state != stateGathering {
 		return 0, 0, time.Time{}, false
 	}
-	members, closes := e.batches.Gathering(batchKeyOf(t))
-	limits, _ := e.batchLimits(t)
-	return len(members), limits.MaxSize, closes, true
+	g := e.batches.gathering[batchKeyOf(t)]
+	limits, _ := e.batches.limitsOf(t)
+	return len(g.members), limits.MaxSize, g.closes, true
 }
 
 // Bidding tells of a task that is being offered: to how many agents, how many bids
@@ -229,7 +229,7 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 		t.again, t.vain, t.asked = open.again, open.vain, open.asked
 	}
 	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
-		return &coordinator.Decision{Fleet: len(e.fleet.agents)}, reason, text
+		return &coordinator.Decision{Fleet: len(e.fleet.Agents)}, reason, text
 	}
 	if open != nil && open.state == stateDelayed {
 		e.chooseAgain(t)

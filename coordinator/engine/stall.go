@@ -61,7 +61,7 @@ func (e *Engine) hearAgain(now, from, until time.Time) {
 			e.timers.schedule(&t.expire, t.deadline)
 		}
 	}
-	for _, a := range e.fleet.agents {
+	for _, a := range e.fleet.Agents {
 		e.watch(now, a)
 		e.wake(now, a) // one that was suspected is trusted again
 	}
@@ -69,8 +69,8 @@ func (e *Engine) hearAgain(now, from, until time.Time) {
 
 // longestInterval is the longest time between two reports that any agent promises.
 func (e *Engine) longestInterval() (longest time.Duration) {
-	for _, a := range e.fleet.agents {
-		longest = max(longest, a.spec.HealthCheckInterval)
+	for _, a := range e.fleet.Agents {
+		longest = max(longest, a.Spec.HealthCheckInterval)
 	}
 	return longest
 }

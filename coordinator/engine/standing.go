@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/ejection"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/learning"
 )
 
@@ -29,7 +30,7 @@ const (
 // standings looks up what is known for a task that has been resolved. What is urgent
 // is no occasion to try somebody, and neither is what has failed to be done before.
 func (e *Engine) standings(t *openTask) standings {
-	s := standings{learner: e.learner, kind: t.needs.kind, views: e.fleet.views, stated: e.fleet.stated}
+	s := standings{learner: e.learner, kind: t.needs.kind, views: e.fleet.Views, stated: e.fleet.Stated}
 	share := t.needs.strategy.Exploration
 	if share <= 0 || t.attempt > 1 || t.task.Priority >= coordinator.PriorityHigh {
 		return s
@@ -78,26 +79,26 @@ func (e *Engine) believe(s coordinator.Learning) {
 		return
 	}
 	e.believes = settings
-	state := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.agents[i].spec.ID })
-	e.learner = learning.New(settings, len(e.fleet.agents))
-	_ = e.learner.Import(state, e.fleet.number) // it was exported a moment ago
+	state := e.learner.Export(func(i int) coordinator.AgentID { return e.fleet.Agents[i].Spec.ID })
+	e.learner = learning.New(settings, len(e.fleet.Agents))
+	_ = e.learner.Import(state, e.fleet.Number) // it was exported a moment ago
 }
 
 // learnt takes in how a dispatch ended at its agent.
 func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
-	if a.number < 0 {
+	if a.Number < 0 {
 		return
 	}
 	if o.Attribution.Counts() {
 		e.calibrate(t, a, o.Duration, o.Attribution == learning.Succeeded)
 	}
 	kind := e.kind(t.task.Type)
-	e.learner.Observe(now, a.number, kind, o)
+	e.learner.Observe(now, a.Number, kind, o)
 	e.recordLearnt(now, a, kind, o)
 	if o.CostUSD > 0 {
-		a.meanCost, _ = e.learner.Cost(a.number)
+		a.MeanCost, _ = e.learner.Cost(a.Number)
 	}
-	e.fleet.refresh(a)
+	e.fleet.Refresh(a)
 }
 
 // freeIn is when the first slot of a full agent is expected to be free: as soon as
@@ -106,15 +107,15 @@ func (e *Engine) learnt(now time.Time, a *agent, t *openTask, o learning.Outcome
 // tell.
 func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
 	var first time.Duration
-	for _, t := range a.open {
-		if t.over || t.settled.IsZero() {
+	for _, t := range a.Open {
+		if t.Over || t.Settled.IsZero() {
 			continue
 		}
-		usual := durationOf(e.learner.Standing(a.number, e.kind(t.task.Type)).Duration)
+		usual := fleet.DurationOf(e.learner.Standing(a.Number, e.kind(t.task.Type)).Duration)
 		if usual <= 0 {
 			continue
 		}
-		if left := max(usual-now.Sub(t.settled), usual/10); first == 0 || left < first {
+		if left := max(usual-now.Sub(t.Settled), usual/10); first == 0 || left < first {
 			first = left
 		}
 	}
@@ -123,22 +124,22 @@ func (e *Engine) freeIn(now time.Time, a *agent) time.Duration {
 
 // renumbered tells those who know agents by their numbers that the fleet has changed.
 func (e *Engine) renumbered() {
-	e.learner.Renumber(len(e.fleet.agents), e.fleet.was)
-	agents := make([]ejection.Agent, len(e.fleet.agents))
-	for i, a := range e.fleet.agents {
-		agents[i] = ejection.Agent{ID: a.spec.ID, Capabilities: a.spec.Capabilities, Online: a.state == coordinator.AgentOnline}
+	e.learner.Renumber(len(e.fleet.Agents), e.fleet.Was)
+	agents := make([]ejection.Agent, len(e.fleet.Agents))
+	for i, a := range e.fleet.Agents {
+		agents[i] = ejection.Agent{ID: a.Spec.ID, Capabilities: a.Spec.Capabilities, Online: a.State == coordinator.AgentOnline}
 	}
 	e.timers.cancel(&e.breakerDue)
-	e.applyBreakers(e.ejections.Renumber(e.now, agents, e.fleet.was))
+	e.applyBreakers(e.ejections.Renumber(e.now, agents, e.fleet.Was))
 	e.weigh()
 }
 
 // shown is what an agent has shown over all types (see learning.Record), with the success rate that
 // agents.yaml states in the place of what was learnt, as choices have it.
 func (e *Engine) shown(a *agent) (success, outcomes float64, mean time.Duration) {
-	success, outcomes, mean = e.learner.Record(a.number)
-	if a.spec.SuccessStated {
-		success = a.spec.SuccessRate
+	success, outcomes, mean = e.learner.Record(a.Number)
+	if a.Spec.SuccessStated {
+		success = a.Spec.SuccessRate
 	}
 	return success, outcomes, mean
 }

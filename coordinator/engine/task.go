@@ -58,14 +58,11 @@ type openTask struct {
 	last           lastTry
 	asked          []respite // not to be given it before a time
 	withdrawn      bool      // a cancel was asked for while an agent has it, or is about to
-	// over: its outcome has been told. It is still on its way, or its agent has not
-	// said yet that it has stopped: it counts against the agent's slots, no more.
-	over         bool
-	supposed     bool // only asked about: it leaves no traces
-	stays        bool // it can be moved to no lane
-	widened      bool // any may have it, before the time of widen
-	cancelToken  uint64
-	cancelReason string
+	supposed       bool      // only asked about: it leaves no traces
+	stays          bool      // it can be moved to no lane
+	widened        bool      // any may have it, before the time of widen
+	cancelToken    uint64
+	cancelReason   string
 
 	scoreIn time.Duration // how long it waits aside until it is looked at again
 	needs   requirements
@@ -130,7 +127,6 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 		handle: h, task: t, key: key, attempt: 1,
 		due: dueOf(t), arrival: e.arrivals, index: -1, came: now,
 	}
-	o.lease.place = -1
 	o.expire = newTimer(dutyExpire, o, nil)
 	o.retry = newTimer(dutyRetry, o, nil)
 	e.held[h] = o
@@ -217,11 +213,11 @@ func (e *Engine) failWithdrawn(now time.Time, ev *coordinator.TaskReceived, key 
 // mayResume tells whether the task can go the same way again: its agent is there,
 // and may still have it. It needs no free slot: it may be busy with this very task.
 func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
-	if a.number < 0 || a.state != coordinator.AgentOnline || a.draining || a.queueMissing || t.late(now) {
+	if a.Number < 0 || a.State != coordinator.AgentOnline || a.Draining || a.QueueMissing || t.late(now) {
 		return false
 	}
 	t.again = anybodyAgain // it is no other try
-	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.feasible.Has(a.number) {
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.feasible.Has(a.Number) {
 		return true
 	}
 	t.again = notAgain
@@ -235,21 +231,21 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	a := before.agent
 	t.maybeDuplicate, t.attempt = true, before.attempt
 	e.acceptedWith(t, before)
-	covered := before.covered && before.place >= 0 // else it was given back since
-	t.quota, before.quota = before.quota, nil      // it is the same dispatch
+	covered := before.Covered && before.On()  // else it was given back since
+	t.quota, before.quota = before.quota, nil // it is the same dispatch
 	e.retire(before)
 	e.discharge(before) // dispatch counts it again
 	t.resumed, t.service = true, before.service
 	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
 	if t.begun = before.begun; t.begun {
-		t.listed = before.listed
+		t.Listed = before.Listed
 		if !before.deadline.IsZero() { // else its time begins with the confirm
 			t.deadline = before.deadline.Add(max(0, t.timeout-before.timeout)) // the policy may grant more by now
 			t.runsFrom = before.runsFrom
 		}
 	}
 	if covered {
-		e.fleet.cover(t)
+		e.fleet.Cover(t.agent, t)
 	}
 	e.wake(now, a) // by the policy of now it may need its agent to itself no more
 }
@@ -342,7 +338,7 @@ func (e *Engine) leavePending(t *openTask) {
 		e.quotas.waits.Left(t.needs.class, t.leaf, t)
 		e.pending.take(t)
 	case stateGathering:
-		e.batches.Leave(batchKeyOf(t), t)
+		e.leaveBatch(t)
 	}
 	e.isolated.remove(t)
 	e.leaveLine(t)

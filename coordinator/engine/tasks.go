@@ -79,12 +79,12 @@ func (e *Engine) lookup(now time.Time, key coordinator.TaskKey) *dedupe.Record {
 // mayForget reports whether the dispatch may be let go of with the record of its id: an agent that has
 // reported nothing yet may still report what it got after since, however long that waited.
 func (e *Engine) mayForget(t *openTask, since time.Time) bool {
-	return e.mayLetGo(t) && !t.settled.After(since)
+	return e.mayLetGo(t) && !t.Settled.After(since)
 }
 
 // letGoWith lets go of a dispatch together with the record of its id.
 func (e *Engine) letGoWith(r *dedupe.Record, t *openTask) {
-	r.Fate, r.Ref = coordinator.FateForgotten, t.agent.serial
+	r.Fate, r.Ref = coordinator.FateForgotten, t.agent.Serial
 	e.noted(r, "") // as far as people are told it is with its agent
 	e.settleAsEstimated(t)
 	e.retire(t)
@@ -101,7 +101,7 @@ func (e *Engine) Known(now time.Time, id coordinator.TaskID) *coordinator.Rememb
 	if t := e.tasks.of(r); t != nil {
 		m.Task, m.Attempt, m.Agent = t.task, t.attempt, ""
 		if t.agent != nil {
-			m.Agent = t.agent.spec.ID
+			m.Agent = t.agent.Spec.ID
 		}
 	}
 	return m

@@ -22,7 +22,7 @@ const (
 // could have it now.
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
-	return c.usable.Common(e.fleet.ready) > 0
+	return c.usable.Common(e.fleet.Ready) > 0
 }
 
 // maxWhy is how many characters of a strategy's own words a refusal repeats.
@@ -34,8 +34,8 @@ func (e *Engine) unscoredWhy(t *openTask, a *agent) string {
 		return ""
 	}
 	q := e.question(t)
-	e.fleet.key(q, a.number) // which looks up its standing
-	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.views[a.number], &q.standing)),
+	e.fleet.key(q, a.Number) // which looks up its standing
+	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.Views[a.Number], &q.standing)),
 		" "), "")
 	if len(why) > maxWhy {
 		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"

@@ -1,4 +1,4 @@
-package engine
+package fleet
 
 import (
 	"time"
@@ -7,10 +7,10 @@ import (
 	"taskbus/coordinator/capacity"
 )
 
-// throughput is what BALANCING's registry knows of an agent: how many items a
+// Throughput is what BALANCING's registry knows of an agent: how many items a
 // second it does, and how many it has before it.
-type throughput struct {
-	capacity capacity.Estimator
+type Throughput struct {
+	Capacity capacity.Estimator
 	// measured is the estimate when it was last taken.
 	measured float64
 	// What the agent itself said last: items a second (heard at statedAt, 0: never)
@@ -19,9 +19,9 @@ type throughput struct {
 	pending             int
 	statedAt, pendingAt time.Time
 	// meanCost of its tasks as measured, in US dollars; 0: not known.
-	meanCost float64
+	MeanCost float64
 	// relayedAt is the timestamp of the newest report that was relayed for it.
-	relayedAt time.Time
+	RelayedAt time.Time
 }
 
 // An agent's word about capacity and pending items counts for wordTTL, BALANCING's time to
@@ -32,19 +32,9 @@ const (
 	wordLasts = 3
 )
 
-// durationOf is so many seconds, however large: a year is as good
-// as a century.
-func durationOf(n float64) time.Duration {
-	const most = 365 * 24 * time.Hour
-	if !(n < most.Seconds()) {
-		return most
-	}
-	return time.Duration(n * float64(time.Second))
-}
-
-// heardOf takes over what a report says of capacity and pending items. One that
+// HeardOf takes over what a report says of capacity and pending items. One that
 // says nothing of them leaves what was said before.
-func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
+func (p *Throughput) HeardOf(now time.Time, r *coordinator.AgentReport) {
 	if r.HasCapacity {
 		p.stated, p.statedAt = r.Capacity, now
 	}
@@ -53,12 +43,12 @@ func (p *throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
 	}
 }
 
-// measure takes the estimate of what the agent does a second, and tells it whether
+// Measure takes the estimate of what the agent does a second, and tells it whether
 // the agent has anything in hand.
-func (a *agent) measure(now time.Time) {
-	a.capacity.InHand(now, len(a.open))
-	a.measured = a.capacity.Estimate(now)
-	old := now.Add(-max(wordTTL, wordLasts*a.spec.HealthCheckInterval))
+func (a *Account[T]) Measure(now time.Time) {
+	a.Capacity.InHand(now, len(a.Open))
+	a.measured = a.Capacity.Estimate(now)
+	old := now.Add(-max(wordTTL, wordLasts*a.Spec.HealthCheckInterval))
 	if a.statedAt.Before(old) {
 		a.stated = 0
 	}
@@ -67,9 +57,9 @@ func (a *agent) measure(now time.Time) {
 	}
 }
 
-// itemsPerSecond is how many items the agent does: by its own word, else as
+// ItemsPerSecond is how many items the agent does: by its own word, else as
 // measured.
-func (a *agent) itemsPerSecond() float64 {
+func (a *Agent) ItemsPerSecond() float64 {
 	switch {
 	case a.stated > 0:
 		return a.stated
@@ -80,38 +70,48 @@ func (a *agent) itemsPerSecond() float64 {
 	}
 }
 
-// items is how many the agent has before it: by its own word, less what it has told the
+// Items is how many the agent has before it: by its own word, less what it has told the
 // end of since its latest report, and with what was dispatched since; or what it has in
 // hand.
-func (a *agent) items() int {
+func (a *Agent) Items() int {
 	if a.pendingAt.IsZero() {
-		return a.inFlight()
+		return a.InFlight()
 	}
-	return max(0, a.pending-min(a.credit, a.report.Active)) + a.uncovered
+	return max(0, a.pending-min(a.Credit, a.Report.Active)) + a.Uncovered
 }
 
 // drain is how long the items before the agent will take it.
-func (a *agent) drain() time.Duration {
-	return durationOf(float64(a.items()) / a.itemsPerSecond())
+func (a *Agent) drain() time.Duration {
+	return DurationOf(float64(a.Items()) / a.ItemsPerSecond())
 }
 
 // backlogged tells whether the agent has a minute of work before it, as far as that
 // is known: neither a rate nor a number of items that nobody has told or measured
 // keeps work from an agent.
-func (a *agent) backlogged() bool {
-	return (a.stated > 0 || !a.capacity.WarmUp()) && coordinator.HealthOf(a.drain()) == coordinator.OverloadedHealth
+func (a *Agent) backlogged() bool {
+	return (a.stated > 0 || !a.Capacity.WarmUp()) && coordinator.HealthOf(a.drain()) == coordinator.OverloadedHealth
 }
 
-// capacitySnapshot renders all that.
-func (a *agent) capacitySnapshot() coordinator.CapacitySnapshot {
+// CapacitySnapshot renders all that.
+func (a *Agent) CapacitySnapshot() coordinator.CapacitySnapshot {
 	s := coordinator.CapacitySnapshot{
-		ItemsPerSecond: a.itemsPerSecond(), Reported: a.stated > 0,
-		Measured: a.measured, WarmUp: a.capacity.WarmUp(),
-		Pending: a.items(), Drain: a.drain(),
+		ItemsPerSecond: a.ItemsPerSecond(), Reported: a.stated > 0,
+		Measured: a.measured, WarmUp: a.Capacity.WarmUp(),
+		Pending: a.Items(), Drain: a.drain(),
 	}
 	if s.Measured == 0 {
 		s.Measured = capacity.Default
 	}
 	s.Health = coordinator.HealthOf(s.Drain)
 	return s
+}
+
+// DurationOf is so many seconds, however large: a year is as good
+// as a century.
+func DurationOf(n float64) time.Duration {
+	const most = 365 * 24 * time.Hour
+	if !(n < most.Seconds()) {
+		return most
+	}
+	return time.Duration(n * float64(time.Second))
 }
