@@ -27,6 +27,7 @@ one_goroutine=(
 	coordinator/engine/internal/dedupe
 	coordinator/engine/internal/ejection
 	coordinator/engine/internal/fleet
+	coordinator/engine/internal/queue
 	coordinator/fairshare
 	coordinator/gateway
 	coordinator/heard

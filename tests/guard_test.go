@@ -83,8 +83,8 @@ var table = map[string]rule{
 	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/criteria",
 		"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
 		"coordinator/engine/internal/ejection",
-		"coordinator/engine/internal/fleet",
-		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/heap", "coordinator/strategy",
+		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/engine/internal/queue",
+		"coordinator/engine/internal/fleet", "coordinator/heap", "coordinator/strategy",
 		"coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull",
 		"coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
 	"coordinator/replay": {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine",
@@ -144,6 +144,7 @@ var table = map[string]rule{
 		std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/capacity", "coordinator/criteria"},
 	},
 	"coordinator/engine/internal/market": {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
+	"coordinator/engine/internal/queue":  {std: stdPure, may: []string{"coordinator"}},
 
 	"agent": {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus",
 		modPrometheus}},
@@ -161,8 +162,8 @@ var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/hea
 	"coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
 	"coordinator/engine/internal/admission", "coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
 	"coordinator/engine/internal/ejection",
-	"coordinator/engine/internal/fleet",
-	"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/simulator",
+	"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/engine/internal/queue",
+	"coordinator/engine/internal/fleet", "coordinator/simulator",
 	"coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities",
 	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
 

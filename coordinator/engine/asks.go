@@ -55,7 +55,7 @@ func (e *Engine) asksAfterwards(now time.Time, t *openTask, r *coordinator.Resul
 		t.exhausted = false
 	}
 	e.leavePending(t)
-	e.retries.tasks = slices.DeleteFunc(e.retries.tasks, func(o *openTask) bool { return o == t })
+	e.retries.Remove(t)
 	e.delay(now, t)
 	return counts
 }

@@ -45,11 +45,10 @@ var Spoils = []struct {
 	{"a task is held twice", func(r Books) { r.held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
 	{"a leased task is held", func(r Books) { o := r.open("has"); o.handle = 99; r.held[99] = o },
 		coordinator.InvariantTaskState, "has"},
-	{"a task gathers nowhere", func(r Books) { clear(r.batches.gathering) }, coordinator.InvariantTaskState, ""},
+	{"a task gathers nowhere", func(r Books) { r.batches.Clear() }, coordinator.InvariantTaskState, ""},
 	{"a task gathers twice", func(r Books) {
 		o := r.open("together")
-		g := r.batches.gathering[batchKeyOf(o)]
-		g.members = append(g.members, o)
+		r.batches.Gather(r.now, batchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.now.Add(time.Hour), time.Time{})
 	}, coordinator.InvariantTaskState, "together"},
 	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, coordinator.InvariantTaskState,
 		"early"},

@@ -13,8 +13,9 @@ import (
 // held looks at every task whose delivery is not settled.
 func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	e := x.e
-	queued := make(map[*openTask]bool, len(e.retries.tasks))
-	for _, t := range e.retries.tasks {
+	affordable := e.retries.All()
+	queued := make(map[*openTask]bool, len(affordable))
+	for _, t := range affordable {
 		queued[t] = true
 	}
 	var waiting [4]int
@@ -115,17 +116,17 @@ func (x *inspection) classes() {
 // batches looks at the tasks that wait for others of their kind.
 func (x *inspection) batches() {
 	members := make(map[*openTask]bool, x.gathering)
-	for key, g := range x.e.batches.gathering { // order does not matter: as a rule nothing is found
-		for _, t := range g.members {
+	for key, gathering := range x.e.batches.All() { // order does not matter: as a rule nothing is found
+		for _, t := range gathering {
 			if t.state != stateGathering || x.e.held[t.handle] != t || members[t] || batchKeyOf(t) != key {
 				x.task(coordinator.InvariantTaskState, t, "it is among those that gather, in state %d", t.state)
 			}
 			members[t] = true
 		}
 	}
-	if n := len(members); n != x.gathering || len(x.e.batches.sharing) > 0 {
-		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; %d batches were not sealed",
-			x.gathering, n, len(x.e.batches.sharing))
+	if n := len(members); n != x.gathering || x.e.batches.Sharing() {
+		x.note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; some dispatches are not sealed: %v",
+			x.gathering, n, x.e.batches.Sharing())
 	}
 }
 

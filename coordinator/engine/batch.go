@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +11,10 @@ import (
 // Batching: tasks of one kind that arrive together are decided together, and those
 // that go to one agent share a batch id.
 //
-// There are two halves, and neither knows of the other. A task of a batched type
-// that could be decided at once waits a moment for others of its kind (gather), and
-// what has gathered is decided in one go (decideBatch). And whatever tasks of one
-// kind are given to one agent in one moment share a batch id (share), however they
-// came to be: they had gathered, or had waited for slots that became free together.
+// A task of a batched type that could be decided at once waits a moment for others of
+// its kind (gather), and what has gathered is decided in one go (decideBatch). And
+// whatever tasks of one kind are given to one agent in one moment share a batch id,
+// however they came to be (see queue.Batches).
 //
 // Each task of a batch is an ordinary dispatch: only when it is decided and, for those
 // that follow the first, to whom it goes is another matter than for a single one.
@@ -54,54 +52,12 @@ func batchKeyOf(t *openTask) batchKey {
 	return k
 }
 
-// batches are the tasks that wait for others of their kind, and the dispatches of
-// the moment that may share a batch id.
-type batches struct {
-	// limits of the task types that are batched; the others are not among them.
-	limits    map[string]coordinator.Batch
-	gathering map[batchKey]*gathering
-	sharing   map[company][]*coordinator.Dispatch
-}
-
-// gathering is the tasks of one kind that wait for others, and until when at the
-// latest.
-type gathering struct {
-	members []*openTask
-	closes  time.Time
-}
-
-// company is the tasks of one kind that go to one agent.
-type company struct {
-	batchKey
-	agent coordinator.AgentID
-}
-
-func newBatches() batches {
-	return batches{gathering: make(map[batchKey]*gathering), sharing: make(map[company][]*coordinator.Dispatch)}
-}
-
-// under takes over which task types a policy has batched.
-func (b *batches) under(p *coordinator.Policy) {
-	b.limits = nil
-	for taskType, route := range p.Routes { // order does not matter: it is a copy
-		if route.Batch.MaxSize < 2 {
-			continue
-		}
-		if b.limits == nil {
-			b.limits = make(map[string]coordinator.Batch)
-		}
-		b.limits[taskType] = route.Batch
-	}
-}
-
-// limitsOf gives the limits of the batch that the task may share; false when it goes
-// alone.
-func (b *batches) limitsOf(t *openTask) (limits coordinator.Batch, batched bool) {
-	if !t.fresh || b.limits == nil || t.asks() { // bids are for one task
+// batchLimits returns the limits of the batch that the task may share; false: it goes alone.
+func (e *Engine) batchLimits(t *openTask) (limits coordinator.Batch, batched bool) {
+	if !t.fresh || t.asks() { // bids are for one task
 		return limits, false
 	}
-	limits, batched = b.limits[t.task.Type]
-	return limits, batched
+	return e.batches.Limits(t.task.Type)
 }
 
 // gather lets a new task wait for others of its kind; false when it is to be decided
@@ -114,7 +70,7 @@ func (b *batches) limitsOf(t *openTask) (limits coordinator.Batch, batched bool)
 // does one for which others of its class wait already: it stands in line with them,
 // and those that wait for a slot share batches, too.
 func (e *Engine) gather(now time.Time, t *openTask) bool {
-	limits, batched := e.batches.limitsOf(t)
+	limits, batched := e.batchLimits(t)
 	if !batched || t.from != "" { // it has waited in its lane
 		return false
 	}
@@ -123,31 +79,23 @@ func (e *Engine) gather(now time.Time, t *openTask) bool {
 		return false
 	}
 	key, until := batchKeyOf(t), e.pendingUntil(now, t)
-	g := e.batches.gathering[key]
-	if g == nil {
-		g = &gathering{closes: earlier(now.Add(limits.MaxWait), until)}
-	}
-	wait := g.closes.Sub(now)
-	if d := t.task.Deadline; wait <= 0 || !d.IsZero() && d.Sub(now) < 2*wait {
+	closes, full, gathers := e.batches.Gather(now, key, t, limits, until, t.task.Deadline)
+	if !gathers {
 		return false
 	}
 	t.state, t.until = stateGathering, until
 	e.pending.count[t.task.Priority]++
-	e.batches.gathering[key] = g
-	g.members = append(g.members, t)
-	if len(g.members) >= limits.MaxSize {
-		e.gathered(now, t)
+	if full {
+		e.gathered(now, key)
 	} else {
-		e.timers.schedule(&t.retry, g.closes)
+		e.timers.schedule(&t.retry, closes)
 	}
 	return true
 }
 
-// gathered decides the batch for which the task waits: it is full, or its time is up.
-func (e *Engine) gathered(now time.Time, t *openTask) {
-	key := batchKeyOf(t)
-	members := e.batches.gathering[key].members
-	delete(e.batches.gathering, key)
+// gathered decides the batch of that kind: it is full, or its time is up.
+func (e *Engine) gathered(now time.Time, key batchKey) {
+	members := e.batches.Close(key)
 	e.endGathering(members)
 	e.decideBatch(now, members)
 }
@@ -161,31 +109,6 @@ func (e *Engine) endGathering(members []*openTask) {
 	}
 }
 
-// leaveBatch takes one task out of those that wait for others; for these nothing
-// changes.
-func (e *Engine) leaveBatch(t *openTask) {
-	key := batchKeyOf(t)
-	g := e.batches.gathering[key]
-	g.members = slices.DeleteFunc(g.members, func(m *openTask) bool { return m == t })
-	if len(g.members) == 0 {
-		delete(e.batches.gathering, key)
-	}
-}
-
-// dissolve ends all gathering. It gives the batches as they are, in the order of the
-// tasks that go first in each.
-func (e *Engine) dissolve() [][]*openTask {
-	all := make([][]*openTask, 0, len(e.batches.gathering))
-	for _, g := range e.batches.gathering { // order does not matter: they are sorted
-		e.endGathering(g.members)
-		sortByDue(g.members)
-		all = append(all, g.members)
-	}
-	slices.SortFunc(all, func(a, b []*openTask) int { return byDue(a[0], b[0]) })
-	clear(e.batches.gathering)
-	return all
-}
-
 // decideBatch gives tasks of one kind to agents: the one that goes first as if it
 // were alone, the others to the same agent, in the order of byDue, for as long as it can
 // take them. So the highest priority decides the place of all. What the agent has no
@@ -194,7 +117,6 @@ func (e *Engine) dissolve() [][]*openTask {
 // batch who should have the work, and nobody who could run now waits for better
 // company. Those for whom no agent has a slot wait for one.
 func (e *Engine) decideBatch(now time.Time, members []*openTask) {
-	sortByDue(members)
 	var at *agent
 	var decision decisionWithRoom // that of the first
 	var first *openTask
@@ -209,7 +131,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 			e.place(now, t)
 			continue
 		}
-		limits, _ := e.batches.limitsOf(t)
+		limits, _ := e.batchLimits(t)
 		if at != nil && size < limits.MaxSize && !t.late(now) && batchKeyOf(t) == batchKeyOf(first) && e.follows(t, at) {
 			size++
 			e.assignBest(now, t, at, &decision.Decision)
@@ -235,41 +157,9 @@ func (e *Engine) follows(t *openTask, a *agent) bool {
 	return chosen != nil
 }
 
-// share notes a dispatch that may share a batch with others of the same moment.
-func (e *Engine) share(t *openTask, d *coordinator.Dispatch) {
-	limits, batched := e.batches.limitsOf(t)
-	if !batched {
-		return
-	}
-	c := company{batchKeyOf(t), d.Agent}
-	others := e.batches.sharing[c]
-	if len(others) == limits.MaxSize {
-		e.seal(others)
-		others = nil
-	}
-	e.batches.sharing[c] = append(others, d)
-}
-
 // sealBatches ends a moment: what is dispatched from here on is in other batches.
 func (e *Engine) sealBatches() {
-	if len(e.batches.sharing) == 0 {
-		return
-	}
-	for _, list := range e.batches.sharing { // order does not matter: each is sealed by itself
-		e.seal(list)
-	}
-	clear(e.batches.sharing)
-}
-
-// seal has dispatches share a batch, which is named after the first of them. A task
-// shares a batch once in its life and a dispatch id names one dispatch, so a batch id
-// names one batch.
-func (e *Engine) seal(list []*coordinator.Dispatch) {
-	if len(list) < 2 {
-		return
-	}
-	for _, d := range list {
-		d.BatchID, d.BatchSize = list[0].DispatchID, len(list)
+	for _, d := range e.batches.Seal() {
 		if t := e.held[d.Handle]; t != nil && t.dispatchID == d.DispatchID {
 			t.batch = d.BatchID
 		}

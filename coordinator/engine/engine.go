@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/llmcalls"
 	"taskbus/coordinator/quotacontrol"
@@ -21,12 +22,12 @@ type Engine struct {
 	routes map[string]*requirements // what a plain task of each type needs; filled on demand
 	types  []string                 // of the policy's routes, sorted; nil: not asked for yet
 
-	fleet   agents
-	pending pending
-	dedupe  dedupe.Window
-	timers  timers
-	budget  retryBudget
-	retries retryQueue
+	fleet    agents
+	pending  pending
+	dedupe   dedupe.Window
+	timers   timers
+	retries  queue.Retries[*openTask]
+	retryEnd timer // of the time until the budget allows the next of them
 
 	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
 	tasks    openTasks                        // those, and every task that an agent has
@@ -54,7 +55,7 @@ type Engine struct {
 	inDoubt     inDoubt
 	isolated    isolated
 	ends        recentEnds
-	batches     batches
+	batches     queue.Batches[batchKey, *openTask]
 	market      market.Market[*openTask, *agent]
 	claims      claimLine
 	quotas      quotas
@@ -99,7 +100,7 @@ func New() *Engine {
 		pending:   newPending(q.shares),
 		quotas:    q,
 		timers:    newTimers(),
-		retries:   newRetryQueue(),
+		retryEnd:  newTimer(dutyBudget, nil, nil),
 		held:      make(map[coordinator.Handle]*openTask),
 		tasks:     newOpenTasks(),
 		orders:    make(map[coordinator.AgentID]coordinator.Order),
@@ -111,7 +112,7 @@ func New() *Engine {
 		isolated:  newIsolated(),
 		ends:      newRecentEnds(),
 		retold:    make(map[coordinator.TaskKey]struct{}),
-		batches:   newBatches(),
+		batches:   queue.NewBatches[batchKey](byDue),
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
 	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
@@ -236,7 +237,7 @@ func (e *Engine) runDue(now time.Time) {
 			case stateUnscored:
 				e.scoreAgain(now, t.task)
 			case stateGathering:
-				e.gathered(now, t.task)
+				e.gathered(now, batchKeyOf(t.task))
 			case stateBidding:
 				e.consider(now, t.task.lot)
 			default:

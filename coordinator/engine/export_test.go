@@ -12,6 +12,7 @@ import (
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -45,13 +46,10 @@ const (
 	StateWaiting     = stateWaiting
 
 	// Of retries.
-	BackoffFirst = backoffFirst
-	BackoffMax   = backoffMax
-	FreeAsks     = freeAsks
-	MaxSaid      = maxSaid
-	RetryBurst   = retryBurst
-	RetryCost    = retryCost
-	RetryFloor   = retryFloor
+	FreeAsks   = freeAsks
+	MaxSaid    = maxSaid
+	RetryBurst = queue.RetryBurst
+	RetryFloor = queue.RetryFloor
 
 	// Of the queue, and looks at it.
 	MaxIdleClasses = maxIdleClasses
@@ -109,7 +107,9 @@ var (
 	Without          = without
 	Earlier          = earlier
 	Later            = later
-	BackoffSameFirst = backoffSame.first
+	BackoffFirst     = backoffOther.First
+	BackoffMax       = backoffOther.Most
+	BackoffSameFirst = backoffSame.First
 	Said             = said
 )
 
@@ -204,14 +204,15 @@ func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.key }
 
 // BatchCloses is when the only batch that gathers does; false: none gathers.
 func (e *Engine) BatchCloses() (at time.Time, ok bool) {
-	for _, g := range e.batches.gathering {
-		return g.closes, true
+	for key := range e.batches.All() {
+		_, at = e.batches.Gathering(key)
+		return at, true
 	}
 	return at, false
 }
 
 // NoRetryBudget has the retry budget earn nothing until then.
-func (e *Engine) NoRetryBudget(until time.Time) { e.budget = retryBudget{at: until} }
+func (e *Engine) NoRetryBudget(until time.Time) { e.retries.EmptyUntil(until) }
 
 // Explained counts the kinds of tasks that the look has explained.
 func (w *Waiters) Explained() int { return w.explained }

@@ -98,7 +98,7 @@ func CheckIndexes(t failer, e *Engine) {
 		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) ||
 			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored ||
 				o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 ||
-				slices.Contains(e.retries.tasks, o)) {
+				slices.Contains(e.retries.All(), o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
 		}
 		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {
@@ -130,9 +130,8 @@ func CheckIndexes(t failer, e *Engine) {
 		case stateGathering:
 			gathering++
 			count[o.task.Priority]++
-			if g := e.batches.gathering[batchKeyOf(o)]; g == nil || !slices.Contains(g.members, o) ||
-				!o.retry.at.Equal(g.closes) {
-				t.Fatalf("%s waits for others, but they do not know of it: %+v", o.task.ID, g)
+			if members, closes := e.batches.Gathering(batchKeyOf(o)); !slices.Contains(members, o) || !o.retry.at.Equal(closes) {
+				t.Fatalf("%s waits for others until %v, but they do not know of it: %v", o.task.ID, closes, members)
 			}
 		}
 	}
@@ -147,14 +146,14 @@ func CheckIndexes(t failer, e *Engine) {
 			}
 		})
 	}
-	for key, g := range e.batches.gathering {
-		gathering -= len(g.members)
-		if limits := e.policy.Routes[key.taskType].Batch; len(g.members) == 0 || len(g.members) >= limits.MaxSize {
-			t.Fatalf("%d tasks %+v gather, of at most %d", len(g.members), key, limits.MaxSize)
+	for key, members := range e.batches.All() {
+		gathering -= len(members)
+		if limits := e.policy.Routes[key.taskType].Batch; len(members) == 0 || len(members) >= limits.MaxSize {
+			t.Fatalf("%d tasks %+v gather, of at most %d", len(members), key, limits.MaxSize)
 		}
 	}
-	if gathering != 0 || len(e.batches.sharing) > 0 {
-		t.Fatalf("%d more tasks gather than are in batches; %d batches are not sealed", gathering, len(e.batches.sharing))
+	if gathering != 0 || e.batches.Sharing() {
+		t.Fatalf("%d more tasks gather than are in batches; some are not sealed: %v", gathering, e.batches.Sharing())
 	}
 	checkMarket(t, e)
 	if waiting != 0 {

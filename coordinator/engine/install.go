@@ -41,7 +41,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.lanes.PolicyChanged()
 	e.marketUnder(p)
-	e.batches.under(p)
+	e.batches.Install(p.Routes)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.believe(p.Settings.Learning)
 	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
@@ -72,7 +72,10 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		e.timers.cancel(&t.retry)
 		e.forgetWish(t)
 	}
-	together := e.dissolve()
+	together := e.batches.CloseAll()
+	for _, members := range together {
+		e.endGathering(members)
+	}
 	e.admitAgain(now, append(waiting, offered...))
 	for _, members := range together {
 		e.decideBatch(now, members)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -229,6 +230,6 @@ func (e *Engine) expired(now time.Time, t *openTask) {
 	default:
 		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow another dispatch in time%s",
-			retryFloor, t.cameBefore()), nil)
+			queue.RetryFloor, t.cameBefore()), nil)
 	}
 }

@@ -172,7 +172,7 @@ func TestLastWord(t *testing.T) {
 // TestLeavingIsNoRefusal: what an agent gives back because it goes is not held up by
 // the retry budget, which is for those who refuse.
 func TestLeavingIsNoRefusal(t *testing.T) {
-	const n = 2 * engine.RetryBurst / engine.RetryCost // twice what a full budget affords
+	const n = 2 * engine.RetryBurst // twice what a full budget affords
 	start := func(t *testing.T) *rig {
 		r := tracking(t, policyOf(worker("a").slots(n), worker("b").slots(n)).
 			set(func(s *coordinator.Settings) { s.MaxQueueSize = n }))
@@ -205,7 +205,7 @@ func TestLeavingIsNoRefusal(t *testing.T) {
 // which a task has to find an agent. That begins when the task may be tried again: none fails that another
 // agent could have. What finds none fails in that time, and nothing waits for longer than it may be held.
 func TestTimeForTheBudgetIsNotItsOwn(t *testing.T) {
-	const n = 6 * engine.RetryBurst / engine.RetryCost // 100 at once, then 10 a second
+	const n = 6 * engine.RetryBurst // 100 at once, then 10 a second
 	const patience, held = 30 * time.Second, 45 * time.Second
 	for name, c := range map[string]struct {
 		longest time.Duration // for which a message may be held

@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/queue"
 )
 
 // A task that came back is tried again by an agent that has not had it, if one is there, else by
@@ -16,39 +17,18 @@ import (
 // start that takes a while) is rarely over in a quarter of a second. Which of the two it is, is asked
 // when the first wait is over, and once more if it waits for such an agent in vain.
 
-// Back-off of a dispatch that came back: multiplied with each try, capped, and
-// spread over its upper half by a hash of task and attempt, so that what came
-// back together does not go out together.
+// Back-off of a dispatch that came back, until another agent may have the task, or the same.
 var (
-	backoffOther = backoffRule{first: backoffFirst, factor: 2, most: backoffMax}
-	backoffSame  = backoffRule{first: 2 * time.Second, factor: 4, most: time.Minute}
+	backoffOther = queue.Backoff{First: 250 * time.Millisecond, Factor: 2, Most: 10 * time.Second}
+	backoffSame  = queue.Backoff{First: 2 * time.Second, Factor: 4, Most: time.Minute}
 )
 
 const (
-	backoffFirst = 250 * time.Millisecond
-	backoffMax   = 10 * time.Second
+	// maxRetryAfter bounds how long an agent may ask not to be given a task again: its message is held meanwhile.
+	maxRetryAfter = 10 * time.Minute
+	// retryPatience is the least time that a returned task has to find an agent.
+	retryPatience = 10 * time.Second
 )
-
-// maxRetryAfter bounds how long an agent may ask not to be given a task again: its message is held meanwhile.
-const maxRetryAfter = 10 * time.Minute
-
-type backoffRule struct {
-	first  time.Duration
-	factor time.Duration
-	most   time.Duration
-}
-
-// after is how long to wait after so many tries: between half and all of
-// min(most, first × factor^(tries−1)).
-func (r backoffRule) after(t *coordinator.Task, tries int, seed uint64) time.Duration {
-	d := r.first
-	for i := 1; i < tries && d < r.most; i++ {
-		d *= r.factor
-	}
-	d = min(d, r.most)
-	h := coordinator.Hash(coordinator.AttemptID(t.ID, tries+1), seed)
-	return d/2 + time.Duration(h%uint64(d/2+1))
-}
 
 // again says which of the agents that have had a task may have it again.
 type again uint8
@@ -144,65 +124,16 @@ func (e *Engine) asksUntil(now time.Time, t *openTask, retryAfter time.Duration)
 	if held := e.policy.Settings.MaxTimeout; held > 0 {
 		longest = min(longest, held/2) // the other half is for finding an agent
 	}
-	return now.Add(max(min(retryAfter, longest), backoffSame.after(t.task, t.tries, e.policy.Settings.Seed)))
+	return now.Add(max(min(retryAfter, longest), backoffSame.After(t.task.ID, t.tries, e.policy.Settings.Seed)))
 }
-
-// retryBudget bounds retries to a tenth of the first dispatches, so that a fleet
-// that refuses everything does not drown in its own returns. On top of that a
-// floor of retryFloor per second lets a quiet system retry at all.
-type retryBudget struct {
-	milli int64 // thousandths of a retry at hand
-	at    time.Time
-}
-
-const (
-	retryCost     = 1000
-	retryEarned   = 100                                    // per first dispatch: 10 %
-	retryFloor    = 10                                     // retries per second without any traffic
-	retryBurst    = 100 * retryCost                        // what may be saved up
-	earnEvery     = time.Second / (retryFloor * retryCost) // the time that earns a thousandth of a retry
-	retryPatience = 10 * time.Second                       // least time that a returned task has to find an agent
-)
-
-// earn credits one first dispatch.
-func (b *retryBudget) earn() { b.milli = min(retryBurst, b.milli+retryEarned) }
-
-// spend takes one retry out of the budget, or says how long it takes, without
-// any traffic, to earn what is missing.
-func (b *retryBudget) spend(now time.Time) (ok bool, wait time.Duration) {
-	if b.at.IsZero() {
-		b.milli = retryBurst
-		b.at = now
-	}
-	if elapsed := now.Sub(b.at); elapsed > 0 {
-		// Beyond the time that fills it, elapsed adds nothing (and would overflow).
-		earned := min(elapsed, time.Hour) / earnEvery
-		b.milli = min(retryBurst, b.milli+int64(earned))
-		b.at = now.Add(-(elapsed % earnEvery)) // what is left over counts next time
-	}
-	if b.milli >= retryCost {
-		b.milli -= retryCost
-		return true, 0
-	}
-	return false, time.Duration(retryCost-b.milli)*earnEvery - now.Sub(b.at)
-}
-
-// retryQueue holds the returned tasks whose back-off is over, first in, first
-// out, until the budget affords them.
-type retryQueue struct {
-	tasks      []*openTask // those that have expired since are still among them
-	affordable timer
-}
-
-func newRetryQueue() retryQueue { return retryQueue{affordable: newTimer(dutyBudget, nil, nil)} }
 
 // delay lets a returned task wait for its back-off, then for the budget if an agent has refused it, then for
 // an agent: for that as long as any other task may wait, but at least retryPatience, and all in all no
 // longer than its message may be held.
 func (e *Engine) delay(now time.Time, t *openTask) {
 	s := &e.policy.Settings
-	due := now.Add(backoffOther.after(t.task, t.tries, s.Seed))
-	t.mayAgain = later(t.mayAgain, now.Add(backoffSame.after(t.task, t.tries, s.Seed)))
+	due := now.Add(backoffOther.After(t.task.ID, t.tries, s.Seed))
+	t.mayAgain = later(t.mayAgain, now.Add(backoffSame.After(t.task.ID, t.tries, s.Seed)))
 	t.state = stateDelayed
 	e.pending.count[t.task.Priority]++
 	t.until = later(e.findsBy(due, t), e.heldUntil(t, e.findsBy(t.mayAgain, t)))
@@ -250,7 +181,7 @@ func (e *Engine) retryDue(now time.Time, t *openTask) {
 		e.admit(now, t)
 		return
 	}
-	e.retries.tasks = append(e.retries.tasks, t)
+	e.retries.Add(t)
 	e.retryAffordable(now)
 }
 
@@ -272,19 +203,16 @@ func (e *Engine) triesAgain(now time.Time, t *openTask) bool {
 
 // retryAffordable places returned tasks while the budget lasts.
 func (e *Engine) retryAffordable(now time.Time) {
-	for len(e.retries.tasks) > 0 {
-		t := e.retries.tasks[0]
-		if t.state == stateDelayed {
-			ok, wait := e.budget.spend(now)
-			if !ok {
-				e.timers.schedule(&e.retries.affordable, now.Add(wait))
-				return
+	for {
+		t, wait, ok := e.retries.Next(now, func(t *openTask) bool { return t.state == stateDelayed })
+		if !ok {
+			if wait > 0 {
+				e.timers.schedule(&e.retryEnd, now.Add(wait))
 			}
-			e.leavePending(t)
-			t.until = earlier(t.until, e.findsBy(now, t))
-			e.admit(now, t)
+			return
 		}
-		e.retries.tasks[0] = nil
-		e.retries.tasks = e.retries.tasks[1:]
+		e.leavePending(t)
+		t.until = earlier(t.until, e.findsBy(now, t))
+		e.admit(now, t)
 	}
 }

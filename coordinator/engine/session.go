@@ -131,10 +131,10 @@ func (e *Engine) giveUp() {
 		c.clear()
 	}
 	e.pending.active, e.pending.count = nil, [4]int{}
-	clear(e.batches.gathering)
+	e.batches.Clear()
 	e.lanes.SessionClosed()
 	e.timers.cancel(&e.relieveAgain)
 	e.endClaims()
-	e.timers.cancel(&e.retries.affordable)
-	e.retries.tasks = nil
+	e.timers.cancel(&e.retryEnd)
+	e.retries.Clear()
 }

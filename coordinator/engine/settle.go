@@ -28,7 +28,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.generation, t.probe = generation, t.probe || probe
 	e.applyBreakers(changes)
 	if len(t.tried) == 0 {
-		e.budget.earn()
+		e.retries.Earn()
 	}
 	made := e.asking.carrying(d)
 	made.Dispatch = coordinator.Dispatch{
@@ -39,7 +39,9 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
 	}
 	made.Decision.Models = t.modelsOf()
-	e.share(t, &made.Dispatch)
+	if limits, batched := e.batchLimits(t); batched {
+		e.batches.Share(batchKeyOf(t), &made.Dispatch, limits.MaxSize)
+	}
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
 	e.emit(&made.Dispatch)

@@ -197,9 +197,9 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 	if t == nil || t.state != stateGathering {
 		return 0, 0, time.Time{}, false
 	}
-	g := e.batches.gathering[batchKeyOf(t)]
-	limits, _ := e.batches.limitsOf(t)
-	return len(g.members), limits.MaxSize, g.closes, true
+	members, closes := e.batches.Gathering(batchKeyOf(t))
+	limits, _ := e.batchLimits(t)
+	return len(members), limits.MaxSize, closes, true
 }
 
 // Bidding tells of a task that is being offered: to how many agents, how many bids

@@ -338,7 +338,7 @@ func (e *Engine) leavePending(t *openTask) {
 		e.quotas.waits.Left(t.needs.class, t.leaf, t)
 		e.pending.take(t)
 	case stateGathering:
-		e.leaveBatch(t)
+		e.batches.Leave(batchKeyOf(t), t)
 	}
 	e.isolated.remove(t)
 	e.leaveLine(t)

@@ -1,0 +1,110 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// Backoff is how long a task waits that came back: First, multiplied by Factor with each try, Most at most.
+type Backoff struct {
+	First  time.Duration
+	Factor time.Duration
+	Most   time.Duration
+}
+
+// After returns how long to wait after so many tries: between half and all of min(Most, First × Factor^(tries−1)),
+// by a hash of task and attempt, so that what came back together does not go out together.
+func (b Backoff) After(id coordinator.TaskID, tries int, seed uint64) time.Duration {
+	d := b.First
+	for i := 1; i < tries && d < b.Most; i++ {
+		d *= b.Factor
+	}
+	d = min(d, b.Most)
+	h := coordinator.Hash(coordinator.AttemptID(id, tries+1), seed)
+	return d/2 + time.Duration(h%uint64(d/2+1))
+}
+
+// Retries are the tasks that an agent has refused and whose back-off is over, first in, first out, until the
+// budget allows another dispatch of them. It bounds retries to a tenth of the first dispatches, so that a fleet
+// that refuses everything does not drown in its own returns. On top of that a floor of RetryFloor per second
+// lets a quiet system retry at all.
+type Retries[T comparable] struct {
+	budget budget
+	tasks  []T // those that wait for it no more are still among them
+}
+
+// budget is counted in thousandths of a retry.
+type budget struct {
+	milli int64
+	at    time.Time // until when what is earned with time was counted; zero: nothing was spent yet
+}
+
+const (
+	RetryFloor  = 10                                     // retries per second without any traffic
+	RetryBurst  = 100                                    // retries that may be saved up
+	retryCost   = 1000                                   // of one retry
+	retryEarned = 100                                    // per first dispatch: 10 %
+	mostMilli   = RetryBurst * retryCost                 // what may be saved up
+	earnEvery   = time.Second / (RetryFloor * retryCost) // the time that earns a thousandth of a retry
+)
+
+// Earn credits one first dispatch.
+func (r *Retries[T]) Earn() { r.budget.milli = min(mostMilli, r.budget.milli+retryEarned) }
+
+// Add has a task wait for the budget.
+func (r *Retries[T]) Add(t T) { r.tasks = append(r.tasks, t) }
+
+// Next takes the next task out of those that wait, and the cost of its retry out of the budget. Those for
+// which waits is false are left out. false: there is none, or it has to wait, for that long if no first
+// dispatch earns anything.
+func (r *Retries[T]) Next(now time.Time, waits func(T) bool) (t T, wait time.Duration, ok bool) {
+	var none T
+	for len(r.tasks) > 0 {
+		if t = r.tasks[0]; waits(t) {
+			if wait, ok = r.budget.spend(now); !ok {
+				return none, wait, false
+			}
+		}
+		r.tasks[0] = none
+		if r.tasks = r.tasks[1:]; ok {
+			return t, 0, true
+		}
+	}
+	return none, 0, false
+}
+
+// Remove has a task wait for the budget no more.
+func (r *Retries[T]) Remove(t T) {
+	r.tasks = slices.DeleteFunc(r.tasks, func(o T) bool { return o == t })
+}
+
+// All returns the tasks that wait, or did, in their order.
+func (r *Retries[T]) All() []T { return r.tasks }
+
+// EmptyUntil leaves nothing in the budget, which earns nothing with time until then.
+func (r *Retries[T]) EmptyUntil(at time.Time) { r.budget = budget{at: at} }
+
+// Clear has no task wait any more. What the budget has is kept.
+func (r *Retries[T]) Clear() { r.tasks = nil }
+
+// spend takes one retry out of the budget, or says how long it takes, without any traffic, to earn what is
+// missing.
+func (b *budget) spend(now time.Time) (wait time.Duration, ok bool) {
+	if b.at.IsZero() {
+		b.milli = mostMilli
+		b.at = now
+	}
+	if elapsed := now.Sub(b.at); elapsed > 0 {
+		// Beyond the time that fills it, elapsed adds nothing (and would overflow).
+		earned := min(elapsed, time.Hour) / earnEvery
+		b.milli = min(mostMilli, b.milli+int64(earned))
+		b.at = now.Add(-(elapsed % earnEvery)) // what is left over counts next time
+	}
+	if b.milli >= retryCost {
+		b.milli -= retryCost
+		return 0, true
+	}
+	return time.Duration(retryCost-b.milli)*earnEvery - now.Sub(b.at), false
+}
