@@ -24,10 +24,15 @@ one_goroutine=(
 	coordinator/credential
 	coordinator/criteria
 	coordinator/engine
+	coordinator/engine/internal/claims
 	coordinator/engine/internal/dedupe
 	coordinator/engine/internal/ejection
+	coordinator/engine/internal/ends
 	coordinator/engine/internal/fleet
+	coordinator/engine/internal/isolation
+	coordinator/engine/internal/market
 	coordinator/engine/internal/queue
+	coordinator/engine/internal/unresolved
 	coordinator/fairshare
 	coordinator/gateway
 	coordinator/heard

@@ -87,7 +87,7 @@ func (e *Engine) withdrawAgain() {
 // letGoID is the dispatch id of an attempt that was let go of; empty when it was too long ago:
 // whichever the agent has of the task.
 func (e *Engine) letGoID(task coordinator.TaskID, attempt int) string {
-	if t := e.ends.of(coordinator.KeyOf(task)); t != nil {
+	if t := e.ends.Task(coordinator.KeyOf(task)); t != nil {
 		return coordinator.DispatchID(t, attempt)
 	}
 	return ""

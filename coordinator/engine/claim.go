@@ -166,7 +166,7 @@ func (e *Engine) serveClaim(now time.Time, at *claimPlace) {
 
 // nothingToClaim reports whether no task waits for an agent.
 func (e *Engine) nothingToClaim() bool {
-	return len(e.pending.active) == 0 && len(e.isolated.groups) == 0
+	return len(e.pending.active) == 0 && e.isolated.Empty()
 }
 
 // wanted notes that a task waits that some agent may claim.

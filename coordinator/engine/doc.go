@@ -19,15 +19,16 @@
 //	session.go   what a session brings with it, and what its end leaves
 //	task.go      the life of an open task: received, resumed, waiting; admit.go: whether, and for how
 //	             long, it may wait or goes at once
-//	end.go       how tasks that are held end
+//	end.go       how tasks that are held end; internal/ends keeps what must be announced again
 //	settle.go    dispatches, and what the broker says of them
 //	lease.go     dispatches that an agent has: deadlines, and their end
 //	result.go    what agents tell of how tasks ended
 //	reassign.go  dispatches that come back
 //	cancel.go    tasks that are withdrawn
 //	batch.go     tasks that are decided together
-//	doubt.go     what a lost session, or a coordinator before this one, leaves open
-//	owed.go      failures that no delivery stands behind
+//	unresolved.go  what a lost session, or a coordinator before this one, leaves open (internal/unresolved
+//	             counts messages that may come again)
+//	isolate.go   tasks that must have an agent to themselves (internal/isolation says which goes next)
 //	record.go    what must survive; fold.go, foldagents.go: taking it over; image.go: all of it at once
 //	needs.go     what a task asks of its agent: capabilities, preferences, strategy
 //	fleet.go     who is there: agents, slots, and the bit sets the choice starts from; fleetadopt.go:

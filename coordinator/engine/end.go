@@ -10,7 +10,7 @@ import (
 )
 
 // How tasks that are held end: with a failure, or given up until the broker delivers
-// them again.
+// them again. What may have to be announced again is kept by package ends.
 
 // failWaiting fails a task for the reason that kept it waiting.
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
@@ -48,9 +48,9 @@ func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *f
 func (e *Engine) forget(t *openTask) {
 	delete(e.held, t.handle)
 	if t.attempt > 1 { // what an earlier dispatch of it comes to may end it meanwhile
-		e.ends.keep(e.now, t.key, t.task)
+		e.ends.Keep(e.now, t.key, t.task)
 		if t.ownMessage {
-			e.inDoubt.unanswered[t.key]++
+			e.messages.Unanswered(t.key)
 		}
 	}
 	fate := coordinator.FateForgotten
@@ -117,6 +117,47 @@ func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task
 		Handle: h, Task: t,
 		Failure: coordinator.Failure{Reason: reason, Text: text, FailedAt: now},
 	})
+}
+
+// addPendingFailure fails a task that no delivery stands behind: its agent has not told in time how it ended. The
+// failure is sent in every session until it is acknowledged.
+func (e *Engine) addPendingFailure(f *coordinator.Fail) {
+	e.ends.AddFailure(f)
+	e.record(&coordinator.Owed{Task: f.Task, Failure: f.Failure})
+	if e.connected {
+		e.emit(f)
+	}
+}
+
+// failureAcked takes in that the broker has such a failure.
+func (e *Engine) failureAcked(id coordinator.TaskID) {
+	if e.ends.AckFailure(coordinator.KeyOf(id)) {
+		e.record(&coordinator.Paid{Key: coordinator.KeyOf(id)})
+	}
+}
+
+// resendFailures sends, in a new session, what the one before may not have got through.
+func (e *Engine) resendFailures() {
+	for _, f := range e.ends.Failures() {
+		e.emit(f)
+	}
+}
+
+// endsLate is what a task was accepted with whose end comes after its dispatch was let go of. A snapshot
+// may have been without that: whoever reads the result once more has it from the record.
+func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.Task {
+	t, late := e.ends.Heard(now, key)
+	if late {
+		e.record(&coordinator.EndedBefore{Task: t})
+	}
+	return t
+}
+
+// isForgotten reports whether it is not known if the task's dispatch has arrived: its agent may report its end
+// however late.
+func (e *Engine) isForgotten(key coordinator.TaskKey) bool {
+	r := e.dedupe.Peek(key)
+	return r != nil && r.Fate == coordinator.FateForgotten
 }
 
 func joinIDs(ids []coordinator.AgentID) string {

@@ -6,10 +6,13 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
+	"taskbus/coordinator/engine/internal/ends"
 	"taskbus/coordinator/engine/internal/fleet"
+	"taskbus/coordinator/engine/internal/isolation"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/engine/internal/queue"
+	"taskbus/coordinator/engine/internal/unresolved"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/llmcalls"
 	"taskbus/coordinator/quotacontrol"
@@ -52,9 +55,9 @@ type Engine struct {
 	learner     *learning.Learner
 	believes    learning.Settings
 	joining     joining
-	inDoubt     inDoubt
-	isolated    isolated
-	ends        recentEnds
+	messages    unresolved.Messages
+	isolated    isolation.Groups[*openTask, *class]
+	ends        ends.Ends
 	batches     queue.Batches[batchKey, *openTask]
 	market      market.Market[*openTask, *agent]
 	claims      claimLine
@@ -66,24 +69,20 @@ type Engine struct {
 	lanes       *lanes.Planner
 	// relieveAgain is when to go on with moves that were too many for one event, or when a lane has rested.
 	relieveAgain timer
-	owed         owed
 	recorder     recorder
 	// following: somebody else leads, whose records are folded.
 	following bool
 	// rejudging: those who waited under the policy before do so again, however many they are.
 	rejudging bool
-	// recalled is what was learnt before, while its rows are folded; nil else.
-	recalled *learning.State
+	// learntBefore is what was learnt before, while its rows are folded; nil else.
+	learntBefore *learning.State
 	// adoptUntil and adoptFor: until then, results that are not older than this may
 	// count although we never saw their tasks.
 	adoptUntil time.Time
 	adoptFor   time.Duration
-	// retold are the tasks whose ends were announced while the past was read, before the
-	// session opened: once each.
-	retold map[coordinator.TaskKey]struct{}
-	// recalls: this engine has folded what others did, so that a task of which it knows
-	// nothing is nobody's.
-	recalls bool
+	// replayed: this engine has folded the records of other leaders, so that a task of which it knows nothing was
+	// not dispatched.
+	replayed bool
 
 	strangers map[stranger]bool
 	out       []coordinator.Effect // effects of the event being applied
@@ -108,10 +107,9 @@ func New() *Engine {
 		demand:    newDemand(),
 		ejections: ejection.New(),
 		strangers: make(map[stranger]bool),
-		inDoubt:   newInDoubt(),
+		messages:  unresolved.New(),
 		isolated:  newIsolated(),
-		ends:      newRecentEnds(),
-		retold:    make(map[coordinator.TaskKey]struct{}),
+		ends:      ends.New(),
 		batches:   queue.NewBatches[batchKey](byDue),
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
@@ -171,7 +169,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.CallAsked:
 		e.callAsked(now, &ev)
 	case coordinator.FailureTold:
-		e.paid(ev.Task)
+		e.failureAcked(ev.Task)
 	case coordinator.LaneMoved:
 		e.laneMoved(now, ev)
 	case coordinator.LaneSeen:

@@ -9,10 +9,12 @@ import (
 	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
+	"taskbus/coordinator/engine/internal/ends"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/lanes"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/engine/internal/queue"
+	"taskbus/coordinator/engine/internal/unresolved"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/pull"
@@ -56,12 +58,12 @@ const (
 	MaxExplained   = maxExplained
 
 	// Of what has been seen, and what is in doubt.
-	AckDoubt     = ackDoubt
-	EndsTold     = endsTold
+	AckDoubt     = unresolved.AckDoubt
+	EndsTold     = ends.Young
 	EvictStep    = dedupe.EvictStep
 	LeastToTell  = leastToTell
 	MaxReasons   = dedupe.MaxReasons
-	ShortSession = shortSession
+	ShortSession = unresolved.ShortSession
 
 	// Of the fleet.
 	ExactLimit   = exactLimit
@@ -246,12 +248,12 @@ func (e *Engine) ForgetIDs() { e.dedupe = dedupe.Window{} }
 
 // RecentEnd reports whether the end of the task was told so shortly before that its message is kept.
 func (e *Engine) RecentEnd(id coordinator.TaskID) bool {
-	return e.ends.of(coordinator.KeyOf(id)) != nil
+	return e.ends.Task(coordinator.KeyOf(id)) != nil
 }
 
 // OwedFailures are those that no delivery stands behind, and that are not acknowledged.
 func (e *Engine) OwedFailures() (ids []coordinator.TaskID) {
-	for _, o := range e.owed.fails {
+	for _, o := range e.ends.Failures() {
 		ids = append(ids, o.Task.ID)
 	}
 	return ids

@@ -79,7 +79,7 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 	for id, order := range e.orders {
 		f.words["order "+string(id)] = order.String()
 	}
-	for i, o := range e.owed.fails {
+	for i, o := range e.ends.Failures() {
 		f.words[fmt.Sprint("owed ", i)] = fmt.Sprint(o.Task.ID, o.Failure)
 	}
 	for i, c := range e.QuotaControls() {

@@ -71,9 +71,9 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 // written, lasted how long it has led. What it acknowledged shortly before may be
 // delivered again, and what it never answered.
 func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
-	e.inDoubt.sessionLost(at, lasted, e.mayBeHeld)
-	e.ends.succeeded(at)
-	e.recalls = true
+	e.messages.SessionLost(at, lasted, e.mayBeHeld)
+	e.ends.TermEnded(at)
+	e.replayed = true
 }
 
 // Lead ends following: from now on this engine decides. Results are read again, then SessionOpened comes: what
@@ -145,7 +145,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	t.alone = e.mustBeAlone(t)
 	t.agent = a
 	e.fleet.Take(a, t, t.alone)
-	e.inDoubt.unanswered[key]++
+	e.messages.Unanswered(key)
 	e.watchLease(t)
 }
 
@@ -154,9 +154,9 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	t := e.leaseOf(r.Key, r.Attempt)
 	if !r.Heard {
 		if t == nil || t.unanswered { // one that has ended before was in doubt until now
-			e.inDoubt.came(r.Key)
+			e.messages.Came(r.Key)
 		}
-		e.inDoubt.acked(r.At, r.Key)
+		e.messages.Acked(r.At, r.Key)
 	}
 	if t == nil {
 		return
@@ -176,11 +176,11 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 // message of one that was never answered may stay in doubt.
 func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 	if t.unanswered && !inDoubt {
-		e.inDoubt.came(t.key)
+		e.messages.Came(t.key)
 	}
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
-	e.ends.keep(at, t.key, t.task)
+	e.ends.Keep(at, t.key, t.task)
 	t.Over, t.probe = true, false
 	t.agent.Moved = later(t.agent.Moved, at)
 	if t.On() {
@@ -212,7 +212,7 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 		e.foldEnd(at, t, !endsWithDelivery(r))
 	case rec != nil && rec.Fate == coordinator.FateForgotten && rec.Attempt > 0 && r.Fate.HasEnded() &&
 		!endsWithDelivery(r):
-		e.inDoubt.messages[r.Key]++ // it ended while the broker had it
+		e.messages.Expect(r.Key) // it ended while the broker had it
 	}
 	if rec == nil {
 		_, rec = e.dedupe.Insert(r.Seen, r.Key, r.Content, r.Fate, 0)
@@ -240,10 +240,10 @@ func endsWithDelivery(r *coordinator.Remembered) bool {
 
 // recallRow collects one row of what was learnt before.
 func (e *Engine) recallRow(r *coordinator.LearntBefore) {
-	if r.First || e.recalled == nil {
-		e.recalled = &learning.State{AsOf: r.AsOf}
+	if r.First || e.learntBefore == nil {
+		e.learntBefore = &learning.State{AsOf: r.AsOf}
 	}
-	s, tally := e.recalled, learning.Tally{Successes: r.Sums[0], Outcomes: r.Sums[1], Seconds: r.Sums[2], Timed: r.Sums[3]}
+	s, tally := e.learntBefore, learning.Tally{Successes: r.Sums[0], Outcomes: r.Sums[1], Seconds: r.Sums[2], Timed: r.Sums[3]}
 	switch {
 	case r.First:
 	case !r.Typed && r.Agent == "":
@@ -264,14 +264,14 @@ func (e *Engine) recallRow(r *coordinator.LearntBefore) {
 // recollect puts what was learnt before in its place, once all of it is there. What
 // cannot have been learnt is left out: it is learnt anew.
 func (e *Engine) recollect() {
-	if e.recalled == nil {
+	if e.learntBefore == nil {
 		return
 	}
-	if e.learner.Import(*e.recalled, e.fleet.Number) == nil {
+	if e.learner.Import(*e.learntBefore, e.fleet.Number) == nil {
 		for _, a := range e.fleet.Agents {
 			a.MeanCost, _ = e.learner.Cost(a.Number)
 			e.fleet.Refresh(a)
 		}
 	}
-	e.recalled = nil
+	e.learntBefore = nil
 }

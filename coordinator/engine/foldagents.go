@@ -31,7 +31,7 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 		a := e.agentOf(r.Agent)
 		a.HadConsumer, a.ConsumedTold = r.Ever, r.Told
 	case *coordinator.Doubted:
-		e.inDoubt.messages[r.Key] = r.Messages
+		e.messages.SetExpected(r.Key, r.Messages)
 	case *coordinator.AgentBefore:
 		a := e.agentOf(r.Agent)
 		a.Assigned = r.Assigned
@@ -46,11 +46,11 @@ func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 			Ratio: r.Ratio, Brier: r.Brier, Bias: r.Bias, Timed: r.Timed, Judged: r.Judged,
 		}.Calibration()
 	case *coordinator.Owed:
-		e.owed.fails = append(e.owed.fails, &coordinator.Fail{Task: r.Task, Failure: r.Failure})
+		e.ends.AddFailure(&coordinator.Fail{Task: r.Task, Failure: r.Failure})
 	case *coordinator.EndedBefore:
-		e.ends.keep(at, coordinator.KeyOf(r.Task.ID), r.Task)
+		e.ends.Keep(at, coordinator.KeyOf(r.Task.ID), r.Task)
 	case *coordinator.Paid:
-		e.owed.drop(r.Key)
+		e.ends.AckFailure(r.Key)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/unresolved"
 )
 
 // Image is the engine's state at one moment as far as it must survive: a copy, which
@@ -56,7 +57,7 @@ func (e *Engine) Image(now time.Time) *Image {
 		m.others = append(m.others, r)
 	}
 	e.imageLeases(m)
-	for _, f := range e.owed.fails {
+	for _, f := range e.ends.Failures() {
 		m.leases = append(m.leases, &coordinator.Owed{Task: f.Task, Failure: f.Failure})
 	}
 	e.imageAgents(m)
@@ -71,10 +72,7 @@ func (e *Engine) Image(now time.Time) *Image {
 // imageLeases is what agents have, and of which tasks the broker may deliver the message
 // again: whoever folds a lease counts its message until it is settled.
 func (e *Engine) imageLeases(m *Image) {
-	doubts := maps.Clone(e.inDoubt.messages)
-	for key, n := range e.inDoubt.unanswered { // order does not matter: it is a sum
-		doubts[key] += n
-	}
+	doubts := e.messages.Counts()
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
 			m.last[t.key] = cameBackAs{e.lastAgent(t), dedupe.CapAttempt(t.attempt - 1)}
@@ -90,7 +88,7 @@ func (e *Engine) imageLeases(m *Image) {
 		}
 	}
 	e.imageOver(m)
-	acked := make(map[ackInDoubt]bool) // by their leases
+	acked := make(map[unresolved.Ack]bool) // by their leases
 	for _, t := range e.tasks.all {
 		if t == nil || t.state < stateDispatching {
 			continue
@@ -102,15 +100,15 @@ func (e *Engine) imageLeases(m *Image) {
 		}
 		if t.state == stateLeased && !t.unanswered {
 			m.leases = append(m.leases, &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: t.Settled, Heard: inDoubt})
-			acked[ackInDoubt{t.key, t.Settled}] = !inDoubt
+			acked[unresolved.Ack{Key: t.key, At: t.Settled}] = !inDoubt
 		}
 		if t.withdrawn || t.returning {
 			m.leases = append(m.leases, t.leaseChange())
 		}
 	}
-	for _, ack := range e.inDoubt.acks {
-		if m.at.Sub(ack.at) < ackDoubt && !acked[ack] {
-			m.others = append(m.others, &coordinator.Settled{Key: ack.key, At: ack.at, Nowhere: true})
+	for ack := range e.messages.Acks(m.at) {
+		if !acked[ack] {
+			m.others = append(m.others, &coordinator.Settled{Key: ack.Key, At: ack.At, Nowhere: true})
 		}
 	}
 	keys := slices.SortedFunc(maps.Keys(doubts), func(a, b coordinator.TaskKey) int {
@@ -263,6 +261,18 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 	for _, r := range m.leases {
 		if !yield(r) {
 			return
+		}
+	}
+}
+
+// imageEnds is what whoever reads the latest results again is to know of their tasks.
+func (e *Engine) imageEnds(m *Image) {
+	for key, end := range e.ends.Recent() {
+		if _, waits := m.last[key]; waits {
+			continue // it is there, see imageLeases
+		}
+		if end.IsYoung(m.at) || e.isForgotten(key) {
+			m.others = append(m.others, &coordinator.EndedBefore{Task: end.Task})
 		}
 	}
 }

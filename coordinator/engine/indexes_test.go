@@ -324,30 +324,15 @@ func checkMarket(t failer, e *Engine) {
 // checkIsolated looks at the groups of the tasks that must be alone.
 func checkIsolated(t failer, e *Engine) {
 	t.Helper()
-	groups := make(map[*class]int)
-	for n, g := range e.isolated.groups {
-		if groups[g.class]++; g.place != n || e.isolated.of[g.aloneKey] != g || g.tasks.Len() == 0 {
-			t.Fatalf("group %d of %q says that it is %d, with %d tasks", n, g.class.key, g.place, g.tasks.Len())
-		}
-		for at, o := range g.tasks.Items {
-			if o.among != g || o.amongAt != at || !o.alone || o.needs.class != g.class || e.held[o.handle] != o {
-				t.Fatalf("%s is at %d of its group, says %d, alone %v", o.task.ID, at, o.amongAt, o.alone)
-			}
-		}
-	}
-	for _, c := range e.pending.classes {
-		if c.isolated != groups[c] {
-			t.Fatalf("the class %q has %d groups, counted %d", c.key, groups[c], c.isolated)
-		}
-	}
-	if len(e.isolated.of) != len(e.isolated.groups) {
-		t.Fatalf("%d groups, %d found by their keys", len(e.isolated.groups), len(e.isolated.of))
+	err := e.isolated.Check(func(o *openTask) (*class, bool) { return o.needs.class, o.alone && e.held[o.handle] == o })
+	if err != nil {
+		t.Fatalf("those that must be alone: %v", err)
 	}
 	for _, o := range e.held {
 		switch waits := o.state == stateWaiting || o.state == stateUnscored; {
-		case o.among != nil && !waits, o.state == stateWaiting && o.alone != (o.among != nil):
+		case o.isolation.Waits() && !waits, o.state == stateWaiting && o.alone != (o.isolation.Waits()):
 			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone,
-				o.among != nil)
+				o.isolation.Waits())
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	var waiting []*openTask
 	e.clearQuotaWaits()
-	e.isolated.clear()
+	e.isolated.Clear()
 	for _, c := range e.pending.active {
 		waiting = append(waiting, c.clear()...)
 	}

@@ -7,91 +7,28 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
-	"taskbus/coordinator/heap"
+	"taskbus/coordinator/engine/internal/isolation"
 )
 
 // A task that brings its agent down takes with it what the agent has in hand beside it. None
 // of them is to blame for sure: all are suspected. One that is suspected until one more failure
 // would end it gets an agent to itself: if that goes down as well it was the task, each time.
+//
+// Package isolation keeps the pending tasks that must be alone, but for those whose strategy makes nothing of
+// the agents that they could have: these are looked at again in their time.
 
-// isolated are the pending tasks that must be alone, but for those whose strategy makes nothing of
-// the agents that they could have: these are looked at again in their time. Tasks that the same
-// agents could take and that wait for the same quota are one group, so that each event costs by
-// groups, however many tasks wait.
-type isolated struct {
-	groups []*aloneGroup // in no order
-	of     map[aloneKey]*aloneGroup
-	looks  uint64 // numbers the looks of serveIsolated
-}
+// aloneGroup is such tasks that the same agents could take and that wait for the same quota.
+type aloneGroup = isolation.Group[*openTask, *class]
 
-type aloneKey struct {
-	class       *class
-	leaf, level int
-}
-
-type aloneGroup struct {
-	aloneKey
-	place  int    // among the groups
-	looked uint64 // in this look its first task has had its turn
-	tasks  heap.Heap[*openTask]
-}
-
-func newIsolated() isolated { return isolated{of: make(map[aloneKey]*aloneGroup)} }
-
-func (i *isolated) add(t *openTask) {
-	if t.among != nil {
-		return
-	}
-	key := aloneKey{t.needs.class, t.leaf, t.level}
-	g := i.of[key]
-	if g == nil {
-		g = &aloneGroup{aloneKey: key, place: len(i.groups)}
-		g.tasks = heap.Heap[*openTask]{Before: before, Place: func(t *openTask, at int) { t.amongAt = at }}
-		i.of[key], i.groups = g, append(i.groups, g)
-		key.class.isolated++
-	}
-	t.among = g
-	g.tasks.Push(t)
-}
-
-// remove takes out a task that may not be there.
-func (i *isolated) remove(t *openTask) {
-	g := t.among
-	if g == nil {
-		return
-	}
-	t.among = nil
-	if g.tasks.Remove(t.amongAt); g.tasks.Len() > 0 {
-		return
-	}
-	delete(i.of, g.aloneKey)
-	g.class.isolated--
-	last := i.groups[len(i.groups)-1]
-	i.groups[g.place], last.place = last, g.place
-	i.groups = i.groups[:len(i.groups)-1]
-}
-
-func (i *isolated) clear() {
-	for _, g := range i.groups {
-		for _, t := range g.tasks.Items {
-			t.among = nil
-		}
-		g.class.isolated--
-	}
-	i.groups = nil
-	clear(i.of)
+func newIsolated() isolation.Groups[*openTask, *class] {
+	return isolation.New(byDue, func(t *openTask) *isolation.Ticket[*openTask, *class] { return &t.isolation })
 }
 
 // nextAlone is the first, by priority and then by when it is due, of the tasks that wait for no quota and
 // are first in one of those groups; nil: there is none. One that others wait behind is not among them either,
 // until it is to try again: each refusal lets it try anew (admission.Waits.Left), so that Apply would never end.
-func (e *Engine) nextAlone(of func(*aloneGroup) bool) (next *openTask) {
-	for _, g := range e.isolated.groups {
-		t := g.tasks.Items[0]
-		if (next == nil || byDue(t, next) < 0) && of(g) && !e.waitsForQuota(t) && !e.parked(t) {
-			next = t
-		}
-	}
+func (e *Engine) nextAlone(of func(*aloneGroup) bool) *openTask {
+	next, _ := e.isolated.First(of, func(t *openTask) bool { return !e.waitsForQuota(t) && !e.parked(t) })
 	return next
 }
 
@@ -161,12 +98,12 @@ func (e *Engine) freeFor(t *openTask) agentset.Set {
 // that one agent is kept free for the others.
 func (e *Engine) serveIsolated(now time.Time) {
 	i := &e.isolated
-	if len(i.groups) == 0 && e.fleet.Kept() == nil {
+	if i.Empty() && e.fleet.Kept() == nil {
 		return
 	}
-	i.looks++
+	i.Look()
 	for !e.fleet.Vacant.Empty() {
-		t := e.nextAlone(func(g *aloneGroup) bool { return g.looked != i.looks && g.class.usable.First(e.fleet.Vacant) >= 0 })
+		t := e.nextAlone(func(g *aloneGroup) bool { return i.Turn(g) && g.Class.usable.First(e.fleet.Vacant) >= 0 })
 		if t == nil {
 			break
 		}
@@ -175,11 +112,9 @@ func (e *Engine) serveIsolated(now time.Time) {
 			e.leavePending(t)
 			e.assignBest(now, t, a, d)
 		case t.state == stateUnscored: // until scoreAgain
-			i.remove(t)
+			i.Remove(t)
 		}
-		if t.among != nil { // it is still there, for want of quota
-			t.among.looked = i.looks
-		}
+		i.Tried(t) // if it is still there, for want of quota
 	}
 	e.keepFree(now)
 }
@@ -205,15 +140,15 @@ func (e *Engine) worthKeeping() (best *agent) {
 	if kept != nil && (kept.Alone > 0 || f.PresenceOf(kept) != coordinator.KeptFree) {
 		kept = nil
 	}
-	mayKeep := func(g *aloneGroup) bool { return kept != nil && g.class.usable.Has(kept.Number) }
-	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g) || g.class.usable.First(f.Present) >= 0 })
+	mayKeep := func(c *class) bool { return kept != nil && c.usable.Has(kept.Number) }
+	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g.Class) || g.Class.usable.First(f.Present) >= 0 })
 	switch {
 	case t == nil:
 		return nil
-	case mayKeep(t.among):
+	case mayKeep(t.needs.class):
 		return kept
 	}
-	for i, word := range t.among.class.usable {
+	for i, word := range t.needs.class.usable {
 		for set := word & f.Present[i]; set != 0; set &= set - 1 {
 			a := f.Agents[i<<6+bits.TrailingZeros64(set)]
 			if best == nil || a.InFlight() < best.InFlight() {
@@ -227,8 +162,8 @@ func (e *Engine) worthKeeping() (best *agent) {
 // claimAlone is the task that must be alone and may go to an agent that claims and has nothing
 // in hand; nil: none, or it has.
 func (e *Engine) claimAlone(a *agent) *openTask {
-	if len(e.isolated.groups) == 0 || !e.connected || !e.fleet.IsVacant(a, e.fleet.Eligibility(a)) {
+	if e.isolated.Empty() || !e.connected || !e.fleet.IsVacant(a, e.fleet.Eligibility(a)) {
 		return nil
 	}
-	return e.nextAlone(func(g *aloneGroup) bool { return g.class.usable.Has(a.Number) })
+	return e.nextAlone(func(g *aloneGroup) bool { return g.Class.usable.Has(a.Number) })
 }

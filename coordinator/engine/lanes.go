@@ -209,7 +209,7 @@ func (e *Engine) inLane(now time.Time, t *openTask) {
 	e.note(t, coordinator.FateLaned, 0, t.attempt-1)
 	e.record(&coordinator.Settled{Key: t.key, At: now, Nowhere: true}) // its message of before
 	e.emit(coordinator.Ack{Handle: t.handle})
-	e.inDoubt.acked(now, t.key)
+	e.messages.Acked(now, t.key)
 	e.tasks.drop(t)
 }
 
@@ -217,7 +217,7 @@ func (e *Engine) inLane(now time.Time, t *openTask) {
 // queue that it comes from has it again.
 func (e *Engine) forgetMoving(t *openTask) {
 	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
-		e.inDoubt.unanswered[t.key]++
+		e.messages.Unanswered(t.key)
 	}
 	e.forget(t)
 	if t.withdrawn { // neither copy may be assigned

@@ -54,7 +54,7 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 		e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now})
 	}
 	if t.unanswered {
-		e.inDoubt.unanswered[t.key]++
+		e.messages.Unanswered(t.key)
 	}
 	if t.deadline.IsZero() {
 		t.deadline, t.runsFrom = now.Add(t.timeout+leaseMargin), now
@@ -138,7 +138,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 		text = fmt.Sprintf("%s said that it gives it back, but it did not come back within %s (dispatch %s)", a.Spec.ID,
 			t.timeout, t.dispatchID)
 	}
-	e.owe(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
+	e.addPendingFailure(&coordinator.Fail{Task: t.task, Failure: coordinator.Failure{
 		Reason: reason, Text: text, Attempts: t.tries + 1, FailedAt: now, Agent: a.Spec.ID,
 	}})
 	e.expireQuota(now, t)
@@ -165,7 +165,7 @@ func (e *Engine) retire(t *openTask) {
 	t.agent.Moved = e.now
 	e.timers.cancel(&t.expire)
 	e.tasks.drop(t)
-	e.ends.keep(e.now, t.key, t.task)
+	e.ends.Keep(e.now, t.key, t.task)
 	t.Over = true
 	if t.Covered || t.agent.Gone() {
 		e.discharge(t)

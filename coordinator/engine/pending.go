@@ -25,18 +25,17 @@ type class struct {
 	able     int          // how many are in feasible
 	// usable are the feasible agents that are not ejected from a required capability; of these, those in fleet.ready may
 	// be given a task now.
-	usable   agentset.Set
-	nobody   bool // feasible is empty: no agent of this fleet
-	routed   bool // of a task type's route: kept for the policy's life
-	waiting  *fairshare.Backlog[*openTask]
-	active   int                  // place in pending.active, -1 when nobody waits
-	asked    int                  // tasks that came since demand was last handed over
-	lots     market.Class         // the open auctions of its tasks
-	isolated int                  // groups of its tasks that must be alone (see isolate.go)
-	served   time.Time            // when one of its tasks was dispatched
-	pace     pace                 // how many are, of late
-	moved    time.Time            // when something had moved for it when that was looked at last (see movedAt)
-	lacks    admission.ClassState // the quota that its tasks wait for
+	usable  agentset.Set
+	nobody  bool // feasible is empty: no agent of this fleet
+	routed  bool // of a task type's route: kept for the policy's life
+	waiting *fairshare.Backlog[*openTask]
+	active  int                  // place in pending.active, -1 when nobody waits
+	asked   int                  // tasks that came since demand was last handed over
+	lots    market.Class         // the open auctions of its tasks
+	served  time.Time            // when one of its tasks was dispatched
+	pace    pace                 // how many are, of late
+	moved   time.Time            // when something had moved for it when that was looked at last (see movedAt)
+	lacks   admission.ClassState // the quota that its tasks wait for
 }
 
 // Serving, FirstLeaf, TakenBy and Admission are what admission reads of the class.
@@ -133,7 +132,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	if keep && len(p.classes) >= maxIdleClasses+len(p.active)+p.inUse {
 		for k, c := range p.classes {
-			if c.active < 0 && !c.routed && c.lots.Open() == 0 && c.isolated == 0 {
+			if c.active < 0 && !c.routed && c.lots.Open() == 0 && !e.isolated.Has(c) {
 				delete(p.classes, k)
 			}
 		}

@@ -31,7 +31,7 @@ func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	}
 	for _, f := range e.out {
 		if c, ok := f.(*coordinator.Completed); ok { // an agent may tell it twice
-			e.retold[coordinator.KeyOf(c.Result.Task)] = struct{}{}
+			e.ends.Announce(coordinator.KeyOf(c.Result.Task))
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: true})
 		tellsOf(e.note(t, coordinator.FateSucceeded, e.fleet.SerialOf(r.Agent), t.attempt-1), r)
 		e.tasks.drop(t)
-		e.ends.keep(now, t.key, t.task)
+		e.ends.Keep(now, t.key, t.task)
 		e.record(&coordinator.EndedBefore{Task: t.task}) // a snapshot knows nothing of what is pending
 		return
 	case stateDispatching: // its agent is told when it has it
@@ -235,7 +235,7 @@ func (e *Engine) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			return
 		}
 		if rec.Fate == coordinator.FateForgotten { // the broker delivers it again
-			e.inDoubt.messages[coordinator.KeyOf(r.Task)]++
+			e.messages.Expect(coordinator.KeyOf(r.Task))
 		}
 		rec.Fate = fateOf(r.Outcome)
 		tellsOf(e.noted(rec, r.Task), r)
@@ -275,11 +275,11 @@ func tellsOf(m *coordinator.Remembered, r *coordinator.Result) {
 // world: its result is read for the second time because its leader died.
 func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *dedupe.Record, attempt int) {
 	r := &ev.Result
-	e.ends.heard(now, rec.Key)
+	e.ends.Heard(now, rec.Key)
 	told := r.Outcome.Final() && rec.EndedByResult() && rec.Fate == fateOf(r.Outcome)
-	if _, done := e.retold[rec.Key]; !done && ev.Untold && told {
+	if ev.Untold && told && !e.ends.IsAnnounced(rec.Key) {
 		attempt = cmp.Or(attempt, int(rec.Attempt))
-		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.of(rec.Key), Attempt: attempt,
+		e.emit(&coordinator.Completed{Result: *r, Task: e.ends.Task(rec.Key), Attempt: attempt,
 			Late: attempt < int(rec.Attempt), At: now})
 	}
 }

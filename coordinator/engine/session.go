@@ -19,7 +19,7 @@ import (
 func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.connected, e.openedAt = true, now
 	e.notAfter(now)
-	e.ends.lead(now)
+	e.ends.SessionOpened(now)
 	longest := e.longestInterval()
 	e.graceEnd = now.Add(longest)
 	e.missesFrom = e.graceEnd
@@ -38,12 +38,12 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.beginAdopting(now)
 	e.heardAgain(now, ev)
 	e.withdrawAgain()
-	e.payOwed()
+	e.resendFailures()
 	e.releaseLost(now)
 	e.reviewQuotas(now)
 	e.forgetClaims()
 	e.lanes.SessionOpened()
-	clear(e.retold)
+	e.ends.ForgetAnnounced()
 }
 
 // heardAgain ends the time without a session. What the shell says of it is of the session
@@ -86,7 +86,7 @@ func (e *Engine) sessionLost(now time.Time) {
 		t.handle = 0
 		if t.Over {
 			t.state, t.Settled = stateLeased, now
-			e.inDoubt.unanswered[t.key]++
+			e.messages.Unanswered(t.key)
 			if t.agent.Gone() {
 				e.discharge(t)
 			}
@@ -94,7 +94,7 @@ func (e *Engine) sessionLost(now time.Time) {
 		}
 		e.beginLease(now, t, coordinator.FateUnsettled)
 	}
-	e.inDoubt.sessionLost(now, now.Sub(e.openedAt), e.mayBeHeld)
+	e.messages.SessionLost(now, now.Sub(e.openedAt), e.mayBeHeld)
 	e.giveUp()
 }
 
@@ -126,7 +126,7 @@ func (e *Engine) giveUp() {
 		}
 	}
 	e.clearQuotaWaits()
-	e.isolated.clear()
+	e.isolated.Clear()
 	for _, c := range e.pending.active {
 		c.clear()
 	}

@@ -68,7 +68,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 		a.Assigned++
 		a.Given, a.Moved = now, now
 		e.emit(coordinator.Ack{Handle: ev.Handle})
-		e.inDoubt.acked(now, t.key)
+		e.messages.Acked(now, t.key)
 		e.beginLease(now, t, coordinator.FateDispatched)
 		if t.withdrawn {
 			e.withdraw(t, t.cancelReason, t.cancelToken)
@@ -132,7 +132,7 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 	delete(e.held, t.handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
 		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
-		e.inDoubt.acked(now, t.key)
+		e.messages.Acked(now, t.key)
 		settled := &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now,
 			Nowhere: outcome != coordinator.PublishConfirmed}
 		if e.leaseOf(t.key, t.attempt) != nil { // it came back, and is on its way again under its id
@@ -140,7 +140,7 @@ func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.Pub
 		}
 		e.record(settled)
 	} else {
-		e.inDoubt.unanswered[t.key]++
+		e.messages.Unanswered(t.key)
 	}
 	t.handle = 0
 	if outcome == coordinator.PublishConfirmed {

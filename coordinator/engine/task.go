@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/isolation"
 	"taskbus/coordinator/engine/internal/lanes"
 )
 
@@ -41,8 +42,7 @@ type openTask struct {
 	failed         []coordinator.AgentID // those of them on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
-	among          *aloneGroup           // of those that must, in which it waits; nil: none
-	amongAt        int                   // its place there
+	isolation      isolation.Ticket[*openTask, *class]
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
 	blamed         []coordinator.AgentID // to whom a fault was put down because of it
 	taught         []coordinator.AgentID // those of them whose rate of success it has lowered
@@ -155,7 +155,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	case isLaneCopy(&ev, r):
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		if ev.Redelivered {
-			e.inDoubt.came(key)
+			e.messages.Came(key)
 		}
 		return
 	// none that is in doubt: its lane has kept it
@@ -166,7 +166,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 		}
 	case !r.Unconfirmed(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
-		e.inDoubt.acked(now, key)
+		e.messages.Acked(now, key)
 		return
 	case r.Fate.MayComeAgain(), r.Flags&dedupe.Adopted != 0:
 	case r.Fate == coordinator.FateWithdrawn:
@@ -322,7 +322,7 @@ func (e *Engine) wait(now time.Time, t *openTask) {
 	e.watchWish(t)
 	e.joinLine(now, t)
 	if t.alone {
-		e.isolated.add(t)
+		e.isolated.Add(t, t.needs.class, t.leaf, t.level)
 	}
 }
 
@@ -340,7 +340,7 @@ func (e *Engine) leavePending(t *openTask) {
 	case stateGathering:
 		e.batches.Leave(batchKeyOf(t), t)
 	}
-	e.isolated.remove(t)
+	e.isolated.Remove(t)
 	e.leaveLine(t)
 	e.pending.count[t.task.Priority]--
 	e.timers.cancel(&t.expire)

@@ -62,7 +62,7 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 		return
 	}
 	if t.alone {
-		e.isolated.add(t)
+		e.isolated.Add(t, t.needs.class, t.leaf, t.level)
 	}
 	if behind || !e.unscored(t) { // or those of whom its strategy makes nothing are not free any more
 		t.state = stateWaiting

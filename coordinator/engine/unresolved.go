@@ -1,106 +1,26 @@
 package engine
 
 import (
-	"maps"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
 )
 
-// What the end of a session, or of a coordinator before this one, leaves in doubt:
-// whether a message that we acknowledged will be delivered again, and how tasks
-// stand that somebody else assigned.
-
-// An acknowledgement may be under way for ackDoubt, or behind maxInDoubt others: a
-// session that ends then may take it with it. They are sent in batches, and RabbitMQ
-// keeps those of a quorum queue back that come too fast (see bus/amqpbus).
-const (
-	ackDoubt   = 2 * time.Second
-	maxInDoubt = 8192
-	// shortSession may end before everything was delivered again that is to be.
-	shortSession = 30 * time.Second
-)
-
-// ackInDoubt is a task whose message we acknowledged a moment ago.
-type ackInDoubt struct {
-	key coordinator.TaskKey
-	at  time.Time
-}
-
-// inDoubt is of which tasks the broker may deliver the message although we are done
-// with it. Should such a task have ended badly by then, its message would look like
-// a new submission.
-type inDoubt struct {
-	acks []ackInDoubt // the latest, a ring
-	next int          // where the next goes once the ring is full
-	// unanswered dispatches of the session at hand: their messages are the broker's.
-	unanswered map[coordinator.TaskKey]int
-	// messages that may come in the session at hand, of those before, by task id.
-	messages map[coordinator.TaskKey]int
-}
-
-func newInDoubt() inDoubt {
-	return inDoubt{unanswered: make(map[coordinator.TaskKey]int), messages: make(map[coordinator.TaskKey]int)}
-}
-
-func (d *inDoubt) acked(now time.Time, key coordinator.TaskKey) {
-	ack := ackInDoubt{key, now}
-	if len(d.acks) < maxInDoubt {
-		d.acks = append(d.acks, ack)
-		return
-	}
-	d.acks[d.next] = ack
-	d.next = (d.next + 1) % maxInDoubt
-}
-
-// sessionLost notes what the next session may bring. What did not come in a session
-// that was long enough will not come any more, but what mayBeHeld names: it may have come,
-// and have been held unacknowledged as it ended.
-func (d *inDoubt) sessionLost(now time.Time, lasted time.Duration, mayBeHeld func(coordinator.TaskKey) bool) {
-	if lasted >= shortSession {
-		maps.DeleteFunc(d.messages, func(key coordinator.TaskKey, _ int) bool { return !mayBeHeld(key) })
-	}
-	for key, n := range d.unanswered { // order does not matter: it is a sum
-		d.messages[key] += n
-	}
-	for _, ack := range d.acks {
-		if now.Sub(ack.at) < ackDoubt {
-			d.messages[ack.key]++
-		}
-	}
-	d.acks, d.next = nil, 0
-	clear(d.unanswered)
-}
+// What the end of a session, or of a coordinator before this one, leaves open: whether a message that was
+// acknowledged will be delivered again (package unresolved counts them), and how tasks stand that another
+// coordinator assigned.
 
 // mayBeHeld reports whether the message of a task may have been delivered in a session and held until that
 // ended, without a record of it: the latest dispatch was never answered, or has come back, and none was
 // made since.
 func (e *Engine) mayBeHeld(key coordinator.TaskKey) bool {
-	r := e.dedupe.Peek(key)
-	if r != nil && r.Fate == coordinator.FateForgotten {
-		return true
-	}
-	t := e.tasks.of(r)
-	return t != nil && t.unanswered
+	t := e.tasks.of(e.dedupe.Peek(key))
+	return e.isForgotten(key) || t != nil && t.unanswered
 }
 
-// came takes one message that was delivered again off; false when none was in doubt.
-func (d *inDoubt) came(key coordinator.TaskKey) bool {
-	for _, in := range []map[coordinator.TaskKey]int{d.messages, d.unanswered} {
-		if n := in[key]; n > 1 {
-			in[key] = n - 1
-			return true
-		} else if n == 1 {
-			delete(in, key)
-			return true
-		}
-	}
-	return false
-}
-
-// isOwnMessage tells whether a delivery is the message of a task that has ended, come
-// again: because it is in doubt, or because a coordinator before this one assigned it
+// isOwnMessage reports whether a delivery is the message of a task that has ended, come
+// again: because it was expected, or because a coordinator before this one assigned it
 // and it was done. One that failed then is tried again instead: a message that was
 // only prefetched by that coordinator is redelivered, too, and may be a new
 // submission.
@@ -108,7 +28,7 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 	if !ev.Redelivered {
 		return false
 	}
-	own := e.inDoubt.came(key) && r.Content == ev.Task.ContentHash
+	own := e.messages.Came(key) && r.Content == ev.Task.ContentHash
 	if !r.Fate.HasEnded() {
 		return false
 	}
@@ -134,7 +54,7 @@ func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []c
 	return with(nil, e.fleet.Named(r.Ref))
 }
 
-// mayAdopt tells whether the result may be of a dispatch made by a coordinator
+// mayAdopt reports whether the result may be of a dispatch made by a coordinator
 // before this one: its agent names a dispatch and is of the fleet, and either lists
 // the task, or could have been given more time than has passed since it told and
 // since we began. One that nobody has announced is not too old. Where there is a journal, and it
@@ -143,7 +63,7 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 	r := &ev.Result
 	a := e.fleet.ByID[r.Agent]
 	switch {
-	case e.recalls, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
+	case e.replayed, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
 	case rec == nil, rec.Attempt == 0 && (rec.Fate == coordinator.FateForgotten || rec.Fate == coordinator.FateWithdrawn):
 	case rec.Flags&dedupe.Adopted != 0 && rec.Fate.MayComeAgain() && attempt > int(rec.Attempt): // tried again after all
