@@ -24,6 +24,7 @@ one_goroutine=(
 	coordinator/credential
 	coordinator/criteria
 	coordinator/engine
+	coordinator/engine/internal/choice
 	coordinator/engine/internal/claims
 	coordinator/engine/internal/dedupe
 	coordinator/engine/internal/ejection

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
 )
 
@@ -90,27 +92,38 @@ func (e *Engine) waitOrAside(now time.Time, t *openTask) {
 }
 
 // choose finds the agent for a task that has been resolved; nil when there is none.
-func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
-	return e.fleet.choose(e.question(t))
+func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) { return e.best(e.question(t)) }
+
+// chooseAmong is choose among some of the agents that could have the task.
+func (e *Engine) chooseAmong(t *openTask, able agentset.Set) (*agent, *coordinator.Decision) {
+	q := e.question(t)
+	q.Among = able
+	return e.best(q)
+}
+
+func (e *Engine) best(q *choice.Question) (*agent, *coordinator.Decision) {
+	winner, d := q.Choose()
+	if d == nil {
+		return nil, nil
+	}
+	return e.fleet.Agents[winner], d
 }
 
 // question is what is asked of the fleet for a task that has been resolved. It is
 // valid until the next.
-func (e *Engine) question(t *openTask) *question {
+func (e *Engine) question(t *openTask) *choice.Question {
 	n, q := &t.needs, &e.asking
 	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.MaxCost}
-	q.asker = t
-	q.strategy, q.feasible, q.preferred, q.seed = n.strategy, n.class.usable, n.preferred, e.policy.Settings.Seed
-	q.free = e.freeFor(t)
-	q.standing, q.standings = coordinator.Standing{}, standings{}
-	if n.strategy.Learned {
-		q.standings = e.standings(t)
-		q.Reference = q.standings.reference()
-	}
-	if n.strategy.Prepare != nil {
-		n.strategy.Prepare(&q.Case)
-	}
+	q.Strategy, q.Kind, q.Attempt, q.Seed = n.strategy, n.kind, t.attempt, e.policy.Settings.Seed
+	q.Met, q.Usable, q.Among, q.Preferred = &n.class.criteria, n.class.usable, n.class.usable, n.preferred
+	q.Free, q.Alone = e.freeFor(t), t.alone
+	q.Prepare()
 	return q
+}
+
+// trackRecords are how well the agents do with such tasks as one that has been resolved.
+func (e *Engine) trackRecords(t *openTask) choice.TrackRecords {
+	return e.asking.Fleet.TrackRecords(t.task, t.attempt, t.needs.kind, t.needs.strategy, e.policy.Settings.Seed)
 }
 
 // noChoice is the decision for an agent that was the only one in question.

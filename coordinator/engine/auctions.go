@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/market"
 )
@@ -106,8 +107,8 @@ func (e *Engine) windowFor(now time.Time, t *openTask) time.Duration {
 // there are any, those that can be told of it and have not too much to answer.
 func (e *Engine) invite(t *openTask) []*bidder {
 	q := e.question(t)
-	among := q.feasible
-	if preferred, n := q.narrow(e.fleet.Ready); n > 0 {
+	among := q.Among
+	if preferred, n := q.Narrow(e.fleet.Ready); n > 0 {
 		among = preferred
 	}
 	var can []*bidder
@@ -119,13 +120,13 @@ func (e *Engine) invite(t *openTask) []*bidder {
 	if t.needs.strategy.Market.InviteAll {
 		return can
 	}
-	score := func(a *agent) float64 { return -e.fleet.key(q, a.Number).First }
+	score := func(a *agent) float64 { return -q.Key(a.Number).First }
 	return market.Invite(can, t.task.ID, e.policy.Settings.Seed, score)
 }
 
 // merit is what is known of an agent and a task without asking.
-func (e *Engine) merit(s *standings, t *openTask, a *agent) auction.Merit {
-	known := s.of(a.Number)
+func (e *Engine) merit(s *choice.TrackRecords, t *openTask, a *agent) auction.Merit {
+	known := s.Of(a.Number)
 	return auction.Merit{
 		Coverage: 1, // an agent that lacks a capability is not asked
 		Success:  known.Success,
@@ -156,7 +157,7 @@ func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
 	if t.needs.strategy.Market.Reported {
 		terms.Mode = auction.Reported
 	}
-	if s := e.standings(t); len(asked) <= market.MaxPotential {
+	if s := e.trackRecords(t); len(asked) <= market.MaxPotential {
 		terms.Merits = make([]auction.Merit, len(asked))
 		for i, b := range asked {
 			terms.Merits[i] = e.merit(&s, t, b.Agent)
@@ -217,7 +218,7 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		reject(coordinator.BidLate)
 		return
 	}
-	t, s := l.Task, e.standings(l.Task)
+	t, s := l.Task, e.trackRecords(l.Task)
 	refusal, held := e.market.Bid(now, l, &a.bidding, auction.Bid{
 		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
 	}, e.merit(&s, t, a), a.Free() > 0)

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
+	"taskbus/coordinator/engine/internal/choice"
 )
 
 // Batching: tasks of one kind that arrive together are decided together, and those
@@ -118,7 +119,7 @@ func (e *Engine) endGathering(members []*openTask) {
 // company. Those for whom no agent has a slot wait for one.
 func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 	var at *agent
-	var decision decisionWithRoom // that of the first
+	var decision choice.Kept // that of the first
 	var first *openTask
 	size := 0
 	for _, t := range members {
@@ -139,7 +140,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 		}
 		var chosen *coordinator.Decision
 		if at, chosen = e.place(now, t); at != nil {
-			decision.keep(chosen)
+			decision.Keep(chosen)
 		}
 		first, size = t, 1
 	}
@@ -147,13 +148,12 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 
 // follows tells whether the agent may have the task as well, now.
 func (e *Engine) follows(t *openTask, a *agent) bool {
-	q := e.question(t)
-	if !q.feasible.Has(a.Number) {
+	if !t.needs.class.usable.Has(a.Number) {
 		return false
 	}
-	q.feasible = agentset.New(len(e.fleet.Agents))
-	q.feasible.Add(a.Number)
-	chosen, _ := e.fleet.choose(q)
+	only := agentset.New(len(e.fleet.Agents))
+	only.Add(a.Number)
+	chosen, _ := e.chooseAmong(t, only)
 	return chosen != nil
 }
 

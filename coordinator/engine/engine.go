@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/ends"
@@ -51,7 +52,7 @@ type Engine struct {
 	demand      demand
 	ejections   ejection.Table
 	breakerDue  timer
-	asking      question
+	asking      choice.Question
 	learner     *learning.Learner
 	believes    learning.Settings
 	joining     joining

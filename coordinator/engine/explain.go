@@ -25,7 +25,7 @@ func (e *Engine) explain(now time.Time, t *openTask) *coordinator.Decision {
 			d.Claiming++
 		}
 		if why == coordinator.Unscored && d.UnscoredWhy == "" {
-			d.UnscoredWhy = e.unscoredWhy(t, a)
+			d.UnscoredWhy = e.question(t).Why(a.Number)
 		}
 		if r := e.refusal(now, a, why); nearer(&r, &nearest) {
 			nearest = r
@@ -51,7 +51,7 @@ func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, co
 				}
 			}
 		}
-		if why == coordinator.Eligible && e.fleet.key(q, i).Unscored() {
+		if why == coordinator.Eligible && q.Key(i).Unscored() {
 			why = coordinator.Unscored
 		}
 		tell(a, why)
@@ -61,7 +61,7 @@ func (e *Engine) judge(t *openTask, missing map[string]int, tell func(*agent, co
 // detail adds every agent to an explanation, bounded.
 func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	q := e.question(t)
-	d.Terms, d.Scored = q.strategy.Terms, q.strategy.Scored
+	d.Terms, d.Scored = q.Strategy.Terms, q.Strategy.Scored
 	var eligible []int
 	e.judge(t, make(map[string]int), func(a *agent, why coordinator.Ineligibility) {
 		if why == coordinator.Eligible {
@@ -72,10 +72,10 @@ func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	})
 	keys := make(map[int]coordinator.Key, len(eligible))
 	for _, i := range eligible {
-		keys[i] = e.fleet.key(q, i)
+		keys[i] = q.Key(i)
 	}
 	slices.SortFunc(eligible, func(i, j int) int {
-		if e.fleet.better(i, keys[i], j, keys[j]) {
+		if q.Fleet.Better(i, keys[i], j, keys[j]) {
 			return -1
 		}
 		return 1
@@ -83,7 +83,7 @@ func (e *Engine) detail(now time.Time, t *openTask, d *coordinator.Decision) {
 	eligible = eligible[:min(len(eligible), coordinator.MaxExplained)]
 	d.Candidates = make([]coordinator.Candidate, len(eligible))
 	for n, i := range eligible {
-		e.fleet.candidate(&d.Candidates[n], q, i, keys[i])
+		q.Candidate(&d.Candidates[n], i, keys[i])
 	}
 	slices.SortStableFunc(d.Refusals, func(a, b coordinator.Refusal) int {
 		switch {

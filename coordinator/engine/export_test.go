@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/claims"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
@@ -66,7 +67,7 @@ const (
 	ShortSession = unresolved.ShortSession
 
 	// Of the fleet.
-	ExactLimit   = exactLimit
+	ExactLimit   = choice.ExactLimit
 	FlapMax      = flapMax
 	FlapMemory   = flapMemory
 	IdleLook     = idleLook
@@ -77,7 +78,7 @@ const (
 	MaxTakeBacks = maxTakeBacks
 	MissedFor    = missedFor
 	PresentMost  = presentMost
-	SampleSize   = sampleSize
+	SampleSize   = choice.SampleSize
 	WorkLook     = workLook
 
 	// Of the market, and claims.
@@ -413,10 +414,11 @@ func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int,
 	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
 		return nil, 0, 0, text
 	}
-	ready, d := o.needs.class.usable.Common(e.fleet.Ready), &decisionWithRoom{}
+	ready, d := o.needs.class.usable.Common(e.fleet.Ready), &choice.Kept{}
+	q := e.question(o)
 	return func() {
 		d.Decision = coordinator.Decision{}
-		e.fleet.refuse(d, o, e.fleet.Ready, ready)
+		q.Refuse(d, ready)
 	}, ready, o.needs.class.able, ""
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/fairshare"
@@ -347,12 +348,12 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 	if c == nil || len(f.Agents) == 0 || len(c.usable) != len(f.Ready) || e.pending.classes[c.key] != c {
 		return
 	}
-	var got decisionWithRoom
+	var got choice.Kept
 	var want [coordinator.NumIneligibilities]int
 	free := e.freeFor(o)
 	eligible := c.usable.Common(free)
 	got.Eligible = eligible
-	f.refuse(&got, o, free, eligible)
+	e.question(o).Refuse(&got, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
 	e.judge(o, make(map[string]int), func(a *agent, is coordinator.Ineligibility) {
 		if is == coordinator.Eligible || is == coordinator.Unscored {

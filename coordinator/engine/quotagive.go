@@ -33,9 +33,7 @@ func (e *Engine) assignBest(
 	if !v.OK {
 		able, lacks, without := e.agentsWithQuota(now, t, &v)
 		if able != nil {
-			q := e.question(t)
-			q.feasible = able
-			if a, d = e.fleet.choose(q); a != nil {
+			if a, d = e.chooseAmong(t, able); a != nil {
 				if v = e.reserveQuota(now, t, a); !v.OK { // it is to wait behind another
 					without.Agents.Unite(able)
 					without.WaitFor(e.quotas.ledger, &v)

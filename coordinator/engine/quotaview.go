@@ -231,9 +231,7 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 	lacks, able := e.lackOf(e.quotaTime(now), t, open)
 	switch {
 	case lacks == nil && able != nil && !able.Has(chosen.Number) && !t.asks(): // it has none of its own, and others have
-		q := e.question(t)
-		q.feasible = able
-		if a, choice := e.fleet.choose(q); a != nil {
+		if a, choice := e.chooseAmong(t, able); a != nil {
 			d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored
 		}
 		return coordinator.ReasonNone, ""

@@ -30,21 +30,21 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	if len(t.tried) == 0 {
 		e.retries.Earn()
 	}
-	made := e.asking.carrying(d)
-	made.Dispatch = coordinator.Dispatch{
+	made := e.asking.Dispatch(d)
+	*made = coordinator.Dispatch{
 		Handle: t.handle, Task: t.task, Agent: a.Spec.ID, Queue: a.Spec.Queue,
 		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed,
 		Suspected:     t.suspected,
 		AcceptTimeout: a.Spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: &made.decision.Decision,
+		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: made.Decision,
 	}
 	made.Decision.Models = t.modelsOf()
 	if limits, batched := e.batchLimits(t); batched {
-		e.batches.Share(batchKeyOf(t), &made.Dispatch, limits.MaxSize)
+		e.batches.Share(batchKeyOf(t), made, limits.MaxSize)
 	}
 	t.fresh = false
 	e.recordDispatch(t, made.Decision)
-	e.emit(&made.Dispatch)
+	e.emit(made)
 }
 
 // settled hears what became of a dispatch.

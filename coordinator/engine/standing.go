@@ -4,58 +4,11 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/learning"
 )
-
-// standings is how well the agents do with one task's type, by their numbers.
-type standings struct {
-	learner *learning.Learner
-	kind    *learning.Type
-	views   []coordinator.AgentView
-	stated  []float64 // see fleet
-	// explores: success rates are drawn, by the chance that the task's hash gives.
-	explores bool
-	chance   uint64
-}
-
-// Salts of the hashes that stand in for chance, so that one choice tells nothing of
-// another.
-const (
-	saltExplores = 0x5851f42d4c957f2d
-	saltDraw     = 0x14057b7ef767814f
-)
-
-// standings looks up what is known for a task that has been resolved. What is urgent
-// is no occasion to try somebody, and neither is what has failed to be done before.
-func (e *Engine) standings(t *openTask) standings {
-	s := standings{learner: e.learner, kind: t.needs.kind, views: e.fleet.Views, stated: e.fleet.Stated}
-	share := t.needs.strategy.Exploration
-	if share <= 0 || t.attempt > 1 || t.task.Priority >= coordinator.PriorityHigh {
-		return s
-	}
-	seed := e.policy.Settings.Seed
-	if s.explores = coordinator.Unit(coordinator.Hash(string(t.task.ID), seed^saltExplores)) < share; s.explores {
-		s.chance = coordinator.Hash(string(t.task.ID), seed^saltDraw)
-	}
-	return s
-}
-
-// of is the standing of agent i.
-func (s *standings) of(i int) coordinator.Standing {
-	standing := s.learner.Standing(i, s.kind)
-	switch {
-	case s.stated != nil && s.stated[i] >= 0:
-		standing.Success = s.stated[i]
-	case s.explores:
-		standing.Success = s.learner.Draw(i, s.kind, coordinator.Unit(coordinator.Mix(s.chance^s.views[i].Hash)))
-	}
-	return standing
-}
-
-// reference is how many seconds a task of the type takes on average; 0: not known.
-func (s *standings) reference() float64 { return s.learner.Reference(s.kind) }
 
 // kind is the record of a task type. Types that no route names are any producer's
 // invention and share one.
@@ -132,6 +85,9 @@ func (e *Engine) renumbered() {
 	e.timers.cancel(&e.breakerDue)
 	e.applyBreakers(e.ejections.Renumber(e.now, agents, e.fleet.Was))
 	e.weigh()
+	f := &e.fleet
+	e.asking.Fleet = choice.Fleet{Views: f.Views, Stated: f.Stated, Causes: f.Causes, ByCause: &f.ByCause, Tally: &f.Tally,
+		Index: f.Index, Learner: e.learner}
 }
 
 // shown is what an agent has shown over all types (see learning.Record), with the success rate that

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"strings"
 	"time"
 
 	"taskbus/coordinator/engine/internal/lanes"
@@ -23,24 +22,6 @@ const (
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
 	return c.usable.Common(e.fleet.Ready) > 0
-}
-
-// maxWhy is how many characters of a strategy's own words a refusal repeats.
-const maxWhy = 200
-
-// unscoredWhy is what the strategy says of an agent that it gives no score.
-func (e *Engine) unscoredWhy(t *openTask, a *agent) string {
-	if t.needs.strategy.Why == nil {
-		return ""
-	}
-	q := e.question(t)
-	e.fleet.key(q, a.Number) // which looks up its standing
-	why := strings.ToValidUTF8(strings.Join(strings.Fields(q.strategy.Why(&q.Case, &e.fleet.Views[a.Number], &q.standing)),
-		" "), "")
-	if len(why) > maxWhy {
-		why = strings.ToValidUTF8(why[:maxWhy], "") + "…"
-	}
-	return why
 }
 
 // setAside takes a waiting task out of its class's line. It goes on being pending.

@@ -1,0 +1,20 @@
+// Package choice answers "which of the agents that may have the task is best?"
+//
+// A Question is a task for which an agent is sought: what the agents are asked, how they are compared, and which of
+// them are in question, as sets. Its answer is the number of the agent and a decision that explains it: the best
+// candidates, and the counts of the others by why they are out. It says
+//
+//   - which agent is best, preferred ones first (Choose), by the strategy's key, then the one assigned least
+//     recently, then the smaller id; among many eligible agents by a sample (ExactLimit, SampleSize);
+//   - how the strategy sees one agent (Key, Candidate, Why), and what it is told of the track records of agents, with
+//     the draws of tasks that explore (TrackRecords);
+//   - why the others are out (Refuse), counted from sets.
+//
+// Equal questions have equal answers: chance is a hash of the task.
+//
+// The package answers with values. It never dispatches anything, changes neither agents nor what is learnt
+// of them, and knows no other part of the engine. The Fleet it reads is the caller's, who keeps it up to date.
+//
+// An answer allocates nothing but the dispatch that is to carry it: the decision is written into that (Dispatch), and
+// whoever needs it for longer than until the next answer keeps a copy (Kept).
+package choice
