@@ -70,7 +70,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 		return true
 	case t.needs.class.nobody:
-		d := e.explain(now, t)
+		d := e.explain(now, t, false)
 		reason, text := e.reasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
 			e.fail(now, t, reason, text+t.cameBefore(), d)

@@ -45,7 +45,7 @@
 //	discover.go  agents that join by themselves
 //	standing.go  how well the agents do with one kind of task; internal/choice: the choice among them
 //	unscored.go  a strategy that makes nothing of anybody
-//	explain.go   the reasons of a refusal, counted
+//	explain.go   why each agent may not have a task
 //	pending.go   tasks that wait, in classes of equal requirements
 //	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
 //	quota.go     what is set aside for a task; quotagive.go: which agents it may go to with it

@@ -14,7 +14,7 @@ import (
 
 // failWaiting fails a task for the reason that kept it waiting.
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
-	d := e.explain(now, t)
+	d := e.explain(now, t, false)
 	reason, text := e.reasonOf(d, t)
 	var back time.Time
 	if lacks := e.lacking(now, t, d); lacks != nil {

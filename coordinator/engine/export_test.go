@@ -441,7 +441,7 @@ func (e *Engine) ExplainAlone(now time.Time, task *coordinator.Task) (*coordinat
 		return nil, text
 	}
 	o.alone = true
-	return e.explain(now, o), ""
+	return e.explain(now, o, false), ""
 }
 
 // The market, and claims.

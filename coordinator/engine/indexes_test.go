@@ -355,9 +355,11 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 	got.Eligible = eligible
 	e.question(o).Refuse(&got, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
-	e.judge(o, make(map[string]int), func(a *agent, is coordinator.Ineligibility) {
-		if is == coordinator.Eligible || is == coordinator.Unscored {
-			return
+	asked := o.askedOf()
+	for _, a := range f.Agents {
+		is := e.ineligibility(a, o, &asked)
+		if is == coordinator.Eligible {
+			continue
 		}
 		want[is]++
 		why[a.Spec.ID] = is
@@ -365,7 +367,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		if c.feasible.Has(a.Number) {
 			feasible++
 		}
-	})
+	}
 	switch {
 	case got.Refused != want || all+eligible != len(f.Agents) || got.WithoutQuota != 0:
 		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused,

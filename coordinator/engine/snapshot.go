@@ -47,7 +47,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		w.Among, w.PerSecond = paces(c)
 		if i < maxExplained {
 			if first := c.first(); first != nil {
-				w.Reason, w.Text = e.reasonOf(e.explain(now, first), first)
+				w.Reason, w.Text = e.reasonOf(e.explain(now, first, false), first)
 			}
 		}
 		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
@@ -175,7 +175,7 @@ func (w *Waiters) explain(t *openTask) (string, bool) {
 		return "", false
 	}
 	w.explained++
-	_, text := w.e.reasonOf(w.e.explain(w.now, t), t)
+	_, text := w.e.reasonOf(w.e.explain(w.now, t, false), t)
 	return text, true
 }
 
@@ -235,8 +235,7 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 		e.chooseAgain(t)
 		e.resolve(t)
 	}
-	d := e.explain(now, t)
-	e.detail(now, t, d)
+	d := e.explain(now, t, true)
 	a, choice := e.choose(t)
 	if a != nil {
 		d.Agent, d.Preferred, d.Explored = choice.Agent, choice.Preferred, choice.Explored

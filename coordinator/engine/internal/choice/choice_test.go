@@ -296,3 +296,79 @@ func TestChooseAllocates(t *testing.T) {
 		t.Errorf("%g allocations with a dispatch", n)
 	}
 }
+
+// TestExplain: the counts of a full pass, the agent that came nearest, what is missing most; with its details the
+// agents, best and nearest first.
+func TestExplain(t *testing.T) {
+	q := ranked(2, -1, 0, 9, 9, 9, 9)
+	for i, capabilities := range [][]string{{}, {}, {}, {}, {}, {"go"}, {"web"}} {
+		q.Fleet.Index.Specs[i].Capabilities = capabilities
+	}
+	why := []coordinator.Refusal{{}, {}, {}, {Why: coordinator.Full, FreeIn: 9}, {Why: coordinator.Full, FreeIn: 5},
+		{Why: coordinator.LacksCapability}, {Why: coordinator.LacksCapability}}
+	var required = []string{"gpu", "web"}
+	explain := func(detailed bool) *coordinator.Decision {
+		x := q.Explain(required, detailed)
+		for i, r := range why {
+			r.Agent = q.Fleet.Views[i].ID
+			x.Add(i, r)
+		}
+		return x.Decision()
+	}
+	for _, detailed := range []bool{false, true} {
+		d := explain(detailed)
+		want := [coordinator.NumIneligibilities]int{coordinator.Unscored: 1, coordinator.Full: 2, coordinator.LacksCapability: 2}
+		if d.Eligible != 2 || d.Refused != want || d.Fleet != 7 || !strings.HasPrefix(d.UnscoredWhy, "no rank") {
+			t.Errorf("detailed %v: %d of %d eligible, refused %v, %q", detailed, d.Eligible, d.Fleet, d.Refused, d.UnscoredWhy)
+		}
+		if got := fmt.Sprint(d.Missing, d.Nearest.Agent); got != "[{gpu 2} {web 1}]a001" {
+			t.Errorf("detailed %v: missing and nearest %s", detailed, got)
+		}
+		if !detailed && d.Candidates != nil || !detailed && d.Refusals != nil {
+			t.Error("details, without being asked for them")
+		}
+	}
+	d := explain(true)
+	var names []string
+	for _, c := range d.Candidates {
+		names = append(names, string(c.Agent))
+	}
+	for _, r := range d.Refusals {
+		names = append(names, string(r.Agent))
+	}
+	if got, want := strings.Join(names, " "), "a002 a000 a001 a004 a003 a005 a006"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	why[1].Why = coordinator.Full // of which nobody knows until when
+	if d := explain(false); d.Nearest.Agent != "a004" || d.Nearest.FreeIn != 5 {
+		t.Errorf("nearest is %+v, want a004: it is free the soonest", d.Nearest)
+	}
+	for i := range why {
+		why[i].Why = coordinator.LacksCapability
+	}
+	if d := explain(false); d.Nearest != nil {
+		t.Errorf("%s is near: it can never have the task", d.Nearest.Agent)
+	}
+}
+
+// TestReason: the reason is that of the agents that are left when those are taken off that never can, had it, or are
+// away.
+func TestReason(t *testing.T) {
+	type counts = [coordinator.NumIneligibilities]int
+	for _, c := range []struct {
+		refused counts
+		want    coordinator.Reason
+	}{
+		{counts{coordinator.LacksCapability: 3}, coordinator.ReasonNoEligibleAgents},
+		{counts{coordinator.LacksCapability: 2, coordinator.WentStale: 1}, coordinator.ReasonNoAgentsOnline},
+		{counts{coordinator.LacksCapability: 2, coordinator.Full: 1}, coordinator.ReasonAllAgentsAtCapacity},
+		{counts{coordinator.LacksCapability: 2, coordinator.Ejected: 1}, coordinator.Ejected.Reason()},
+		{counts{coordinator.LacksCapability: 2, coordinator.Unscored: 1}, coordinator.Unscored.Reason()},
+		{counts{coordinator.Full: 2, coordinator.Pulling: 1}, coordinator.ReasonNotClaimed},
+		{counts{coordinator.Full: 2, coordinator.Overloaded: 1}, coordinator.ReasonAllAgentsAtCapacity},
+	} {
+		if got := Reason(&coordinator.Decision{Fleet: 3, Refused: c.refused}); got != c.want {
+			t.Errorf("%v: %v, want %v", c.refused, got, c.want)
+		}
+	}
+}

@@ -8,7 +8,8 @@
 //     recently, then the smaller id; among many eligible agents by a sample (ExactLimit, SampleSize);
 //   - how the strategy sees one agent (Key, Candidate, Why), and what it is told of the track records of agents, with
 //     the draws of tasks that explore (TrackRecords);
-//   - why the others are out (Refuse), counted from sets.
+//   - why the others are out (Refuse), counted from sets; or by a full pass over the fleet (Explain), with what is
+//     missing most and which agent came nearest, and the reason for which a task fails then (Reason).
 //
 // Equal questions have equal answers: chance is a hash of the task.
 //
