@@ -172,3 +172,28 @@ func TestAsksIsNoFault(t *testing.T) {
 		}
 	})
 }
+
+// TestAsksThenWaits: both agents ask for 20 s, the second 2 s after the first, and are cordoned. The task waits for
+// their times, and for an agent after that for as long as any other: it fails 2 s + 20 s + assignment_timeout, 15 s,
+// after the first has asked.
+func TestAsksThenWaits(t *testing.T) {
+	p := policyOf(worker("a"), worker("b"))
+	p.Settings.AssignmentTimeout = 15 * time.Second
+	r := tracking(t, p)
+	d := r.give(job("t"))
+	asked := r.now
+	r.gaveBack(d, "429", 20*time.Second)
+	r.pass(2 * time.Second)
+	d = r.latest()
+	r.confirm(d.Handle)
+	r.gaveBack(d, "429", 20*time.Second)
+	for _, id := range []coordinator.AgentID{"a", "b"} {
+		r.order(id, coordinator.OrderCordon)
+	}
+	if left := asked.Add((2+20+15)*time.Second - 1).Sub(r.now); len(r.pass(left)) > 0 {
+		t.Fatalf("it failed before: %+v", r.failures)
+	}
+	if r.pass(1); len(r.failures) != 1 {
+		t.Errorf("it waits on: %d failures", len(r.failures))
+	}
+}

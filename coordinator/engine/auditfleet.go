@@ -53,7 +53,7 @@ func (x *inspection) account(a *agent) {
 		case t.state != stateDispatching && t.state != stateLeased || t.Over && t.expire.index >= 0:
 			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s in state %d, its outcome told %v",
 				a.Spec.ID, t.state, t.Over)
-		case !t.Over && (int(t.number) >= len(x.e.tasks.all) || x.e.tasks.all[t.number] != t):
+		case !t.Over && !x.e.tasks.has(t):
 			x.task(coordinator.InvariantAgentAccount, t, "it is on the account of %s and not among the open tasks", a.Spec.ID)
 		}
 	}

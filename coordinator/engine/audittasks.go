@@ -29,7 +29,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		case t.Over && (t.number != 0 || t.state != stateDispatching):
 			x.task(coordinator.InvariantTaskState, t, "its outcome has been told, and it is held in state %d as number %d",
 				t.state, t.number)
-		case !t.Over && (int(t.number) >= len(e.tasks.all) || e.tasks.all[t.number] != t):
+		case !t.Over && !e.tasks.has(t):
 			x.task(coordinator.InvariantTaskState, t, "it is held and not among the open tasks (number %d)", t.number)
 		}
 		expires, again := t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed,

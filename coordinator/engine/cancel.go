@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
 )
 
 // withdraw tells the agent that has the dispatch to drop it.
@@ -91,4 +92,25 @@ func (e *Engine) letGoID(task coordinator.TaskID, attempt int) string {
 		return coordinator.DispatchID(t, attempt)
 	}
 	return ""
+}
+
+// withdrawMoving notes a cancel of a task that is on its way into its lane: it fails when
+// it comes out, or is not taken. Should this leader end before either, the one that
+// follows knows it as one that must not be assigned.
+func (e *Engine) withdrawMoving(t *openTask, reason string) {
+	t.withdrawn, t.cancelReason = true, reason
+	if r := e.recordOf(t); r != nil && e.recorder.on {
+		e.record(&coordinator.Remembered{
+			Key: t.key, ID: t.task.ID, Content: r.Content, Fate: coordinator.FateWithdrawn,
+			Seen: e.dedupe.Seen(r), Attempt: t.attempt - 1, Reason: reason,
+		})
+	}
+}
+
+// withdrawLaned notes a cancel of a task that is in its lane.
+func (e *Engine) withdrawLaned(r *dedupe.Record, reason string) {
+	if r.Flags&dedupe.Withdrawn == 0 {
+		e.dedupe.Withdraw(r, reason)
+		e.noted(r, "")
+	}
 }

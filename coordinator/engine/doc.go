@@ -25,6 +25,10 @@
 //	result.go    what agents tell of how tasks ended
 //	reassign.go  dispatches that come back
 //	cancel.go    tasks that are withdrawn
+//	session.go   what a session brings and its end leaves; clocks that were ahead, and times in which no agent
+//	             can be heard
+//	install.go   another policy: all that wait are judged anew
+//	wish.go      tasks that wait for preferred agents, or for agents that asked for time
 //	batch.go     tasks that are decided together
 //	unresolved.go  what a lost session, or a coordinator before this one, leaves open (internal/unresolved
 //	             counts messages that may come again)
@@ -63,7 +67,6 @@
 //	snapshot.go  a copy of all this for readers
 //	audit.go     whether the books balance; audittasks.go: those of the tasks; auditfleet.go: of the
 //	             agents; auditquota.go
-//	bits.go, heap.go
 //
 // # Invariants
 //

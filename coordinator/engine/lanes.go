@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/lanes"
 )
 
@@ -154,8 +153,8 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	if t == nil || t.state != stateMoving {
 		return // of a session that has ended
 	}
-	lane, early := e.endMove(now, t, ev.Outcome), t.early
-	t.early = nil
+	lane, early := e.lanes.Moved(now, &t.lane, ev.Outcome), t.early
+	t.state, t.early = stateDeciding, nil
 	switch ev.Outcome {
 	case coordinator.PublishConfirmed:
 		e.inLane(now, t)
@@ -181,12 +180,6 @@ func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
 	default:
 		e.admit(now, t) // under the policy of now, and an agent may be free by now
 	}
-}
-
-// endMove ends a move, to the lane that it names.
-func (e *Engine) endMove(now time.Time, t *openTask, outcome coordinator.PublishOutcome) (lane string) {
-	t.state = stateDeciding
-	return e.lanes.Moved(now, &t.lane, outcome)
 }
 
 // cameEarly keeps what its lane has handed out before the confirm of its move was heard: until
@@ -226,58 +219,6 @@ func (e *Engine) forgetMoving(t *openTask) {
 		}
 		e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
 	}
-}
-
-// withdrawMoving notes a cancel of a task that is on its way into its lane: it fails when
-// it comes out, or is not taken. Should this leader end before either, the one that
-// follows knows it as one that must not be assigned.
-func (e *Engine) withdrawMoving(t *openTask, reason string) {
-	t.withdrawn, t.cancelReason = true, reason
-	if r := e.recordOf(t); r != nil && e.recorder.on {
-		e.record(&coordinator.Remembered{
-			Key: t.key, ID: t.task.ID, Content: r.Content, Fate: coordinator.FateWithdrawn,
-			Seen: e.dedupe.Seen(r), Attempt: t.attempt - 1, Reason: reason,
-		})
-	}
-}
-
-// withdrawLaned notes a cancel of a task that is in its lane.
-func (e *Engine) withdrawLaned(r *dedupe.Record, reason string) {
-	if r.Flags&dedupe.Withdrawn == 0 {
-		e.dedupe.Withdraw(r, reason)
-		e.noted(r, "")
-	}
-}
-
-// isLaneCopy reports whether a message out of a lane is a copy of a task that is taken care of
-// otherwise. What a lane has and the journal does not say is in it is one: it was moved by
-// a leader that ended before it could write that down, and its queue of before has it, too.
-func isLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
-	if ev.Lane == "" || r.Content != ev.Task.ContentHash {
-		return false
-	}
-	switch r.Fate {
-	case coordinator.FateLaned, coordinator.FateForgotten, coordinator.FateWithdrawn, coordinator.FateUnsettled:
-		return false // it goes on, or ends, with this message
-	case coordinator.FateFailed: // it is not known whether that was told, if it was held then
-		return !ev.Redelivered
-	case coordinator.FateCancelled:
-		return !r.Unconfirmed(ev.Redelivered)
-	}
-	return true
-}
-
-// mayBeLaneCopy reports whether a task that comes out of a lane may have run, as far as is known:
-// its id is forgotten, and a session has ended since it was accepted, so that another of its
-// messages may have been in another queue.
-func (e *Engine) mayBeLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
-	switch {
-	case ev.Lane == "":
-		return false
-	case r == nil:
-		return ev.Task.AcceptedAt.Before(e.openedAt)
-	}
-	return r.Fate == coordinator.FateForgotten && r.Attempt > 0
 }
 
 // LanesWatched names the lanes at which the shell should look now, at most so many: those

@@ -76,7 +76,8 @@ func (e *Engine) sessionLost(now time.Time) {
 	e.endTakeBacks()
 	for _, t := range e.inOrder() {
 		if t.state == stateMoving {
-			e.endMove(now, t, coordinator.PublishUnknown)
+			t.state = stateDeciding
+			e.lanes.Moved(now, &t.lane, coordinator.PublishUnknown)
 			e.forgetMoving(t)
 		}
 		if t.state != stateDispatching {
@@ -137,4 +138,128 @@ func (e *Engine) giveUp() {
 	e.endClaims()
 	e.timers.cancel(&e.retryEnd)
 	e.retries.Clear()
+}
+
+// The clock of a leader before this one may have been ahead, by years where a machine has lost its
+// battery. What it wrote is folded as it is; what would happen by that only when the time has come
+// by this one's clock too is brought back to now, as if it had been done a moment ago: leases run
+// for as long as they may from now on, nobody is ejected for longer than ever, and what is learnt
+// counts.
+//
+// (Who was behind is no trouble: what it gave time for is over, and has the grace of the session.)
+
+// notAfter tells that it is now, whatever records have said, all but budgets, which know since Lead. It is called
+// with every session; where one clock has told everything nothing changes.
+func (e *Engine) notAfter(now time.Time) {
+	for _, t := range e.tasks.all {
+		if t != nil && t.state == stateLeased {
+			e.leaseNotAfter(now, t)
+		}
+	}
+	e.learner.NotAfter(now)
+	for _, a := range e.fleet.Agents {
+		a.Capacity.NotAfter(now)
+	}
+	e.applyBreakers(e.ejections.NotAfter(now))
+}
+
+// quotasNotAfter brings budgets back to the periods of now, with what was counted in them, and the day
+// at hand to today: what was used on one that has not begun was used today.
+func (e *Engine) quotasNotAfter(now time.Time) {
+	q := &e.quotas
+	q.ledger.NotAfter(now)
+	if q.flow.since.After(now) {
+		q.flow.first, q.flow.since = now, now
+	}
+	e.scheduleQuota()
+	if e.controls.DayNotAfter(now) {
+		e.scheduleDay()
+	}
+}
+
+// leaseNotAfter bounds a lease by what one has that begins now. The reports of an agent that tells
+// no ends speak for a dispatch only if that was before they were made.
+func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
+	if t.assignedAt.After(now) {
+		t.assignedAt = now
+	}
+	if t.Settled.After(now) {
+		t.Settled = now
+	}
+	t.runsFrom = earlier(t.runsFrom, now)
+	if latest := now.Add(t.timeout + leaseMargin); t.deadline.After(latest) {
+		t.deadline = latest
+		if t.expire.index >= 0 {
+			e.timers.schedule(&t.expire, t.deadline)
+		}
+	}
+}
+
+// stall is a time in which no agent can tell anything: there is no session, or the broker
+// holds up publishers. Clocks that run out for want of a word stand meanwhile, and what
+// could not be told is heard before any of them goes on.
+type stall struct {
+	since time.Time // when it began; zero: agents can tell
+	held  bool      // the broker holds up publishers
+	// tellBy is until when what could not be told before is awaited.
+	tellBy time.Time
+}
+
+// leastToTell is for how long at least what could not be told is awaited: agents that have
+// lost their connections come back in their own time, however often they report.
+const leastToTell = 10 * time.Second
+
+// deaf reports whether no agent can tell anything at the moment.
+func (e *Engine) deaf() bool { return !e.connected || e.stall.held }
+
+// begin notes that agents cannot tell anything from now on.
+func (s *stall) begin(now time.Time) {
+	if s.since.IsZero() {
+		s.since = now
+	}
+}
+
+// publishingHeld hears that the broker holds up publishers, or does so no longer.
+func (e *Engine) publishingHeld(now time.Time, ev coordinator.PublishingHeld) {
+	if e.stall.held == ev.Held {
+		return
+	}
+	e.stall.held = ev.Held
+	if ev.Held {
+		e.stall.begin(now)
+		return
+	}
+	e.hearAgain(now, e.stall.since, now)
+	e.stall.since = time.Time{}
+}
+
+// hearAgain ends a time in which nobody could be heard, from one moment until another.
+func (e *Engine) hearAgain(now, from, until time.Time) {
+	e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
+	awaited := later(e.stall.tellBy, now.Add(leastToTell))
+	for _, t := range e.tasks.all {
+		// One that is sent to its agent again keeps the time that it had.
+		if t == nil || t.deadline.IsZero() || t.state != stateLeased && t.state != stateDispatching {
+			continue
+		}
+		if stood := until.Sub(later(from, t.runsFrom)); !from.IsZero() && stood > 0 {
+			t.deadline = t.deadline.Add(stood)
+		}
+		t.deadline = later(t.deadline, awaited)
+		if t.state == stateLeased && t.expire.index >= 0 {
+			e.timers.schedule(&t.expire, t.deadline)
+		}
+	}
+	for _, a := range e.fleet.Agents {
+		e.watch(now, a)
+		e.wake(now, a) // one that was suspected is trusted again
+	}
+}
+
+// longestInterval is the longest time between two reports that any agent promises.
+func (e *Engine) longestInterval() (longest time.Duration) {
+	for _, a := range e.fleet.Agents {
+		longest = max(longest, a.Spec.HealthCheckInterval)
+	}
+	return longest
 }

@@ -34,6 +34,9 @@ func (s *openTasks) drop(t *openTask) {
 	t.number = 0
 }
 
+// has reports whether a task is among them, by its number.
+func (s *openTasks) has(t *openTask) bool { return int(t.number) < len(s.all) && s.all[t.number] == t }
+
 // of is the open task of a record; nil when the record's task is not open.
 func (s *openTasks) of(r *dedupe.Record) *openTask {
 	if r == nil || !r.Fate.IsOpen() {

@@ -118,3 +118,34 @@ func (e *Engine) beginAdopting(now time.Time) {
 	e.adoptFor = longest + leaseMargin
 	e.adoptUntil = now.Add(e.adoptFor)
 }
+
+// isLaneCopy reports whether a message out of a lane is a copy of a task that is taken care of
+// otherwise. What a lane has and the journal does not say is in it is one: it was moved by
+// a leader that ended before it could write that down, and its queue of before has it, too.
+func isLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+	if ev.Lane == "" || r.Content != ev.Task.ContentHash {
+		return false
+	}
+	switch r.Fate {
+	case coordinator.FateLaned, coordinator.FateForgotten, coordinator.FateWithdrawn, coordinator.FateUnsettled:
+		return false // it goes on, or ends, with this message
+	case coordinator.FateFailed: // it is not known whether that was told, if it was held then
+		return !ev.Redelivered
+	case coordinator.FateCancelled:
+		return !r.Unconfirmed(ev.Redelivered)
+	}
+	return true
+}
+
+// mayBeLaneCopy reports whether a task that comes out of a lane may have run, as far as is known:
+// its id is forgotten, and a session has ended since it was accepted, so that another of its
+// messages may have been in another queue.
+func (e *Engine) mayBeLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+	switch {
+	case ev.Lane == "":
+		return false
+	case r == nil:
+		return ev.Task.AcceptedAt.Before(e.openedAt)
+	}
+	return r.Fate == coordinator.FateForgotten && r.Attempt > 0
+}

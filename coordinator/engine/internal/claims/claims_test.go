@@ -362,6 +362,24 @@ func TestRound(t *testing.T) {
 	}
 }
 
+// TestModes: an agent that takes what it is given literally has all its slots filled, whatever its part (of 6 tasks
+// for 2 alike: 3), and its part says nothing of what others may have.
+func TestModes(t *testing.T) {
+	for mode, want := range map[coordinator.PullMode]int{coordinator.PullShared: 3, coordinator.PullLiteral: 4} {
+		o := newOffice()
+		o.mode, o.sharers = mode, 2
+		o.add(began, "a0", 9)
+		g, by := o.Ask(began, o.Begin(), reach{[]string{"go"}, 6}, o)
+		if g.Items != want {
+			t.Errorf("mode %v: %d granted, want %d", mode, g.Items, want)
+		}
+		o.Given(o.place("a0"), g, by, g.Items, o)
+		if again := by.round == o.round; again != (mode == coordinator.PullShared) {
+			t.Errorf("mode %v: the plan is good for another claim: %v", mode, again)
+		}
+	}
+}
+
 // TestGiven: a claim that gets less than it was granted is told that its agent may not have more, and one that a
 // plan granted nothing has enough.
 func TestGiven(t *testing.T) {
@@ -382,6 +400,10 @@ func TestGiven(t *testing.T) {
 	by.round--
 	if o.Given(p, pull.Grant{}, by, 0, o); !o.former {
 		t.Error("a plan of before has granted it nothing")
+	}
+	by.round++
+	if o.Given(p, pull.Grant{}, by, 0, o); !o.former {
+		t.Error("that one of before has said so is known for the round")
 	}
 	if told, _ := o.Given(p, g, by, 2, o); told.Items != 2 || told.Limit != pull.LimitUnavailable {
 		t.Errorf("2 of 3: %+v", told)

@@ -512,3 +512,107 @@ func TestAnything(t *testing.T) {
 		})
 	})
 }
+
+// TestWhatCrowds: a kind is worth a lane of its own once more than 8 of it wait at a time or have made room, of one
+// level; else it goes to the lane of those of which there is little.
+func TestWhatCrowds(t *testing.T) {
+	for _, c := range []struct {
+		waiting, moved, others int // others: of another level
+		own                    bool
+	}{{8, 0, 3, false}, {9, 0, 0, true}, {5, 3, 0, false}, {5, 4, 0, true}, {1, 8, 0, true}} {
+		k := newKernel(t, 0, "a")
+		base := k.enter(k.kindOf("a", "x"), "")
+		k.p.Begin(k.now, Move{&base.Ticket, "a", k.p.lane("a"), base.entry.Kind}) // the lane of a is for these
+		kind := k.kindOf("a", "y")
+		for range c.waiting {
+			k.enter(kind, "")
+		}
+		for range c.others {
+			other := kind
+			other.Level++
+			k.enter(other, "")
+		}
+		k.p.lines.rows[rowKey{"a", "y"}].moved[kind.Level] = c.moved
+		l, is := k.p.laneFor(kind)
+		if own := is == kind; own != c.own || l.key == "a" {
+			t.Errorf("%+v: lane %s for %+v", c, l.key, is)
+		}
+	}
+	k := newKernel(t, 0, "a")
+	if k.p.lines.crowds(k.kindOf("a", "z")) {
+		t.Error("none waits")
+	}
+}
+
+// TestOverdueWaitsForMoves: a task that is held for too long moves while fewer than MaxMoving do, else it is asked
+// about again 100 ms later.
+func TestOverdueWaitsForMoves(t *testing.T) {
+	k := newKernel(t, 0, "a")
+	held := k.enter(k.kindOf("a", ""), "")
+	k.p.moving = MaxMoving
+	want(t, k.overdue(held, HeldLong), "ask again in 100ms")
+	k.p.moving = MaxMoving - 1
+	want(t, k.overdue(held, HeldLong), "record "+coordinator.LaneHeld, fmt.Sprintf("move 1 to %s", coordinator.LaneHeld))
+	if k.p.moving != MaxMoving {
+		t.Errorf("%d move", k.p.moving)
+	}
+}
+
+// TestRoom: as many may wait as lane_room says, half of max_queue_size and half of the intake at most, and one at
+// least; without lanes, or a room, any number.
+func TestRoom(t *testing.T) {
+	for _, c := range []struct {
+		room, queue, intake int
+		most                int
+		bounded             bool
+	}{
+		{10, 1000, 0, 10, true},
+		{10, 18, 0, 9, true},   // 18/2
+		{10, 1000, 8, 4, true}, // 8/2
+		{10, 1000, 21, 10, true},
+		{1, 1, 1, 1, true}, // 1/2 would be none
+		{0, 1000, 0, 0, false},
+	} {
+		k := newKernel(t, c.room, "a")
+		k.policy.Settings.MaxQueueSize = c.queue
+		k.p.SetIntake(c.intake)
+		if most, bounded := k.p.room(); most != c.most || bounded != c.bounded {
+			t.Errorf("%+v: %d, bounded %v", c, most, bounded)
+		}
+		if n := k.p.heldWindow(); c.bounded && n != c.most || !c.bounded && n != HeldAtOnce {
+			t.Errorf("%+v: %d are held at once", c, n)
+		}
+	}
+	k := newKernel(t, HeldAtOnce+1, "a")
+	k.policy.Settings.MaxQueueSize = 3 * HeldAtOnce
+	if n := k.p.heldWindow(); n != HeldAtOnce {
+		t.Errorf("%d are held at once", n)
+	}
+	if k.policy.Lanes = nil; k.p.heldWindow() != HeldAtOnce {
+		t.Error("without lanes there is no room to keep to")
+	}
+}
+
+// TestHeldWindow: a task keeps its place while fewer than the room are held, those on their way and in the queue
+// included; one that came out of the lane of the held is one of them.
+func TestHeldWindow(t *testing.T) {
+	k := newKernel(t, 3, "a")
+	l := k.p.lane(coordinator.LaneHeld)
+	l.ready, l.moving = 1, 1
+	kept := k.enter(k.kindOf("a", ""), coordinator.LaneHeld) // the third
+	other := k.enter(k.kindOf("a", ""), "")
+	for _, c := range []struct {
+		t    *task
+		came time.Duration
+		want string
+	}{{kept, HeldMost, coordinator.LaneHeld}, {kept, HeldMost - 1, ""}, {other, HeldLong, "a"}} {
+		got := ""
+		to, _ := k.p.overflowLane(k.now, &c.t.Ticket, &Held{Kind: c.t.entry.Kind, Came: k.now.Add(-c.came)})
+		if to != nil {
+			got = to.key
+		}
+		if got != c.want {
+			t.Errorf("task %d, held for %v, goes to %q, want %q", c.t.Handle, c.came, got, c.want)
+		}
+	}
+}
