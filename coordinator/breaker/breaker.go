@@ -61,8 +61,8 @@ type breaker struct {
 // closed: longer than any dispatch lasts.
 const generationMemory = 24 * time.Hour
 
-// blame notes a task that failed.
-func (b *breaker) blame(task coordinator.TaskID, most int) {
+// addFault notes a task that failed.
+func (b *breaker) addFault(task coordinator.TaskID, most int) {
 	if slices.Contains(b.faults, task) {
 		return
 	}
@@ -72,7 +72,7 @@ func (b *breaker) blame(task coordinator.TaskID, most int) {
 	b.faults = append(b.faults, task)
 }
 
-// outdated tells whether an outcome is that of a dispatch from before the breaker's
+// outdated reports whether an outcome is that of a dispatch from before the breaker's
 // present state. That of the probe never is.
 func (b *breaker) outdated(generation uint64, task coordinator.TaskID) bool {
 	return generation < b.since && !(b.probing && b.probe == task)
@@ -87,7 +87,7 @@ func (b *breaker) multiplier(now time.Time, base time.Duration) int {
 	return int(max(0, time.Duration(b.opened)-max(0, now.Sub(b.closedAt))/base))
 }
 
-// idle tells whether it has nothing to remember.
+// idle reports whether it has nothing to remember.
 func (b *breaker) idle() bool {
 	return b.state == Closed && len(b.faults) == 0 && b.place < 0
 }
@@ -114,13 +114,13 @@ func (g *group) count(b *breaker, s State, by int) {
 	}
 }
 
-// ignored tells whether ejection from the capability is without effect: there is
+// ignored reports whether ejection from the capability is without effect: there is
 // only one agent, or too many are ejected.
 func (g *group) ignored(s *Settings) bool {
 	return g.supply <= 1 || float64(g.open) > s.PanicShare*float64(g.supply)
 }
 
-// room tells whether the breaker, which is not open, may open: within the maximum
+// room reports whether the breaker, which is not open, may open: within the maximum
 // share, and with one left that is closed.
 func (g *group) room(s *Settings, b *breaker) bool {
 	notClosed := g.open + g.halfOpen

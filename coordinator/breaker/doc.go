@@ -11,10 +11,10 @@
 //	   └──────────────────────────────────────────────────────────── half-open
 //	                                            one task at a time: the probe
 //
-// # Whose fault it is
+// # Agents and tasks that fail
 //
 // A task counts once, however often it fails at the same agent: one agent that
-// fails k tasks is to blame, k agents that fail one task are not. When a task
+// fails k tasks is the cause, k agents that fail one task are not. When a task
 // turns out to be the cause, [Set.Forgive] takes its faults back.
 //
 // # What was dispatched before
@@ -24,7 +24,7 @@
 // one, says nothing about the agent as it is now, and its fault only that it is
 // not over yet: an open breaker stays open for another 30 s.
 //
-// # Never everybody
+// # Some agents remain
 //
 // At most 10 % of the agents that offer a capability are ejected from it, one at
 // least, and always so that one remains whose breaker is closed: of one agent none,
@@ -37,12 +37,12 @@
 //
 // [Set.Export] gives what is remembered of a pair, and [Set.Import] puts it into another
 // Set, in place of what was there: one that is filled with all [Set.Pairs] of another,
-// and is told the same of who is there, gives the same answers from then on. What
-// time alone changes need not be told: every Set comes to it by itself.
+// and learns the same by Supply and Away, gives the same answers from then on. What
+// time alone changes needs no call: every Set comes to it by itself.
 //
 // # What it must never do
 //
 // It assigns nothing and reads no clock: now is an argument, and time that is given
 // must not run backwards. It never panics; an agent or capability of which it has
-// heard nothing is trusted.
+// no outcome is known is trusted.
 package breaker

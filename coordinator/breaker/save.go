@@ -30,7 +30,7 @@ type PairState struct {
 	Probing bool
 }
 
-// Equal tells whether the two say the same.
+// Equal reports whether the two say the same.
 func (s PairState) Equal(o PairState) bool {
 	return s.State == o.State && s.Cause == o.Cause && slices.Equal(s.Faults, o.Faults) &&
 		s.Opened == o.Opened && s.ClosedAt.Equal(o.ClosedAt) && s.Until.Equal(o.Until) &&
@@ -39,7 +39,7 @@ func (s PairState) Equal(o PairState) bool {
 
 // Export gives what is remembered of a pair, for keeping: it shares nothing with the
 // Set. The bool is false when nothing is. Whether the agent is there, which Away and
-// Supply have told, is no part of it.
+// Supply have set, is no part of it.
 func (s *Set) Export(p Pair) (PairState, bool) {
 	b := s.find(p)
 	if b == nil {
@@ -56,7 +56,7 @@ func (s *Set) Export(p Pair) (PairState, bool) {
 }
 
 // Import replaces what is remembered of a pair by what Export gave, of this Set or
-// of another; a state with nothing to remember removes it. It asks nobody whether there
+// of another; a state with nothing to remember removes it. It does not look whether there
 // is room. What was due between then and now happens with the next Advance, so that
 // several may be imported in any order. Whether the agent is there stays as it was
 // told; of a pair that was not known before it is to be told anew.
@@ -88,7 +88,7 @@ func (s *Set) Import(now time.Time, p Pair, state PairState) []Pair {
 // others than those it comes from:
 //
 //   - a state that there is not is nothing to remember, a cause that there is not is
-//     the posterior test, which nobody takes back;
+//     the posterior test, which is not taken back;
 //   - no task counts twice, and the latest of them stay when there are too many;
 //   - it has opened no more often than is counted, and once at least if it is open;
 //   - an open one has a deadline, within the longest time from now; one that was open

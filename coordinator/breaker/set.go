@@ -26,12 +26,12 @@ type Set struct {
 	changed    []Pair
 }
 
-// New makes a Set without any history and any supply: it trusts everybody.
+// New makes a Set without any history and any supply: no agent is ejected.
 func New(s Settings) *Set {
 	return &Set{settings: s.withDefaults(), groups: map[string]*group{}}
 }
 
-// Quiet tells that nothing is known against anybody: Probe and Success would change
+// Quiet reports whether nothing is known against any agent: Probe and Success would change
 // nothing.
 func (s *Set) Quiet() bool { return s.known == 0 }
 
@@ -39,7 +39,7 @@ func (s *Set) Quiet() bool { return s.known == 0 }
 // serves all capabilities that its task requires.
 func (s *Set) Generation() uint64 { return s.generation }
 
-// Allowed tells whether the agent may get a task that requires the capability: it
+// Allowed reports whether the agent may get a task that requires the capability: it
 // is closed, or half-open with no probe under way, or ejection is ignored.
 func (s *Set) Allowed(p Pair) bool {
 	b := s.find(p)
@@ -56,8 +56,8 @@ func (s *Set) allowed(b *breaker) bool {
 	return false
 }
 
-// Supply tells how many agents offer the capability and are there. To be called
-// whenever that changes; until then it is 0, and nobody is ejected.
+// Supply sets how many agents offer the capability and are there. To be called
+// whenever that changes; until then it is 0, and no agent is ejected.
 func (s *Set) Supply(capability string, n int) []Pair {
 	s.changed = s.changed[:0]
 	g := s.group(capability)
@@ -68,9 +68,9 @@ func (s *Set) Supply(capability string, n int) []Pair {
 	return s.changed
 }
 
-// Away tells whether the agent is not there (any more). Its breaker goes on as before,
-// but takes nobody else's place among those who may be ejected, and counts as nobody
-// of whom one must be left.
+// Away sets whether the agent is not there (any more). Its breaker goes on as before,
+// but takes no place among those that may be ejected, and does not count among the agents
+// of which one must be left.
 func (s *Set) Away(p Pair, away bool) []Pair {
 	s.changed = s.changed[:0]
 	b := s.find(p)
@@ -93,14 +93,14 @@ func (s *Set) Fault(now time.Time, p Pair, generation uint64, task coordinator.T
 	b := s.ensure(p)
 	switch {
 	case b.state == Open:
-		b.blame(task, 2*s.settings.Faults)
+		b.addFault(task, 2*s.settings.Faults)
 		if again := now.Add(s.settings.Base); again.After(b.until) {
 			b.until = again
 			heap.Fix(&s.deadlines, b.place)
 		}
 	case b.outdated(generation, task):
 	case b.state == Closed:
-		b.blame(task, 2*s.settings.Faults)
+		b.addFault(task, 2*s.settings.Faults)
 		if len(b.faults) >= s.settings.Faults {
 			s.open(now, b, ByFaults)
 		}
@@ -145,7 +145,7 @@ func (s *Set) Trip(now time.Time, p Pair) []Pair {
 }
 
 // Probe takes the one place of a half-open breaker for a task that is being
-// dispatched; the bool tells whether the task is a probe. Every probe ends in
+// dispatched; the bool reports whether the task is a probe. Every probe ends in
 // exactly one of Fault, Success and Release.
 func (s *Set) Probe(p Pair, task coordinator.TaskID) (taken bool, changed []Pair) {
 	s.changed = s.changed[:0]
@@ -159,7 +159,7 @@ func (s *Set) Probe(p Pair, task coordinator.TaskID) (taken bool, changed []Pair
 	return true, s.changed
 }
 
-// Release tells that the task has ended at the agent without an outcome that
+// Release says that the task has ended at the agent without an outcome that
 // counts (withdrawn, lost, refused, its own fault). If it was the probe, the next
 // may be made.
 func (s *Set) Release(p Pair, task coordinator.TaskID) []Pair {
@@ -202,7 +202,7 @@ func (s *Set) Forgive(now time.Time, p Pair, task coordinator.TaskID) []Pair {
 	return s.changed
 }
 
-// Advance lets those half-open whose time is over. Fault, Success, Trip and Forgive
+// Advance makes those half-open whose time is over. Fault, Success, Trip and Forgive
 // do so by themselves.
 func (s *Set) Advance(now time.Time) []Pair {
 	s.begin(now)
@@ -264,9 +264,9 @@ func (s *Set) Look(now time.Time, p Pair) Status {
 	return st
 }
 
-// Renumber tells that the fleet has changed: the agent numbered i was was[i]
+// Renumber says that the fleet has changed: the agent numbered i was was[i]
 // before, or is new (-1). Agents that are no longer named are forgotten, and so is the
-// supply, of which Supply has to tell anew. Any answer may have changed; Refused
+// supply, which Supply has to set anew. Any answer may have changed; Refused
 // lists them.
 func (s *Set) Renumber(was []int) {
 	number := make(map[int]int, len(was))

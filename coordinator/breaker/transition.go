@@ -147,7 +147,7 @@ func (s *Set) drop(b *breaker) {
 	}
 }
 
-// tidy forgets a capability that nobody offers and nobody has failed at.
+// tidy forgets a capability that no agent offers and none has failed at.
 func (s *Set) tidy(g *group) {
 	if g.supply == 0 && len(g.breakers) == 0 {
 		delete(s.groups, g.capability)

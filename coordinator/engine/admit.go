@@ -63,7 +63,7 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 	return nil, nil
 }
 
-// failHopeless fails a task that is too late, or that nobody can ever take.
+// failHopeless fails a task that is too late, or that no agent can ever take.
 func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 	switch {
 	case t.late(now):
@@ -72,7 +72,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 	case t.needs.class.nobody:
 		d := e.explain(now, t, false)
 		reason, text := e.reasonOf(d, t)
-		if reason != coordinator.ReasonNoAgentsOnline { // else somebody may come who can
+		if reason != coordinator.ReasonNoAgentsOnline { // else an agent may come that can
 			e.fail(now, t, reason, text+t.cameBefore(), d)
 			return true
 		}
@@ -80,8 +80,8 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 	return false
 }
 
-// waitOrAside lets the task wait in line, or aside if its strategy makes nothing of those
-// who could have it.
+// waitOrAside lets the task wait in line, or aside if its strategy gives no score to those
+// that could have it.
 func (e *Engine) waitOrAside(now time.Time, t *openTask) {
 	if e.wait(now, t); t.state != stateWaiting || !t.alone && !e.unscored(t) {
 		return
@@ -134,7 +134,7 @@ func (e *Engine) noChoice(strategy string, a *agent) *coordinator.Decision {
 	}
 }
 
-// needsRoom tells whether the task waits only if the backlog has room for it. What comes out of a
+// needsRoom reports whether the task waits only if the backlog has room for it. What comes out of a
 // lane has it, and what may be moved to one makes it.
 func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove(t) }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // demand is how much each capability is asked for, and what follows from that for
-// the agents: who has rare capabilities that others need should be kept for them.
+// the agents: those with rare capabilities that other tasks need should be kept for them.
 //
 // Tasks are counted by class, which costs an increment; once in a while the counts
 // are handed to the capabilities, which forget half of them in demandHalfLife.
@@ -71,7 +71,7 @@ func (e *Engine) handOver(now time.Time) {
 }
 
 // weigh recomputes how flexible every agent is: over its capabilities, the sum of
-// demand by supply, the latter being those who are online.
+// demand by supply, the latter being those that are online.
 func (e *Engine) weigh() {
 	f := &e.fleet
 	scarcity := make(map[string]float64, len(e.demand.of))

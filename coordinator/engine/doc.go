@@ -47,7 +47,7 @@
 //	auctions.go  tasks are offered, bids come in, winners get their tasks (internal/market decides)
 //	claim.go     work that agents claim (internal/claims keeps what waits, and the plans)
 //	discover.go  agents that join by themselves
-//	standing.go  how well the agents do with one kind of task; internal/choice: the choice among them
+//	learning.go  how well the agents do with one kind of task; internal/choice: the choice among them
 //	unscored.go  a strategy that makes nothing of anybody
 //	explain.go   why each agent may not have a task
 //	pending.go   tasks that wait, in classes of equal requirements

@@ -13,9 +13,9 @@ type ejection struct {
 	capability string
 }
 
-// ejections is who is ejected from what: by the engine's own word, which CheckIndexes
-// holds against the breakers. When somebody is, is for the tests of package breaker to
-// say; the model sees to it that the engine heeds it.
+// ejections is which agents are ejected from what, as the engine says, which CheckIndexes
+// compares with the breakers. When one is, is for the tests of package breaker to
+// say; the model sees to it that no task goes to it.
 type ejections map[ejection]bool
 
 func allEjections(e *engine.Engine) ejections {
@@ -28,7 +28,7 @@ func allEjections(e *engine.Engine) ejections {
 	return all
 }
 
-// from tells whether the agent is ejected from anything that the task requires.
+// from reports whether the agent is ejected from anything that the task requires.
 func (x ejections) from(id coordinator.AgentID, required []string) bool {
 	if len(required) == 0 {
 		return x[ejection{id, ""}]
@@ -41,19 +41,19 @@ func (m *model) required(t *coordinator.Task) []string {
 	return coordinator.MergeSorted(m.policy.Routes[t.Type].Required, t.Required)
 }
 
-// distrusted tells whether the agent may be ejected at some time of the event that is
-// being applied: before it, or after. What happens in between nobody sees.
-func (m *model) distrusted(id coordinator.AgentID, t *coordinator.Task) bool {
+// mayBeEjected reports whether the agent may be ejected at some time of the event that is
+// being applied: before it, or after. What happens in between is not seen.
+func (m *model) mayBeEjected(id coordinator.AgentID, t *coordinator.Task) bool {
 	return m.ejectedBefore.from(id, m.required(t)) || m.ejected.from(id, m.required(t))
 }
 
-// mayTrust tells whether the agent may have been given the task: it was not ejected
+// mayTrust reports whether the agent may have been given the task: it was not ejected
 // all the time, or it is tried with it.
 func (m *model) mayTrust(id coordinator.AgentID, t *coordinator.Task, probe bool) bool {
 	return probe || !m.ejectedBefore.from(id, m.required(t)) || !m.ejected.from(id, m.required(t))
 }
 
-// isProbe tells whether a half-open breaker tries its agent with this dispatch.
+// isProbe reports whether a half-open breaker tries its agent with this dispatch.
 func (h *history) isProbe(d *coordinator.Dispatch) bool {
 	a := h.e.KnownAgent(d.Agent)
 	if a == nil {

@@ -54,7 +54,6 @@ type Engine struct {
 	breakerDue  timer
 	asking      choice.Question
 	learner     *learning.Learner
-	believes    learning.Settings
 	joining     joining
 	messages    unresolved.Messages
 	isolated    isolation.Groups[*openTask, *class]

@@ -33,7 +33,7 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.LeaseChanged:
 		if t := e.leaseOf(r.Key, r.Attempt); t != nil {
 			t.withdrawn, t.cancelReason, t.returning, t.attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
-			t.failed, t.blamed, t.taught = r.Failed, r.Blamed, r.Taught
+			t.failed, t.breakerFaults, t.learnerFaults = r.Failed, r.Blamed, r.Taught
 			t.said, t.retryAfter = r.Said, r.RetryAfter
 			if t.returning && t.On() {
 				e.settleAccount(at, t)
@@ -124,7 +124,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	t := &openTask{
 		task: r.Task, key: key, attempt: r.Attempt, state: stateLeased, assignedAt: r.At,
 		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected,
-		blamed: r.Blamed, taught: r.Taught,
+		breakerFaults: r.Blamed, learnerFaults: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
 		due: dueOf(r.Task), arrival: e.arrivals, index: -1,
 		lease: lease{

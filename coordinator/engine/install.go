@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/choice"
+	"taskbus/coordinator/engine/internal/ejection"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -44,11 +46,11 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.marketUnder(p)
 	e.batches.Install(p.Routes)
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
-	e.believe(p.Settings.Learning)
+	e.setLearning(p.Settings.Learning)
 	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
 	e.adoptFleet(e.joining.fleet(p), p.Settings)
 	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
-	e.renumbered()
+	e.renumber()
 	e.claims.under(&e.fleet)
 	offered = slices.DeleteFunc(offered, func(t *openTask) bool { return e.stillOffered(t) })
 	for _, t := range offered { // before anything can decide them
@@ -144,4 +146,20 @@ func (e *Engine) failBeyondRoom(now time.Time, tasks []*openTask) {
 			e.failFull(now, t)
 		}
 	}
+}
+
+// renumber has all that knows agents by their numbers follow a change of the fleet.
+func (e *Engine) renumber() {
+	e.learner.Renumber(len(e.fleet.Agents), e.fleet.Was)
+	agents := make([]ejection.Agent, len(e.fleet.Agents))
+	for i, a := range e.fleet.Agents {
+		online := a.State == coordinator.AgentOnline
+		agents[i] = ejection.Agent{ID: a.Spec.ID, Capabilities: a.Spec.Capabilities, Online: online}
+	}
+	e.timers.cancel(&e.breakerDue)
+	e.applyBreakers(e.ejections.Renumber(e.now, agents, e.fleet.Was))
+	e.weigh()
+	f := &e.fleet
+	e.asking.Fleet = choice.Fleet{Views: f.Views, Stated: f.Stated, Causes: f.Causes, ByCause: &f.ByCause, Tally: &f.Tally,
+		Index: f.Index, Learner: e.learner}
 }

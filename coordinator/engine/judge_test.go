@@ -78,7 +78,7 @@ func (h *history) judge(ev coordinator.Event, f coordinator.Effect, waiting map[
 					continue
 				}
 			}
-			if !resumed && !h.limited && h.m.first(w, r) && !h.m.distrusted(f.Agent, w.task) &&
+			if !resumed && !h.limited && h.m.first(w, r) && !h.m.mayBeEjected(f.Agent, w.task) &&
 				h.m.refusal(h.now, h.m.agents[f.Agent], w.task, barred) == "" {
 				return fmt.Errorf("%s got %s before %s, which goes first", r.task.ID, f.Agent, w.task.ID)
 			}

@@ -215,7 +215,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	}
 	// Agents that cool down, become steady or are trusted again in the same tick do so one after the
 	// other, and the work goes to the first: the better one may come too late.
-	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.distrusted(id, d.Task) }
+	trusted := func(id coordinator.AgentID) bool { return id == d.Agent || !m.mayBeEjected(id, d.Task) }
 	if best := m.best(now, d.Task, m.barred(d), trusted); m.knows(m.strategy(d.Task)) && m.policy.Quotas == nil &&
 		!m.isolating && !m.engine.IsIsolating() && (best == nil || !m.grows(best)) && !resumed && !follows && best != a &&
 		!m.suspected[best.spec.ID] && !best.coolsAt.After(m.before) && !best.steadyAt.After(m.before) {

@@ -24,7 +24,7 @@ func (e *Engine) learnFrom(now time.Time, a *agent, t *openTask, r *coordinator.
 			took = now.Sub(t.Settled)
 		}
 		a.Capacity.Done(now)
-		e.learnt(now, a, t, succeeded(r, took))
+		e.recordOutcome(now, a, t, succeeded(r, took))
 		e.recordSuccess(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && r.RetryAfter > 0 && e.asksFreely(now, t):
 		e.releaseProbe(t)
@@ -53,7 +53,7 @@ func cost(r *coordinator.Result) float64 {
 // learnFromReturn counts a dispatch that the broker gave back, unless a result of its agent has counted already.
 func (e *Engine) learnFromReturn(now time.Time, a *agent, t, before *openTask, ev *coordinator.TaskReturned) {
 	if before != nil {
-		t.blamed, t.taught = before.blamed, before.taught
+		t.breakerFaults, t.learnerFaults = before.breakerFaults, before.learnerFaults
 	}
 	if a == nil || before == nil || before.attempt != ev.Attempt || before.returning {
 		return
@@ -67,13 +67,13 @@ func (e *Engine) learnFromReturn(now time.Time, a *agent, t, before *openTask, e
 	default: // it refused, or did not take it in time
 		e.recordFault(now, a, before)
 	}
-	t.blamed, t.taught = before.blamed, before.taught
+	t.breakerFaults, t.learnerFaults = before.breakerFaults, before.learnerFaults
 }
 
 // failedAt counts that the task has failed at the agent, and keeps that: the cause may turn out to be the task.
 func (e *Engine) failedAt(now time.Time, a *agent, t *openTask, o learning.Outcome) {
-	e.learnt(now, a, t, o)
-	t.taught = with(t.taught, a.Spec.ID)
+	e.recordOutcome(now, a, t, o)
+	t.learnerFaults = with(t.learnerFaults, a.Spec.ID)
 }
 
 // breakerView is the dispatch that the task is of as breakers see it.
@@ -101,7 +101,7 @@ func (e *Engine) recordFault(now time.Time, a *agent, t *openTask) {
 	d := e.breakerView(a, t)
 	t.probe = false
 	if e.ejections.Counts(&d) {
-		t.blamed = with(t.blamed, a.Spec.ID)
+		t.breakerFaults = with(t.breakerFaults, a.Spec.ID)
 		e.applyBreakers(e.ejections.Fault(now, d, t.faultKey(), e.learner.Failing(a.Number, e.kind(t.task.Type))))
 	}
 }
@@ -126,25 +126,25 @@ func (e *Engine) releaseProbe(t *openTask) {
 // forgive takes back what was counted against agents of which each has failed with the
 // same task: it is the task that fails.
 func (e *Engine) forgive(now time.Time, t *openTask) {
-	for _, id := range t.taught {
+	for _, id := range t.learnerFaults {
 		if a := e.fleet.ByID[id]; a != nil {
 			kind := e.kind(t.task.Type)
 			e.learner.Forgive(a.Number, kind, now)
 			e.record(&coordinator.Forgiven{Agent: id, Type: kind.Name(), At: now})
 		}
 	}
-	for _, id := range t.blamed {
+	for _, id := range t.breakerFaults {
 		e.forgiveFault(now, t, id)
 	}
-	t.taught = nil
+	t.learnerFaults = nil
 }
 
 // forgiveFault takes back the fault that the task was for one agent's breakers.
 func (e *Engine) forgiveFault(now time.Time, t *openTask, id coordinator.AgentID) {
-	if !contains(t.blamed, id) {
+	if !contains(t.breakerFaults, id) {
 		return
 	}
-	t.blamed = without(t.blamed, id)
+	t.breakerFaults = without(t.breakerFaults, id)
 	if a := e.fleet.ByID[id]; a != nil {
 		e.applyBreakers(e.ejections.Forgive(now, a.Number, e.capabilitiesOf(t), t.faultKey()))
 	}

@@ -315,7 +315,7 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned,
 
 // failExhausted ends a task that has come back as often as it may.
 func (e *Engine) failExhausted(now time.Time, t *openTask) {
-	if len(t.blamed) >= e.policy.Settings.PoisonedAfter {
+	if len(t.breakerFaults) >= e.policy.Settings.PoisonedAfter {
 		e.forgive(now, t) // what so many turn away is no fault of theirs
 	}
 	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(

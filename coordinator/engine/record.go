@@ -72,8 +72,8 @@ func (e *Engine) recordAssigned() {
 func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 	r := &coordinator.Assigned{
 		Task: t.task, Agent: t.agent.Spec.ID, Attempt: t.attempt, At: t.assignedAt, Timeout: t.timeout,
-		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected, Blamed: t.blamed,
-		Taught:     t.taught,
+		Tried: t.tried, Tries: t.tries, Failed: t.failed, Untouched: t.untouched, Suspected: t.suspected,
+		Blamed: t.breakerFaults, Taught: t.learnerFaults,
 		Generation: t.generation, Probe: t.probe, Batch: t.batch, Service: t.service,
 		MaybeDuplicate: t.maybeDuplicate, OwnMessage: t.ownMessage,
 	}
@@ -159,7 +159,7 @@ func (e *Engine) leaseChanged(t *openTask) {
 func (t *openTask) leaseChange() *coordinator.LeaseChanged {
 	return &coordinator.LeaseChanged{
 		Key: t.key, Attempt: t.attempt, Withdrawn: t.withdrawn, Reason: t.cancelReason,
-		Returning: t.returning, Begun: t.attempted, Failed: t.failed, Blamed: t.blamed, Taught: t.taught,
+		Returning: t.returning, Begun: t.attempted, Failed: t.failed, Blamed: t.breakerFaults, Taught: t.learnerFaults,
 		Said: t.said, RetryAfter: t.retryAfter,
 	}
 }

@@ -169,7 +169,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		return
 	}
 	if a := e.fleet.Known(r.Agent); a != nil {
-		e.learnt(now, a, t, succeeded(r, r.Duration))
+		e.recordOutcome(now, a, t, succeeded(r, r.Duration))
 	}
 	e.emit(&coordinator.Completed{Result: *r, Task: t.task, Attempt: attempt, Late: true, At: now})
 	switch t.state {

@@ -38,7 +38,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			Bidding: a.bidding.Snapshot(),
 		}
 		s.Agents[i].EjectedFrom, s.Agents[i].EjectedUntil = e.ejections.List(now, i)
-		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.shown(a)
+		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.trackRecord(a)
 		s.Leased += s.Agents[i].Leased
 	}
 	paces := e.pacesTogether(now)

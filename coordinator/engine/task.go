@@ -44,8 +44,8 @@ type openTask struct {
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
 	isolation      isolation.Ticket[*openTask, *class]
 	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
-	blamed         []coordinator.AgentID // to whom a fault was put down because of it
-	taught         []coordinator.AgentID // those of them whose rate of success it has lowered
+	breakerFaults  []coordinator.AgentID // those whose breakers count a fault because of it
+	learnerFaults  []coordinator.AgentID // those of them whose rate of success it has lowered
 	maybeDuplicate bool
 	ownMessage     bool // the delivery held is its producer's message, not a dispatch that came back
 	fresh          bool // never dispatched, never seen before: it may share a batch

@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator/engine/internal/lanes"
 )
 
-// A strategy may make nothing of any agent that could have a task: a formula that
+// A strategy may give no score to any agent that could have a task: a formula that
 // reads a label that the task does not have, or divides by what is zero everywhere.
 // Such a task must not keep others waiting that need the same. It waits aside, and is
 // looked at again from time to time: what a formula reads of agents changes.
@@ -17,8 +17,7 @@ const (
 	scoreMax   = 8 * time.Second
 )
 
-// unscored tells, of a task for which no agent was found, that there are some who
-// could have it now.
+// unscored reports, of a task for which no agent was chosen, whether there are some that could have it now.
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
 	return c.usable.Common(e.fleet.Ready) > 0
@@ -31,7 +30,7 @@ func (e *Engine) setAside(now time.Time, t *openTask) {
 	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
 }
 
-// scoreAgain looks at it again. Its class may have been forgotten, in which nobody stands: who is
+// scoreAgain looks at it again. Its class may have been forgotten, because no task waits in its line: agents that are
 // ejected meanwhile would not be from that.
 func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 	_, _ = e.resolve(t) // it could be served under this policy: nothing else has changed
@@ -45,7 +44,7 @@ func (e *Engine) scoreAgain(now time.Time, t *openTask) {
 	if t.alone {
 		e.isolated.Add(t, t.needs.class, t.leaf, t.level)
 	}
-	if behind || !e.unscored(t) { // or those of whom its strategy makes nothing are not free any more
+	if behind || !e.unscored(t) { // or the agents without a score are not free any more
 		t.state = stateWaiting
 		e.pending.push(now, t)
 		e.wanted(t.needs.class)

@@ -128,6 +128,9 @@ func (l *Learner) resize(agents []agent) {
 	l.keepAll = math.Exp2(-1 / (l.settings.HalfLifeOutcomes * float64(max(1, len(agents)))))
 }
 
+// Follows reports whether the learner has these settings.
+func (l *Learner) Follows(s Settings) bool { return l.settings == s.withDefaults() }
+
 // Type finds or makes the record of a task type. The empty name, and every new
 // name beyond Settings.MaxTypes, gives the one that all of these share. To be
 // called once for each task, not once for each agent.

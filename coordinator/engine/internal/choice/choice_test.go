@@ -78,7 +78,7 @@ func (q *Question) set(members ...int) agentset.Set {
 	return s
 }
 
-// answer is who is chosen, before whom.
+// answer is the agent that is chosen, with the next best.
 func (q *Question) answer() string {
 	i, d := q.Choose()
 	if d == nil {
@@ -209,7 +209,7 @@ func TestRefuse(t *testing.T) {
 		"a006 %[1]s, 0 without quota", barred, stale, full, others))
 }
 
-// TestTrackRecords: what strategies are told of an agent is what is learnt, or what is stated; for a share of the tasks
+// TestTrackRecords: what strategies read of an agent is what is learnt, or what is stated; for a share of the tasks
 // it is drawn, but not where a task is urgent or has come back.
 func TestTrackRecords(t *testing.T) {
 	q := ranked(0, 0, 0)
@@ -339,7 +339,7 @@ func TestExplain(t *testing.T) {
 	if got, want := strings.Join(names, " "), "a002 a000 a001 a004 a003 a005 a006"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	why[1].Why = coordinator.Full // of which nobody knows until when
+	why[1].Why = coordinator.Full // until when is not known
 	if d := explain(false); d.Nearest.Agent != "a004" || d.Nearest.FreeIn != 5 {
 		t.Errorf("nearest is %+v, want a004: it is free the soonest", d.Nearest)
 	}

@@ -6,7 +6,7 @@
 //
 //   - which agent is best, preferred ones first (Choose), by the strategy's key, then the one assigned least
 //     recently, then the smaller id; among many eligible agents by a sample (ExactLimit, SampleSize);
-//   - how the strategy sees one agent (Key, Candidate, Why), and what it is told of the track records of agents, with
+//   - how the strategy sees one agent (Key, Candidate, Why), and what it reads of the track records of agents, with
 //     the draws of tasks that explore (TrackRecords);
 //   - why the others are out (Refuse), counted from sets; or by a full pass over the fleet (Explain), with what is
 //     missing most and which agent came nearest, and the reason for which a task fails then (Reason).
@@ -14,8 +14,8 @@
 // Equal questions have equal answers: chance is a hash of the task.
 //
 // The package answers with values. It never dispatches anything, changes neither agents nor what is learnt
-// of them, and knows no other part of the engine. The Fleet it reads is the caller's, who keeps it up to date.
+// of them, and knows no other part of the engine. The Fleet that it reads is kept up to date by the caller.
 //
 // An answer allocates nothing but the dispatch that is to carry it: the decision is written into that (Dispatch), and
-// whoever needs it for longer than until the next answer keeps a copy (Kept).
+// what is needed for longer than until the next answer is copied (Kept).
 package choice

@@ -9,7 +9,7 @@ import (
 )
 
 // Explanation is a full pass over the fleet: why each agent may not have the task. It is only made for refusals and for
-// people who ask. The caller judges the agents, in the order of their numbers.
+// requests. The caller judges the agents, in the order of their numbers.
 type Explanation struct {
 	q        *Question
 	d        *coordinator.Decision

@@ -16,7 +16,7 @@ type TrackRecords struct {
 	chance   uint64
 }
 
-// Salts of the hashes that stand in for chance, so that one choice tells nothing of
+// Salts of the hashes that stand in for chance, so that one choice says nothing of
 // another.
 const (
 	saltExplores = 0x5851f42d4c957f2d
