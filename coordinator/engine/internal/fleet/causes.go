@@ -33,9 +33,10 @@ var causes = [...]struct {
 	{coordinator.Pulling, func(a *Agent, _ *coordinator.Settings) bool { return a.pulls() }},
 }
 
-// ofPresence are those of causes by which an agent is not there, or may have no work at all; keptFree is the last of
-// them.
+// Rows of causes: those before ofOnline never hold for an agent that is online, keptFree is the last of those before
+// ofPresence, by which an agent is not there or may have no work at all.
 const (
+	ofOnline   = 3
 	ofPresence = 8
 	keptFree   = ofPresence - 1
 )
@@ -45,9 +46,13 @@ func (a *Agent) pulls() bool { return a.Spec.Pull != coordinator.PullOff }
 
 // cause returns the first of causes, from one on and before another, that holds.
 func (a *Agent) cause(s *coordinator.Settings, from, to int) coordinator.Ineligibility {
-	for i := from; i < to; i++ {
-		if causes[i].holds(a, s) {
-			return causes[i].why
+	if a.State == coordinator.AgentOnline {
+		from = max(from, ofOnline)
+	}
+	rows := causes[from:to]
+	for i := range rows {
+		if rows[i].holds(a, s) {
+			return rows[i].why
 		}
 	}
 	return coordinator.Eligible
@@ -66,12 +71,15 @@ func (f *Fleet[T, A]) Eligibility(m A) coordinator.Ineligibility {
 // IsVacant reports whether the agent has nothing in hand and could take a task, or claim one; why is what else keeps
 // it from getting any.
 func (f *Fleet[T, A]) IsVacant(m A, why coordinator.Ineligibility) bool {
-	a := m.Core()
+	return m.Core().isVacant(&f.settings, why)
+}
+
+func (a *Account[T]) isVacant(s *coordinator.Settings, why coordinator.Ineligibility) bool {
 	if len(a.Open) > 0 || a.InFlight() > 0 {
 		return false
 	}
 	if why == coordinator.KeptFree {
-		why = a.cause(&f.settings, keptFree+1, len(causes))
+		why = a.cause(s, keptFree+1, len(causes))
 	}
 	return why == coordinator.Eligible || why == coordinator.Pulling
 }

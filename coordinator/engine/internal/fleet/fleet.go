@@ -125,5 +125,5 @@ func (f *Fleet[T, A]) Refresh(m A) {
 		}
 	}
 	f.Present.Put(a.Number, why.There())
-	f.Vacant.Put(a.Number, !a.pulls() && f.IsVacant(m, why))
+	f.Vacant.Put(a.Number, !a.pulls() && a.isVacant(&f.settings, why))
 }
