@@ -65,14 +65,5 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 		t.Listed = listed
 		i++
 	}
-	a.Recent = slices.DeleteFunc(a.Recent, func(end fleet.Ending) bool { return end.Stamp.Before(a.Knows) })
-	a.Credit = 0
-	for i := range a.Recent {
-		end := &a.Recent[i]
-		_, listed := a.Listed[end.Task]
-		end.Credited = exact && listed || !exact && !made.IsZero() && end.Settled.Before(made)
-		if end.Credited {
-			a.Credit++
-		}
-	}
+	a.Audited(now, made)
 }

@@ -43,12 +43,7 @@ type Engine struct {
 	stall     stall
 	// unheardFrom is when an agent that has not reported counts as dead.
 	unheardFrom time.Time
-	orders      map[coordinator.AgentID]coordinator.Order // operators' orders that stand
-	takeBacks   int                                       // agents' queues that the shell consumes
-	watchFrom   int                                       // where the next look at the queues begins
-	idleFrom    int                                       // likewise, at those of the idle
-	// from then on agents' consumers are missed that were there before the session
-	missesFrom  time.Time
+	takeBacks   int // agents' queues that the shell consumes
 	demand      demand
 	ejections   ejection.Table
 	breakerDue  timer
@@ -102,7 +97,6 @@ func New() *Engine {
 		retryEnd:  newTimer(dutyBudget, nil, nil),
 		held:      make(map[coordinator.Handle]*openTask),
 		tasks:     newOpenTasks(),
-		orders:    make(map[coordinator.AgentID]coordinator.Order),
 		joining:   newJoining(),
 		demand:    newDemand(),
 		ejections: ejection.New(),

@@ -70,16 +70,16 @@ const (
 	ExactLimit   = choice.ExactLimit
 	FlapMax      = flapMax
 	FlapMemory   = flapMemory
-	IdleLook     = idleLook
+	IdleLook     = fleet.IdleLook
 	JoinDelay    = joinDelay
 	LeastSerials = fleet.LeastSerials
 	MaxInstances = fleet.MaxInstances
 	MaxStrangers = maxStrangers
 	MaxTakeBacks = maxTakeBacks
-	MissedFor    = missedFor
-	PresentMost  = presentMost
+	MissedFor    = fleet.MissedFor
+	PresentMost  = fleet.PresentMost
 	SampleSize   = choice.SampleSize
-	WorkLook     = workLook
+	WorkLook     = fleet.WorkLook
 
 	// Of the market, and claims.
 	MaxOffers = market.MaxOffers

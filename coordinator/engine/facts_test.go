@@ -76,7 +76,7 @@ func Durable(e, leader *Engine, now time.Time) Facts {
 	for _, a := range e.fleet.Agents {
 		f.words["word of "+string(a.Spec.ID)] = fmt.Sprintf("%+v", a.bidding.Calibration)
 	}
-	for id, order := range e.orders {
+	for id, order := range e.fleet.Orders() {
 		f.words["order "+string(id)] = order.String()
 	}
 	for i, o := range e.ends.Failures() {

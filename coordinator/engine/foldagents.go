@@ -16,14 +16,8 @@ import (
 func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Ordered:
-		if r.Order == coordinator.OrderUncordon {
-			delete(e.orders, r.Agent)
-		} else {
-			e.orders[r.Agent] = r.Order
-		}
-		if a := e.fleet.ByID[r.Agent]; a != nil {
-			e.obey(a)
-			e.fleet.Refresh(a)
+		if e.fleet.Order(r.Agent, r.Order); e.fleet.ByID[r.Agent] != nil {
+			e.fleet.Refresh(e.fleet.ByID[r.Agent])
 		}
 	case *coordinator.Tracked:
 		e.track(e.agentOf(r.Agent))

@@ -187,8 +187,8 @@ func (e *Engine) imageOrders(m *Image) {
 			m.others = append(m.others, &coordinator.Tracked{Agent: id})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.orders)) {
-		m.others = append(m.others, &coordinator.Ordered{Agent: id, Order: e.orders[id]})
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.Orders())) {
+		m.others = append(m.others, &coordinator.Ordered{Agent: id, Order: e.fleet.Orders()[id]})
 	}
 }
 

@@ -63,7 +63,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 		if a.TakenQueue != a.Spec.Queue {
 			e.leaveQueue(a) // it has another now
 		}
-		e.obey(a)
+		e.fleet.Obey(a)
 		e.fleet.Refresh(a)
 		e.watch(now, a) // the threshold may be another
 		e.ramp(now, a)

@@ -140,13 +140,8 @@ func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	if a == nil {
 		return
 	}
-	if ev.Order == coordinator.OrderUncordon {
-		delete(e.orders, ev.Agent)
-	} else {
-		e.orders[ev.Agent] = ev.Order
-	}
+	e.fleet.Order(ev.Agent, ev.Order)
 	e.record(&coordinator.Ordered{Agent: ev.Agent, Order: ev.Order})
-	e.obey(a)
 	if a.Cordoned {
 		e.fleet.Refresh(a)
 		e.outOfMarket(now, a)
@@ -158,12 +153,4 @@ func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	}
 	e.fleet.Refresh(a)
 	e.wake(now, a)
-}
-
-// obey gives the agent the orders that stand for it; they outlive its own absence.
-func (e *Engine) obey(a *agent) {
-	order, given := e.orders[a.Spec.ID]
-	a.Cordoned = given
-	a.Draining = given && order == coordinator.OrderDrain
-	a.Drained = a.Drained && a.Draining
 }

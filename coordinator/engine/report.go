@@ -7,13 +7,7 @@ import (
 	"taskbus/coordinator/engine/internal/fleet"
 )
 
-// reported applies one heartbeat.
-//
-// A report with an older timestamp than the newest accepted is out of order or
-// replayed and changes nothing (of two with the same timestamp, the later in the
-// stream is the newer), with one exception: when nothing newer has
-// arrived for two health intervals the agent's clock was set back, and refusing
-// would silence it until the clock catches up.
+// reported applies one heartbeat (see fleet.Accept).
 func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	r := ev.Report
 	a := e.fleet.ByID[r.Agent]
@@ -21,77 +15,25 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 		e.announced(now, ev)
 		return
 	}
-	if r.Relayed {
-		if !ev.Live && !r.Timestamp.After(a.RelayedAt) {
-			return // a new session reads the stream's past again
-		}
-		a.RelayedAt = r.Timestamp
-		if !a.Heard.IsZero() && !a.Report.Relayed {
-			if ev.Live {
-				a.Outlive(now, false)
-			}
-			e.relayed(now, a, &r)
-			return
-		}
+	v := e.fleet.Accept(now, a, &ev)
+	if v.Shared > 0 {
+		e.emit(coordinator.AgentShared{Agent: a.Spec.ID, Instances: v.Shared})
 	}
-	if e.hearInstance(now, a, &ev) {
+	switch v.Kind {
+	case fleet.Refused:
+		e.refuseStatus(r.Agent, coordinator.StatusOutOfOrder)
+		return
+	case fleet.Ignored:
+		return
+	case fleet.Alive:
+		e.relayed(now, a)
 		return
 	}
-	// The clocks of an agent and of the coordinator that relays for it are two: the
-	// agent's first report of its own is new, whatever its timestamp.
-	own := !r.Relayed && a.Report.Relayed
-	if own {
-		a.Clock = fleet.Clock{}
-	}
-	if !a.Heard.IsZero() && !own {
-		age := r.Timestamp.Compare(a.Report.Timestamp)
-		if !ev.Live && age <= 0 {
-			return // a new session reads the stream's past again: nothing new
-		}
-		if age < 0 {
-			if now.Sub(a.Heard) <= 2*a.Spec.HealthCheckInterval {
-				e.refuseStatus(r.Agent, coordinator.StatusOutOfOrder)
-				return
-			}
-			a.Clock = fleet.Clock{}
-		}
-	}
-	if ev.Live && !r.Relayed {
-		a.Clock.Observe(now, r.Timestamp)
-	}
-	again := !own && ev.Live && r.Timestamp.Equal(a.Report.Timestamp)
-	a.Knows = r.Timestamp
-	if again && a.Clock.Known && !r.Relayed {
-		// A clock that stands, or is coarse, does not say when the report was made: it came
-		// just now. Else every end since would be remembered for good.
-		a.Knows = now.Add(-a.Clock.Offset)
-	}
-	a.Report, a.Heard, a.bidding.Unreachable = r, now, false
-	a.Beat = now
-	if !ev.Live && !r.Relayed { // read from the past: when that was only its sender says
-		a.Beat = earlier(now, r.Timestamp)
-	}
-	a.HeardOf(now, &r)
-	if r.ActiveTasks == nil && a.Listed != nil {
-		a.Tracked = false // another program speaks for it now, one that may send no results
-	}
-	a.List(r.ActiveTasks)
+	a.bidding.Unreachable = false
 	if r.ActiveTasks != nil {
 		e.track(a)
 	}
-	var made time.Time
-	switch { // else nobody can tell what the report knew of
-	case r.Relayed:
-		made = r.Timestamp // a coordinator's
-	case a.Clock.Known:
-		made = a.Clock.Ours(r.Timestamp)
-	}
-	if ev.Live {
-		a.Outlive(now, true)
-	}
-	e.audit(now, a, made)
-	a.LookForStrays(now)
-	a.Measure(now)
+	e.audit(now, a, v.Made)
 
 	switch {
 	case r.Status == coordinator.StatusOffline:
@@ -113,10 +55,7 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 // relayed applies what an agent that reports for itself has told a coordinator over
 // HTTP: its capacity, and that it is alive. It is no word about its state: one that
 // said that it is offline is, until it says otherwise.
-func (e *Engine) relayed(now time.Time, a *agent, r *coordinator.AgentReport) {
-	a.HeardOf(now, r)
-	a.Heard, a.Beat = now, now
-	a.Measure(now)
+func (e *Engine) relayed(now time.Time, a *agent) {
 	if a.State == coordinator.AgentStale {
 		e.enter(now, a, coordinator.AgentOnline)
 	}
@@ -175,16 +114,8 @@ func (e *Engine) suspect(a *agent, silent bool) {
 	}
 }
 
-// staleAfter is how long the agent may be silent.
-func (e *Engine) staleAfter(a *agent) time.Duration {
-	if n := e.policy.Settings.DeadIntervals; n > 0 {
-		return time.Duration(n) * a.Spec.HealthCheckInterval
-	}
-	return e.policy.Settings.StaleAfter
-}
-
 // silentAt is when the agent will have been silent for too long.
-func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.Heard.Add(e.staleAfter(a))) }
+func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.Heard.Add(e.fleet.StaleAfter(a))) }
 
 // spared moves a moment out of the time in which nobody can be heard, and out of the one
 // after it in which agents are awaited.

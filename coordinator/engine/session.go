@@ -22,13 +22,13 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.ends.SessionOpened(now)
 	longest := e.longestInterval()
 	e.graceEnd = now.Add(longest)
-	e.missesFrom = e.graceEnd
+	e.fleet.MissesFrom = e.graceEnd
 	if !ev.Connected.IsZero() {
-		e.missesFrom = ev.Connected.Add(longest)
+		e.fleet.MissesFrom = ev.Connected.Add(longest)
 	}
 	e.unheardFrom = now.Add(longest)
 	for _, a := range e.fleet.Agents {
-		e.unheardFrom = later(e.unheardFrom, now.Add(e.staleAfter(a)))
+		e.unheardFrom = later(e.unheardFrom, now.Add(e.fleet.StaleAfter(a)))
 		a.SeenConsumer, a.MissedAt, a.LookedAt = false, time.Time{}, time.Time{}
 		e.attended(a)
 		if a.QueueMissing {

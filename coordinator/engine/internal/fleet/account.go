@@ -194,8 +194,8 @@ func (a *Agent) CountsStill(end *Ending) bool {
 	return listed
 }
 
-// List takes over what the agent says it runs.
-func (a *Agent) List(ids []coordinator.TaskID) {
+// list takes over what the agent says it runs.
+func (a *Agent) list(ids []coordinator.TaskID) {
 	if ids == nil {
 		a.Listed = nil
 		return
@@ -206,5 +206,20 @@ func (a *Agent) List(ids []coordinator.TaskID) {
 	clear(a.Listed)
 	for _, id := range ids {
 		a.Listed[id] = struct{}{}
+	}
+}
+
+// recount counts again which of the ends told the latest report counts as active; made is when that was made.
+func (a *Agent) recount(made time.Time) {
+	exact := a.Listed != nil
+	a.Recent = slices.DeleteFunc(a.Recent, func(end Ending) bool { return end.Stamp.Before(a.Knows) })
+	a.Credit = 0
+	for i := range a.Recent {
+		end := &a.Recent[i]
+		_, listed := a.Listed[end.Task]
+		end.Credited = exact && listed || !exact && !made.IsZero() && end.Settled.Before(made)
+		if end.Credited {
+			a.Credit++
+		}
 	}
 }

@@ -55,8 +55,8 @@ func (a *Account[T]) strays() int {
 	return max(0, a.InFlight()-a.Leased())
 }
 
-// LookForStrays is done with every report.
-func (a *Account[T]) LookForStrays(now time.Time) {
+// lookForStrays is done with every report.
+func (a *Account[T]) lookForStrays(now time.Time) {
 	switch {
 	case a.strays() == 0:
 		a.strayed = time.Time{}

@@ -49,12 +49,19 @@ type Fleet[T Task, A Member[T]] struct {
 	Claimants   bool // an agent that waits to be granted something has changed
 	Now         time.Time
 
-	settings coordinator.Settings
+	// MissesFrom: from then on agents' consumers are missed that were there before the session.
+	MissesFrom time.Time
+
+	settings            coordinator.Settings
+	watchFrom, idleFrom int // where the next looks at the queues begin, and those at queues of the idle
+	orders              map[coordinator.AgentID]coordinator.Order
 	Serials
 }
 
 // New returns a fleet without agents.
-func New[T Task, A Member[T]]() Fleet[T, A] { return Fleet[T, A]{Index: criteria.NewFleet(nil)} }
+func New[T Task, A Member[T]]() Fleet[T, A] {
+	return Fleet[T, A]{Index: criteria.NewFleet(nil), orders: make(map[coordinator.AgentID]coordinator.Order)}
+}
 
 // Number returns the agent's place in the fleet.
 func (f *Fleet[T, A]) Number(id coordinator.AgentID) (int, bool) {

@@ -62,3 +62,28 @@ func (a *Agent) LeftAlone() bool { return a.State == coordinator.AgentOnline && 
 func (a *Agent) MayBeMissed(now, from time.Time) bool {
 	return a.SeenConsumer || a.HadConsumer && !now.Before(from)
 }
+
+// Order notes an operator's order, which outlives the agent's own absence. The agent, if there is one, follows it; the
+// caller refreshes it.
+func (f *Fleet[T, A]) Order(id coordinator.AgentID, order coordinator.Order) {
+	if order == coordinator.OrderUncordon {
+		delete(f.orders, id)
+	} else {
+		f.orders[id] = order
+	}
+	if m, ok := f.ByID[id]; ok {
+		f.Obey(m)
+	}
+}
+
+// Orders returns the orders that stand. The map must not be changed.
+func (f *Fleet[T, A]) Orders() map[coordinator.AgentID]coordinator.Order { return f.orders }
+
+// Obey gives the agent the orders that stand for it.
+func (f *Fleet[T, A]) Obey(m A) {
+	a := m.Core()
+	order, given := f.orders[a.Spec.ID]
+	a.Cordoned = given
+	a.Draining = given && order == coordinator.OrderDrain
+	a.Drained = a.Drained && a.Draining
+}
