@@ -67,18 +67,12 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 	}
 }
 
-// mayGive reports whether the task may be given to an agent now, or be offered. One that is not for the
-// market may.
+// mayGive reports whether the task may be given to an agent now, or be offered: one that is for the market is while
+// more slots are free in its class than its lots seek.
 func (e *Engine) mayGive(t *openTask) bool {
-	return !t.asks() || t.lot.Next(t, (*marketFleet)(e)) != nil || e.mayOffer(t)
-}
-
-// mayOffer reports whether the task, should it be one for the market, would find a slot: whether more are
-// free in its class than its lots seek.
-func (e *Engine) mayOffer(t *openTask) bool {
 	c := t.needs.class
 	left := c.lots.Seeking()
-	if !t.asks() || left == 0 {
+	if !t.asks() || left == 0 || t.lot.Next(t, (*marketFleet)(e)) != nil {
 		return true
 	}
 	for w, word := range c.usable {
@@ -120,7 +114,7 @@ func (e *Engine) invite(t *openTask) []*bidder {
 	if t.needs.strategy.Market.InviteAll {
 		return can
 	}
-	score := func(a *agent) float64 { return -q.Key(a.Number).First }
+	score := func(i int) float64 { return -q.Key(can[i].Agent.Number).First }
 	return market.Invite(can, t.task.ID, e.policy.Settings.Seed, score)
 }
 
@@ -136,16 +130,26 @@ func (e *Engine) merit(s *choice.TrackRecords, t *openTask, a *agent) auction.Me
 	}
 }
 
+// auctionFor is for how long bids for the task are taken and of which agents; why is AuctionNone, or why there is no
+// auction.
+func (e *Engine) auctionFor(
+	now time.Time, t *openTask,
+) (window time.Duration, asked []*bidder, why coordinator.AuctionOutcome) {
+	switch window, asked = e.windowFor(now, t), e.invite(t); {
+	case window == 0:
+		why = coordinator.AuctionNoTime
+	case len(asked) == 0:
+		why = coordinator.AuctionUnheard
+	}
+	return window, asked, why
+}
+
 // offer opens an auction for a task that could be given to an agent now. It returns AuctionNone, or why
 // there is none.
 func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
-	window := e.windowFor(now, t)
-	if window == 0 {
-		return coordinator.AuctionNoTime
-	}
-	asked := e.invite(t)
-	if len(asked) == 0 {
-		return coordinator.AuctionUnheard
+	window, asked, why := e.auctionFor(now, t)
+	if why != coordinator.AuctionNone {
+		return why
 	}
 	if t.until.IsZero() {
 		t.until = e.pendingUntil(now, t)
@@ -180,12 +184,8 @@ func (e *Engine) explainMarket(now time.Time, t *openTask, d *coordinator.Decisi
 	if m := t.needs.strategy.Market; m.FirstMatch {
 		d.Agent, d.First = e.fleet.Agents[t.needs.class.usable.First(e.fleet.Ready)].Spec.ID, true
 	}
-	switch window, asked := e.windowFor(now, t), e.invite(t); {
-	case window == 0:
-		d.Auction = coordinator.AuctionNoTime
-	case len(asked) == 0:
-		d.Auction = coordinator.AuctionUnheard
-	default:
+	window, asked, why := e.auctionFor(now, t)
+	if d.Auction = why; why == coordinator.AuctionNone {
 		d.Offers, d.Window = len(asked), window
 	}
 }
@@ -203,7 +203,9 @@ func (e *Engine) lotOf(task coordinator.TaskID, id string) *lot {
 func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 	a, l := e.fleet.ByID[ev.Agent], e.lotOf(ev.Task, ev.AuctionID)
 	reject := func(why coordinator.BidRefusal) {
-		e.rejectBid(ev.Agent, ev.Task, ev.AuctionID, ev.TraceID, why)
+		e.emit(coordinator.RejectBid{
+			Agent: ev.Agent, Task: ev.Task, AuctionID: ev.AuctionID, TraceID: ev.TraceID, Reason: why,
+		})
 	}
 	switch {
 	case a == nil:
@@ -231,12 +233,6 @@ func (e *Engine) bidReceived(now time.Time, ev coordinator.BidReceived) {
 		e.serve(now, t.needs.class) // the lot sought a slot among those that are ready; the bidder may not be
 	}
 	e.consider(now, l)
-}
-
-func (e *Engine) rejectBid(
-	agent coordinator.AgentID, task coordinator.TaskID, id, trace string, why coordinator.BidRefusal,
-) {
-	e.emit(coordinator.RejectBid{Agent: agent, Task: task, AuctionID: id, TraceID: trace, Reason: why})
 }
 
 // offerUnheard notes that an agent has no control queue.
@@ -404,8 +400,8 @@ func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, win
 func (e *Engine) turnDown(c *closed, bids []auction.Ranked, why coordinator.BidRefusal) {
 	t := c.Lot.Task.task
 	for i := range bids {
-		if a := e.fleet.ByID[bids[i].Agent]; a != nil {
-			e.rejectBid(a.Spec.ID, t.ID, c.Lot.ID, t.TraceID, why)
+		if id := bids[i].Agent; e.fleet.ByID[id] != nil {
+			e.emit(coordinator.RejectBid{Agent: id, Task: t.ID, AuctionID: c.Lot.ID, TraceID: t.TraceID, Reason: why})
 		}
 	}
 }
@@ -429,12 +425,8 @@ func (e *Engine) freed(now time.Time, over []ended) {
 // serve offers what waits in a class, as long as more slots are free than are sought.
 func (e *Engine) serve(now time.Time, c *class) {
 	for {
-		before := c.first()
-		if before == nil || !e.mayGive(before) {
-			return
-		}
-		i := c.usable.First(e.fleet.Ready)
-		if i < 0 {
+		before, i := c.first(), c.usable.First(e.fleet.Ready)
+		if before == nil || i < 0 || !e.mayGive(before) {
 			return
 		}
 		if e.wake(now, e.fleet.Agents[i]); c.first() == before && e.fleet.Ready.Has(i) {
@@ -482,20 +474,17 @@ func (e *Engine) bidAsCandidate(r *auction.Ranked) coordinator.Candidate {
 
 // fallBack decides without bids: as the strategy would, or by the first agent that can take the task.
 func (e *Engine) fallBack(now time.Time, t *openTask, why coordinator.AuctionOutcome) {
-	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
+	reason, text := e.resolve(t)
+	if reason == coordinator.ReasonNone && t.late(now) {
+		reason, text = coordinator.ReasonDeadlineExceeded, "the deadline has passed"
+	}
+	if reason != coordinator.ReasonNone {
 		e.fail(now, t, reason, text, nil)
-		return
-	}
-	if t.late(now) {
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
-		return
-	}
-	a, d := e.choose(t)
-	if a == nil {
+	} else if a, d := e.choose(t); a != nil {
+		e.giveWithoutBid(now, t, a, d, why)
+	} else {
 		e.waitOrAside(now, t)
-		return
 	}
-	e.giveWithoutBid(now, t, a, d, why)
 }
 
 // giveWithoutBid gives the task to the agent that the strategy has chosen, or to the first that can take

@@ -114,3 +114,15 @@ func (e *Engine) withdrawLaned(r *dedupe.Record, reason string) {
 		e.noted(r, "")
 	}
 }
+
+// forgetWithdrawn gives up a task that the broker will deliver again. If it was withdrawn, no copy may be assigned.
+func (e *Engine) forgetWithdrawn(t *openTask) {
+	e.forget(t)
+	if !t.withdrawn {
+		return
+	}
+	if e.recordOf(t) != nil {
+		e.dedupe.KeepReason(t.key, t.cancelReason)
+	}
+	e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
+}

@@ -212,13 +212,7 @@ func (e *Engine) forgetMoving(t *openTask) {
 	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
 		e.messages.Unanswered(t.key)
 	}
-	e.forget(t)
-	if t.withdrawn { // neither copy may be assigned
-		if e.recordOf(t) != nil {
-			e.dedupe.KeepReason(t.key, t.cancelReason)
-		}
-		e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
-	}
+	e.forgetWithdrawn(t)
 }
 
 // LanesWatched names the lanes at which the shell should look now, at most so many: those

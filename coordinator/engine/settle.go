@@ -82,13 +82,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
 		e.releaseUnpublished(now, t)
 		e.discharge(t)
-		e.forget(t)
-		if t.withdrawn { // the copy must not be assigned
-			if e.recordOf(t) != nil {
-				e.dedupe.KeepReason(t.key, t.cancelReason)
-			}
-			e.note(t, coordinator.FateWithdrawn, 0, t.attempt-1)
-		}
+		e.forgetWithdrawn(t)
 		e.wake(now, a)
 		return
 	case coordinator.PublishUnroutable:

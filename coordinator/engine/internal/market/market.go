@@ -79,8 +79,8 @@ func (b *Bidder[A]) Snapshot() coordinator.CalibrationSnapshot {
 }
 
 // Invite returns which of those that can be asked about a task are, the better ones by score more often.
-func Invite[A any](can []*Bidder[A], task coordinator.TaskID, seed uint64, score func(A) float64) []*Bidder[A] {
-	picks := auction.Invite(nil, len(can), task, seed, func(i int) float64 { return score(can[i].Agent) })
+func Invite[A any](can []*Bidder[A], task coordinator.TaskID, seed uint64, score func(i int) float64) []*Bidder[A] {
+	picks := auction.Invite(nil, len(can), task, seed, score)
 	asked := make([]*Bidder[A], len(picks))
 	for i, n := range picks {
 		asked[i] = can[n]
