@@ -150,8 +150,9 @@ var table = map[string]rule{
 	"coordinator/engine/internal/fleet": {
 		std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/capacity", "coordinator/criteria"},
 	},
-	"coordinator/engine/internal/market":     {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
-	"coordinator/engine/internal/queue":      {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine/internal/market": {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
+	"coordinator/engine/internal/queue": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/fairshare"}},
 	"coordinator/engine/internal/unresolved": {std: stdPure, may: []string{"coordinator"}},
 
 	"agent": {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus",

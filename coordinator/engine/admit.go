@@ -43,7 +43,7 @@ func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decisio
 	if e.failHopeless(now, t) {
 		return nil, nil
 	}
-	if t.needs.class.first() != nil || e.waitsForQuota(t) {
+	if t.needs.class.First() != nil || e.waitsForQuota(t) {
 		if !e.exceedsQuota(now, t) {
 			e.waitOrAside(now, t)
 		}
@@ -115,7 +115,7 @@ func (e *Engine) question(t *openTask) *choice.Question {
 	n, q := &t.needs, &e.asking
 	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.MaxCost}
 	q.Strategy, q.Kind, q.Attempt, q.Seed = n.strategy, n.kind, t.attempt, e.policy.Settings.Seed
-	q.Met, q.Usable, q.Among, q.Preferred = &n.class.criteria, n.class.usable, n.class.usable, n.preferred
+	q.Met, q.Usable, q.Among, q.Preferred = &n.class.criteria, n.class.Usable, n.class.Usable, n.preferred
 	q.Free, q.Alone = e.freeFor(t), t.alone
 	q.Prepare()
 	return q

@@ -30,7 +30,7 @@ var bidTerms = []string{"fitness", "claimed", "active", "duration_s"}
 type marketFleet Engine
 
 func (f *marketFleet) Free(t *openTask, id coordinator.AgentID) int {
-	if a := f.fleet.ByID[id]; a != nil && f.fleet.Ready.Has(a.Number) && t.needs.class.usable.Has(a.Number) {
+	if a := f.fleet.ByID[id]; a != nil && f.fleet.Ready.Has(a.Number) && t.needs.class.Usable.Has(a.Number) {
 		return a.Free()
 	}
 	return 0
@@ -75,7 +75,7 @@ func (e *Engine) mayGive(t *openTask) bool {
 	if !t.asks() || left == 0 || t.lot.Next(t, (*marketFleet)(e)) != nil {
 		return true
 	}
-	for w, word := range c.usable {
+	for w, word := range c.Usable {
 		for set := word & e.fleet.Ready[w]; set != 0; set &= set - 1 {
 			if left -= e.fleet.Views[w<<6+bits.TrailingZeros64(set)].Free; left < 0 {
 				return true
@@ -182,7 +182,7 @@ func (e *Engine) offer(now time.Time, t *openTask) coordinator.AuctionOutcome {
 // explainMarket adds to how the task would be decided that agents would be asked first, or why not.
 func (e *Engine) explainMarket(now time.Time, t *openTask, d *coordinator.Decision) {
 	if m := t.needs.strategy.Market; m.FirstMatch {
-		d.Agent, d.First = e.fleet.Agents[t.needs.class.usable.First(e.fleet.Ready)].Spec.ID, true
+		d.Agent, d.First = e.fleet.Agents[t.needs.class.Usable.First(e.fleet.Ready)].Spec.ID, true
 	}
 	window, asked, why := e.auctionFor(now, t)
 	if d.Auction = why; why == coordinator.AuctionNone {
@@ -425,11 +425,11 @@ func (e *Engine) freed(now time.Time, over []ended) {
 // serve offers what waits in a class, as long as more slots are free than are sought.
 func (e *Engine) serve(now time.Time, c *class) {
 	for {
-		before, i := c.first(), c.usable.First(e.fleet.Ready)
+		before, i := c.First(), c.Usable.First(e.fleet.Ready)
 		if before == nil || i < 0 || !e.mayGive(before) {
 			return
 		}
-		if e.wake(now, e.fleet.Agents[i]); c.first() == before && e.fleet.Ready.Has(i) {
+		if e.wake(now, e.fleet.Agents[i]); c.First() == before && e.fleet.Ready.Has(i) {
 			return // no agent can have it
 		}
 	}
@@ -494,7 +494,7 @@ func (e *Engine) giveWithoutBid(
 ) {
 	d.Auction = why
 	if m := t.needs.strategy.Market; m != nil && m.FirstMatch {
-		a = e.fleet.Agents[t.needs.class.usable.First(e.fleet.Ready)]
+		a = e.fleet.Agents[t.needs.class.Usable.First(e.fleet.Ready)]
 		d = &coordinator.Decision{
 			Strategy: d.Strategy, Agent: a.Spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
 			Refused: d.Refused, Refusals: d.Refusals,

@@ -45,7 +45,7 @@ func (x *inspection) quotas() {
 		case t.state != stateWaiting || t.needs.class != c || w.Leaf >= 0 && t.leaf != w.Leaf:
 			x.task(coordinator.InvariantQuotaBooks, t,
 				"others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", w.Leaf, t.state, t.leaf)
-		case w.Leaf < 0 && c.lacks.Whole != w, w.Leaf >= 0 && !c.waiting.Parked(w.Leaf):
+		case w.Leaf < 0 && c.lacks.Whole != w, !c.Parked(w.Leaf):
 			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
 		}
 	}

@@ -37,7 +37,7 @@ var Spoils = []struct {
 	IDs   string // that it names, all of them; "*": whichever
 }{
 	{"a waiting task has left its class",
-		func(r Books) { o := r.open("early"); o.needs.class.waiting.Remove(o.leaf, o.level, o.index) },
+		func(r Books) { o := r.open("early"); o.needs.class.Waiting.Remove(o.leaf, o.level, o.index) },
 		coordinator.InvariantTaskState, "early"},
 	{"a held task is forgotten", func(r Books) { o := r.open("early"); delete(r.held, o.handle) },
 		coordinator.InvariantTaskState, "early"},
@@ -58,7 +58,7 @@ var Spoils = []struct {
 		""},
 	{"when it is due changed in place", func(r Books) { o := r.open("early"); o.due += int64(time.Hour) },
 		coordinator.InvariantPendingOrder, "late"},
-	{"a class does not know its place", func(r Books) { r.open("early").needs.class.active = 7 },
+	{"a class is not found by its key", func(r Books) { r.open("early").needs.class.Key += "?" },
 		coordinator.InvariantPendingOrder, ""},
 	{"nobody was woken when a slot became free", func(r Books) {
 		b := r.fleet.ByID["b"]
@@ -126,5 +126,5 @@ var QuotaSpoils = map[string]func(r Books){
 		r.open("has").Over = true
 	},
 	"who waits has left":                func(r Books) { r.open("waits").leaf++ },
-	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.needs.class.waiting.Unpark(o.leaf) },
+	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.needs.class.Waiting.Unpark(o.leaf) },
 }

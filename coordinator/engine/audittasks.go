@@ -47,7 +47,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 		switch t.state {
 		case stateWaiting:
 			waiting[t.task.Priority]++
-			if c := t.needs.class; c == nil || !c.holds(t) {
+			if c := t.needs.class; c == nil || !c.Holds(t, t.leaf, t.level, t.index) {
 				x.task(coordinator.InvariantTaskState, t, "it waits and is not in its class (place %d)", t.index)
 			}
 		case stateGathering:
@@ -82,32 +82,31 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 // classes looks at the classes in which somebody waits.
 func (x *inspection) classes() {
 	e := x.e
-	for i, c := range e.pending.active {
-		if c.active != i || e.pending.classes[c.key] != c || c.waiting.Len() == 0 {
-			x.note(coordinator.InvariantPendingOrder, "",
-				"class %q is at place %d and says %d; %d tasks wait in it, and it is found by its key: %v",
-				c.key, i, c.active, c.waiting.Len(), e.pending.classes[c.key] == c)
+	for _, w := range e.pending.Active() {
+		c := w.Of
+		if wrong := e.pending.Misfiled(w); wrong != "" {
+			x.note(coordinator.InvariantPendingOrder, "", "class %q: %s", c.Key, wrong)
 		}
-		c.waiting.Visit(func(h fairshare.Head[*openTask], n int, ordered bool) {
+		c.Waiting.Visit(func(h fairshare.Head[*openTask], n int, ordered bool) {
 			t := h.Item
 			if t.state != stateWaiting || t.index != n || t.leaf != h.Leaf || t.level != h.Level || t.needs.class != c ||
 				e.held[t.handle] != t {
 				x.task(coordinator.InvariantTaskState, t, "it is at %d of %d in class %q, says %d of %d, and is in state %d", n,
-					h.Leaf, c.key, t.index, t.leaf, t.state)
+					h.Leaf, c.Key, t.index, t.leaf, t.state)
 			} else if !ordered {
-				x.task(coordinator.InvariantPendingOrder, t, "it goes before the one above it in class %q", c.key)
+				x.task(coordinator.InvariantPendingOrder, t, "it goes before the one above it in class %q", c.Key)
 			}
 		})
 	}
-	inTurn(&e.audited.class, len(e.pending.active), auditClasses, func(i int) int {
-		c := e.pending.active[i]
-		if c.nobody != c.feasible.Empty() || !slices.Equal(c.usable, e.ejections.Usable(c.feasible, c.required)) {
+	inTurn(&e.audited.class, len(e.pending.Active()), auditClasses, func(i int) int {
+		c := e.pending.Active()[i].Of
+		if c.nobody != c.feasible.Empty() || !slices.Equal(c.Usable, e.ejections.Usable(c.feasible, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
-				c.key)
+				c.Key)
 		}
-		if n, t := c.usable.Common(e.fleet.Ready), c.first(); n > 0 && t != nil && e.mayGive(t) {
+		if n, t := c.Usable.Common(e.fleet.Ready), c.First(); n > 0 && t != nil && e.mayGive(t) {
 			x.task(coordinator.InvariantWorkConserved, t, "it waits with %d others, and %d agents are ready who could have it",
-				c.waiting.Len()-1, n)
+				c.Waiting.Len()-1, n)
 		}
 		return 1
 	})

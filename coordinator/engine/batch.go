@@ -36,7 +36,7 @@ type batchKey struct {
 // separated by what no id contains.
 func batchKeyOf(t *openTask) batchKey {
 	n := &t.needs
-	k := batchKey{taskType: t.task.Type, class: n.class.key, strategy: n.strategy.Name}
+	k := batchKey{taskType: t.task.Type, class: n.class.Key, strategy: n.strategy.Name}
 	if len(t.task.Preferred) > 0 {
 		var b strings.Builder
 		for _, id := range t.task.Preferred {
@@ -75,7 +75,7 @@ func (e *Engine) gather(now time.Time, t *openTask) bool {
 	if !batched || t.from != "" { // it has waited in its lane
 		return false
 	}
-	if c := t.needs.class; c.nobody || c.first() != nil || !t.until.IsZero() ||
+	if c := t.needs.class; c.nobody || c.First() != nil || !t.until.IsZero() ||
 		e.backlog() >= e.policy.Settings.MaxQueueSize {
 		return false
 	}
@@ -148,7 +148,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 
 // follows tells whether the agent may have the task as well, now.
 func (e *Engine) follows(t *openTask, a *agent) bool {
-	if !t.needs.class.usable.Has(a.Number) {
+	if !t.needs.class.Usable.Has(a.Number) {
 		return false
 	}
 	only := agentset.New(len(e.fleet.Agents))

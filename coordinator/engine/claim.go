@@ -84,7 +84,7 @@ func (e *Engine) claimOver(now time.Time, a *agent) {
 // claimView is what the line of claims reads of the engine.
 type claimView Engine
 
-func (e *claimView) Key(c *class) string { return c.key }
+func (e *claimView) Key(c *class) string { return c.Key }
 func (e *claimView) Seat(a *agent) (*seat, coordinator.PullMode, int) {
 	return &a.seat, a.Spec.Pull, a.Free()
 }
@@ -97,8 +97,8 @@ func (e *claimView) Limit(a *agent, r reach) pull.Limit {
 		return pull.LimitSlots
 	case r.Tasks > 0:
 		return pull.LimitNone
-	case slices.ContainsFunc(e.pending.active, func(c *class) bool { // it could do it, and is not trusted with it
-		return c.feasible.Has(a.Number) && !c.usable.Has(a.Number)
+	case slices.ContainsFunc(e.pending.Active(), func(c *waitingClass) bool { // it could do it, but is ejected
+		return c.Of.feasible.Has(a.Number) && !c.Usable.Has(a.Number)
 	}):
 		return pull.LimitUnavailable
 	}
@@ -111,10 +111,10 @@ func (e *Engine) reach(number int) reach {
 		return reach{}
 	}
 	of, tasks := e.claims.spare[:0], 0
-	for _, c := range e.pending.active {
-		if c.usable.Has(number) {
-			of = append(of, c)
-			tasks += c.servable()
+	for _, c := range e.pending.Active() {
+		if c.Usable.Has(number) {
+			of = append(of, c.Of)
+			tasks += c.Servable()
 		}
 	}
 	if cap(of) > cap(e.claims.spare) {
@@ -166,12 +166,12 @@ func (e *Engine) serveClaim(now time.Time, at *claimPlace) {
 
 // nothingToClaim reports whether no task waits for an agent.
 func (e *Engine) nothingToClaim() bool {
-	return len(e.pending.active) == 0 && e.isolated.Empty()
+	return len(e.pending.Active()) == 0 && e.isolated.Empty()
 }
 
 // wanted notes that a task waits that some agent may claim.
 func (e *Engine) wanted(c *class) {
-	if e.claims.Len() > 0 && !e.claims.Due() && c.usable.First(e.claims.pullers) >= 0 {
+	if e.claims.Len() > 0 && !e.claims.Due() && c.Usable.First(e.claims.pullers) >= 0 {
 		e.claims.Changed()
 	}
 }
@@ -179,21 +179,23 @@ func (e *Engine) wanted(c *class) {
 // yield dispatches so many of the waiting tasks to the agent, those that go first before the others, and
 // returns how many they were: an agent on trial gets one.
 func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
-	next := e.line(a)
-	defer next.end()
+	next := e.pending.LineOf(a.Number)
+	defer next.End()
 	for given < n {
-		c, t := next.take()
-		if t == nil {
+		c, t, levels := next.Take()
+		if c == nil {
 			return given
 		}
-		if !c.usable.Has(a.Number) {
+		if !c.Usable.Has(a.Number) {
 			continue
 		}
 		e.leavePending(t)
+		e.quotas.serving = levels
 		if e.assign(now, t, a, e.noChoice(pulledBy, a)) {
 			given++
 		}
-		next.back(c)
+		e.quotas.serving = 0
+		next.Back(c)
 	}
 	return given
 }
@@ -206,7 +208,7 @@ func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
 func (e *claimView) Sharers(now time.Time, of *agent, r reach) []pull.Agent {
 	sharing := agentset.New(len(e.fleet.Agents))
 	for _, c := range r.Classes {
-		sharing.Unite(c.usable)
+		sharing.Unite(c.Usable)
 	}
 	agents := make([]pull.Agent, 0, max(e.claims.Len(), 16))
 	for i, a := range e.fleet.Agents {
@@ -239,8 +241,8 @@ func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
 		return true
 	}
 	return slices.ContainsFunc(other.Classes, func(c *class) bool {
-		t := c.first()
-		return t != nil && c.usable.Has(a.Number) && e.affordable(now, t, a.Spec.ID)
+		t := c.First()
+		return t != nil && c.Usable.Has(a.Number) && e.affordable(now, t, a.Spec.ID)
 	})
 }
 

@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -59,8 +59,8 @@ func (e *Engine) handOver(now time.Time) {
 		}
 		d.of[c] = n
 	}
-	for _, key := range slices.Sorted(maps.Keys(e.pending.classes)) {
-		c := e.pending.classes[key]
+	byKey := func(a, b *class) int { return strings.Compare(a.Key, b.Key) }
+	for _, c := range slices.SortedFunc(e.pending.All(), byKey) {
 		for _, capability := range c.required {
 			if _, known := d.of[capability]; known || len(d.of) < demandMost || e.fleet.Index.Offering[capability] != nil {
 				d.of[capability] += float64(c.asked)
@@ -101,9 +101,9 @@ func (d *demand) perSecond(capability string, asked int, now time.Time) float64 
 func (e *Engine) Capabilities(now time.Time) []coordinator.CapabilitySnapshot {
 	waiting := make(map[string]int)
 	asked := make(map[string]int)
-	for _, c := range e.pending.classes { // order does not matter: it is a sum
+	for c := range e.pending.All() { // order does not matter: it is a sum
 		for _, capability := range c.required {
-			waiting[capability] += c.waiting.Len()
+			waiting[capability] += c.Waiting.Len()
 			asked[capability] += c.asked
 		}
 	}

@@ -50,7 +50,7 @@
 //	learning.go  how well the agents do with one kind of task; internal/choice: the choice among them
 //	unscored.go  a strategy that makes nothing of anybody
 //	explain.go   why each agent may not have a task
-//	pending.go   tasks that wait, in classes of equal requirements
+//	pending.go   classes of tasks with equal requirements (internal/queue says which goes next)
 //	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
 //	quota.go     what is set aside for a task; quotagive.go: which agents it may go to with it
 //	quotaend.go  how that ends; quotafold.go: what is taken over from records
@@ -62,7 +62,7 @@
 //	lanes.go     tasks that are moved to queues of their own, and come back (internal/lanes says which)
 //	demand.go    how much each capability is asked for
 //	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
-//	retry.go     back-off and the retry budget
+//	retry.go     tasks that came back: which agents may have them again, and when
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
 //	audit.go     whether the books balance; audittasks.go: those of the tasks; auditfleet.go: of the

@@ -281,20 +281,20 @@ func (e *Engine) runDue(now time.Time) {
 	e.sealBatches()
 }
 
-// wake serves waiting tasks after an agent has changed, in their order (see pending),
+// wake serves waiting tasks after an agent has changed, in their order (see queue.Queue),
 // while it is ready. Nobody else needs a look: whoever was ready before
 // could take none of them, or they would not wait. But where there are quotas, what the agent
 // has given back may be for others: those whose turn it is go first, whoever is to serve them.
 func (e *Engine) wake(now time.Time, a *agent) {
-	if len(e.pending.active) == 0 || a.Number < 0 || !e.fleet.Ready.Has(a.Number) {
+	if len(e.pending.Active()) == 0 || a.Number < 0 || !e.fleet.Ready.Has(a.Number) {
 		return
 	}
 	if e.retryOwn(a.Number); e.quotas.ledger.Installed() {
 		e.serveQuotas(now)
 		return
 	}
-	next := e.line(a)
-	defer next.end()
+	next := e.pending.LineOf(a.Number)
+	defer next.End()
 	for e.fleet.Ready.Has(a.Number) && e.serveNext(now, &next) {
 	}
 }
@@ -302,8 +302,8 @@ func (e *Engine) wake(now time.Time, a *agent) {
 // serveNext gives the first of a line that may go to an agent; false: there is none.
 func (e *Engine) serveNext(now time.Time, next *line) bool {
 	for {
-		c, t := next.take()
-		if t == nil {
+		c, t, levels := next.Take()
+		if c == nil {
 			return false
 		}
 		a, d := e.choose(t)
@@ -314,9 +314,11 @@ func (e *Engine) serveNext(now time.Time, next *line) bool {
 			e.setAside(now, t)
 		default:
 			e.leavePending(t)
+			e.quotas.serving = levels
 			e.give(now, t, a, d)
+			e.quotas.serving = 0
 		}
-		next.back(c)
+		next.Back(c)
 		return true
 	}
 }

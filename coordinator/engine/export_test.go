@@ -55,7 +55,7 @@ const (
 	RetryFloor = queue.RetryFloor
 
 	// Of the queue, and looks at it.
-	MaxIdleClasses = maxIdleClasses
+	MaxIdleClasses = queue.MaxIdle
 	MaxExplained   = maxExplained
 
 	// Of what has been seen, and what is in doubt.
@@ -185,13 +185,13 @@ func (t *OpenTask) Arrival() uint64                  { return t.o.arrival }
 // The queue of those that wait.
 
 func (e *Engine) PendingTotal() int   { return e.pending.total() }
-func (e *Engine) PendingClasses() int { return len(e.pending.classes) }
-func (e *Engine) ActiveClasses() int  { return len(e.pending.active) }
+func (e *Engine) PendingClasses() int { return e.pending.Known() }
+func (e *Engine) ActiveClasses() int  { return len(e.pending.Active()) }
 
 // IdleClasses counts those of no route in which nothing waits.
 func (e *Engine) IdleClasses() (n int) {
-	for _, c := range e.pending.classes {
-		if !c.routed && c.active < 0 {
+	for c := range e.pending.All() {
+		if !c.routed && !c.IsActive() {
 			n++
 		}
 	}
@@ -199,11 +199,11 @@ func (e *Engine) IdleClasses() (n int) {
 }
 
 // FirstOfClass is the task that goes first of those that wait in this one's class.
-func (e *Engine) FirstOfClass(t *OpenTask) *OpenTask { return openTaskOf(t.o.needs.class.first()) }
+func (e *Engine) FirstOfClass(t *OpenTask) *OpenTask { return openTaskOf(t.o.needs.class.First()) }
 
 // ClassIsKnown reports whether the class of that key has not been forgotten; ClassOf is that of a task.
-func (e *Engine) ClassIsKnown(key string) bool { return e.pending.classes[key] != nil }
-func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.key }
+func (e *Engine) ClassIsKnown(key string) bool { return e.pending.Find([]byte(key)) != nil }
+func (e *Engine) ClassOf(t *OpenTask) string   { return t.o.needs.class.Key }
 
 // BatchCloses is when the only batch that gathers does; false: none gathers.
 func (e *Engine) BatchCloses() (at time.Time, ok bool) {
@@ -414,7 +414,7 @@ func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int,
 	if reason, text := e.resolve(o); reason != coordinator.ReasonNone {
 		return nil, 0, 0, text
 	}
-	ready, d := o.needs.class.usable.Common(e.fleet.Ready), &choice.Kept{}
+	ready, d := o.needs.class.Usable.Common(e.fleet.Ready), &choice.Kept{}
 	q := e.question(o)
 	return func() {
 		d.Decision = coordinator.Decision{}
@@ -542,8 +542,8 @@ func (e *Engine) Affordable(now time.Time, t *OpenTask, id coordinator.AgentID) 
 // WaitingOf counts the tasks of a group that wait.
 func (e *Engine) WaitingOf(group string) (n int) {
 	at := e.quotas.shares.Leaf(group)
-	for _, c := range e.pending.active {
-		c.waiting.Leaves(func(leaf, _, waiting int, _ bool) {
+	for _, c := range e.pending.Active() {
+		c.Waiting.Leaves(func(leaf, _, waiting int, _ bool) {
 			if leaf == at {
 				n += waiting
 			}

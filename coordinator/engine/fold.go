@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/fleet"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/learning"
 )
 
@@ -126,7 +127,7 @@ func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 		tried: r.Tried, tries: max(r.Tries, len(r.Tried)), failed: r.Failed, untouched: r.Untouched, suspected: r.Suspected,
 		breakerFaults: r.Blamed, learnerFaults: r.Taught,
 		maybeDuplicate: r.MaybeDuplicate, ownMessage: r.OwnMessage,
-		due: dueOf(r.Task), arrival: e.arrivals, index: -1,
+		due: queue.Due(r.Task), arrival: e.arrivals, index: -1,
 		lease: lease{
 			dispatchID: coordinator.DispatchID(r.Task, r.Attempt), Dispatch: fleet.Dispatch{Settled: r.At}, unanswered: true,
 			generation: r.Generation, probe: r.Probe, batch: r.Batch, service: r.Service,

@@ -78,14 +78,14 @@ func CheckIndexes(t failer, e *Engine) {
 			t.Fatalf("%d supply %q, counted are %d", supply, c, n)
 		}
 	}
-	for key, c := range e.pending.classes {
+	for c := range e.pending.All() {
 		for i := range f.Agents {
-			if c.usable.Has(i) != (c.feasible.Has(i) && !e.ejections.Ejected(i, c.required...)) {
-				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.required, c.usable.Has(i))
+			if c.Usable.Has(i) != (c.feasible.Has(i) && !e.ejections.Ejected(i, c.required...)) {
+				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.required, c.Usable.Has(i))
 			}
 		}
-		if key != c.key || c.nobody != c.feasible.Empty() {
-			t.Fatalf("class %q is kept under %q, nobody %v", c.key, key, c.nobody)
+		if wrong := e.pending.Misfiled(&c.waitingClass); wrong != "" || c.nobody != c.feasible.Empty() {
+			t.Fatalf("class %q, nobody %v: %s", c.Key, c.nobody, wrong)
 		}
 	}
 	var count [4]int
@@ -109,7 +109,7 @@ func CheckIndexes(t failer, e *Engine) {
 		case stateWaiting:
 			waiting++
 			c := o.needs.class
-			if !c.holds(o) || e.pending.active[c.active] != c {
+			if !c.Holds(o, o.leaf, o.level, o.index) || e.pending.Misfiled(&c.waitingClass) != "" {
 				t.Fatalf("%s waits, but is not in its class", o.task.ID)
 			}
 			for i, a := range f.Agents {
@@ -139,11 +139,11 @@ func CheckIndexes(t failer, e *Engine) {
 	if count != e.pending.count {
 		t.Fatalf("pending %v, recounted %v", e.pending.count, count)
 	}
-	for _, c := range e.pending.active {
-		waiting -= c.waiting.Len()
-		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, ordered bool) {
+	for _, c := range e.pending.Active() {
+		waiting -= c.Waiting.Len()
+		c.Waiting.Visit(func(h fairshare.Head[*openTask], _ int, ordered bool) {
 			if !ordered {
-				t.Fatalf("class %q: %s goes before the one above it", c.key, h.Item.task.ID)
+				t.Fatalf("class %q: %s goes before the one above it", c.Key, h.Item.task.ID)
 			}
 		})
 	}
@@ -296,7 +296,7 @@ func checkMarket(t failer, e *Engine) {
 		if o.state != stateBidding || o.lot != l {
 			t.Fatalf("the auction of %s is open, and it is in state %d", o.task.ID, o.state)
 		}
-		if e.pending.classes[o.needs.class.key] != o.needs.class {
+		if e.pending.Find([]byte(o.needs.class.Key)) != &o.needs.class.waitingClass {
 			t.Fatalf("the class of %s, which is offered, is not kept", o.task.ID)
 		}
 		if !e.now.Before(l.Closes()) {
@@ -311,7 +311,7 @@ func checkMarket(t failer, e *Engine) {
 		}
 	}
 	classes := func(yield func(*market.Class) bool) {
-		for _, c := range e.pending.classes {
+		for c := range e.pending.All() {
 			if !yield(&c.lots) {
 				return
 			}
@@ -345,13 +345,13 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		return // its class is of when it came back: it is found anew before it is decided
 	}
 	c, f := o.needs.class, &e.fleet
-	if c == nil || len(f.Agents) == 0 || len(c.usable) != len(f.Ready) || e.pending.classes[c.key] != c {
+	if c == nil || len(f.Agents) == 0 || len(c.Usable) != len(f.Ready) || e.pending.Find([]byte(c.Key)) != &c.waitingClass {
 		return
 	}
 	var got choice.Kept
 	var want [coordinator.NumIneligibilities]int
 	free := e.freeFor(o)
-	eligible := c.usable.Common(free)
+	eligible := c.Usable.Common(free)
 	got.Eligible = eligible
 	e.question(o).Refuse(&got, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0

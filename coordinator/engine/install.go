@@ -14,12 +14,9 @@ import (
 // install replaces the policy. Every waiting task is judged again under the new
 // one: it may be served, go on waiting, or have become impossible.
 func (e *Engine) install(now time.Time, p *coordinator.Policy) {
-	var waiting []*openTask
 	e.clearQuotaWaits()
 	e.isolated.Clear()
-	for _, c := range e.pending.active {
-		waiting = append(waiting, c.clear()...)
-	}
+	waiting := e.pending.Clear()
 	var offered []*openTask
 	for _, t := range e.inOrder() {
 		switch t.state {
@@ -49,7 +46,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.setLearning(p.Settings.Learning)
 	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
 	e.adoptFleet(e.joining.fleet(p), p.Settings)
-	e.pending.classes, e.pending.active = make(map[string]*class), nil // those of the old fleet
+	e.pending.Forget() // the classes of the old fleet
 	e.renumber()
 	e.claims.under(&e.fleet)
 	offered = slices.DeleteFunc(offered, func(t *openTask) bool { return e.stillOffered(t) })

@@ -103,7 +103,7 @@ func (e *Engine) serveIsolated(now time.Time) {
 	}
 	i.Look()
 	for !e.fleet.Vacant.Empty() {
-		t := e.nextAlone(func(g *aloneGroup) bool { return i.Turn(g) && g.Class.usable.First(e.fleet.Vacant) >= 0 })
+		t := e.nextAlone(func(g *aloneGroup) bool { return i.Turn(g) && g.Class.Usable.First(e.fleet.Vacant) >= 0 })
 		if t == nil {
 			break
 		}
@@ -140,15 +140,15 @@ func (e *Engine) worthKeeping() (best *agent) {
 	if kept != nil && (kept.Alone > 0 || f.PresenceOf(kept) != coordinator.KeptFree) {
 		kept = nil
 	}
-	mayKeep := func(c *class) bool { return kept != nil && c.usable.Has(kept.Number) }
-	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g.Class) || g.Class.usable.First(f.Present) >= 0 })
+	mayKeep := func(c *class) bool { return kept != nil && c.Usable.Has(kept.Number) }
+	t := e.nextAlone(func(g *aloneGroup) bool { return mayKeep(g.Class) || g.Class.Usable.First(f.Present) >= 0 })
 	switch {
 	case t == nil:
 		return nil
 	case mayKeep(t.needs.class):
 		return kept
 	}
-	for i, word := range t.needs.class.usable {
+	for i, word := range t.needs.class.Usable {
 		for set := word & f.Present[i]; set != 0; set &= set - 1 {
 			a := f.Agents[i<<6+bits.TrailingZeros64(set)]
 			if best == nil || a.InFlight() < best.InFlight() {
@@ -165,5 +165,5 @@ func (e *Engine) claimAlone(a *agent) *openTask {
 	if e.isolated.Empty() || !e.connected || !e.fleet.IsVacant(a, e.fleet.Eligibility(a)) {
 		return nil
 	}
-	return e.nextAlone(func(g *aloneGroup) bool { return g.Class.usable.Has(a.Number) })
+	return e.nextAlone(func(g *aloneGroup) bool { return g.Class.Usable.Has(a.Number) })
 }

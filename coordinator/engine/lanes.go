@@ -25,7 +25,7 @@ func (v *laneView) Waiting() int                { return (*Engine)(v).backlog() 
 
 func (v *laneView) First(t *lanes.Ticket, level int) (lanes.Place, bool) {
 	of := v.held[t.Handle]
-	first, ok := of.needs.class.waiting.At(of.leaf, level, 0)
+	first, ok := of.needs.class.Waiting.At(of.leaf, level, 0)
 	if !ok {
 		return lanes.Place{}, false
 	}
@@ -66,7 +66,7 @@ func (e *Engine) laneKind(t *openTask) lanes.Kind {
 	if e.quotas.ledger.Installed() {
 		group = e.quotas.shares.Name(t.leaf)
 	}
-	return lanes.Kind{Base: e.policy.LaneOf(t.task.Group), Group: group, Class: t.needs.class.key, Level: t.level}
+	return lanes.Kind{Base: e.policy.LaneOf(t.task.Group), Group: group, Class: t.needs.class.Key, Level: t.level}
 }
 
 // mayMove reports whether the task may be moved to a lane, should it have to wait.

@@ -156,9 +156,9 @@ func (e *Engine) applyBreakers(c *ejection.Changes) {
 		e.emit(f)
 	}
 	if len(c.Capabilities) > 0 {
-		for _, k := range e.pending.classes {
+		for k := range e.pending.All() {
 			if c.Concern(k.required) {
-				k.usable = e.ejections.Usable(k.feasible, k.required)
+				k.Usable = e.ejections.Usable(k.feasible, k.required)
 			}
 		}
 	}

@@ -115,7 +115,7 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 // anyPresent reports whether an agent of the class is not absent.
 func (e *Engine) anyPresent(c *class) bool {
 	for i, why := range e.fleet.Causes {
-		if c.usable.Has(i) && !why.Absent() {
+		if c.Usable.Has(i) && !why.Absent() {
 			return true
 		}
 	}
@@ -127,7 +127,7 @@ func (e *Engine) anyPresent(c *class) bool {
 func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
 	for i, a := range e.fleet.Agents {
 		switch {
-		case !c.usable.Has(i):
+		case !c.Usable.Has(i):
 		case !e.fleet.Causes[i].Absent() && a.atWork(now):
 			return now
 		default:

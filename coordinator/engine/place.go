@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/lanes"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -102,20 +103,20 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	var waiting [fairshare.Levels]int // of each priority; of its own those before it
 	its := t.needs.class.feasible
-	for _, c := range e.pending.active {
-		if c.feasible.Common(its) == 0 {
+	for _, c := range e.pending.Active() {
+		if c.Of.feasible.Common(its) == 0 {
 			continue
 		}
-		c.waiting.Leaves(func(_, level, n int, _ bool) {
+		c.Waiting.Leaves(func(_, level, n int, _ bool) {
 			if p.Waiting += n; level != t.level {
 				waiting[level] += n
 			}
 		})
-		waiting[t.level] += c.waiting.Preceding(t.leaf, t.level, t, mostPreceding)
+		waiting[t.level] += c.Waiting.Preceding(t.leaf, t.level, t, mostPreceding)
 	}
 	for l := range e.lanes.All() {
-		c := e.pending.classes[l.Kind.Class]
-		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.feasible.Common(its) == 0 {
+		c := e.pending.Find([]byte(l.Kind.Class))
+		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.Of.feasible.Common(its) == 0 {
 			continue
 		}
 		if p.Waiting += l.Ready; l.Kind.Level != t.level {
@@ -142,7 +143,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	p.AtLeast = p.Ahead == mostPreceding
 	const unit = 1e6
 	millionths := int64(0)
-	for _, c := range e.pending.classes { // the order does not matter to a sum of whole numbers
+	for c := range e.pending.All() { // the order does not matter to a sum of whole numbers
 		if c.feasible.Common(its) > 0 {
 			millionths += int64(math.Round(c.pace.rate(now) * unit))
 		}
@@ -192,7 +193,7 @@ func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
 	switch {
 	case r == nil:
 	case open == nil && r.Fate == coordinator.FateLaned, open != nil && open.state == stateMoving:
-		t = &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
+		t = &openTask{task: task, supposed: true, due: queue.Due(task), arrival: math.MaxUint64}
 		if reason, _ := e.resolve(t); reason != coordinator.ReasonNone {
 			return nil, false
 		}
@@ -207,8 +208,8 @@ func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
 // among counts what else waits, and tells the levels at which something does, with a bit
 // for each.
 func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
-	for _, c := range e.pending.active {
-		c.waiting.Leaves(func(leaf, level, n int, _ bool) {
+	for _, c := range e.pending.Active() {
+		c.Waiting.Leaves(func(leaf, level, n int, _ bool) {
 			levels |= 1 << level // also of those who wait for quota: they may have it sooner
 			switch {
 			case level > t.level:
@@ -222,7 +223,7 @@ func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 			}
 		})
 		if p.Ahead < mostPreceding {
-			p.Ahead += c.waiting.Preceding(t.leaf, t.level, t, mostPreceding-p.Ahead)
+			p.Ahead += c.Waiting.Preceding(t.leaf, t.level, t, mostPreceding-p.Ahead)
 		}
 	}
 	return levels | 1<<t.level
@@ -300,7 +301,7 @@ func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
 // takesWork tells whether the agent of that number may have the task, is online and takes work.
 func (e *Engine) takesWork(t *openTask, number int) bool {
 	a := e.fleet.Agents[number]
-	return t.needs.class.usable.Has(number) && a.State == coordinator.AgentOnline && !a.Cordoned
+	return t.needs.class.Usable.Has(number) && a.State == coordinator.AgentOnline && !a.Cordoned
 }
 
 // LacksQuota tells for people what quota a waiting task waits for; false: for none.

@@ -108,8 +108,8 @@ func (e *Engine) chargedBefore(t *openTask, inLane int) *precedence {
 	its, agents := e.demandOf(t), len(e.quotas.byAgent[t.task.Group]) > 0
 	note(&its)
 	largest(&its)
-	for _, c := range e.pending.active {
-		c.waiting.Each(func(leaf, level int, x *openTask) {
+	for _, c := range e.pending.Active() {
+		c.Waiting.Each(func(leaf, level int, x *openTask) {
 			charge := e.demandOf(x)
 			note(&charge)
 			switch {

@@ -76,7 +76,7 @@ func CheckParked(t failer, e *Engine) {
 		}
 		ready := e.freeFor(o) // for one that must be alone those that have nothing else
 		for i, a := range e.fleet.Agents {
-			if !ready.Has(i) || !o.needs.class.usable.Has(i) {
+			if !ready.Has(i) || !o.needs.class.Usable.Has(i) {
 				continue
 			}
 			for _, c := range charges {

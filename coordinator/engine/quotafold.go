@@ -67,7 +67,8 @@ func (e *Engine) installFolded() {
 	q.shares.Import(*q.image)
 	q.image = nil
 	// Nothing waits yet. The classes are made anew: their leaves have other numbers.
-	e.pending.classes, e.routes = make(map[string]*class), make(map[string]*requirements)
+	e.pending.Forget()
+	e.routes = make(map[string]*requirements)
 }
 
 // adoptReservations gives the dispatches of the leader before what is set aside for them.

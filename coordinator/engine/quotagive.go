@@ -179,7 +179,7 @@ func (e *Engine) agentsWithQuota(
 			}
 		})
 	}
-	rest, one := slices.Clone(t.needs.class.usable), agentset.New(len(e.fleet.Agents))
+	rest, one := slices.Clone(t.needs.class.Usable), agentset.New(len(e.fleet.Agents))
 	for _, id := range own {
 		a := e.fleet.ByID[id]
 		if a == nil || a.Number < 0 || !rest.Has(a.Number) {

@@ -27,9 +27,8 @@ func (e *Engine) waitForQuota(now time.Time, t *openTask, v *fairshare.Verdict, 
 	w := &admission.Wait{
 		Class: t.needs.class, Leaf: t.leaf, Level: t.level, Task: t, Charge: &t.quota.charge, Lacks: *v, Without: without,
 	}
-	if e.quotas.waits.Park(now, w, t.task.Group); w.Leaf >= 0 {
-		t.needs.class.waiting.Park(w.Leaf)
-	}
+	e.quotas.waits.Park(now, w, t.task.Group)
+	t.needs.class.Park(w.Leaf)
 	e.scheduleQuota()
 }
 
@@ -93,7 +92,7 @@ func (e *Engine) overtakes(t *openTask) {
 // agents are looked at only if what it exceeds is the first one's own.
 func (e *Engine) exceedsQuota(now time.Time, t *openTask) bool {
 	h := e.quotaDemand(t)
-	i := t.needs.class.usable.First(t.needs.class.usable)
+	i := t.needs.class.Usable.First(t.needs.class.Usable)
 	if h == nil || h.open || i < 0 {
 		return false
 	}

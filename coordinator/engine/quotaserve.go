@@ -14,23 +14,20 @@ type quotaView struct{ e *Engine }
 // Servable reports whether an agent could take tasks of the class now: one that is ready, or whose claim waits.
 func (v quotaView) Servable(of admission.Class) bool {
 	c, e := of.(*class), v.e
-	return c.usable.First(e.fleet.Ready) >= 0 || e.claims.Len() > 0 && c.usable.First(e.claims.pullers) >= 0
+	return c.Usable.First(e.fleet.Ready) >= 0 || e.claims.Len() > 0 && c.Usable.First(e.claims.pullers) >= 0
 }
 
 // Levels are those of the tasks that wait for an agent alone, and have one that is ready.
 func (v quotaView) Levels() uint8 {
-	next := v.e.candidates(fairshare.AllLevels, 0)
-	return next.levels()
+	next := v.e.pending.LineFor(v.e.fleet.Ready, fairshare.AllLevels, 0)
+	return next.Levels()
 }
 
 // FirstLeaf is the tenant queue of the first of these tasks at a level.
 func (v quotaView) FirstLeaf(level int) (leaf int, ok bool) {
-	next := v.e.candidates(fairshare.AllLevels, 0)
-	_, t := next.first(level)
-	if t == nil {
-		return 0, false
-	}
-	return t.leaf, true
+	next := v.e.pending.LineFor(v.e.fleet.Ready, fairshare.AllLevels, 0)
+	c, _, leaf := next.First(level)
+	return leaf, c != nil
 }
 
 // scheduleQuota sets the timer to when quota may be back, or a reservation ends. A follower has none: a
@@ -103,17 +100,15 @@ func (e *Engine) serveQuotas(now time.Time) {
 // serveFirst serves the task whose turn it is of those that wait for an agent alone, and have one that is
 // ready, at these levels; at the others something waits for quota. false: there is none.
 func (e *Engine) serveFirst(now time.Time, levels, others uint8) bool {
-	next := e.candidates(levels, others)
-	defer next.end()
+	next := e.pending.LineFor(e.fleet.Ready, levels, others)
+	defer next.End()
 	return e.serveNext(now, &next)
 }
 
 // unpark ends the parking of the tasks of a wait that was removed, and returns their class.
 func unpark(w *admission.Wait) *class {
 	c := w.Class.(*class)
-	if w.Leaf >= 0 {
-		c.waiting.Unpark(w.Leaf)
-	}
+	c.Unpark(w.Leaf)
 	return c
 }
 

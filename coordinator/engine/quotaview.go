@@ -112,10 +112,10 @@ func (e *Engine) quotaTime(now time.Time) time.Time {
 func (e *Engine) quotaGroups() []QuotaGroup {
 	q := &e.quotas
 	waiting, parked := make([]int, q.shares.Leaves()), make([]int, q.shares.Leaves())
-	for _, c := range e.pending.active {
-		c.waiting.Leaves(func(leaf, _, n int, isParked bool) {
+	for _, c := range e.pending.Active() {
+		c.Waiting.Leaves(func(leaf, _, n int, isParked bool) {
 			waiting[leaf] += n
-			if isParked || c.lacks.Whole != nil {
+			if isParked || c.Parked(-1) {
 				parked[leaf] += n
 			}
 		})

@@ -128,10 +128,8 @@ func (e *Engine) giveUp() {
 	}
 	e.clearQuotaWaits()
 	e.isolated.Clear()
-	for _, c := range e.pending.active {
-		c.clear()
-	}
-	e.pending.active, e.pending.count = nil, [4]int{}
+	e.pending.Clear()
+	e.pending.count = [4]int{}
 	e.batches.Clear()
 	e.lanes.SessionClosed()
 	e.timers.cancel(&e.relieveAgain)

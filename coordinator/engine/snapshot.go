@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
+	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
 )
 
@@ -42,15 +43,16 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.Leased += s.Agents[i].Leased
 	}
 	paces := e.pacesTogether(now)
-	for i, c := range e.pending.active {
+	for i, waiting := range e.pending.Active() {
+		c := waiting.Of
 		w := coordinator.WaitSnapshot{Required: c.required}
 		w.Among, w.PerSecond = paces(c)
 		if i < maxExplained {
-			if first := c.first(); first != nil {
+			if first := c.First(); first != nil {
 				w.Reason, w.Text = e.reasonOf(e.explain(now, first, false), first)
 			}
 		}
-		c.waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
+		c.Waiting.Visit(func(h fairshare.Head[*openTask], _ int, _ bool) {
 			age := h.Item.task.Age(now)
 			s.OldestPending = max(s.OldestPending, age)
 			if e.waitAt(c, h.Leaf) != nil {
@@ -105,8 +107,9 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 		perSecond float64
 	}
 	var all []*together
-	for _, c := range e.pending.active {
-		of := &together{agents: slices.Clone(c.feasible), tasks: c.waiting.Len(), perSecond: c.pace.rate(now)}
+	for _, waiting := range e.pending.Active() {
+		c := waiting.Of
+		of := &together{agents: slices.Clone(c.feasible), tasks: c.Waiting.Len(), perSecond: c.pace.rate(now)}
 		if len(all) == maxPaces {
 			break // each of the others by itself
 		}
@@ -125,7 +128,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 				return o.tasks, o.perSecond
 			}
 		}
-		return c.waiting.Len(), c.pace.rate(now)
+		return c.Waiting.Len(), c.pace.rate(now)
 	}
 }
 
@@ -222,7 +225,7 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
 	e.quotas.ledger.Looking(true)
 	defer e.quotas.ledger.Looking(false)
-	t := &openTask{task: task, supposed: true, due: dueOf(task), arrival: math.MaxUint64}
+	t := &openTask{task: task, supposed: true, due: queue.Due(task), arrival: math.MaxUint64}
 	open := e.openTask(task.ID)
 	if open != nil {
 		t.tried, t.tries, t.last, t.attempt = open.tried, open.tries, open.last, open.attempt

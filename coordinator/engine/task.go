@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/isolation"
 	"taskbus/coordinator/engine/internal/lanes"
+	"taskbus/coordinator/engine/internal/queue"
 )
 
 // taskState is where an open task stands (see the diagram in package coordinator).
@@ -66,7 +67,7 @@ type openTask struct {
 
 	scoreIn time.Duration // how long it waits aside until it is looked at again
 	needs   requirements
-	due     int64 // see dueOf
+	due     int64 // see queue.Due
 	arrival uint64
 	index   int        // place in its class while waiting, among those of its leaf and level
 	leaf    int        // of the shares, that its turn is charged to
@@ -95,20 +96,6 @@ const (
 	queueCool    = time.Second     // how long a full queue is left alone
 )
 
-// patience is by when a task without a deadline is taken to be due after it was accepted. A deadline
-// that is later counts as none, too: so no task goes before one of its priority and group that was
-// accepted more than this before it, and deadlines starve nothing.
-const patience = time.Hour
-
-// dueOf is when a task is due, in nanoseconds: the order within a priority and group.
-func dueOf(t *coordinator.Task) int64 {
-	due := t.AcceptedAt.Add(patience)
-	if !t.Deadline.IsZero() && t.Deadline.Before(due) {
-		due = t.Deadline
-	}
-	return due.UnixNano()
-}
-
 // sortByDue sorts tasks of any priority as they would go if each priority had its turn when none higher
 // is left.
 func sortByDue(tasks []*openTask) {
@@ -125,7 +112,7 @@ func (e *Engine) open(now time.Time, h coordinator.Handle, t *coordinator.Task, 
 	e.arrivals++
 	o := &openTask{
 		handle: h, task: t, key: key, attempt: 1,
-		due: dueOf(t), arrival: e.arrivals, index: -1, came: now,
+		due: queue.Due(t), arrival: e.arrivals, index: -1, came: now,
 	}
 	o.expire = newTimer(dutyExpire, o, nil)
 	o.retry = newTimer(dutyRetry, o, nil)
@@ -258,7 +245,7 @@ func (e *Engine) acceptedWith(t, before *openTask) {
 	}
 	same := *t.task
 	same.AcceptedAt = before.task.AcceptedAt
-	t.task, t.due = &same, dueOf(&same)
+	t.task, t.due = &same, queue.Due(&same)
 }
 
 // decideUnanswered decides a task again whose dispatch was published and never

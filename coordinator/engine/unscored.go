@@ -20,7 +20,7 @@ const (
 // unscored reports, of a task for which no agent was chosen, whether there are some that could have it now.
 func (e *Engine) unscored(t *openTask) bool {
 	c := t.needs.class
-	return c.usable.Common(e.fleet.Ready) > 0
+	return c.Usable.Common(e.fleet.Ready) > 0
 }
 
 // setAside takes a waiting task out of its class's line. It goes on being pending.

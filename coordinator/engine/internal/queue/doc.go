@@ -1,11 +1,19 @@
 // Package queue answers "which task goes next, in one order for all?"
 //
+//	queue.go    classes of waiting tasks that the same agents could take
+//	line.go     what one agent, or any that is ready, could serve, in the order in which it is to go
 //	batches.go  tasks of one kind that arrive together: which wait for others, which share a batch id
 //	retries.go  tasks that came back: how long each waits, and the budget for them
 //
 // # What it must never do
 //
-// It answers with values and calls nothing of the kernel. It dispatches, fails, records and schedules nothing,
-// reads no clock, and knows neither agents nor quota. T stands for the kernel's task: it is stored, compared and
-// handed back, and never looked into. It is for one goroutine.
+// It answers with values; of the kernel it calls what only compares two tasks, and what keeps a task's place. It
+// dispatches, fails, records and schedules nothing, reads no clock, and knows of agents no more than numbers, and
+// of quota no more than that a class or a part of it is parked.
+//
+// # Handles
+//
+// T stands for the kernel's task, C for its record of a class, which embeds a Class: both are handed back, and
+// never looked into. The state of a class that only the kernel reads (what is offered, parked or was served) is in
+// the record. It is for one goroutine.
 package queue
