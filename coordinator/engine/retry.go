@@ -189,9 +189,6 @@ func (e *Engine) retryDue(now time.Time, t *openTask) {
 // had it is there; false, and nothing has happened: none is, or the task is none of these.
 func (e *Engine) triesAgain(now time.Time, t *openTask) bool {
 	until := e.heldUntil(t, e.findsBy(now, t))
-	if d := t.task.Deadline; !d.IsZero() {
-		until = earlier(until, d)
-	}
 	if t.vain || len(t.barred()) == 0 || now.Before(t.mayAgain) || !until.After(now) || !e.anyThere(t, nil) {
 		return false
 	}
