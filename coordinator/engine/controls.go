@@ -116,7 +116,7 @@ func (e *Engine) PolicyBehind() (at time.Time, behind bool) { return e.controls.
 func (e *Engine) FoldPolicy(at time.Time, p *coordinator.Policy) {
 	e.now = at
 	e.controls.Installed()
-	e.joining.under(p)
+	e.fleet.SetRules(p)
 	e.quotas.under(at, p) // the books are as far as the record, and those of a file that is read again are not
 	e.install(at, p)
 	e.out = nil // the world has heard of it

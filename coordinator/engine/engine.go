@@ -49,7 +49,7 @@ type Engine struct {
 	breakerDue  timer
 	asking      choice.Question
 	learner     *learning.Learner
-	joining     joining
+	joinTurn    timer
 	messages    unresolved.Messages
 	isolated    isolation.Groups[*openTask, *class]
 	ends        ends.Ends
@@ -79,11 +79,10 @@ type Engine struct {
 	// not dispatched.
 	replayed bool
 
-	strangers map[stranger]bool
-	out       []coordinator.Effect // effects of the event being applied
-	now       time.Time            // when that is
-	applied   uint64               // how many there were
-	audited   auditPlaces          // where the next Audit goes on
+	out     []coordinator.Effect // effects of the event being applied
+	now     time.Time            // when that is
+	applied uint64               // how many there were
+	audited auditPlaces          // where the next Audit goes on
 }
 
 // New makes an engine. Its first event must be PolicyChanged.
@@ -97,10 +96,9 @@ func New() *Engine {
 		retryEnd:  newTimer(dutyBudget, nil, nil),
 		held:      make(map[coordinator.Handle]*openTask),
 		tasks:     newOpenTasks(),
-		joining:   newJoining(),
+		joinTurn:  newTimer(dutyJoin, nil, nil),
 		demand:    newDemand(),
 		ejections: ejection.New(),
-		strangers: make(map[stranger]bool),
 		messages:  unresolved.New(),
 		isolated:  newIsolated(),
 		ends:      ends.New(),
@@ -173,7 +171,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	case coordinator.IntakeChanged:
 		e.lanes.SetIntake(ev.Window)
 	case coordinator.PolicyChanged:
-		e.joining.under(ev.Policy)
+		e.fleet.SetRules(ev.Policy)
 		e.install(now, ev.Policy)
 	case coordinator.SessionOpened:
 		e.sessionOpened(now, ev)

@@ -53,7 +53,7 @@ func (e *Engine) ineligibility(a *agent, t *openTask, asked *criteria.Needs) coo
 func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Reason, string) {
 	reason, text := choice.Reason(d), d.Text()
 	if reason == coordinator.ReasonNoEligibleAgents && d.Refused[coordinator.Unscored] == 0 &&
-		e.joining.mayBring(t.askedOf()) {
+		e.fleet.MayBring(t.askedOf()) {
 		return coordinator.ReasonNoAgentsOnline, text + "; discovery admits agents that could take it, and none has joined"
 	}
 	return reason, text

@@ -74,7 +74,7 @@ const (
 	JoinDelay    = joinDelay
 	LeastSerials = fleet.LeastSerials
 	MaxInstances = fleet.MaxInstances
-	MaxStrangers = maxStrangers
+	MaxStrangers = fleet.MaxRefused
 	MaxTakeBacks = maxTakeBacks
 	MissedFor    = fleet.MissedFor
 	PresentMost  = fleet.PresentMost
@@ -363,8 +363,8 @@ func (e *Engine) Suspects() map[coordinator.AgentID]bool {
 }
 
 // HasJoined reports whether the agent has joined by itself; Strangers counts those that did not.
-func (e *Engine) HasJoined(id coordinator.AgentID) bool { return e.joining.has(id) }
-func (e *Engine) Strangers() int                        { return len(e.strangers) }
+func (e *Engine) HasJoined(id coordinator.AgentID) bool { return e.fleet.HasJoined(id) }
+func (e *Engine) Strangers() int                        { return e.fleet.RefusedSenders() }
 
 // TakeBacks counts the queues that are taken back; SetTakeBacks has there be so many.
 func (e *Engine) SetTakeBacks(n int) { e.takeBacks = n }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"time"
 
 	"taskbus/coordinator"
@@ -75,15 +74,7 @@ func (e *Engine) foldLearnt(r *coordinator.Learnt) {
 
 // foldJoined takes over which agents have joined by themselves, and which have left.
 func (e *Engine) foldJoined(at time.Time, r *coordinator.Joined) {
-	j := &e.joining
-	for _, spec := range r.Agents {
-		j.recorded[spec.ID] = spec
-	}
-	for _, id := range r.Left {
-		delete(j.recorded, id)
-	}
-	j.joined = maps.Clone(j.recorded)
-	j.under(e.policy)
+	e.fleet.FoldJoined(r, e.policy)
 	e.install(at, e.policy)
 	e.out = nil // the world has heard of them
 }

@@ -171,7 +171,7 @@ func (e *Engine) imageAgents(m *Image) {
 
 // imageOrders is what must be known of agents before the tasks that they have.
 func (e *Engine) imageOrders(m *Image) {
-	if r := e.joinedRecord(); r != nil {
+	if r := e.fleet.JoinedRecord(); r != nil {
 		m.others = append(m.others, r)
 	}
 	for _, a := range e.fleet.Agents {

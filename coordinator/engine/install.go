@@ -45,7 +45,7 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.routes, e.types = make(map[string]*requirements, len(p.Routes)), nil
 	e.setLearning(p.Settings.Learning)
 	e.applyBreakers(e.ejections.SetRules(now, p.Settings.Breaker))
-	e.adoptFleet(e.joining.fleet(p), p.Settings)
+	e.adoptFleet(e.fleet.Specs(p), p.Settings)
 	e.pending.Forget() // the classes of the old fleet
 	e.renumber()
 	e.claims.under(&e.fleet)

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -178,36 +176,4 @@ func (e *Engine) recordLearnt(now time.Time, a *agent, kind *learning.Type, o le
 			At: now, Duration: o.Duration, CostUSD: o.CostUSD,
 		})
 	}
-}
-
-// recordJoined records which agents have joined by themselves, or have left, since it was called last.
-func (e *Engine) recordJoined() {
-	j, r := &e.joining, &coordinator.Joined{}
-	for _, id := range slices.Sorted(maps.Keys(j.changed)) {
-		_, before := j.recorded[id]
-		switch spec, now := j.joined[id]; {
-		case now:
-			r.Agents = append(r.Agents, spec)
-			j.recorded[id] = spec
-		case before:
-			r.Left = append(r.Left, id)
-			delete(j.recorded, id)
-		}
-	}
-	clear(j.changed)
-	if e.recorder.on && len(r.Agents)+len(r.Left) > 0 {
-		e.record(r)
-	}
-}
-
-// joinedRecord is all that the journal says of joined agents; nil: nothing.
-func (e *Engine) joinedRecord() *coordinator.Joined {
-	if len(e.joining.recorded) == 0 {
-		return nil
-	}
-	r := &coordinator.Joined{}
-	for _, id := range slices.Sorted(maps.Keys(e.joining.recorded)) {
-		r.Agents = append(r.Agents, e.joining.recorded[id])
-	}
-	return r
 }

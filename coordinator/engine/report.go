@@ -71,7 +71,7 @@ func (e *Engine) compareQueue(a *agent) {
 		a.OtherQueue = ""
 		return
 	}
-	if a.OtherQueue != announced && !e.joining.has(a.Spec.ID) {
+	if a.OtherQueue != announced && !e.fleet.HasJoined(a.Spec.ID) {
 		a.OtherQueue = announced
 		e.emit(coordinator.OtherQueue{Agent: a.Spec.ID, Announced: announced, Listed: a.Spec.Queue})
 	}
@@ -141,26 +141,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// maxStrangers bounds the memory of refused senders; beyond it the first
-// refusal of another sender is not remembered, so that a flood of invented ids
-// costs neither memory nor log lines.
-const maxStrangers = 1000
-
-// stranger is a sender and what was refused of it.
-type stranger struct {
-	agent   coordinator.AgentID
-	refusal coordinator.StatusRefusal
-}
-
 // refuseStatus tells that a report changed nothing, marking the first of a kind.
 func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
-	s := stranger{id, why}
-	// Agents of the fleet are few; the others are any sender's invention.
-	first := !e.strangers[s] && (e.fleet.ByID[id] != nil || len(e.strangers) < maxStrangers)
-	if first {
-		e.strangers[s] = true
-	}
-	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
+	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: e.fleet.FirstRefusal(id, why)})
 }
 
 // ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time

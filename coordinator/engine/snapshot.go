@@ -34,7 +34,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			LastHeartbeat: a.Beat, Assigned: a.Assigned, Leased: a.Leased(), Strays: a.LongStrays(now),
 			Eligibility: e.fleet.Eligibility(a),
 			Cordoned:    a.Cordoned, Draining: a.Draining, Drained: a.Drained,
-			Discovered: e.joining.has(a.Spec.ID), Instances: a.Instances.Among(now, e.fleet.InstanceSilence(a)),
+			Discovered: e.fleet.HasJoined(a.Spec.ID), Instances: a.Instances.Among(now, e.fleet.InstanceSilence(a)),
 			Slots: a.Room(), Capacity: a.CapacitySnapshot(),
 			Bidding: a.bidding.Snapshot(),
 		}

@@ -112,7 +112,7 @@ func (e *Engine) beginAdopting(now time.Time) {
 	for _, a := range e.fleet.Agents {
 		longest = max(longest, a.Spec.Timeout)
 	}
-	if d := e.joining.rules; d != nil {
+	if d := e.fleet.Rules(); d != nil {
 		longest = max(longest, d.Template.Timeout)
 	}
 	e.adoptFor = longest + leaseMargin

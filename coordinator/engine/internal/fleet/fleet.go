@@ -56,11 +56,13 @@ type Fleet[T Task, A Member[T]] struct {
 	watchFrom, idleFrom int // where the next looks at the queues begin, and those at queues of the idle
 	orders              map[coordinator.AgentID]coordinator.Order
 	Serials
+	discovery
 }
 
 // New returns a fleet without agents.
 func New[T Task, A Member[T]]() Fleet[T, A] {
-	return Fleet[T, A]{Index: criteria.NewFleet(nil), orders: make(map[coordinator.AgentID]coordinator.Order)}
+	return Fleet[T, A]{Index: criteria.NewFleet(nil), orders: make(map[coordinator.AgentID]coordinator.Order),
+		discovery: newDiscovery()}
 }
 
 // Number returns the agent's place in the fleet.
