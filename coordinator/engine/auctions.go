@@ -52,7 +52,7 @@ func (e *Engine) give(now time.Time, t *openTask, a *agent, d *coordinator.Decis
 		e.assignBest(now, t, a, d)
 		return
 	}
-	if lacks, without := e.quotaMissing(now, t); lacks != nil { // no agent need bid for it
+	if able, lacks, without := e.quotaMissing(now, t); able == nil && lacks != nil { // no agent need bid for it
 		e.waitForQuota(now, t, lacks, without)
 		return
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 )
 
 // auditQuotasEvery is how many audits come to one of the quotas, which looks at all that is
@@ -12,34 +13,29 @@ const auditQuotasEvery = 8
 // and whether what waits for quota is where that is known.
 func (x *inspection) quotas() {
 	e, q := x.e, &x.e.quotas
-	if e.audited.quotas++; !q.ledger.Installed() || e.audited.quotas%auditQuotasEvery != 1 {
+	if e.audited.quotas++; !q.Installed() || e.audited.quotas%auditQuotasEvery != 1 {
 		return
 	}
-	held := make(map[coordinator.TaskKey]*openTask)
+	held := make(map[coordinator.TaskKey]bool)
 	for _, t := range e.tasks.all {
-		if t == nil || t.quota == nil || !t.quota.open {
+		if t == nil || t.quota == nil || !t.quota.Open {
 			continue
 		}
-		held[t.quota.key] = t
+		held[t.quota.Key] = true
 		if t.state < stateDispatching || t.Over ||
-			t.quota.key != coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(t.task.ID, t.attempt))) {
+			t.quota.Key != admission.KeyOf(t.task.ID, t.attempt) {
 			x.task(coordinator.InvariantQuotaBooks, t, "quota is set aside for it in state %d, its outcome told %v", t.state,
 				t.Over)
 		}
 	}
-	lost := 0
-	q.ledger.Audit(func(key coordinator.TaskKey) {
-		if held[key] == nil {
-			lost++
+	for _, v := range q.Check(func(key coordinator.TaskKey) bool { return held[key] }, e.following) {
+		if v.Wait == nil {
+			x.note(coordinator.InvariantQuotaBooks, v.Node, "%s", v.Text)
+		} else {
+			x.task(coordinator.InvariantQuotaBooks, v.Wait.Task.(*openTask), "%s", v.Text)
 		}
-	}, func(node string, d coordinator.Dimension, reserved, sum int64) {
-		x.note(coordinator.InvariantQuotaBooks, node, "%s: %d of %s are set aside, and %d by its dispatches", node, reserved,
-			d, sum)
-	})
-	if lost > 0 && !e.following && len(q.lost) == 0 {
-		x.note(coordinator.InvariantQuotaBooks, "", "quota is set aside for %d dispatches that are not open", lost)
 	}
-	for _, w := range q.waits.All() {
+	for _, w := range q.Waits.All() {
 		t, c := w.Task.(*openTask), w.Class.(*class)
 		switch {
 		case t.state != stateWaiting || t.needs.class != c || w.Leaf >= 0 && t.leaf != w.Leaf:
@@ -47,13 +43,6 @@ func (x *inspection) quotas() {
 				"others wait for quota behind it at leaf %d, and it is in state %d at leaf %d", w.Leaf, t.state, t.leaf)
 		case w.Leaf < 0 && c.lacks.Whole != w, !c.Parked(w.Leaf):
 			x.task(coordinator.InvariantQuotaBooks, t, "it waits for quota, and its class does not know")
-		}
-	}
-	for _, v := range q.waits.Check() {
-		if v.Wait == nil {
-			x.note(coordinator.InvariantQuotaBooks, "", "%s", v.Text)
-		} else {
-			x.task(coordinator.InvariantQuotaBooks, v.Wait.Task.(*openTask), "%s", v.Text)
 		}
 	}
 }

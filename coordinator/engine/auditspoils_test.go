@@ -116,13 +116,13 @@ var Spoils = []struct {
 var QuotaSpoils = map[string]func(r Books){
 	"a reservation is left behind": func(r Books) { r.open("has").quota = nil },
 	"what is set aside is for nobody's dispatch": func(r Books) {
-		c := r.open("has").quota.charge
+		c := r.open("has").quota.Charge
 		c.Amounts[coordinator.DimTotalTokens] = 1
-		r.quotas.ledger.Reserve(r.now, fairshare.KeyOf("nobody's"), &c, time.Time{})
+		r.quotas.Ledger.Reserve(r.now, fairshare.KeyOf("nobody's"), &c, time.Time{})
 	},
-	"it is under another key": func(r Books) { r.open("has").quota.key[0]++ },
+	"it is under another key": func(r Books) { r.open("has").quota.Key[0]++ },
 	"it has ended, and is held": func(r Books) {
-		r.quotas.ledger.Release(r.now, r.open("has").quota.key, false)
+		r.quotas.Ledger.Release(r.now, r.open("has").quota.Key, false)
 		r.open("has").Over = true
 	},
 	"who waits has left":                func(r Books) { r.open("waits").leaf++ },

@@ -138,7 +138,7 @@ func (e *Engine) serveClaims(now time.Time) {
 
 // serveClaim gives a claim what it is granted. The agent of one that is passed over is not looked at.
 func (e *Engine) serveClaim(now time.Time, at *claimPlace) {
-	if at.Try(e.applied + e.quotas.given) {
+	if at.Try(e.applied + e.quotas.Given) {
 		e.retryOwn(int(at.Number))
 	}
 	a := at.Agent
@@ -237,7 +237,7 @@ func (e *claimView) Member(now time.Time, a *agent) pull.Agent {
 // affordsSome reports whether there is quota for giving the agent the first task of some class that another
 // reaches, too. Only where agents have quota of their own does that depend on the agent.
 func (e *Engine) affordsSome(now time.Time, a *agent, other reach) bool {
-	if len(e.quotas.byAgent[""]) == 0 {
+	if !e.quotas.AgentsDiffer("") {
 		return true
 	}
 	return slices.ContainsFunc(other.Classes, func(c *class) bool {

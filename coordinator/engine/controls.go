@@ -33,7 +33,7 @@ func (e *Engine) changeControls(set []coordinator.QuotaControl, remove []string,
 	for _, one := range set {
 		does := false
 		if one.Kind == coordinator.ControlCorrect {
-			if one, does = quotacontrol.Correct(e.quotas.ledger, e.now, one); does {
+			if one, does = quotacontrol.Correct(e.quotas.Ledger, e.now, one); does {
 				e.quotaAlerts()
 			}
 		} else {
@@ -58,7 +58,7 @@ func (e *Engine) scheduleControls() { e.scheduleLeading(&e.controlsEnd, e.contro
 // scheduleDay sees that the end of the day is noticed, and that what a rule has changed is taken back
 // when it is no longer in the file.
 func (e *Engine) scheduleDay() {
-	e.scheduleLeading(&e.dayEnd, e.controls.NextDay(e.now, e.quotas.ledger.Quotas()))
+	e.scheduleLeading(&e.dayEnd, e.controls.NextDay(e.now, e.quotas.Ledger.Quotas()))
 }
 
 // scheduleLeading schedules what the leader alone does; zero: it is never due.
@@ -82,7 +82,7 @@ func (e *Engine) dayDue(now time.Time) {
 	if e.following {
 		return
 	}
-	end := e.controls.EndDay(now, e.dayEnd.at, e.quotas.ledger)
+	end := e.controls.EndDay(now, e.dayEnd.at, e.quotas.Ledger)
 	e.changeControls(end.Set, end.Remove, 0)
 	records := e.controls.DayRecords()
 	if end.Stopped {
@@ -96,14 +96,14 @@ func (e *Engine) dayDue(now time.Time) {
 
 // countDay counts for the day what has been settled and recorded.
 func (e *Engine) countDay(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
-	e.controls.Count(e.quotas.ledger, c, ended)
+	e.controls.Count(e.quotas.Ledger, c, ended)
 }
 
 // PolicyDue reports whether an engine that follows must be told what the policy is with the controls
 // that it has folded (FoldPolicy) before it folds the next record, written at that time. next may be
 // nil: then whether it must be even if nothing follows.
 func (e *Engine) PolicyDue(at time.Time, next coordinator.Record) bool {
-	l := e.quotas.ledger
+	l := e.quotas.Ledger
 	return e.controls.PolicyDue(l, at, next, l.Fresh() && e.lanes.Empty())
 }
 
@@ -117,7 +117,7 @@ func (e *Engine) FoldPolicy(at time.Time, p *coordinator.Policy) {
 	e.now = at
 	e.controls.Installed()
 	e.fleet.SetRules(p)
-	e.quotas.under(at, p) // the books are as far as the record, and those of a file that is read again are not
+	e.quotas.Install(at, p) // the books are as far as the record, and those of a file that is read again are not
 	e.install(at, p)
 	e.out = nil // the world has heard of it
 }

@@ -52,13 +52,12 @@
 //	explain.go   why each agent may not have a task
 //	pending.go   classes of tasks with equal requirements (internal/queue says which goes next)
 //	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
-//	quota.go     what is set aside for a task; quotagive.go: which agents it may go to with it
-//	quotaend.go  how that ends; quotafold.go: what is taken over from records
-//	quotalack.go  tasks that lack some; quotaserve.go: what is served when some is back. What waits, and
-//	             what tries next: internal/admission
+//	quota.go     quota for a task is reserved, and that ends (internal/admission keeps it)
+//	quotawait.go  which agents a task may go to with it; tasks that lack some; quotaserve.go: what is
+//	             served when some is back
 //	calls.go     leases of LLM calls (package llmcalls): recorded and told
 //	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, told, ended
-//	quotaview.go  quotas for people; quotaflow.go: how much was dispatched lately
+//	quotaview.go  quotas for people
 //	lanes.go     tasks that are moved to queues of their own, and come back (internal/lanes says which)
 //	demand.go    how much each capability is asked for
 //	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)

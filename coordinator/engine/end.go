@@ -39,8 +39,10 @@ func (e *Engine) lacking(now time.Time, t *openTask, d *coordinator.Decision) *f
 	if d.Eligible == 0 {
 		return nil
 	}
-	lacks, _ := e.quotaMissing(now, t)
-	return lacks
+	if able, lacks, _ := e.quotaMissing(now, t); able == nil {
+		return lacks
+	}
+	return nil
 }
 
 // forget gives up a task that the broker will deliver again: it may come as if

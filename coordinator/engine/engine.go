@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/ejection"
@@ -87,10 +88,10 @@ type Engine struct {
 
 // New makes an engine. Its first event must be PolicyChanged.
 func New() *Engine {
-	q := newQuotas()
+	q := quotas{Quotas: admission.NewQuotas(), due: newTimer(dutyQuota, nil, nil)}
 	e := &Engine{
 		fleet:     agents{fleet.New[*openTask, *agent]()},
-		pending:   newPending(q.shares),
+		pending:   newPending(q.Shares),
 		quotas:    q,
 		timers:    newTimers(),
 		retryEnd:  newTimer(dutyBudget, nil, nil),
@@ -105,11 +106,11 @@ func New() *Engine {
 		batches:   queue.NewBatches[batchKey](byDue),
 		claims:    claimLine{again: newTimer(dutyClaim, nil, nil)},
 	}
-	e.lanes, e.relieveAgain = lanes.New(q.shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
+	e.lanes, e.relieveAgain = lanes.New(q.Shares, (*laneView)(e)), newTimer(dutyLanes, nil, nil)
 	e.breakerDue = newTimer(dutyBreaker, nil, nil)
 	e.controlsEnd, e.dayEnd = newTimer(dutyControls, nil, nil), newTimer(dutyDay, nil, nil)
-	e.calls = llmcalls.New(q.ledger, q.estimator, q.waits)
-	e.quotas.view = quotaView{e}
+	e.calls = llmcalls.New(q.Ledger, q.Estimator, q.Waits)
+	e.quotas.view, e.quotas.number = quotaView{e}, e.fleet.Number
 	return e
 }
 
@@ -287,7 +288,7 @@ func (e *Engine) wake(now time.Time, a *agent) {
 	if len(e.pending.Active()) == 0 || a.Number < 0 || !e.fleet.Ready.Has(a.Number) {
 		return
 	}
-	if e.retryOwn(a.Number); e.quotas.ledger.Installed() {
+	if e.retryOwn(a.Number); e.quotas.Installed() {
 		e.serveQuotas(now)
 		return
 	}

@@ -477,18 +477,18 @@ func (e *Engine) IdleClaimant() coordinator.AgentID {
 
 // Quotas.
 
-func (e *Engine) Ledger() *fairshare.Ledger       { return e.quotas.ledger }
-func (e *Engine) Shares() *fairshare.Shares       { return e.quotas.shares }
-func (e *Engine) Estimator() *fairshare.Estimator { return e.quotas.estimator }
+func (e *Engine) Ledger() *fairshare.Ledger       { return e.quotas.Ledger }
+func (e *Engine) Shares() *fairshare.Shares       { return e.quotas.Shares }
+func (e *Engine) Estimator() *fairshare.Estimator { return e.quotas.Estimator }
 
 // Refusals counts those for want of quota, by limit and dimension.
 func (e *Engine) Refusals(l fairshare.Limit, d coordinator.Dimension) int64 {
-	return int64(e.quotas.flow.refused[l][d])
+	return int64(e.quotas.Refused[l][d])
 }
 
 // AllRefusals is their sum.
 func (e *Engine) AllRefusals() (n uint64) {
-	for _, by := range e.quotas.flow.refused {
+	for _, by := range e.quotas.Refused {
 		for _, refused := range by {
 			n += refused
 		}
@@ -521,8 +521,8 @@ func (e *Engine) LacksTogether(t *OpenTask) bool { return t.o.needs.class.lacks.
 
 // SetAside is what the dispatch of a held task is charged to; false: nothing is set aside for it.
 func (e *Engine) SetAside(h coordinator.Handle) (fairshare.Charge, bool) {
-	if o := e.held[h]; o != nil && o.quota != nil && o.quota.open {
-		return o.quota.charge, true
+	if o := e.held[h]; o != nil && o.quota != nil && o.quota.Open {
+		return o.quota.Charge, true
 	}
 	return fairshare.Charge{}, false
 }
@@ -541,7 +541,7 @@ func (e *Engine) Affordable(now time.Time, t *OpenTask, id coordinator.AgentID) 
 
 // WaitingOf counts the tasks of a group that wait.
 func (e *Engine) WaitingOf(group string) (n int) {
-	at := e.quotas.shares.Leaf(group)
+	at := e.quotas.Shares.Leaf(group)
 	for _, c := range e.pending.Active() {
 		c.Waiting.Leaves(func(leaf, _, waiting int, _ bool) {
 			if leaf == at {
@@ -554,8 +554,8 @@ func (e *Engine) WaitingOf(group string) (n int) {
 
 // CallCharge is what a call is charged for.
 func (e *Engine) CallCharge(c *coordinator.Call) fairshare.Charge {
-	charge, guessed, _ := e.quotas.ledger.ForCall(c, e.quotas.estimator)
-	e.quotas.ledger.Bound(&charge, guessed)
+	charge, guessed, _ := e.quotas.Ledger.ForCall(c, e.quotas.Estimator)
+	e.quotas.Ledger.Bound(&charge, guessed)
 	return charge
 }
 

@@ -146,7 +146,7 @@ func Show(a, b Facts) string {
 
 // AddQuotas adds what is known of quotas; lags: also how far each group lags behind.
 func (f Facts) AddQuotas(e *Engine, now time.Time, lags bool) {
-	for _, r := range e.quotas.ledger.Export(now) {
+	for _, r := range e.quotas.Ledger.Export(now) {
 		switch r := r.(type) {
 		case *coordinator.QuotaBefore:
 			f.words[fmt.Sprint("used ", r.Node, r.Dimension, r.Rate)] = fmt.Sprint(r.Start, r.Values)
@@ -158,11 +158,11 @@ func (f Facts) AddQuotas(e *Engine, now time.Time, lags bool) {
 			f.words[key] += fmt.Sprintf("%+v %+v;", *r, r.Loans)
 		}
 	}
-	for _, r := range e.quotas.estimator.Export() {
+	for _, r := range e.quotas.Estimator.Export() {
 		f.words[fmt.Sprint("estimate ", r.Tenant, r.Model, r.Level, r.Input, r.Bucket)] = fmt.Sprint(r.Sum, r.Counts)
 	}
-	shares := e.quotas.shares.Export()
-	if e.quotas.ledger.Installed() { // without nothing is written down of them
+	shares := e.quotas.Shares.Export()
+	if e.quotas.Installed() { // without nothing is written down of them
 		f.words["turns of priorities"] = fmt.Sprint(shares.Credit)
 	}
 	if !lags {

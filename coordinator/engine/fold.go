@@ -54,13 +54,10 @@ func (e *Engine) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.Joined:
 		e.foldJoined(at, r)
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
-		*coordinator.QuotaTold,
-		*coordinator.EstimateBefore, *coordinator.ShareBefore:
+		*coordinator.QuotaTold, *coordinator.EstimateBefore, *coordinator.ShareBefore, *coordinator.PoolHeard:
 		e.foldQuota(r)
-	case *coordinator.PoolHeard:
-		e.quotas.ledger.Fold(r)
 	case *coordinator.QuotaControlled:
-		e.controls.Fold(e.quotas.ledger, at, r)
+		e.controls.Fold(e.quotas.Ledger, at, r)
 	case *coordinator.LaneKnown:
 		e.lanes.Fold(r)
 	default:

@@ -52,7 +52,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	if !e.controls.Empty() {
 		m.others = append(m.others, e.controls.Records()...)
 	}
-	e.imageQuotas(m) // counted by the quotas as they are with the controls
+	m.others = append(m.others, e.quotas.Export(m.at)...) // counted by the quotas as they are with the controls
 	for _, r := range e.lanes.Records() {
 		m.others = append(m.others, r)
 	}

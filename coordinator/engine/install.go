@@ -29,13 +29,13 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	}
 	e.policy = p
 	e.calls.Under(p)
-	if e.quotas.under(e.quotaTime(now), p) {
+	if e.quotas.Install(e.quotaTime(now), p) {
 		e.reviewQuotas(now)
 	}
-	e.controls.Under(e.quotas.ledger.Quotas())
+	e.controls.Under(e.quotas.Ledger.Quotas())
 	e.scheduleDay()
 	for _, t := range e.tasks.all {
-		if t != nil && t.quota != nil && !t.quota.open {
+		if t != nil && t.quota != nil && !t.quota.Open {
 			t.quota = nil // to be estimated anew
 		}
 	}
@@ -110,7 +110,7 @@ func (e *Engine) admitAgain(now time.Time, tasks []*openTask) {
 	for _, t := range tasks {
 		e.lineUp(now, t)
 	}
-	if e.quotas.ledger.Installed() {
+	if e.quotas.Installed() {
 		e.serveQuotas(now)
 	} else {
 		for e.serveFirst(now, fairshare.AllLevels, 0) {

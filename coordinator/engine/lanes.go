@@ -19,7 +19,7 @@ import (
 type laneView Engine
 
 func (v *laneView) Policy() *coordinator.Policy { return v.policy }
-func (v *laneView) TakesTurns() bool            { return v.quotas.ledger.Installed() }
+func (v *laneView) TakesTurns() bool            { return v.quotas.Installed() }
 func (v *laneView) Connected() bool             { return v.connected }
 func (v *laneView) Waiting() int                { return (*Engine)(v).backlog() }
 
@@ -63,8 +63,8 @@ func (e *Engine) carryOut(actions []lanes.Action) {
 // laneKind is what the task has in common with all of its lane.
 func (e *Engine) laneKind(t *openTask) lanes.Kind {
 	group := t.task.Group
-	if e.quotas.ledger.Installed() {
-		group = e.quotas.shares.Name(t.leaf)
+	if e.quotas.Installed() {
+		group = e.quotas.Shares.Name(t.leaf)
 	}
 	return lanes.Kind{Base: e.policy.LaneOf(t.task.Group), Group: group, Class: t.needs.class.Key, Level: t.level}
 }

@@ -31,7 +31,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 			"/timeout_seconds: %s is longer than the %s for which the broker lets an agent hold a message; "+
 				"raise consumer_timeout in the broker and broker_consumer_timeout_seconds in agents.yaml", task.Timeout, longest)
 	}
-	if why := e.quotas.ledger.UnlistedTask(task.Group); why != "" {
+	if why := e.quotas.Ledger.UnlistedTask(task.Group); why != "" {
 		return coordinator.ReasonInvalidMessage, "/group: " + why
 	}
 	needs := e.routes[task.Type]
@@ -62,9 +62,10 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	if len(task.Preferred) > 0 {
 		t.needs.preferred = e.fleet.set(task.Preferred)
 	}
-	pool := e.poolOf(t)
-	stays := task.NoBorrowing && e.quotas.ledger.Installed()
-	noTokens := e.takesNoTokens(t)
+	pool, stays, noTokens := "", false, false
+	if h := e.quotaDemand(t); h != nil {
+		pool, stays, noTokens = e.quotas.PoolOf(task, h), task.NoBorrowing, h.TakesNoTokens()
+	}
 	asked := criteria.Needs{
 		Task: task, Required: coordinator.MergeSorted(needs.required, task.Required), Barred: t.barredFrom(), Only: e.only(t),
 	}

@@ -7,7 +7,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/queue"
-	"taskbus/coordinator/fairshare"
 )
 
 // How long a task may wait. That others are before it is no reason to fail: a queue is there for
@@ -102,7 +101,7 @@ func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 	}
 	leaf := e.leafOf(t)
 	if w := e.waitAt(c, leaf); w != nil && e.anyPresent(c) {
-		if at, lacks := e.quotas.movedAt(now, &w.Lacks, leaf); lacks {
+		if at, lacks := e.quotas.MovedAt(now, &w.Lacks, leaf, quotaSoon); lacks {
 			return at
 		}
 	}
@@ -146,26 +145,6 @@ func (a *agent) atWork(now time.Time) bool {
 		}
 	}
 	return !a.Tracked && a.Report.Active > a.Credit && now.Before(a.Given.Add(a.Spec.Timeout))
-}
-
-// movedAt is now if the quota that was lacking comes back in time, or something that has it runs;
-// else when the group was given quota last. (When a budget may be asked again says little: what
-// could be borrowed may have gone to others by then.) false: there is some by now, and no agent.
-func (q *quotas) movedAt(now time.Time, lacks *fairshare.Verdict, leaf int) (at time.Time, still bool) {
-	inUse := func(node string) bool { return q.ledger.InUse(node, lacks.Limit, lacks.Dimension) }
-	switch lacks.Limit {
-	case fairshare.LimitRate, fairshare.LimitProvider:
-		if lacks.RetryAt.Sub(now) <= quotaSoon { // zero: when those before it have had theirs
-			return now, lacks.RetryAt.After(now)
-		}
-	case fairshare.LimitSeats:
-		return now, inUse(lacks.Node) || inUse(lacks.Behind)
-	case fairshare.LimitBudget:
-		if inUse(lacks.Node) || q.ledger.PeriodEnd(lacks.Node, lacks.Dimension).Sub(now) <= quotaSoon {
-			return now, true
-		}
-	}
-	return q.servedAt[leaf], true
 }
 
 // awaits reports whether an agent that could take the task has not been heard since the

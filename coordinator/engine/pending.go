@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/engine/internal/flow"
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/fairshare"
@@ -30,7 +31,7 @@ type class struct {
 	asked    int                  // tasks that came since demand was last handed over
 	lots     market.Class         // the open auctions of its tasks
 	served   time.Time            // when one of its tasks was dispatched
-	pace     pace                 // how many are, of late
+	pace     flow.Pace            // how many are, of late
 	moved    time.Time            // when something had moved for it when that was looked at last (see movedAt)
 	lacks    admission.ClassState // the quota that its tasks wait for
 }
@@ -117,7 +118,7 @@ func (p *pending) keyOf(k kin) []byte {
 // push has the task wait in its class.
 func (p *pending) push(now time.Time, t *openTask) {
 	if c := t.needs.class; p.Push(&c.waitingClass, t.leaf, t.level, t) {
-		c.pace = pace{flowSpan: flowSpan{now, now}} // what went out while none waited says nothing of how fast they go
+		c.pace.Restart(now)
 	}
 }
 

@@ -71,13 +71,13 @@ const mostPreceding = 10_000
 // Place tells where a task stands; false when it does not wait in its class or lane. It takes
 // O(classes + groups + 10,000), and with quotas O(tasks that wait + agents) besides.
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
-	e.quotas.ledger.Looking(true)
-	defer e.quotas.ledger.Looking(false)
+	e.quotas.Ledger.Looking(true)
+	defer e.quotas.Ledger.Looking(false)
 	t, laned := e.waiter(task)
 	if t == nil {
 		return p, false
 	}
-	p = Place{Quotas: e.quotas.ledger.Installed(), Priority: task.Priority, Strict: e.policy.Settings.Priorities.Strict}
+	p = Place{Quotas: e.quotas.Installed(), Priority: task.Priority, Strict: e.policy.Settings.Priorities.Strict}
 	key := ""
 	if e.policy.Lanes != nil {
 		key, p.InLane = e.lanes.LaneOf(e.laneKind(t))
@@ -89,7 +89,7 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 		e.amongAll(now, t, &p)
 		return p, true
 	}
-	p.Group = e.quotas.shares.Name(t.leaf)
+	p.Group = e.quotas.Shares.Name(t.leaf)
 	levels := e.among(t, &p)
 	p.counted()
 	if w := e.waitAt(t.needs.class, t.leaf); w != nil {
@@ -138,14 +138,14 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 			p.Lower += n
 		}
 	}
-	p.Part = e.quotas.shares.Part(t.level, levels)
-	p.Ahead = e.quotas.shares.Preceding(t.level, waiting, mostPreceding)
+	p.Part = e.quotas.Shares.Part(t.level, levels)
+	p.Ahead = e.quotas.Shares.Preceding(t.level, waiting, mostPreceding)
 	p.AtLeast = p.Ahead == mostPreceding
 	const unit = 1e6
 	millionths := int64(0)
 	for c := range e.pending.All() { // the order does not matter to a sum of whole numbers
 		if c.feasible.Common(its) > 0 {
-			millionths += int64(math.Round(c.pace.rate(now) * unit))
+			millionths += int64(math.Round(c.pace.Rate(now) * unit))
 		}
 	}
 	p.Rate = float64(millionths) / unit
@@ -237,8 +237,8 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	q := &e.quotas
 	its := e.chargedBefore(t, p.InLane)
 	cost := max(e.demandOf(t).Expect, 1)
-	least, most := q.flow.bounds()
-	p.Dearest, p.Rate = max(most, its.dearest), q.flow.rate(now)
+	least, most := q.Flow.Bounds()
+	p.Dearest, p.Rate = max(most, its.Dearest), q.Flow.Rate(now)
 	position := p.Ahead
 	switch {
 	case p.Lane != "":
@@ -248,10 +248,10 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 		position += p.InLane
 	}
 	slots, takers := e.slotsOnline(t)
-	_, turns := q.shares.Within(t.level, levels, 1)
-	p.Part = q.shares.Part(t.level, levels)
-	service, weighed := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, slots)
-	likely, _ := q.shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, 0)
+	_, turns := q.Shares.Within(t.level, levels, 1)
+	p.Part = q.Shares.Part(t.level, levels)
+	service, weighed := q.Shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, slots)
+	likely, _ := q.Shares.Ahead(t.leaf, position, p.Dearest, p.Dearest, 0)
 	switch {
 	case !weighed:
 		p.Unbounded = fmt.Sprintf(
@@ -272,7 +272,7 @@ func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 // meanwhile, until the one that is waited for, at dearest each. One of its own costs least at least.
 func (e *Engine) levelsToo(level int, levels uint8, service, least, dearest int64) int64 {
 	dispatches := service/least + 2
-	within, _ := e.quotas.shares.Within(level, levels, dispatches)
+	within, _ := e.quotas.Shares.Within(level, levels, dispatches)
 	if within <= dispatches || service >= math.MaxInt64/2 {
 		return service
 	}

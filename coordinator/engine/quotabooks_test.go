@@ -23,20 +23,20 @@ func openReservations(l *fairshare.Ledger, e *Engine) map[coordinator.TaskKey]bo
 // other way round.
 func CheckHolds(t failer, e *Engine) {
 	t.Helper()
-	open := openReservations(e.quotas.ledger, e)
+	open := openReservations(e.quotas.Ledger, e)
 	for _, o := range e.tasks.all {
-		if o == nil || o.quota == nil || !o.quota.open {
+		if o == nil || o.quota == nil || !o.quota.Open {
 			continue
 		}
 		id := coordinator.AttemptID(o.task.ID, o.attempt)
 		switch key := coordinator.KeyOf(coordinator.TaskID(id)); {
 		case o.state < stateDispatching || o.Over:
 			t.Fatalf("%s has quota set aside in state %d, over %v", o.task.ID, o.state, o.Over)
-		case key != o.quota.key:
+		case key != o.quota.Key:
 			t.Fatalf("%s has quota set aside under another key", id)
 		default:
-			if p := e.quotas.ledger.PathOf(&o.quota.charge); !open[key] && !p.Empty() {
-				if _, _, known := e.quotas.ledger.Find(key); known {
+			if p := e.quotas.Ledger.PathOf(&o.quota.Charge); !open[key] && !p.Empty() {
+				if _, _, known := e.quotas.Ledger.Find(key); known {
 					t.Fatalf("%s has quota that has been ended", id)
 				}
 			}
@@ -54,7 +54,7 @@ func CheckHolds(t failer, e *Engine) {
 // one without a group is charged to the group of the agent, at the price of its model.
 func CheckParked(t failer, e *Engine) {
 	t.Helper()
-	q := e.quotas.waits
+	q := e.quotas.Waits
 	for _, v := range q.CheckServed(e.now, e.quotas.view) {
 		if v.Wait == nil {
 			t.Fatalf("%s", v.Text)
@@ -69,10 +69,10 @@ func CheckParked(t failer, e *Engine) {
 		if q.Paused() {
 			continue
 		}
-		charges := []fairshare.Charge{o.quota.charge}
-		for i, s := range e.routesOfTask(o) {
+		charges := []fairshare.Charge{o.quota.Charge}
+		for i, s := range e.quotas.Routes(o.task) {
 			charges = append(charges[:i], fairshare.Charge{})
-			charges[i], _ = e.demandAt(o, s)
+			charges[i], _ = e.quotas.Demand(o.task, s)
 		}
 		ready := e.freeFor(o) // for one that must be alone those that have nothing else
 		for i, a := range e.fleet.Agents {
@@ -80,16 +80,16 @@ func CheckParked(t failer, e *Engine) {
 				continue
 			}
 			for _, c := range charges {
-				usual := o.quota.usual
-				e.quotas.ledger.GiveTo(a.Spec.ID, &c, &usual, o.task.Type, o.task.EstimatedUsage)
-				p := e.quotas.ledger.PathOf(&c)
-				if w.Behind() != nil && slices.Contains(e.quotas.ledger.Chain(&p), w.Lacks.Behind) {
+				usual := o.quota.Usual
+				e.quotas.Ledger.GiveTo(a.Spec.ID, &c, &usual, o.task.Type, o.task.EstimatedUsage)
+				p := e.quotas.Ledger.PathOf(&c)
+				if w.Behind() != nil && slices.Contains(e.quotas.Ledger.Chain(&p), w.Lacks.Behind) {
 					continue
 				}
-				forget := e.quotas.ledger.KeepKnown(&p) // what is only asked here is not to change what follows
+				forget := e.quotas.Ledger.KeepKnown(&p) // what is only asked here is not to change what follows
 				_, behind := q.Ahead(e.now, c, o.level) // in another queue: for a rate that it would have to share
 				forget()
-				if v := e.quotas.ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
+				if v := e.quotas.Ledger.Explain(e.now, &p, &c).Verdict; v.OK && !behind {
 					t.Fatalf(
 						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
 						o.task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.Spec.ID, c.Provider, c.Model, w.Without != nil &&

@@ -3,7 +3,6 @@ package engine
 import (
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/fairshare"
 )
@@ -39,60 +38,37 @@ func (e *Engine) scheduleQuota() {
 		e.timers.cancel(&q.due)
 		return
 	}
-	at, ok := q.ledger.NextDue()
-	if x, due := q.waits.Due(); due && (!ok || x.Before(at)) {
-		at, ok = x, true
-	}
-	if ok {
+	if at, ok := q.Due(); ok {
 		e.timers.schedule(&q.due, at)
 	} else {
 		e.timers.cancel(&q.due)
 	}
 }
 
-// quotaDue ends reservations whose time is over without a word of how they went. What waits is served at the
-// end of this moment's duties.
-func (e *Engine) quotaDue(now time.Time) {
-	q := &e.quotas
-	for key, due := q.ledger.Due(now); due; key, due = q.ledger.Due(now) {
-		c, _, _ := q.ledger.Find(key)
-		if c.Call {
-			out := e.calls.Expire(now, key, &c)
-			e.callsChanged(&out)
-			continue
-		}
-		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
-		q.ledger.Expire(now, key)
-		e.correctTurn(&c, c.Expect, ended)
-		e.record(ended)
-	}
-	e.quotaAlerts() // an expired call may be charged
-}
-
 // serveQuotas serves what waited for quota that may be back, and what waits for an agent alone: one task at a
 // time, in the order that admission gives.
 func (e *Engine) serveQuotas(now time.Time) {
 	q := &e.quotas
-	if !q.ledger.Installed() {
+	if !q.Installed() {
 		e.scheduleQuota() // what is open from the time of quotas ends all the same
 		return
 	}
 	q.claimed = false
-	q.waits.Begin(now)
+	q.Waits.Begin(now)
 	e.wantRetried()
-	for s, ok := q.waits.Next(q.view); ok; s, ok = q.waits.Next(q.view) {
-		served, given := false, q.given
+	for s, ok := q.Waits.Next(q.view); ok; s, ok = q.Waits.Next(q.view) {
+		served, given := false, q.Given
 		for _, w := range s.Unpark {
 			e.wanted(unpark(w))
 		}
 		if w := s.Blocked; w != nil {
-			q.flow.refused[w.Lacks.Limit][w.Lacks.Dimension]++
+			q.Refused[w.Lacks.Limit][w.Lacks.Dimension]++
 		}
 		if s.Levels != 0 {
 			q.claimed = q.claimed || len(s.Unpark) > 0 && e.claims.Due()
 			served = e.serveFirst(now, s.Levels, s.Others)
 		}
-		q.waits.Done(served, q.given != given)
+		q.Waits.Done(served, q.Given != given)
 	}
 	e.scheduleQuota() // whatever has ended meanwhile
 }
@@ -116,7 +92,7 @@ func unpark(w *admission.Wait) *class {
 // for this one.
 func (e *Engine) retryOwn(number int) {
 	q := &e.quotas
-	for _, w := range q.waits.RetryWith(number) {
+	for _, w := range q.Waits.RetryWith(number) {
 		q.retried = append(q.retried, unpark(w))
 	}
 }
@@ -129,12 +105,9 @@ func (e *Engine) wantRetried() {
 	e.quotas.retried = nil
 }
 
-// pending reports whether something may try again although nothing was given back.
-func (q *quotas) pending() bool { return q.waits.Pending() || len(q.retried) > 0 || q.claimed }
-
 // clearQuotaWaits has nothing wait for quota any more.
 func (e *Engine) clearQuotaWaits() {
-	for _, w := range e.quotas.waits.Clear() {
+	for _, w := range e.quotas.Waits.Clear() {
 		unpark(w)
 	}
 	e.quotas.retried = nil

@@ -39,7 +39,9 @@ func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
 	e.heardAgain(now, ev)
 	e.withdrawAgain()
 	e.resendFailures()
-	e.releaseLost(now)
+	for _, r := range e.quotas.ReleaseLost(now) {
+		e.record(r)
+	}
 	e.reviewQuotas(now)
 	e.forgetClaims()
 	e.lanes.SessionOpened()
@@ -165,10 +167,8 @@ func (e *Engine) notAfter(now time.Time) {
 // at hand to today: what was used on one that has not begun was used today.
 func (e *Engine) quotasNotAfter(now time.Time) {
 	q := &e.quotas
-	q.ledger.NotAfter(now)
-	if q.flow.since.After(now) {
-		q.flow.first, q.flow.since = now, now
-	}
+	q.Ledger.NotAfter(now)
+	q.Flow.NotAfter(now)
 	e.scheduleQuota()
 	if e.controls.DayNotAfter(now) {
 		e.scheduleDay()

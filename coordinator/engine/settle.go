@@ -12,7 +12,7 @@ func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.D
 	t.state, t.assignedAt = stateDispatching, now
 	if c := t.needs.class; c != nil {
 		c.served = now
-		c.pace.add(now)
+		c.pace.Add(now)
 	}
 	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout,
 		service: e.serviceOf(t)}

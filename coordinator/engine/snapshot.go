@@ -109,7 +109,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 	var all []*together
 	for _, waiting := range e.pending.Active() {
 		c := waiting.Of
-		of := &together{agents: slices.Clone(c.feasible), tasks: c.Waiting.Len(), perSecond: c.pace.rate(now)}
+		of := &together{agents: slices.Clone(c.feasible), tasks: c.Waiting.Len(), perSecond: c.pace.Rate(now)}
 		if len(all) == maxPaces {
 			break // each of the others by itself
 		}
@@ -128,7 +128,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 				return o.tasks, o.perSecond
 			}
 		}
-		return c.Waiting.Len(), c.pace.rate(now)
+		return c.Waiting.Len(), c.pace.Rate(now)
 	}
 }
 
@@ -150,8 +150,8 @@ func (e *Engine) Waiters(now time.Time) *Waiters {
 // when it waits for something else or does not wait. ok is false when more kinds of tasks were asked about than one
 // look may cost: the next look says it.
 func (w *Waiters) Why(task *coordinator.Task) (text string, ok bool) {
-	w.e.quotas.ledger.Looking(true)
-	defer w.e.quotas.ledger.Looking(false)
+	w.e.quotas.Ledger.Looking(true)
+	defer w.e.quotas.Ledger.Looking(false)
 	t, laned := w.e.waiter(task)
 	switch {
 	case t == nil:
@@ -223,8 +223,8 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 // nearest first. A task that could never be served is told so by its reason, one that has to
 // wait for quota by its reason and Decision.Lacks.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
-	e.quotas.ledger.Looking(true)
-	defer e.quotas.ledger.Looking(false)
+	e.quotas.Ledger.Looking(true)
+	defer e.quotas.Ledger.Looking(false)
 	t := &openTask{task: task, supposed: true, due: queue.Due(task), arrival: math.MaxUint64}
 	open := e.openTask(task.ID)
 	if open != nil {
@@ -248,7 +248,7 @@ func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.De
 	}
 	if a != nil || e.waitOf(open) != nil {
 		reason, text := e.explainLack(now, t, open, a, d)
-		if open == nil || open.quota == nil || !open.quota.open { // else one has been chosen, and is charged
+		if open == nil || open.quota == nil || !open.quota.Open { // else one has been chosen, and is charged
 			e.explainModels(e.quotaTime(now), t, d)
 		}
 		return d, reason, text

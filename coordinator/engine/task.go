@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/isolation"
 	"taskbus/coordinator/engine/internal/lanes"
@@ -69,10 +70,10 @@ type openTask struct {
 	needs   requirements
 	due     int64 // see queue.Due
 	arrival uint64
-	index   int        // place in its class while waiting, among those of its leaf and level
-	leaf    int        // of the shares, that its turn is charged to
-	level   int        // of priority, among those of the backlog
-	quota   *quotaHold // nil where there are no quotas
+	index   int             // place in its class while waiting, among those of its leaf and level
+	leaf    int             // of the shares, that its turn is charged to
+	level   int             // of priority, among those of the backlog
+	quota   *admission.Hold // nil where there are no quotas
 
 	lot *lot // its latest auction; nil: it was not offered, or the auction was abandoned
 
@@ -322,7 +323,7 @@ func (e *Engine) leavePending(t *openTask) {
 		e.freed(e.now, []ended{{e.abandon(e.now, t), c}})
 		return
 	case stateWaiting:
-		e.quotas.waits.Left(t.needs.class, t.leaf, t)
+		e.quotas.Waits.Left(t.needs.class, t.leaf, t)
 		e.pending.take(t)
 	case stateGathering:
 		e.batches.Leave(batchKeyOf(t), t)

@@ -1,4 +1,14 @@
-// Package admission answers "which of the tasks that wait for LLM quota may try next?"
+// Package admission answers "is there LLM quota for this task now, and which of those that wait for some may try next?"
+//
+// [Quotas] reserves what a task will take before it is dispatched, and settles, releases or expires that when its
+// dispatch ends. Its ledger and turns are those of package fairshare.
+//
+//	quotas.go  the state; the quotas of another policy; when something is due
+//	hold.go    what a task will take, where it goes with an agent, and the reservation of it
+//	ends.go    how reservations end
+//	owners.go  agents with quota of their own: with which of them there is quota for a task
+//	fold.go    what is taken over from records, and given to them
+//	view.go    what readers see; delay.go: how long quota may keep a task
 //
 // Quota lacks to a tenant's tasks of a class together: when one is refused, its tenant queue (a leaf of
 // fairshare.Shares) is parked in the class, or the whole class where a pool has nothing left. Each of these is
@@ -11,7 +21,7 @@
 //	seats.go   seats that are kept for tenants below their share
 //	agents.go  waits for which it differs which agent has the task
 //	serve.go   the loop: what is woken, what tries next
-//	check.go   whether all this is filed where it is found
+//	check.go   whether reservations add up, and all this is filed where it is found
 //
 // # The loop
 //
@@ -32,6 +42,6 @@
 // # What it must never do
 //
 // It reads no clock, and of its caller it calls what only reads, Class and View. It takes no decision about a
-// task, and changes neither a class nor what waits in it. It gives no quota out: it reads the ledger, has it keep
-// seats for waits, and leaves reservations to the caller.
+// task, and changes neither a class nor what waits in it. It records and emits nothing: it returns what is to be.
+// [Waits] gives no quota out: it reads the ledger, and has it keep seats for waits.
 package admission

@@ -1,0 +1,152 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+)
+
+// Folded is what a record has changed.
+type Folded struct {
+	// Renumbered: the tenant queues have other numbers.
+	Renumbered bool
+	// Ended: a reservation of this charge has ended.
+	Ended  bool
+	Charge fairshare.Charge
+}
+
+// Fold takes over what is recorded of quotas.
+func (q *Quotas) Fold(r coordinator.Record) (x Folded) {
+	switch r := r.(type) {
+	case *coordinator.QuotaReserved:
+		if q.Ledger.Fold(r); r.Before {
+			return x
+		}
+		if x.Renumbered = q.InstallFolded(); !r.Call {
+			q.dispatched(r.At, r.Group, r.Expect)
+			if r.Waiting != 0 { // an earlier version has not said
+				q.Shares.Served(int(r.Level), r.Waiting)
+			}
+		}
+	case *coordinator.QuotaEnded:
+		x.Renumbered = q.InstallFolded()
+		x.Charge, _, x.Ended = q.Ledger.Find(r.Key)
+		q.Ledger.Fold(r)
+		q.Ledger.Due(r.At) // forgets what has been remembered for long enough
+		if !x.Ended {
+			return x
+		}
+		q.observe(&x.Charge, r)
+		if x.Charge.Call {
+			return x
+		}
+		expected := x.Charge.Expect
+		if r.Keep {
+			expected = 0 // it was late, and had been corrected before
+		}
+		q.correctTurn(&x.Charge, expected, r)
+	case *coordinator.QuotaExtended, *coordinator.QuotaBefore, *coordinator.QuotaTold, *coordinator.PoolHeard:
+		q.Ledger.Fold(r)
+	case *coordinator.EstimateBefore:
+		if r.First {
+			q.estimates = q.estimates[:0]
+		}
+		q.estimates = append(q.estimates, rowOf(r))
+	case *coordinator.ShareBefore:
+		q.shareRow(r)
+	}
+	return x
+}
+
+// InstallFolded puts folded estimates and turns in their place, once all of them are there, and reports whether
+// the tenant queues have other numbers.
+func (q *Quotas) InstallFolded() (renumbered bool) {
+	if len(q.estimates) > 0 {
+		_ = q.Estimator.Import(q.estimates) // what cannot have been learnt is learnt anew
+		q.estimates = nil
+	}
+	if q.turns == nil {
+		return false
+	}
+	q.Shares.Import(*q.turns)
+	q.turns = nil
+	return true
+}
+
+// Adopt is what is reserved for a dispatch that the leader before made; nil: nothing.
+func (q *Quotas) Adopt(key coordinator.TaskKey) *Hold {
+	c, open, _ := q.Ledger.Find(key)
+	if !open {
+		return nil
+	}
+	return &Hold{Charge: c, Usual: c.Amounts, Key: key, Open: true}
+}
+
+// Adopted notes for which dispatches something is reserved: the other reservations are lost (ReleaseLost).
+func (q *Quotas) Adopted(now time.Time, held map[coordinator.TaskKey]bool) {
+	q.lost = nil
+	for _, r := range q.Ledger.Export(now) {
+		if r, is := r.(*coordinator.QuotaReserved); is && r.State == 0 && r.Until.IsZero() && !held[r.Key] &&
+			!slices.Contains(q.lost, r.Key) {
+			q.lost = append(q.lost, r.Key)
+		}
+	}
+}
+
+// Export are the records by which another has these quotas.
+func (q *Quotas) Export(at time.Time) []coordinator.Record {
+	rows := q.Ledger.Export(at)
+	if !q.Ledger.Installed() && len(rows) == 1 { // nor is anything left of those before
+		return nil
+	}
+	for i, row := range q.Estimator.Export() {
+		rows = append(rows, recordOf(row, i == 0))
+	}
+	shares := q.Shares.Export()
+	rows = append(rows, &coordinator.ShareBefore{First: true,
+		Values: append([]int64{creditRow}, shares.Credit[:]...)})
+	for _, t := range shares.Tags {
+		rows = append(rows, &coordinator.ShareBefore{
+			Group: t.Name, Parent: t.Parent, Own: t.Own,
+			Values: []int64{t.Weight, t.Lead, t.Base, t.Rest, t.Time[0], t.Time[1], int64(t.Open)},
+		})
+	}
+	return rows
+}
+
+// creditRow begins the row of what priorities have earned. Versions before wrote a number from 0 to 99 there,
+// and counts that are none of this behind it.
+const creditRow = -1
+
+// shareRow collects one row of turns.
+func (q *Quotas) shareRow(r *coordinator.ShareBefore) {
+	v := r.Values
+	switch {
+	case r.First && len(v) == 1+fairshare.Levels:
+		q.turns = &fairshare.SharesImage{}
+		if v[0] == creditRow {
+			copy(q.turns.Credit[:], v[1:])
+		}
+	case q.turns != nil && len(v) == 7:
+		q.turns.Tags = append(q.turns.Tags, fairshare.Tags{
+			Name: r.Group, Parent: r.Parent, Own: r.Own,
+			Weight: v[0], Lead: v[1], Base: v[2], Rest: v[3], Time: [2]int64{v[4], v[5]}, Open: int32(v[6]),
+		})
+	}
+}
+
+func rowOf(r *coordinator.EstimateBefore) fairshare.EstimatorRow {
+	return fairshare.EstimatorRow{
+		Tenant: r.Tenant, Model: r.Model, Level: fairshare.EstimateLevel(r.Level), Input: r.Input, Bucket: r.Bucket,
+		Sum: r.Sum, Counts: r.Counts,
+	}
+}
+
+func recordOf(r fairshare.EstimatorRow, first bool) *coordinator.EstimateBefore {
+	return &coordinator.EstimateBefore{
+		First: first, Tenant: r.Tenant, Model: r.Model, Level: uint8(r.Level), Input: r.Input, Bucket: r.Bucket, Sum: r.Sum,
+		Counts: r.Counts,
+	}
+}

@@ -1,0 +1,175 @@
+package admission
+
+import (
+	"strings"
+	"time"
+
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/llmcalls"
+)
+
+// Hold is what a task will take, and whether it is reserved for the dispatch at hand.
+type Hold struct {
+	Charge fairshare.Charge
+	Usual  coordinator.Amounts // what such tasks take in the mean
+	Key    coordinator.TaskKey // of the reservation
+	Open   bool                // its turn has been charged, and quota may be reserved
+	// Models are how those were judged that it may go to, when one was chosen last; nil: it has no choice.
+	Models *coordinator.RouteChoice
+}
+
+// Demand is what the task will probably take if it goes to that model; without one, to its own, or the
+// first of those that it may go to.
+func (q *Quotas) Demand(
+	task *coordinator.Task, s coordinator.Service,
+) (c fairshare.Charge, usual coordinator.Amounts) {
+	u := task.EstimatedUsage
+	if all := task.Alternatives; len(all) > 0 {
+		var one coordinator.Usage
+		if u != nil {
+			one = *u
+		}
+		if s == (coordinator.Service{}) {
+			s = all[0]
+		}
+		one.Provider, one.Model = s.Provider, s.Model
+		u = &one
+	}
+	c, usual = q.Ledger.Demand(task.Group, task.Type, u, task.NoTokens, q.Estimator)
+	c.NoBorrowing = task.NoBorrowing
+	return c, usual
+}
+
+// Hold is what a task will take, with nothing reserved for it.
+func (q *Quotas) Hold(task *coordinator.Task) *Hold {
+	h := &Hold{}
+	h.Charge, h.Usual = q.Demand(task, coordinator.Service{})
+	return h
+}
+
+// TakesNoTokens reports whether it takes neither tokens nor money.
+func (h *Hold) TakesNoTokens() bool {
+	return h.Charge.Amounts[coordinator.DimTotalTokens] == 0 && h.Charge.Amounts[coordinator.DimCost] == 0
+}
+
+// PoolOf names the provider's pool that the task is charged to, or all that it may be charged to, so that tasks
+// which may go to the same models in the same order have the same name; empty: none. Neither names nor ids
+// contain the separators.
+func (q *Quotas) PoolOf(task *coordinator.Task, h *Hold) string {
+	if len(task.Alternatives) == 0 {
+		return q.Ledger.PoolOf(&h.Charge)
+	}
+	var b strings.Builder
+	for _, s := range task.Alternatives {
+		b.WriteByte(5)
+		b.WriteString(s.Provider)
+		b.WriteByte(6)
+		b.WriteString(s.Model)
+	}
+	return b.String()
+}
+
+// Choice is where a task would go with an agent: the only model that it may go to, or the one of several that is
+// chosen.
+type Choice struct {
+	Charge  fairshare.Charge
+	Usual   coordinator.Amounts
+	Verdict fairshare.Verdict // whether there is quota for it; if for none of several: of that which has it first
+	// Refused are the verdicts of all of several models that have none, and Models how these were judged.
+	Refused []fairshare.Verdict
+	Models  *coordinator.RouteChoice
+}
+
+// Take has the task charged to what was chosen of several models.
+func (h *Hold) Take(x *Choice) { h.Charge, h.Usual, h.Models = x.Charge, x.Usual, x.Models }
+
+// Routes are the models that the task may go to, each in one pool; nil: it has no choice.
+func (q *Quotas) Routes(task *coordinator.Task) []coordinator.Service {
+	return llmcalls.Expand(q.Ledger, task.Alternatives)
+}
+
+// Judge finds where the task would go with that agent, or without one with agents that have no quota of their
+// own, and whether there is quota for it.
+func (q *Quotas) Judge(now time.Time, task *coordinator.Task, h *Hold, id coordinator.AgentID) Choice {
+	if routes := q.Routes(task); routes != nil {
+		return q.Choose(now, task, id, routes)
+	}
+	c, usual := h.Charge, h.Usual
+	q.Ledger.GiveTo(id, &c, &usual, task.Type, task.EstimatedUsage)
+	p := q.Ledger.PathOf(&c)
+	return Choice{Charge: c, Usual: usual, Verdict: q.Ledger.Check(now, &p, &c)}
+}
+
+// Choose finds the model that the task goes to with that agent, by what a call chooses by. One for which none has
+// quota waits for the one that has it again first.
+func (q *Quotas) Choose(
+	now time.Time, task *coordinator.Task, id coordinator.AgentID, services []coordinator.Service,
+) (x Choice) {
+	type demand struct {
+		charge fairshare.Charge
+		usual  coordinator.Amounts
+	}
+	demands, routes := make([]demand, len(services)), make([]llmcalls.Route, len(services))
+	for i, s := range services {
+		d, r := &demands[i], &routes[i]
+		d.charge, d.usual = q.Demand(task, s)
+		r.Service, r.Charge = s, d.charge
+		q.Ledger.GiveTo(id, &r.Charge, &d.usual, task.Type, task.EstimatedUsage)
+		r.Path = q.Ledger.PathOf(&r.Charge)
+		if r.Verdict = q.Ledger.Check(now, &r.Path, &r.Charge); r.Verdict.OK {
+			if v, behind := q.Waits.Ahead(now, r.Charge, int(task.Priority)); behind {
+				r.Verdict = v
+			}
+		}
+		if !r.Verdict.OK {
+			x.Refused = append(x.Refused, r.Verdict)
+		}
+	}
+	best, scores := llmcalls.Choose(now, q.Ledger, routes)
+	x.Models = &coordinator.RouteChoice{Weights: q.Ledger.RouteWeights(), Routes: scores}
+	x.Charge, x.Usual, x.Verdict = demands[best].charge, demands[best].usual, routes[best].Verdict
+	return x
+}
+
+// Reserve reserves quota for giving the task to the agent now, under the id of its dispatch, and charges the turn
+// of its group. A refusal reserves nothing.
+func (q *Quotas) Reserve(
+	now time.Time, task *coordinator.Task, attempt int, h *Hold, agent coordinator.AgentID,
+) fairshare.Verdict {
+	if routes := q.Routes(task); routes != nil {
+		x := q.Choose(now, task, agent, routes)
+		h.Take(&x)
+	}
+	q.Ledger.GiveTo(agent, &h.Charge, &h.Usual, task.Type, task.EstimatedUsage)
+	if v, behind := q.Waits.Ahead(now, h.Charge, int(task.Priority)); behind {
+		return v
+	}
+	h.Key = KeyOf(task.ID, attempt)
+	v := q.Ledger.Reserve(now, h.Key, &h.Charge, time.Time{})
+	if v.Known && !v.OK { // of a life of the task that is forgotten
+		q.Ledger.Forget(h.Key)
+		v = q.Ledger.Reserve(now, h.Key, &h.Charge, time.Time{})
+	}
+	if !v.OK {
+		q.Ledger.Lacks(now, &h.Charge)
+		return v
+	}
+	h.Open = true
+	q.Given++
+	q.servedAt[q.Shares.Leaf(task.Group)] = now
+	q.dispatched(now, h.Charge.Group, h.Charge.Expect)
+	return v
+}
+
+// KeyOf is the key under which quota for a dispatch is reserved.
+func KeyOf(id coordinator.TaskID, attempt int) coordinator.TaskKey {
+	return coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(id, attempt)))
+}
+
+// dispatched charges a dispatch to its group's turn.
+func (q *Quotas) dispatched(now time.Time, group string, cost int64) {
+	leaf := q.Shares.Leaf(group)
+	q.Shares.Charge(leaf, cost)
+	q.Flow.Dispatched(now, q.Shares.Name(leaf), cost)
+}
