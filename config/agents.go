@@ -196,7 +196,7 @@ func (d *decoder) checkTimes(all *fleet, c *Config) {
 
 // checkAgentTimes holds the intervals of one agent, written at value or at key,
 // against the global settings. A setting that is itself at fault is not held
-// against anybody.
+// against any agent.
 func (d *decoder) checkAgentTimes(spec *coordinator.AgentSpec, value, key place, c *Config) {
 	stale, staleKnown := c.policy.Settings.StaleAfter, !d.faulty("global_settings.stale_agent_threshold_seconds")
 	limit, limitKnown := c.maxTaskTimeout(), !d.faulty("global_settings.broker_consumer_timeout_seconds")

@@ -14,7 +14,7 @@ const (
 )
 
 // ReadAgentSecret is the secret from which the token of every agent is derived by which it shows
-// over HTTP who it is: TASKBUS_AGENT_SECRET, or the content of the file TASKBUS_AGENT_SECRET_FILE
+// its identity over HTTP: TASKBUS_AGENT_SECRET, or the content of the file TASKBUS_AGENT_SECRET_FILE
 // names, less the newline at its end. It reveals 32 to 4096 printable ASCII characters without
 // spaces, or nothing if neither variable is set. The error is a *Faults and never holds a part of
 // the secret.

@@ -80,7 +80,7 @@ type Config struct {
 	// Journal: decisions and outcomes are made to last in the stream
 	// coordinator.journal before anything follows from them.
 	Journal bool
-	// RecordInputs: what the engine is told is recorded there as well, for replay, up
+	// RecordInputs: what the engine is given is recorded there as well, for replay, up
 	// to RecordInputsBytes in each term of a leader.
 	RecordInputs      bool
 	RecordInputsBytes int64

@@ -74,7 +74,7 @@ func (r *readEntries) forget() {
 	r.agents.forget(r.round - 1)
 }
 
-// entry is the tree of what somebody has registered, with its id, as an item of the list.
+// entry is the tree of what has been registered, with its id, as an item of the list.
 func (r *readEntries) entry(c *coordinator.QuotaControl, list string) (*yaml.Node, error) {
 	known := r.registered[c.ID]
 	if known == nil || known.target != c.Target || known.text != c.Value {

@@ -46,7 +46,7 @@ func NewControlledFile(base *coordinator.Quotas) *ControlledFile {
 func (f *ControlledFile) Base() *coordinator.Quotas { return f.base }
 
 // With is what the file's quotas become with standing controls. Those that do not fit are left
-// out, and told: the later of two that do not fit together. It is the file's own quotas, and no
+// out, and reported: the later of two that do not fit together. It is the file's own quotas, and no
 // copy, where no control changes anything. Source is written only if it is asked for: that takes
 // as long as all else together.
 func (f *ControlledFile) With(controls []coordinator.QuotaControl, source bool) (*coordinator.Quotas, []Suspended) {
@@ -115,8 +115,8 @@ func firstUnfit(
 	return hi, why
 }
 
-// controlled reads the file with all of some controls. If they do not fit, bad is the one to
-// blame, or -1 where that is not known.
+// controlled reads the file with all of some controls. If they do not fit, bad is the one that
+// does not, or -1 where that is not known.
 func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator.QuotaControl,
 	read *readEntries) (e *controlEdit, bad int, why error) {
 	e = &controlEdit{root: toEdit(root), quotas: base, read: read, listed: make(map[string]map[string]bool)}
@@ -124,7 +124,7 @@ func controlled(base *coordinator.Quotas, root *yaml.Node, ordered []coordinator
 	for i := range ordered {
 		c := &ordered[i]
 		// What is set is a node's, which may have been registered; what boosts are relative to is as
-		// it is before all of them. Who is registered needs neither.
+		// it is before all of them. A registered group needs neither.
 		first := i == 0 || controlTurn(c) != controlTurn(&ordered[i-1])
 		if first && (i > 0 && c.Kind == coordinator.ControlSet || c.Kind == coordinator.ControlBoost) {
 			if why := e.readAgain(); why != nil {

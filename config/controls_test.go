@@ -219,7 +219,7 @@ func TestControlsThatDoNotFit(t *testing.T) {
 			`groups[0].weight: must be a whole number from 0 to 1000000, not -1`},
 		{"the pool has no weight", set("pool", "weight", "3"), "pool.weight: unknown key"},
 		{"a limit without a period", set("pool/alpha", "cost_usd.amount", "3"), "does not say for how long; add per"},
-		{"a provider has nobody to lend to", set("lab", "concurrency.lend", "3"), "there is nobody above a pool"},
+		{"a provider has nothing to lend to", set("lab", "concurrency.lend", "3"), "a pool has nothing above it"},
 		{"agents at a provider", set("openai/gpt-4o/alpha/a1", "weight", "3"),
 			"has nothing of its own in the tree of a provider"},
 		{"budget or rate", set("pool/beta", "cost_usd.borrow", "3"), "could be that of the budget or of the rate"},

@@ -61,7 +61,7 @@ func (d *decoder) exact(into *big.Rat, hi int64) reader {
 	}
 }
 
-// isNumber tells whether a number stands there, and no text that looks like one.
+// isNumber reports whether a number stands there, and no text that looks like one.
 func isNumber(p place) bool {
 	return isScalar(p.node) && (p.node.Tag == "!!int" || p.node.Tag == "!!float")
 }

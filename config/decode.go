@@ -47,7 +47,7 @@ func (d *decoder) fault(p place, format string, args ...any) {
 // later puts off a check until the whole file has been decoded.
 func (d *decoder) later(check func()) { d.checks = append(d.checks, check) }
 
-// suggest is didYouMean for as long as somebody will read it: a file with more
+// suggest is didYouMean for as long as it will be printed: a file with more
 // faults than are printed must not cost a search for each.
 func (d *decoder) suggest(got string, known func() []string) string {
 	if len(d.faults) >= maxPrinted {

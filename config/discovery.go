@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// defaultDiscovery is a discovery section that only says whom it admits.
+// defaultDiscovery is a discovery section that only says which agents it admits.
 func defaultDiscovery() coordinator.Discovery {
 	template := defaultAgent("")
 	template.Queue = "" // an agent that joins announces its own
@@ -18,7 +18,7 @@ func defaultDiscovery() coordinator.Discovery {
 }
 
 // discovery reads the section `discovery`. While it is not enabled it admits
-// nobody, whatever else it says.
+// no agent, whatever else it says.
 func (d *decoder) discovery(c *Config) reader {
 	return func(p place) {
 		found, enabled := defaultDiscovery(), false
@@ -42,9 +42,9 @@ func (d *decoder) discovery(c *Config) reader {
 			return
 		}
 		d.needed(p, "agents", len(found.Agents),
-			`nobody could join; list whom to admit, e.g. ["worker-*"], or set enabled: false`)
+			`no agent could join; list which to admit, e.g. ["worker-*"], or set enabled: false`)
 		d.needed(p, "capabilities", len(found.Capabilities),
-			"nobody who joins could offer anything; list what may be offered, or set enabled: false")
+			"agents that join could offer nothing; list what may be offered, or set enabled: false")
 		c.policy.Discovery = &found
 		d.later(func() { d.checkAgentTimes(template, p, p, c) })
 	}

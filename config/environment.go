@@ -213,7 +213,7 @@ func (e *Environment) setURLFromFile(path string) error {
 const maxSecret = 4096
 
 // readSecretFile reads a file as secret stores mount it. The error repeats
-// neither the content nor the path: somebody may have put the secret itself where
+// neither the content nor the path: the secret itself may stand where
 // the file's name belongs.
 func readSecretFile(path, what string) (string, error) {
 	data, err := readAtMost(path, maxSecret+1)

@@ -111,7 +111,7 @@ func (d *decoder) override(name string, c *Config) {
 	c.policy.Strategy = name
 }
 
-// wellKnown is where agents.yaml is looked for when nobody says where it is.
+// wellKnown is where agents.yaml is looked for when its path is not given.
 var wellKnown = []string{"config/agents.yaml", "agents.yaml", "/etc/taskbus/agents.yaml"}
 
 // Search finds agents.yaml: the flag --config if it is not empty, else the

@@ -143,7 +143,7 @@ func (d *decoder) boundOf(into *coordinator.Bound, dim coordinator.Dimension, mo
 func (d *decoder) bound(into **coordinator.Bound, of bearer, dim coordinator.Dimension, most int64) reader {
 	return func(p place) {
 		if of == bearsPool {
-			d.fault(p, "there is nobody above a pool to borrow of or to lend to; remove it")
+			d.fault(p, "a pool has nothing above it to borrow from or to lend to; remove it")
 			return
 		}
 		*into = new(coordinator.Bound)
@@ -169,7 +169,7 @@ type entryBounds struct {
 	bound map[*yaml.Node]bool
 }
 
-// met notes that an entry's bound concerns a limit; bounds tells whether it bounds that.
+// met notes that an entry's bound concerns a limit; bounds reports whether it bounds that.
 func (e *entryBounds) met(b entryBound, bounds bool) {
 	if b.at.node == nil || b.Kind != coordinator.BoundAmount || b.Value == 0 {
 		return

@@ -45,7 +45,7 @@ func (g *grower) checkSums() {
 type division struct {
 	node  int
 	limit *coordinator.QuotaLimit
-	// beside another limit of the node: nobody has written it, so that it may be of nothing.
+	// beside another limit of the node: it is not written in the file, so that it may be of nothing.
 	beside bool
 	whole  int64
 	per    time.Duration // of a rate

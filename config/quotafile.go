@@ -27,7 +27,7 @@ const (
 
 const maxWeight = 1_000_000
 
-// The names that nobody else may have: the pool of no provider in particular, and what
+// The names that no group may have: the pool of no provider in particular, and what
 // stands for the groups that quotas.yaml does not list.
 const (
 	poolName  = "pool"
@@ -113,10 +113,10 @@ func (d *decoder) quotaRoot(f *quotaFile) reader {
 	}
 }
 
-// mostAlerts bounds how often a budget is told of in one period, and the series of its metric.
+// mostAlerts bounds how often a budget is announced in one period, and the series of its metric.
 const mostAlerts = 10
 
-// alertPercents reads at which parts of a budget it is told of. An empty list says that it never is.
+// alertPercents reads at which parts of a budget it is announced. An empty list says that it never is.
 func (d *decoder) alertPercents(into *[]int64) reader {
 	return func(p place) {
 		if isNull(p.node) {
@@ -126,7 +126,7 @@ func (d *decoder) alertPercents(into *[]int64) reader {
 		d.list(p, "percentages", func(item place) {
 			percent := int64(0)
 			if whole(d, &percent, 1, 100)(item); percent == 0 {
-				return // told
+				return // reported
 			}
 			if slices.Contains(all, percent) {
 				d.fault(item, "%d is given twice", percent)

@@ -54,7 +54,7 @@ type ownLimit struct {
 type bearer uint8
 
 const (
-	bearsPool   bearer = iota // neither shares with anybody nor borrows
+	bearsPool   bearer = iota // neither shares nor borrows
 	bearsModel                // does not share
 	bearsMember               // a group or an agent
 )

@@ -170,7 +170,7 @@ type planned struct {
 	below  []*planned
 }
 
-// fits tells whether whole can be divided among the groups, by the rule of the file: what is
+// fits reports whether whole can be divided among the groups, by the rule of the file: what is
 // promised does not exceed it, and it leaves something for those that share by weight.
 func fits(whole int64, groups []*planned) bool {
 	left, byWeight := whole, false

@@ -76,7 +76,7 @@ func (l *listedPrice) amounts(d *decoder) readers {
 	}
 }
 
-// none tells whether nothing of it is given.
+// none reports whether nothing of it is given.
 func (l *listedPrice) none() bool {
 	return l.given[0].price == nil && l.given[1].price == nil && l.given[2].price == nil
 }
@@ -138,7 +138,7 @@ func (d *decoder) prices(f *quotaFile) reader {
 			switch {
 			case len(d.faults) > before:
 			case l.provider.node == nil:
-				d.fault(place{item.node, join(item.path, "provider")}, "is missing; say whose price it is")
+				d.fault(place{item.node, join(item.path, "provider")}, "is missing; say which provider it is the price of")
 			case l.none():
 				d.fault(item, noPrice)
 			default:

@@ -282,7 +282,7 @@ func periodsOf(budgets []coordinator.BesideBudget) (all []coordinator.Period) {
 	return all
 }
 
-// partByWeight is what who says nothing of a limit has of it.
+// partByWeight is the part of a node that says nothing of a limit.
 var partByWeight = ownLimit{QuotaLimit: coordinator.QuotaLimit{Nominal: coordinator.ByWeight}}
 
 // one gives a node one limit: its own, a part of what is above it, or nil.

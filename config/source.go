@@ -12,7 +12,7 @@ import (
 
 // sourceOf writes a file that was read without a fault once more, as what stands for
 // it where it is recorded: without its comments, where people write down what is
-// nobody else's business, and with the strategy of the environment in the place of
+// private, and with the strategy of the environment in the place of
 // its own default. Read again, it gives a configuration of the same version. It is
 // empty if the file cannot be written, which is no reason to do without it.
 //

@@ -90,8 +90,8 @@ func (d *decoder) plainText(data []byte) bool {
 }
 
 // decodeDocument parses exactly one document. A panic of the parser becomes an
-// error: yaml.v3 is no longer maintained, and a file that somebody is just
-// saving must not end a running coordinator.
+// error: yaml.v3 is no longer maintained, and a file that is just being
+// saved must not end a running coordinator.
 func decodeDocument(data []byte) (doc *yaml.Node, err error) {
 	defer func() {
 		if p := recover(); p != nil {

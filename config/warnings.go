@@ -39,7 +39,7 @@ func (c *Config) Warnings() []Warning {
 	for _, name := range slices.Sorted(maps.Keys(p.Routes)) {
 		route := p.Routes[name]
 		if !served(p, route) && (len(p.Agents) > 0 || p.Discovery != nil) {
-			fails("nobody can serve %s: no agent has all of %s; its tasks will fail with no_eligible_agents", name,
+			fails("no agent can serve %s: none has all of %s; its tasks will fail with no_eligible_agents", name,
 				strings.Join(route.Required, ", "))
 		}
 		for _, id := range route.Preferred {

@@ -14,7 +14,7 @@ task_routing:
   code-task: {required_capabilities: [code, review]}
 `
 
-// A route that nobody can serve is a warning by which tasks fail; where the file asks for it, a fault.
+// A route that no agent can serve is a warning by which tasks fail; where the file asks for it, a fault.
 func TestUnservedRoutes(t *testing.T) {
 	for _, tc := range []struct {
 		name, more      string
@@ -42,7 +42,7 @@ func TestUnservedRoutes(t *testing.T) {
 			warned := false
 			for _, w := range c.Warnings() {
 				warned = warned || w.Fails && strings.HasPrefix(w.Text,
-					"nobody can serve code-task: no agent has all of code, review")
+					"no agent can serve code-task: none has all of code, review")
 			}
 			if warned != tc.warned {
 				t.Errorf("warnings %+v", c.Warnings())

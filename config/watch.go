@@ -16,7 +16,7 @@ const (
 	// quietTime is how long a file must have been still before it is read: an
 	// editor or a copy writes in several steps.
 	quietTime = 200 * time.Millisecond
-	// lookTime is how often the file is looked at without being told to: network
+	// lookTime is how often the file is looked at without a signal: network
 	// file systems and single files mounted into a container tell nothing.
 	lookTime = 10 * time.Second
 )
@@ -109,7 +109,7 @@ func followLink(notes *fsnotify.Watcher, path, old string) string {
 	return target
 }
 
-// look is what can be told of a file without reading it.
+// look is what can be known of a file without reading it.
 type look struct {
 	info fs.FileInfo // nil while there is no file
 }

@@ -17,7 +17,7 @@ const (
 	envWebhookFormat     = "TASKBUS_WEBHOOK_FORMAT"
 )
 
-// Webhook is who hears of events about quotas over HTTP.
+// Webhook is the receiver of events about quotas over HTTP.
 type Webhook struct {
 	// URL of the receiver, http or https; empty: there is none.
 	URL Secret

@@ -38,7 +38,7 @@ type checkedNode struct {
 func isQuotas(path string) bool { return strings.Contains(filepath.Base(path), "quotas") }
 
 // quotasBeside is the quotas.yaml that the coordinator would read with an agents.yaml; empty
-// if there is none. One that cannot be looked at is found, so that reading it tells why.
+// if there is none. One that cannot be looked at is found, so that reading it says why.
 func quotasBeside(path string) string {
 	beside, found, err := config.SearchQuotas("", func(string) string { return "" }, path)
 	if !found && err == nil {
@@ -61,7 +61,7 @@ func withQuotas(paths []string) []string {
 }
 
 // withQuotasBeside is a configuration with the quotas that the coordinator would read with it,
-// so that its version is the coordinator's. What is wrong with them is told where they are
+// so that its version is the coordinator's. What is wrong with them is reported where they are
 // checked themselves.
 func withQuotasBeside(path string, cfg *config.Config) *config.Config {
 	beside := quotasBeside(path)

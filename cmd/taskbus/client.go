@@ -230,7 +230,7 @@ func refused(doing string, status int, body []byte) error {
 	return errors.New(p.Title + ": " + p.Detail)
 }
 
-// status asks for everything the coordinator tells about itself.
+// status asks for everything the coordinator reports of itself.
 func (c *client) status(ctx context.Context) (httpapi.Status, error) {
 	var s httpapi.Status
 	err := c.get(ctx, "/status", &s)

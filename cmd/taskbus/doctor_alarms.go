@@ -15,7 +15,7 @@ const alarmTime = 5 * time.Second
 // checkAlarms finds out whether the broker holds up publishers, before anything else is asked of it: in
 // an alarm of its memory or disk it answers nothing to a connection that has published, and what follows
 // from that looks like other faults. A message to a queue that does not exist comes back at once. In an
-// alarm RabbitMQ takes the first of a connection and blocks it then, so that only the second tells.
+// alarm RabbitMQ takes the first of a connection and blocks it then, so that only the second shows it.
 func (d *doctor) checkAlarms(ctx context.Context) {
 	const check = "alarms"
 	blocked := make(chan string, 1)

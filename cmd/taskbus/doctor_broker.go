@@ -198,7 +198,7 @@ func (d *doctor) lookAtExchange(ctx context.Context, x bus.Exchange) (wrong stri
 		case errors.As(err, &missing):
 			return absentObject, nil
 		case errors.Is(err, bus.ErrAccess) && mode == bus.Declare:
-			return "", nil // of the permission that lacks, another check tells
+			return "", nil // of the permission that lacks, another check reports
 		case err != nil:
 			return "", err
 		}

@@ -126,7 +126,7 @@ const (
 	mostNamed = 8
 )
 
-// plainStatus tells a heartbeat from what coordinators write into the same stream.
+// plainStatus distinguishes a heartbeat from what coordinators write into the same stream.
 func plainStatus(m *bus.Delivery) bool { return m.Type == "" || m.Type == schemas.AgentStatus }
 
 // sighting is what the heartbeats of one agent say of its clock.

@@ -50,7 +50,7 @@ func (d *doctor) checkCoordinator(ctx context.Context) {
 	}
 }
 
-// judgePrices tells of models without a price that were named where money is limited.
+// judgePrices reports models without a price that were named where money is limited.
 func judgePrices(models []httpapi.UnpricedModel) (found []diagnosis) {
 	for i := range models {
 		m := &models[i]

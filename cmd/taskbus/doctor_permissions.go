@@ -139,7 +139,7 @@ func (d *doctor) checkIdentity(ctx context.Context) {
 	}
 	<-orAfter(s.Done(), requestTime)
 	if errors.Is(s.Err(), bus.ErrAccess) {
-		return // of which the permissions have told
+		return // which the permissions have reported
 	}
 	d.report.add(check, checkProblem, fmt.Sprintf("the broker does not take messages with user_id %s: %v", user, s.Err()),
 		"log in under the name that the broker knows the user by, or set agents.auth: off")

@@ -481,9 +481,9 @@ func TestDoctorJudgesTheCoordinator(t *testing.T) {
 		}, "coordinator", checkWarning, "tabs"},
 		{"its file is valid and not meant", func(s *httpapi.Status) {
 			s.Health.Checks = map[string]httpapi.Check{"config": {Status: httpapi.Degraded,
-				Detail: "version 1; nobody can serve train"}}
+				Detail: "version 1; no agent can serve train"}}
 		}, "configuration", checkWarning,
-			"that of taskbus@host#1 (1.0) is valid and probably not meant: version 1; nobody can serve train"},
+			"that of taskbus@host#1 (1.0) is valid and probably not meant: version 1; no agent can serve train"},
 		{"its books do not balance", func(s *httpapi.Status) {
 			s.Audit = httpapi.Audit{Violations: 3, Found: []httpapi.Violation{{Invariant: "timers"}, {Invariant: "held"},
 				{Invariant: "held"}}}

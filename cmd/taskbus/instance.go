@@ -141,7 +141,7 @@ func (p *parts) peerToken() []byte {
 	return nil
 }
 
-// newRegistry has what every process tells: Go runtime, process, build.
+// newRegistry has what every process shows: Go runtime, process, build.
 func newRegistry(b build) (*prometheus.Registry, error) {
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "taskbus_build_info",

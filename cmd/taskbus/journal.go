@@ -129,11 +129,11 @@ func (a *app) journalLines(ctx context.Context, f journalFilter) ([]journalLine,
 			p.report(a.now(), func() string {
 				return fmt.Sprintf("%s, offset %d of %d", count(read, "message"), m.Offset, s.last.Offset)
 			})
-			told, err := t.tell(m)
+			more, err := t.linesOf(m)
 			if err != nil {
 				return err
 			}
-			for _, l := range told {
+			for _, l := range more {
 				if f.passes(&l, since) {
 					lines = append(lines, l)
 				}

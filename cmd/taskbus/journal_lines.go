@@ -20,7 +20,7 @@ type journalLine struct {
 	Kind   string    `json:"kind"`
 	// Void: its writer did not lead any more.
 	Void bool `json:"void,omitempty"`
-	// Task is empty where nothing but its key is known; for what is told of quotas TaskKey is that of
+	// Task is empty where nothing but its key is known; for records of quotas TaskKey is that of
 	// the reservation.
 	Task    string `json:"task_id,omitempty"`
 	TaskKey string `json:"task_key,omitempty"`
@@ -58,15 +58,15 @@ func newJournalTeller() *journalTeller {
 	return &journalTeller{open: map[coordinator.TaskKey]journalTask{}}
 }
 
-// tell says what a message says; a damaged one says so. The records of a snapshot are
+// linesOf says what a message says; a damaged one says so. The records of a snapshot are
 // not news, and left out. The error is a *journal.NewerError.
-func (t *journalTeller) tell(e journal.Exported) ([]journalLine, error) {
+func (t *journalTeller) linesOf(e journal.Exported) ([]journalLine, error) {
 	body, err := t.joiner.Take(e.Body)
 	if err != nil {
 		return damagedLine(e.Offset, err)
 	}
 	if body == nil {
-		return nil, nil // a piece of a message that is told with its last
+		return nil, nil // a piece of a message, of which its last makes a line
 	}
 	m, err := journal.Decode(body)
 	if err != nil {
@@ -117,7 +117,7 @@ func damagedLine(offset int64, err error) ([]journalLine, error) {
 	return []journalLine{{Offset: offset, Kind: "damaged", Text: "cannot be read: " + damaged.Reason}}, nil
 }
 
-// part tells of a snapshot's beginning and its end.
+// part is the line of a snapshot's beginning and its end.
 func (t *journalTeller) part(m *journal.Message, line *journalLine) bool {
 	if m.Chunk.Number == 0 {
 		t.parts, t.records = 0, 0
@@ -180,16 +180,16 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 		t.end(line, r.Key)
 	case *coordinator.Owed:
 		t.begin(line, r.Task.ID, "")
-		line.Text = "has failed, to be told: " + r.Failure.Reason.String()
+		line.Text = "has failed, to be announced: " + r.Failure.Reason.String()
 	case *coordinator.EndedBefore:
 		t.begin(line, r.Task.ID, "")
-		line.Text = "has ended, perhaps to be told again"
+		line.Text = "has ended, perhaps to be announced again"
 	case *coordinator.TaskBefore:
 		t.begin(line, r.Task.ID, "")
 		line.Text = "is shown as " + r.State
 	case *coordinator.Paid:
 		t.byKey(line, r.Key)
-		line.Text = "its failure has been told"
+		line.Text = "its failure has been announced"
 		t.end(line, r.Key)
 	case *coordinator.QuotaReserved:
 		if !line.Void {
@@ -208,7 +208,7 @@ func (t *journalTeller) record(line *journalLine, r coordinator.Record) {
 	case *coordinator.PoolHeard:
 		line.Text = heardText(r)
 	case *coordinator.QuotaTold:
-		line.Text = fmt.Sprintf("it is told that %d%% of %s of %s are used or set aside", r.Percent, r.Dimension, r.Node)
+		line.Text = fmt.Sprintf("announced: %d%% of %s of %s are used or set aside", r.Percent, r.Dimension, r.Node)
 	case *coordinator.QuotaControlled:
 		line.Text = controlledText(r)
 	case *coordinator.LaneKnown:

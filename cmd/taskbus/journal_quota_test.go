@@ -14,13 +14,13 @@ func TestQuotaRecordsInWords(t *testing.T) {
 			Group: "alpha", Agent: "a1", Provider: "openai", Model: "gpt-4o", Amounts: amounts, Call: true},
 		"quota is set aside for a task: 1 request": &coordinator.QuotaReserved{
 			Amounts: coordinator.Amounts{coordinator.DimRequests: 1}},
-		"it is told that 90% of total_tokens of pool/a are used or set aside": &coordinator.QuotaTold{
+		"announced: 90% of total_tokens of pool/a are used or set aside": &coordinator.QuotaTold{
 			Node: "pool/a", Dimension: coordinator.DimTotalTokens, Percent: 90},
 		"more quota is set aside: 1712 tokens, $0.0081": &coordinator.QuotaExtended{
 			More: amounts},
 		"used: 1712 tokens, $0.0081": &coordinator.QuotaEnded{
 			How: coordinator.QuotaSettled, Used: amounts},
-		"used: 0 requests, told after its time was over": &coordinator.QuotaEnded{
+		"used: 0 requests, reported after its time was over": &coordinator.QuotaEnded{
 			How: coordinator.QuotaSettled, Late: &coordinator.QuotaOwner{}},
 		"quota is given back: nothing was used": &coordinator.QuotaEnded{
 			How: coordinator.QuotaReleased},

@@ -111,14 +111,14 @@ var errNoStream = errors.New(
 	"it is a queue and no stream: nothing was taken out of it, and the journal needs a stream (`taskbus topology show`)")
 
 // subscribe consumes the journal from a position while read runs. What came is to be
-// acknowledged; ended tells when nothing comes any more.
+// acknowledged; ended says when nothing comes any more.
 func (s *journalStream) subscribe(ctx context.Context, from bus.Position,
 	read func(came <-chan bus.Delivery, ended <-chan error) error) error {
 	came, ended, stopped := make(chan bus.Delivery), make(chan error, 1), make(chan struct{})
 	end := func(err error) {
 		select {
 		case ended <- err:
-		default: // it has been told before
+		default: // it has been said before
 		}
 	}
 	err := s.session.Subscribe(ctx, bus.Subscription{

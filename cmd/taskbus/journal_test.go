@@ -310,7 +310,7 @@ func TestEveryRecordIsPutIntoWords(t *testing.T) {
 		&coordinator.EndedBefore{Task: taskNamed("task-1")},
 	} {
 		lines, err := newJournalTeller().
-			tell(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
+			linesOf(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
 		if err != nil || len(lines) != 1 || lines[0].Text == "" {
 			t.Errorf("%T: %+v, %v", r, lines, err)
 		}

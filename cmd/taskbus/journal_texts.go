@@ -94,7 +94,7 @@ func agentText(r coordinator.Record) (agent, text string) {
 	case *coordinator.Ordered:
 		return string(r.Agent), "order of an operator: " + r.Order.String()
 	case *coordinator.Tracked:
-		return string(r.Agent), "tells the ends of its tasks"
+		return string(r.Agent), "reports the ends of its tasks"
 	case *coordinator.Consumed:
 		if r.Ever {
 			return string(r.Agent), "its queue has a consumer"
@@ -156,10 +156,10 @@ func endedText(r *coordinator.QuotaEnded) string {
 	default:
 		text := "used: " + usedText(&r.Used)
 		if r.Told != (coordinator.Amounts{}) {
-			text += " (as much as is believed of " + usedText(&r.Told) + ")"
+			text += " (what counts of the reported " + usedText(&r.Told) + ")"
 		}
 		if r.Late != nil {
-			text += ", told after its time was over"
+			text += ", reported after its time was over"
 		}
 		return text
 	}

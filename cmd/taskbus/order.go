@@ -176,7 +176,7 @@ var errNotInFleet = errors.New("it is not in the fleet any more")
 type drainWatch struct {
 	// ask looks at the agent; errNotInFleet when it has left.
 	ask func(context.Context) (httpapi.Agent, error)
-	// tell is told of every look that was not the last.
+	// report is called with every look that was not the last.
 	tell func(httpapi.Agent)
 }
 

@@ -17,7 +17,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// cacheGrace bounds the time in which a cache that ends tells what was used.
+// cacheGrace bounds the time in which a cache that ends reports what was used.
 const cacheGrace = 10 * time.Second
 
 func (a *app) quotaCacheCommand() *cobra.Command {
@@ -65,7 +65,7 @@ its own. SIGTERM ends it after it has reported what was used.`,
 	return c
 }
 
-// serveCache serves until it is told to end, and then tells what was used.
+// serveCache serves until it is asked to end, and then reports what was used.
 func (a *app) serveCache(ctx context.Context, cache *callcache.Cache, address string, urls []string) error {
 	ctx, stop := a.stoppable(ctx)
 	defer stop()

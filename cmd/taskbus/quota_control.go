@@ -50,7 +50,7 @@ func (a *app) changeFlags(c *cobra.Command) *changeFlags {
 	return f
 }
 
-// byWhom is the operator that makes the change: as it is told, else the user of the system.
+// byWhom is the operator that makes the change: as it is given, else the user of the system.
 func (a *app) byWhom(f *changeFlags) string {
 	if name := cmp.Or(f.by, a.getenv("USER"), a.getenv("LOGNAME")); name != "" {
 		return name

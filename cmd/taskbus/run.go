@@ -33,19 +33,19 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 	go func() { answered <- i.answer(answering) }()
 	// These are ended last, so that they see how this drain ends. What the history has not written
 	// by then it reads from the journal the next time.
-	var kept, told sync.WaitGroup
+	var history, alerts sync.WaitGroup
 	if i.history != nil {
-		kept.Go(func() { i.history.Run(answering) })
+		history.Go(func() { i.history.Run(answering) })
 	}
 	if i.alerts != nil {
-		told.Go(func() { i.alerts.Run(answering) })
+		alerts.Go(func() { i.alerts.Run(answering) })
 	}
 	atOnce := false // what is still to be sent is not awaited
 	defer func() {
 		stopAnswering()
-		kept.Wait()
+		history.Wait()
 		if !atOnce {
-			told.Wait()
+			alerts.Wait()
 		}
 	}()
 	go i.watch(serving, i.files.agents)

@@ -69,7 +69,7 @@ controllers instead. Its columns:
   IDLE            share of the time in which an agent holds nothing
 
 A scenario with a sharing section has tenants that share an LLM provider, and compares
-ways to choose who goes next. Its columns:
+ways to choose which goes next. Its columns:
   OVER, UNDER     output tokens reserved and not taken, and taken and not reserved, as
                   parts of what was taken
   SERVICE GAP     the largest difference of service by weight while all wait, in cost

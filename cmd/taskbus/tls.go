@@ -82,7 +82,7 @@ func (c *certificates) look() {
 		next, err = c.read()
 	}
 	if err != nil {
-		if broken := err.Error(); broken != c.broken { // told once
+		if broken := err.Error(); broken != c.broken { // logged once
 			c.broken = broken
 			c.logger.Warn().Err(err).Msg("the certificates have changed and cannot be used; those before stay in force")
 		}

@@ -17,7 +17,7 @@ import (
 // matches is the function of CEL that takes a regular expression.
 const matches = "matches"
 
-// sizes tells CEL how long the texts and how many the labels can be, for its
+// sizes says to CEL how long the texts and how many the labels can be, for its
 // estimate of what a formula costs. The bounds are those of messages and agents.yaml.
 type sizes struct{}
 

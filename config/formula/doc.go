@@ -9,7 +9,7 @@
 //
 // # Numbers
 //
-// CEL tells 1 from 1.0 and adds neither to the other. People who write formulas do
+// CEL distinguishes 1 and 1.0 and adds neither to the other. People who write formulas do
 // not, so whole numbers count as 1.0 wherever that makes sense of the formula.
 // Where it does not (an index, a remainder) they stay as written.
 //

@@ -65,7 +65,7 @@ func firstFault(text string, issues *cel.Issues) *Error {
 	return first
 }
 
-// called tells whether the fault points at an opening bracket.
+// called reports whether the fault points at an opening bracket.
 func called(lines []string, e *Error) bool {
 	if e.Line < 1 || e.Line > len(lines) {
 		return false

@@ -89,7 +89,7 @@ func compile(text string) (strategy.Score, error) {
 	return compute, nil
 }
 
-// reads tells whether a formula reads anything of task or agent.
+// reads reports whether a formula reads anything of task or agent.
 func reads(a *cel.Ast) bool {
 	found := false
 	celast.PostOrderVisit(a.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {

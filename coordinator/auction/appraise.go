@@ -20,7 +20,7 @@ func (a Appraisal) inRange() Appraisal {
 	return Appraisal{Fitness: unit(a.Fitness), Active: max(a.Active, 0), Duration: max(a.Duration, 0)}
 }
 
-// Mode is whose word on a bidder's fitness counts.
+// Mode is which value of a bidder's fitness counts.
 type Mode uint8
 
 // Appraised: the auctioneer's, and the agent's within its record. Reported: the
@@ -76,7 +76,7 @@ func Depth(outcomes float64) float64 {
 	return min(1, depthOfNewcomer+(1-depthOfNewcomer)*math.Log1p(outcomes)/math.Log1p(depthOutcomes))
 }
 
-// fitnessSteps is how many steps of fitness the auctioneer tells apart between 0 and 1.
+// fitnessSteps is how many steps of fitness are distinguished between 0 and 1.
 // What it measures is not more exact than one of 0.05 (the standard error of a success
 // rate of 0.9 after 36 outcomes); if smaller differences counted, no two agents would
 // ever be equal and the number of active tasks would never be asked for.
@@ -103,7 +103,7 @@ func Appraise(mode Mode, merit Merit, c *Calibration, bid Bid) Appraisal {
 		ratio = c.Ratio()
 		if delta := c.Delta(); delta > 0 {
 			// Half of δ is the claim's, half the relevance's: where every claim is 1,
-			// as ADR-004's are, the relevance still tells agents apart.
+			// as ADR-004's are, the relevance still distinguishes agents.
 			fitness += max(-delta, min(delta, bid.Fitness-own)) / 2
 			if bid.Relevance >= 0 {
 				fitness += delta / 2 * (2*bid.Relevance - 1)

@@ -23,7 +23,7 @@ type Problem struct {
 	Values []float64
 }
 
-// whole tells whether there is a value for each pair.
+// whole reports whether there is a value for each pair.
 func (p *Problem) whole() bool {
 	return p.Rows >= 0 && p.Cols >= 0 && len(p.Values) == p.Rows*p.Cols
 }
@@ -54,7 +54,7 @@ type Assignment struct {
 // many pairs may be looked at ([StepsDefault] always suffices). When they are used
 // up, or a side is longer than [MaxSide], the answer is that of [Greedy].
 // Of equally good answers it gives one that depends on the order of rows and columns:
-// who wants no constant favourite shuffles the columns. A problem without a value for
+// a caller that wants no constant favourite shuffles the columns. A problem without a value for
 // each pair is given up: no row gets a column.
 func Assign(p Problem, steps int) Assignment {
 	if !p.whole() || p.Rows > MaxSide || p.Cols > MaxSide {

@@ -27,7 +27,7 @@ type Bid struct {
 	At time.Time
 }
 
-// valid tells whether every number of the bid is in its range.
+// valid reports whether every number of the bid is in its range.
 func (b *Bid) valid() bool {
 	return b.Fitness >= 0 && b.Fitness <= 1 && // NaN is in no range
 		b.Active >= 0 && b.Duration >= 0 && !(b.Relevance > 1) && !math.IsInf(b.Relevance, 0)
@@ -43,8 +43,8 @@ type Ranked struct {
 	tie uint64
 }
 
-// before tells whether a ranks before b: the fitter, then the one with fewer active
-// tasks, then the quicker, then by a hash of agent and task, which favours nobody in
+// before reports whether a ranks before b: the fitter, then the one with fewer active
+// tasks, then the quicker, then by a hash of agent and task, which favours none in
 // the long run. Hashes of different ids may be equal, ids are not.
 func (a *Ranked) before(b *Ranked) bool { return compare(a, b) < 0 }
 
@@ -74,7 +74,7 @@ type place struct {
 	standing standing
 }
 
-// Book is one auction: who was invited, until when, and what they bid. It belongs to
+// Book is one auction: which agents were invited, until when, and what they bid. It belongs to
 // one goroutine. A bid costs no allocation.
 type Book struct {
 	task             coordinator.TaskID
@@ -129,7 +129,7 @@ func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, o
 //
 // A bid that differs from the agent's earlier one takes its place: of one agent's
 // bids the last before the close counts, and it counts once. Bids are sealed, so
-// nobody gains by waiting to see.
+// no agent gains by waiting to see.
 func (b *Book) Bid(now time.Time, bid Bid) coordinator.BidRefusal {
 	i, ok := b.find(bid.Agent)
 	if !ok || b.places[i].standing == withdrawn {
@@ -203,7 +203,7 @@ func (b *Book) Withdraw(agent coordinator.AgentID) bool {
 // Close ends the auction now: every further bid is late.
 func (b *Book) Close() { b.closed = true }
 
-// Over tells whether no bid is taken at now any more.
+// Over reports whether no bid is taken at now any more.
 func (b *Book) Over(now time.Time) bool { return b.closed || !now.Before(b.closes) }
 
 // Ranked appends the bids that count to dst, the winner first. The order is total and

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// brierOfNothing is the score of who always says 0.5: a claim that says nothing.
+	// brierOfNothing is the score of an agent that always says 0.5: a claim that says nothing.
 	brierOfNothing = 0.25
 	// biasBound: claims that are off by this much on average count for nothing.
 	biasBound = 0.2
@@ -17,7 +17,7 @@ const (
 	gainLeast = 0.05
 	// priorOutcomes is how many outcomes the assumption counts that the claims of an
 	// agent say nothing. That its estimates are right is assumed only until the first
-	// shows otherwise: an assumption that lingered would leave who always promises 1 s
+	// shows otherwise: an assumption that lingered would leave one that always promises 1 s
 	// a little ahead of the others for ever, and durations are compared exactly.
 	priorOutcomes = 10
 	// estimateLeast: anything shorter is no estimate. ratioMost bounds what one outcome
@@ -61,7 +61,7 @@ func (c *Calibration) Outcomes() int { return max(c.judged, c.timed) }
 //
 // claimed is the fitness it bid, taken for a probability of success. estimated is the
 // duration it bid, actual what the task took; they are compared only after a success,
-// since who fails at once is not fast, and where the estimate is at least 1 ms and
+// since an agent that fails at once is not fast, and where the estimate is at least 1 ms and
 // actual is positive. Claims that are not between 0 and 1 are left out.
 func (c *Calibration) Observe(claimed float64, estimated, actual time.Duration, succeeded bool) {
 	if succeeded && estimated >= estimateLeast && actual > 0 {
@@ -90,16 +90,16 @@ func gain(n, prior int) float64 { return max(gainLeast, 1/float64(n+1+prior)) }
 // estimate times it is what to expect.
 func (c *Calibration) Ratio() float64 { return 1 + c.ratio }
 
-// Brier is the mean of (claim − outcome)², 0 to 1: 0 for a prophet, 0.25 for who says
+// Brier is the mean of (claim − outcome)², 0 to 1: 0 where all claims are right, 0.25 where they say
 // nothing, and at first.
 func (c *Calibration) Brier() float64 { return brierOfNothing + c.brier }
 
-// Bias is the mean of claim − outcome, −1 to 1: more than 0 for who promises too
+// Bias is the mean of claim − outcome, −1 to 1: more than 0 for one that promises too
 // much; 0 at first.
 func (c *Calibration) Bias() float64 { return c.bias }
 
 // Delta is how far the agent's word can move its fitness, either way, 0 to 0.2. It is
-// 0 at first and for whose claims say nothing or are wrong by 0.2 on average.
+// 0 at first and where claims say nothing or are wrong by 0.2 on average.
 func (c *Calibration) Delta() float64 {
 	return deltaMost * max(0, 1-c.Brier()/brierOfNothing) * max(0, 1-math.Abs(c.bias)/biasBound)
 }

@@ -5,10 +5,10 @@ import "time"
 // Closing is why an auction need not wait any longer.
 type Closing uint8
 
-// The causes. NotYet: waiting may still change who wins.
+// The causes. NotYet: waiting may still change which bid wins.
 const (
 	NotYet Closing = iota
-	// AllAnswered: nobody is left to wait for.
+	// AllAnswered: no agent is left to wait for.
 	AllAnswered
 	// Unbeatable: no bid that may still come can win.
 	Unbeatable
@@ -77,7 +77,7 @@ func (b *Book) quorum(p Patience) bool {
 	return p.Quorum > 0 && p.P95 > 0 && b.counted >= p.Quorum
 }
 
-// unbeatable tells whether no bid up to the possible one ranks strictly better than
+// unbeatable reports whether no bid up to the possible one ranks strictly better than
 // r. One that is equal in everything might win by its hash; that is not worth a wait.
 func (r *Ranked) unbeatable(possible Appraisal) bool {
 	a := &r.Appraisal

@@ -1,18 +1,18 @@
-// Package auction answers one question: given who was invited and what they bid,
-// who should get the task, and when is waiting any longer pointless?
+// Package auction answers one question: given the invited agents and what they bid,
+// which should get the task, and when is waiting any longer pointless?
 //
 //	n candidates ─► Invite ─► Open ─► Book.Bid … ─► Book.Closing ─► Book.Ranked
 //	                          │  ▲        │                            winner first
 //	                 Window.Length   Window.Observe
 //
-// [Invite] picks whom to ask, [Window] says how long to wait, [Book] holds the bids
-// of one auction, [Appraise] makes of a bid what the auctioneer believes of it, and
-// [Calibration] is what outcomes have taught it of an agent's word. [Assign] is for
-// several tasks at once: who gets which, so that the whole is best.
+// [Invite] picks which agents to ask, [Window] says how long to wait, [Book] holds the bids
+// of one auction, [Appraise] makes of a bid its estimate, and
+// [Calibration] is what outcomes show of an agent's claims. [Assign] is for
+// several tasks at once: which gets which, so that the whole is best.
 //
-// # What is believed of a bid
+// # The estimate from a bid
 //
-// The auctioneer works out the fitness itself, from what it has measured:
+// The fitness is computed, from what it has measured:
 //
 //	own     = coverage · success · depth
 //	fitness = own + δ/2·clamp((claim − own)/δ, −1, 1) + δ/2·(2·relevance − 1)
@@ -20,9 +20,9 @@
 //
 // The last term is left out where no relevance was given. Brier is the mean of
 // (claim − outcome)², an outcome being 1 or 0; bias is the mean of claim − outcome.
-// Who always says 0.5 has a Brier score of 0.25 and has said nothing; whose claims
-// are off by 0.2 on average is not believed at all. An overbidder therefore gains
-// at most δ, and δ becomes 0. That the winner of an auction tends to be the one who
+// An agent that always says 0.5 has a Brier score of 0.25; its claims, and those that
+// are off by 0.2 on average, count for nothing. An overbidder therefore gains
+// at most δ, and δ becomes 0. That the winner of an auction tends to be the one that
 // overrates itself most (the winner's curse) costs no more than δ either.
 //
 // # What it must never do

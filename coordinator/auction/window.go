@@ -49,7 +49,7 @@ func NewWindow(floor, ceiling time.Duration) *Window {
 }
 
 // Observe enters how long an agent took from the announcement to its bid. Enter late
-// bids too, and once the ceiling for an auction that nobody answered: else a window
+// bids too, and once the ceiling for an auction that was not answered: else a window
 // that had become too short for the fleet would never hear so.
 func (w *Window) Observe(reply time.Duration) {
 	reply = max(0, min(reply, replyMost))

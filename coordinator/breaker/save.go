@@ -59,7 +59,7 @@ func (s *Set) Export(p Pair) (PairState, bool) {
 // of another; a state with nothing to remember removes it. It does not look whether there
 // is room. What was due between then and now happens with the next Advance, so that
 // several may be imported in any order. Whether the agent is there stays as it was
-// told; of a pair that was not known before it is to be told anew.
+// set; of a pair that was not known before it is to be set anew.
 //
 // What no Set can have come to is made sane, and always so that it ends: see sane.
 func (s *Set) Import(now time.Time, p Pair, state PairState) []Pair {

@@ -27,7 +27,7 @@ const (
 // 0 ms, and takes four items at a time for one. Time counts while the agent has at least
 // one item in hand, and once, however many it has: what it does at the same time adds to
 // its rate. Items and seconds decay with a half-life of a window of such seconds. Idle
-// time neither teaches nor forgets: that nobody asked says nothing about what an agent
+// time neither teaches nor forgets: that it was not asked says nothing about what an agent
 // could do, and if waiting wore the estimate down to the default, a fast agent would
 // look slow exactly when it is free.
 //
@@ -48,7 +48,7 @@ func New(window int) Estimator { return Estimator{size: max(1, window)} }
 
 func (e *Estimator) window() int { return cmp.Or(e.size, DefaultWindow) }
 
-// InHand tells how many items the agent has from now on. To be called whenever
+// InHand sets how many items the agent has from now on. To be called whenever
 // that becomes or ceases to be zero; more often does no harm.
 func (e *Estimator) InHand(now time.Time, items int) {
 	e.account(now)
@@ -58,7 +58,7 @@ func (e *Estimator) InHand(now time.Time, items int) {
 	}
 }
 
-// Done tells that the agent has finished an item just now: one that was done, since
+// Done says that the agent has finished an item just now: one that was done, since
 // failing fast is no capacity. To be called while the item still counts as in hand.
 func (e *Estimator) Done(now time.Time) {
 	e.account(now)
@@ -66,7 +66,7 @@ func (e *Estimator) Done(now time.Time) {
 	e.samples = min(e.samples+1, e.window())
 }
 
-// NotAfter tells that it is no later than now, whatever was said before: by a clock that was
+// NotAfter says that it is no later than now, whatever was said before: by a clock that was
 // ahead. Time counts from now on.
 func (e *Estimator) NotAfter(now time.Time) {
 	if e.since.After(now) {
@@ -81,7 +81,7 @@ func (e Estimator) Estimate(now time.Time) float64 {
 	return (weight + e.items) / (weight/Default + e.busy)
 }
 
-// WarmUp tells that the agent has finished fewer items than the window, ever.
+// WarmUp reports whether the agent has finished fewer items than the window, ever.
 func (e *Estimator) WarmUp() bool { return e.samples < e.window() }
 
 // account adds the busy time up to now. Seconds decay while they pass, so that

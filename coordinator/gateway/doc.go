@@ -1,10 +1,10 @@
-// Package gateway is what those who ask about LLM calls have in common, over HTTP and over gRPC
-// alike: who is a gateway, and the words in which an answer is told.
+// Package gateway is what questions about LLM calls have in common, over HTTP and over gRPC alike:
+// which requests come from a gateway, and the words of an answer.
 //
 // It answers "does a gateway ask?" ([Roster]), "what do the headers say of the limits, and when may
 // one ask again?" ([RateLimits], [RetryAfter], [Later]), "what is the body of a refusal?"
-// ([QuotaRefusal]) and "why has nobody answered?" ([WhyUnanswered]).
+// ([QuotaRefusal]) and "why is there no answer?" ([WhyUnanswered]).
 //
-// It must never decide: what is granted has been decided by the engine, and what is told is made of
+// It must never decide: what is granted has been decided by the engine, and what is said is made of
 // its answer alone. It must never name an address, a token, or another agent's use.
 package gateway

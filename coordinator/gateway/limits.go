@@ -28,21 +28,21 @@ func RetryAfter(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKe
 			wait = max(wait, l.Reset)
 		}
 	}
-	told := Later(wait, key)
-	h["Retry-After"] = []string{strconv.FormatInt(max(1, wholeSeconds(told)), 10)}
-	if told == wait { // in milliseconds a short wait has its part of chance, too
-		told += coordinator.Spread(max(wait, time.Second), key[0])
+	shown := Later(wait, key)
+	h["Retry-After"] = []string{strconv.FormatInt(max(1, wholeSeconds(shown)), 10)}
+	if shown == wait { // in milliseconds a short wait has its part of chance, too
+		shown += coordinator.Spread(max(wait, time.Second), key[0])
 	}
-	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64(math.Ceil(told.Seconds()*1000)), 10)}
+	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64(math.Ceil(shown.Seconds()*1000)), 10)}
 }
 
-// Later is the wait that the caller of a call is told where there is room after wait: whole seconds
-// longer by the call's own chance, less than a tenth and a minute. Else all who are refused would
+// Later is the wait that the caller of a call is given where there is room after wait: whole seconds
+// longer by the call's own chance, less than a tenth and a minute. Else all that are refused would
 // come together at the moment at which a budget begins anew, or a provider's pool opens. Waits of up
-// to ten seconds stay as they are: told in whole seconds, they end at different moments anyhow.
+// to ten seconds stay as they are: given in whole seconds, they end at different moments anyhow.
 func Later(wait time.Duration, key coordinator.TaskKey) time.Duration {
-	told := time.Duration(wholeSeconds(wait)) * time.Second
-	return wait + coordinator.Spread(told, key[0]).Truncate(time.Second)
+	rounded := time.Duration(wholeSeconds(wait)) * time.Second
+	return wait + coordinator.Spread(rounded, key[0]).Truncate(time.Second)
 }
 
 // Foremost is the limit that refuses a call if the answer has it, else the one that is nearest to being
@@ -71,7 +71,7 @@ func wholeSeconds(d time.Duration) int64 { return int64(math.Ceil(max(0, d).Seco
 
 // RateLimits sets the headers of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10): the
 // limits that are nearest to being used up, the first of them the one that refuses. legacy: and
-// those of the older one. Who waits until a limit is whole again waits as [Later] says for the call's key.
+// those of the older one. A caller that waits until a limit is whole again waits as [Later] says for the call's key.
 func RateLimits(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKey, legacy bool) {
 	if legacy {
 		legacyLimits(h, x, key)

@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/credential"
 )
 
-// Roster decides who is a gateway.
+// Roster decides which requests come from a gateway.
 type Roster struct {
 	token credential.Hashed
 	// names of certificates whose holders are gateways.
@@ -20,10 +20,10 @@ func NewRoster(token []byte, names []string) *Roster {
 	return &Roster{token: credential.Hash(token), names: slices.Clone(names)}
 }
 
-// Known tells whether there can be any gateway.
+// Known reports whether there can be any gateway.
 func (g *Roster) Known() bool { return g.token.Given() || len(g.names) > 0 }
 
-// Shown tells whether a request comes from a gateway: by its verified certificate if it has one (nil:
+// Shown reports whether a request comes from a gateway: by its verified certificate if it has one (nil:
 // no TLS), else by the one value of its header Authorization. It takes as long for any token.
 func (g *Roster) Shown(authorization []string, connection *tls.ConnectionState) bool {
 	if name, ok := credential.Certified(connection); ok {

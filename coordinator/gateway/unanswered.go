@@ -11,7 +11,7 @@ var ErrCallsBusy = errors.New("too many calls wait for their answers")
 // ErrNotLeading says that a coordinator was asked, as the leader, that does not lead (any more).
 var ErrNotLeading = errors.New("it does not lead")
 
-// WhyUnanswered says to who asked about a call why nobody has answered, by an error of AskCalls. It names
+// WhyUnanswered says to the caller why there is no answer, by an error of AskCalls. It names
 // no address and no fault of the network: these are for the log, and no agent's business.
 func WhyUnanswered(err error) string {
 	switch {

@@ -176,7 +176,7 @@ func (l *Learner) Advance(now time.Time) {
 	l.setFactor(math.Exp2(-age))
 }
 
-// NotAfter tells that it is no later than now, whatever was said before: by a clock that was
+// NotAfter says that it is no later than now, whatever was said before: by a clock that was
 // ahead. What was learnt by that is as old as it was, and what is learnt from now on counts in full.
 func (l *Learner) NotAfter(now time.Time) {
 	if !l.started || !l.asOf.After(now) {
@@ -219,7 +219,7 @@ func (t *Type) scale(f float64) {
 	}
 }
 
-// Renumber tells that the fleet has changed: it has n agents now, and the one
+// Renumber says that the fleet has changed: it has n agents now, and the one
 // numbered i was was[i] before, or is new (-1). Agents that are no longer named
 // are forgotten; what they taught of a task type stays. An old number should
 // occur once. It copies every table, some milliseconds in a fleet of 10,000

@@ -11,7 +11,7 @@ import (
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// near tells whether two numbers agree to within 1e-6 of the larger or of one.
+// near reports whether two numbers agree to within 1e-6 of the larger or of one.
 func near(a, b float64) bool {
 	return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a), math.Abs(b))
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Attribution says to whom the end of a dispatch is put down.
+// Attribution says what the end of a dispatch is put down to.
 type Attribution uint8
 
 // The attributions. A timeout is the agent's fault: the others finish such tasks
@@ -22,7 +22,7 @@ const (
 // What is believed of the cost of one task, in US dollars.
 const minCost, maxCost = 1e-12, 1e12
 
-// Counts tells whether an outcome of this attribution teaches anything.
+// Counts reports whether an outcome of this attribution teaches anything.
 func (a Attribution) Counts() bool { return a <= TimedOut }
 
 // Outcome is how one dispatch ended.
@@ -77,7 +77,7 @@ func (l *Learner) Observe(at time.Time, i int, t *Type, o Outcome) {
 }
 
 // Forgive takes back the failure that was observed of agent i at that time,
-// because its task turned out to be to blame. How many outcomes have followed it
+// because its task turned out to be the cause. How many outcomes have followed it
 // is not known any more, so its weight is taken as time alone has decayed it: of
 // one failure up to 1 - 2^(-k/HalfLifeOutcomes) too much after k later outcomes
 // (7 % after 20), and never more than there is.

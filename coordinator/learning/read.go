@@ -149,7 +149,7 @@ const (
 	failingWeight     = 2
 )
 
-// Failing tells whether agent i does so badly with this type that, by its own
+// Failing reports whether agent i does so badly with this type that, by its own
 // outcomes with it, its rate is below half of the fleet's with a probability above
 // 0.95. It costs a fraction of a microsecond: to be asked after a failure, not for
 // each decision. What follows from it is for others to say.

@@ -18,7 +18,7 @@ type Settings struct {
 	// HalfLifeOutcomes is after how many later outcomes an outcome counts half; at
 	// least 1. Default 200.
 	HalfLifeOutcomes float64
-	// MaxTypes is how many task types are told apart; all others share one record.
+	// MaxTypes is how many task types have a record of their own; all others share one record.
 	// Default 1024. Each costs 32 bytes for each agent, from its first outcome on.
 	MaxTypes int
 }

@@ -156,7 +156,7 @@ func (t *Tally) check() error {
 	return nil
 }
 
-// sound tells whether all are sums that outcomes can add up to.
+// sound reports whether all are sums that outcomes can add up to.
 func sound(sums ...float64) bool {
 	return !slices.ContainsFunc(sums, func(x float64) bool { return !(x >= 0 && x <= math.MaxFloat32) })
 }

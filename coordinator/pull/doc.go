@@ -4,9 +4,9 @@
 // # The aim
 //
 // That all agents finish what they hold at the same time. With q items held by the
-// fleet, U that nobody holds, and a capacity of C items a second:
+// fleet, U that none holds, and a capacity of C items a second:
 //
-//	T* = clamp((Σq + U) / C, poll interval + round trip, 30 s)   how long everybody should have work for
+//	T* = clamp((Σq + U) / C, poll interval + round trip, 30 s)   how long all should have work for
 //	w  = apportion(Σq + U, c), at most q + free slots            what each should hold: its fair part
 //	grant = clamp(⌈g·(w − q)⌉, 0, min(free slots, max_items, U)) what it lacks of that
 //
@@ -15,7 +15,7 @@
 // bound the parts: slots are what an agent works on at once, and one item may take longer
 // than 30 s; an agent that was given fewer for that would be measured to be slower still,
 // and be given fewer again. What one has no slots for is divided among the others, and
-// who holds nothing is granted one item at least. The apportionment is by
+// an agent that holds nothing is granted one item at least. The apportionment is by
 // largest remainder, so that parts are whole and lose nothing: 49 items over
 // capacities of 16, 8 and 4 are 28, 14 and 7, each 1.75 s of work.
 //
@@ -29,7 +29,7 @@
 //
 // # What it must never do
 //
-// It reads no clock, keeps nothing between two plans, and moves no task: who asks must
+// It reads no clock, keeps nothing between two plans, and moves no task: the caller must
 // still take the slots and dispatch. It never grants more than the free slots, literal
 // or not, and never trusts what an agent says it should have.
 package pull

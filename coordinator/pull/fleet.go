@@ -21,7 +21,7 @@ const (
 	// DefaultInterval is the time between two claims of one agent.
 	DefaultInterval = time.Second
 
-	// maxCapacity bounds what may be told, so that sums stay finite.
+	// maxCapacity bounds what may be given, so that sums stay finite.
 	maxCapacity = 1e9
 )
 
@@ -42,7 +42,7 @@ type Agent struct {
 	Seen time.Time
 }
 
-// Fleet is who shares the work, at one moment.
+// Fleet is the agents that share the work, at one moment.
 type Fleet struct {
 	// Agents with distinct ids, in an order that does not change by chance (by id):
 	// equal claims to an odd item are settled by it.

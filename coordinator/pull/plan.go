@@ -75,7 +75,7 @@ func NewPlan(now time.Time, f Fleet, s Settings) *Plan {
 	items := p.pending + p.unclaimed
 	p.Target = Target(items, p.Capacity, s.interval()+max(s.RoundTrip, 0))
 	// Not min(Σq+U, C·T*): the ceiling of T* would keep slots empty wherever an item takes
-	// longer than that, and who has fewer items in hand is measured to be slower still.
+	// longer than that, and an agent that has fewer items in hand is measured to be slower still.
 	for i, share := range divide(items, capacities, most) {
 		p.parts[i].fair = share
 	}
@@ -132,7 +132,7 @@ func (p *Plan) Grant(c Claim) Grant {
 	if !p.literal {
 		fair := lack(p.gain, one.fair-one.pending)
 		if one.pending == 0 {
-			fair = max(fair, 1) // work that waits beside an idle agent is of use to nobody
+			fair = max(fair, 1) // work that waits beside an idle agent is of no use
 		}
 		lower(fair, LimitFairShare)
 	}

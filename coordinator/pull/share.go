@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// divide is Shares, but that nobody gets more than most: what one cannot hold is divided
-// among the others. What nobody can hold is left over.
+// divide is Shares, but that none gets more than most: what one cannot hold is divided
+// among the others. What none can hold is left over.
 func divide(total int, capacities []float64, most []int) []int {
 	shares := Shares(total, capacities)
-	open := slices.Clone(capacities) // of those who can hold more; NaN: who cannot
+	open := slices.Clone(capacities) // of those that can hold more; NaN: of others
 	for {
 		left, full := max(total, 0), false
 		for i := range shares {
@@ -37,9 +37,9 @@ func divide(total int, capacities []float64, most []int) []int {
 }
 
 // Shares divides total whole items in proportion to the capacities, by largest
-// remainder: everyone gets its quota without the fraction, and what is left goes, one
+// remainder: each gets its quota without the fraction, and what is left goes, one
 // each, to the largest fractions; the earlier of equal ones first. The sum is total,
-// and nobody is further than one item from its quota.
+// and none is further than one item from its quota.
 //
 // A capacity that is not a positive number has no part, unless none is: then all
 // count the same. Nil without capacities; a total below 0 counts as 0.

@@ -24,8 +24,8 @@ func (e *DiffersError) Error() string {
 }
 
 // ErrNoEndings: there is nothing that the model could draw from.
-var ErrNoEndings = errors.New("no agent has told in the recording how a task ended (task.result): without that " +
-	"nobody knows how long tasks take, and another policy cannot be compared")
+var ErrNoEndings = errors.New("no agent has reported in the recording how a task ended (task.result): without that " +
+	"it is not known how long tasks take, and another policy cannot be compared")
 
 // Compare plays the recording in a modelled world (see the package's documentation),
 // under the policies that were recorded and under others. The error is *DiffersError
@@ -95,7 +95,7 @@ func (n *noted) names() []PolicyName {
 	return names
 }
 
-// notes says which agents of the policies never reported: nobody knows what they
+// notes says which agents of the policies never reported: it is not known what they
 // would have done.
 func (n *noted) notes(f *facts) []string {
 	silent := make(map[string]bool)
@@ -133,12 +133,12 @@ func endings(sources [numSources]int) Endings {
 
 // WithStrategy is the policy with another strategy as the default and for every task
 // type. A task that asks for a strategy itself still gets it, if it is enabled. One that
-// is not enabled is added as it is without options. `market` is refused: nobody bids here.
+// is not enabled is added as it is without options. `market` is refused: no agent bids here.
 func WithStrategy(p *coordinator.Policy, name string) (*coordinator.Policy, error) {
 	if name == strategy.MarketName {
 		return nil,
 			fmt.Errorf(
-				"use the strategy %s: nobody knows what agents would have bid in a recording; name another strategy, for example the fallback of the market", name)
+				"use the strategy %s: a recording does not say what agents would have bid; name another strategy, for example the fallback of the market", name)
 	}
 	changed := *p
 	if _, enabled := p.Find(name); !enabled {

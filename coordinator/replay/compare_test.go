@@ -199,7 +199,7 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	plain.flush(true)
 	if _, err := recording(t, plain.messages).Compare(book{"v1": p}.find, book{"v1": p}.find); err == nil ||
 		!strings.Contains(err.Error(), "task.result") {
-		t.Errorf("a fleet that tells no results: %v", err)
+		t.Errorf("a fleet that reports no results: %v", err)
 	}
 }
 
@@ -219,8 +219,8 @@ func TestWithStrategy(t *testing.T) {
 		t.Errorf("the policy itself has changed: %+v", p)
 	}
 	if _, err := WithStrategy(p, "market"); err == nil ||
-		!strings.Contains(err.Error(), "nobody knows what agents would have bid") {
-		t.Errorf("market: %v, want a refusal: nobody bids in a replay", err)
+		!strings.Contains(err.Error(), "does not say what agents would have bid") {
+		t.Errorf("market: %v, want a refusal: no agent bids in a replay", err)
 	}
 }
 

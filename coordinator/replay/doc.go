@@ -2,7 +2,7 @@
 // does the engine decide the same again, and what would it have decided otherwise?
 //
 // A recording is a snapshot of the engine's state, everything that the engine was
-// told from then on, and the records that it left meanwhile (see package journal).
+// given from then on, and the records that it left meanwhile (see package journal).
 // [Read] finds the recordings in an export of the journal. [Recording.Verify]
 // gives an engine the same state and the same inputs and compares its records, byte
 // by byte, with those of the journal.
@@ -21,7 +21,7 @@
 // ends as it truly did. On another it ends like one of that agent's own tasks of the
 // type, which a hash of task and agent draws from those that it ended: so it takes
 // that agent's usual time, and fails at that agent's rate. An agent of which little
-// is recorded borrows from all other agents' tasks of the type (and where nobody
+// is recorded borrows from all other agents' tasks of the type (and where none
 // ended one, from all types), their times scaled by how fast it is with what it did.
 //
 // docs/replay.md says for people what follows from that.
@@ -29,7 +29,7 @@
 // # What it must never do
 //
 // Read a clock, roll dice, or let anything depend on the order of a map: the same
-// export gives the same bytes. Nor re-implement a decision: who gets a task is the
+// export gives the same bytes. Nor re-implement a decision: which agent gets a task is the
 // engine's answer, always.
 //
 // # Its parts

@@ -16,7 +16,7 @@ const (
 	rejected         // its agent gave it back
 	expired          // its agent did not take it in time
 	limited          // handed out too often without an acknowledgement
-	lost             // nobody said in time how it ended
+	lost             // not said in time how it ended
 	// What follows says nothing of how the agent does.
 	unfinished // when the recording ended it had it still
 	withdrawn  // cancelled
@@ -28,11 +28,11 @@ type ending struct {
 	agent  coordinator.AgentID // on which it did
 	manner manner
 	after  time.Duration // from the dispatch on
-	// work, attempted and usage are what the result says; told: there was one.
+	// work, attempted and usage are what the result says; reported: there was one.
 	work      time.Duration
 	attempted bool
 	usage     *coordinator.Usage
-	told      bool
+	reported  bool
 }
 
 // dispatch is one that was truly made.
@@ -69,7 +69,7 @@ type facts struct {
 
 // agentFacts are what is known of one agent.
 type agentFacts struct {
-	tells   bool // it sends results
+	results bool // it sends results
 	ids     bool // with dispatch ids
 	reports []beat
 	absent  []span        // when it was not there, in order; known when all is
@@ -132,7 +132,7 @@ func (f *facts) timedOut(at time.Time, id coordinator.TaskID) {
 	}
 }
 
-// input learns from one input, and tells whether it is the world's own doing: whether
+// input learns from one input, and reports whether it is the world's own doing: whether
 // it would have come, too, had other agents got the tasks.
 func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 	switch ev := ev.(type) {
@@ -162,7 +162,7 @@ func (f *facts) input(at time.Time, ev coordinator.Event) bool {
 	case coordinator.Tick, coordinator.QueueChecked, coordinator.TakeBackEnded, coordinator.FailureTold,
 		// nor what would be moved
 		coordinator.LaneMoved, coordinator.LaneSeen, coordinator.LaneEnded, coordinator.IntakeChanged,
-		coordinator.BidReceived, coordinator.OfferUnheard: // nobody knows what they would have bid for other tasks
+		coordinator.BidReceived, coordinator.OfferUnheard: // it is not known what they would have bid for other tasks
 		return false
 	}
 	return true
@@ -208,12 +208,12 @@ func (f *facts) returned(at time.Time, ev *coordinator.TaskReturned) bool {
 	if d.end != nil && d.end.manner != rejected && d.end.manner != lost {
 		return false
 	}
-	var told ending
+	var former ending
 	if d.end != nil {
-		told = *d.end
+		former = *d.end
 	}
-	d.end = &ending{agent: d.agent, after: at.Sub(d.at), told: told.told, attempted: told.attempted, work: told.work,
-		usage: told.usage}
+	d.end = &ending{agent: d.agent, after: at.Sub(d.at), reported: former.reported, attempted: former.attempted, work: former.work,
+		usage: former.usage}
 	switch ev.Cause {
 	case coordinator.ReturnRejected:
 		d.end.manner = rejected
@@ -231,7 +231,7 @@ func (f *facts) returned(at time.Time, ev *coordinator.TaskReturned) bool {
 // those that this engine made.
 func (f *facts) result(at time.Time, r *coordinator.Result) bool {
 	a := f.agent(r.Agent)
-	a.tells, a.ids = true, a.ids || r.DispatchID != ""
+	a.results, a.ids = true, a.ids || r.DispatchID != ""
 	d := f.byID[r.DispatchID]
 	if d == nil || d.agent != r.Agent {
 		d = f.latest[pair{r.Agent, string(r.Task)}]
@@ -243,7 +243,7 @@ func (f *facts) result(at time.Time, r *coordinator.Result) bool {
 		return false
 	}
 	d.end = &ending{agent: d.agent, after: at.Sub(d.at), work: r.Duration, attempted: r.Attempted, usage: r.Usage,
-		told: true}
+		reported: true}
 	switch r.Outcome {
 	case coordinator.OutcomeSucceeded:
 		d.end.manner = succeeded
@@ -285,7 +285,7 @@ func (f *facts) close() {
 	for _, d := range f.made {
 		a := f.agent(d.agent)
 		switch {
-		case d.end == nil && a.tells:
+		case d.end == nil && a.results:
 			d.end = &ending{agent: d.agent, manner: unfinished}
 		case d.end != nil && (d.end.manner == expired || d.end.manner == lost) && a.away(d.at, d.at.Add(d.end.after)):
 			d.end.manner = takenBack // because it was not there: that says nothing of how it does

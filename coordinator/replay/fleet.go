@@ -122,7 +122,7 @@ func (a *agent) drop(x *work) {
 	a.works = slices.DeleteFunc(a.works, func(y *work) bool { return y == x })
 }
 
-// finish ends the work on a dispatch: its agent tells how, or gives it back.
+// finish ends the work on a dispatch: its agent reports how, or gives it back.
 func (a *agent) finish(w *world, x *work) {
 	switch x.ending.manner {
 	case succeeded:
@@ -130,7 +130,7 @@ func (a *agent) finish(w *world, x *work) {
 	case failed:
 		a.result(w, x, coordinator.OutcomeFailed)
 	case rejected:
-		if x.ending.told {
+		if x.ending.reported {
 			a.result(w, x, coordinator.OutcomeRejected)
 		}
 		a.giveBack(w, x, coordinator.ReturnRejected, false)
@@ -141,12 +141,12 @@ func (a *agent) finish(w *world, x *work) {
 	}
 }
 
-// result tells how a dispatch ended, if the agent is one that tells.
+// result reports how a dispatch ended, if the agent sends results.
 func (a *agent) result(w *world, x *work, o coordinator.Outcome) {
 	if o != coordinator.OutcomeRejected {
 		a.drop(x)
 	}
-	if !a.facts.tells {
+	if !a.facts.results {
 		return
 	}
 	r := coordinator.Result{
@@ -172,7 +172,7 @@ func (a *agent) giveBack(w *world, x *work, cause coordinator.ReturnCause, redel
 	})
 }
 
-// awaitExpiry returns a dispatch that nobody takes before its time is over.
+// awaitExpiry returns a dispatch that is not taken before its time is over.
 func (a *agent) awaitExpiry(w *world, x *work) {
 	x.life++
 	life := x.life
@@ -221,7 +221,7 @@ func (a *agent) takeBack(w *world) {
 func (w *world) withdraw(f coordinator.Withdraw) {
 	a := w.agent(f.Agent)
 	i := slices.IndexFunc(a.works, func(x *work) bool { return x.dispatch.DispatchID == f.DispatchID })
-	if i < 0 || a.absent || !a.facts.tells {
+	if i < 0 || a.absent || !a.facts.results {
 		return
 	}
 	x := a.works[i]

@@ -44,7 +44,7 @@ func (f *facts) habits() *habits {
 		h.own[pair{d.agent, kind}] = append(h.own[pair{d.agent, kind}], d.end)
 		h.typed[kind] = append(h.typed[kind], d.end)
 		h.all = append(h.all, d.end)
-		if d.end.manner == succeeded { // who fails at once is not fast
+		if d.end.manner == succeeded { // an agent that fails at once is not fast
 			seconds[kind] += d.end.after.Seconds()
 			count[kind]++
 			sum += d.end.after.Seconds()
@@ -61,7 +61,7 @@ func (f *facts) habits() *habits {
 			expected[d.agent] += seconds[d.task.Type] / count[d.task.Type]
 		}
 	}
-	mean := borrowed * sum / n // little is known of who has done little: it is like the others
+	mean := borrowed * sum / n // an agent that has done little is taken to be like the others
 	for id, s := range took {
 		h.pace[id] = (s + mean) / (expected[id] + mean)
 	}

@@ -38,7 +38,7 @@ func (f *facts) absences(a *agentFacts) []span {
 	return found
 }
 
-// away tells whether the agent was not there at some time between the two.
+// away reports whether the agent was not there at some time between the two.
 func (a *agentFacts) away(from, until time.Time) bool {
 	return slices.ContainsFunc(a.absent, func(s span) bool { return s.from.Before(until) && from.Before(s.until) })
 }

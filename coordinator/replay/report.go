@@ -24,7 +24,7 @@ type Comparison struct {
 	Notes         []string `json:"notes,omitempty"`
 }
 
-// PolicyName tells a policy.
+// PolicyName names a policy.
 type PolicyName struct {
 	Version  string `json:"version"`
 	Strategy string `json:"strategy"`
@@ -50,7 +50,7 @@ type Result struct {
 	// Refused by the coordinator (assignment.failed), and why.
 	Refused int           `json:"refused"`
 	Reasons []ReasonCount `json:"reasons,omitempty"`
-	// Open when the recording ended, or of an agent that tells no ends.
+	// Open when the recording ended, or of an agent that reports no ends.
 	Open int `json:"open"`
 	// CameBack counts the dispatches that came back.
 	CameBack int `json:"came_back"`

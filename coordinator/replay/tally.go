@@ -113,7 +113,7 @@ func (t *tally) completed(at time.Time, r *coordinator.Result) {
 	}
 }
 
-// result is what is told of the type. It sorts what was measured.
+// result is what is reported of the type. It sorts what was measured.
 func (t *typeTally) result() Result {
 	slices.Sort(t.waits)
 	slices.Sort(t.totals)

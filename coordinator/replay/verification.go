@@ -26,7 +26,7 @@ type Report struct {
 	Notes         []string    `json:"notes,omitempty"`
 }
 
-// Report tells what came of a verification of the recording.
+// Report says what came of a verification of the recording.
 func (r *Recording) Report(v *Verification) Report {
 	from, until := r.Span()
 	return Report{

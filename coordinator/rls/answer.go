@@ -19,13 +19,13 @@ import (
 
 // respond makes one answer of what was answered to the demands that ask. The headers are those of
 // the first that is refused, or else of the first that a limit concerns; legacy: as well those of
-// the older draft. A request that may pass is told with which of its provider's keys, if it has
+// the older draft. A request that may pass is answered with which of its provider's keys, if it has
 // several.
 func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *pb.RateLimitResponse {
 	r := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK,
 		Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(demands))}
-	var told *coordinator.CallAnswer
-	key := keyOfFirst(demands)            // one request is told one wait of one limit, by whatever descriptor
+	var shown *coordinator.CallAnswer
+	key := keyOfFirst(demands)            // one request is given one wait of one limit, by whatever descriptor
 	var refused []*coordinator.CallAnswer // by limits
 	why, left := "", answers              // why the first is over its limit; empty: a limit refuses it
 	for i := range demands {
@@ -48,13 +48,13 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 				refused = append(refused, x)
 			case r.OverallCode != pb.RateLimitResponse_OK:
 			case x.State == coordinator.CallUnlisted:
-				why = "Nobody's call: " + x.Lacks.Text
+				why = "A call without an owner: " + x.Lacks.Text
 			default:
 				why = "Agent " + string(x.Agent) + " does not belong to the group that is named"
 			}
-			if limit, _ := gateway.Foremost(x); told == nil && limit != nil || s.Code != pb.RateLimitResponse_OK &&
+			if limit, _ := gateway.Foremost(x); shown == nil && limit != nil || s.Code != pb.RateLimitResponse_OK &&
 				r.OverallCode == pb.RateLimitResponse_OK {
-				told = x
+				shown = x
 			}
 		}
 		if s.Code == pb.RateLimitResponse_OVER_LIMIT {
@@ -65,10 +65,10 @@ func respond(demands []demand, answers []coordinator.CallAnswer, legacy bool) *p
 		r.RequestHeadersToAdd = []*core.HeaderValue{{Key: strings.ToLower(gateway.ProviderHeader), Value: key}}
 	}
 	h := http.Header{}
-	if told != nil {
-		gateway.RateLimits(h, told, key, legacy)
-		if told.State == coordinator.CallRefused {
-			gateway.RetryAfter(h, told, key)
+	if shown != nil {
+		gateway.RateLimits(h, shown, key, legacy)
+		if shown.State == coordinator.CallRefused {
+			gateway.RetryAfter(h, shown, key)
 		}
 	}
 	if r.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
@@ -151,7 +151,7 @@ func periodOf(window time.Duration) (unit pb.RateLimitResponse_RateLimit_Unit, t
 }
 
 // problem is the body that the gateway's client gets (RFC 9457). Where a limit refuses, it is what
-// who asks over HTTP gets, but that Envoy's status is 429 also for what no limit ever has room for.
+// callers over HTTP get, but that Envoy's status is 429 also for what no limit ever has room for.
 // why: what else is wrong with the first descriptor that is over its limit; empty: nothing.
 func problem(why string, refused []*coordinator.CallAnswer) []byte {
 	const status = http.StatusTooManyRequests

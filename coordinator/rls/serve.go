@@ -37,7 +37,7 @@ type Options struct {
 	TLS *tls.Config
 	// LegacyLimitHeaders: answers have RateLimit-Limit, -Remaining and -Reset as well.
 	LegacyLimitHeaders bool
-	// Report is told of a panic, with the stack, from the question's goroutine; nil: nobody is told.
+	// Report is called with a panic and its stack, from the question's goroutine; nil: it is not reported.
 	Report func(cause any, stack []byte)
 }
 

@@ -34,7 +34,7 @@ const (
 )
 
 // askTimeout bounds the wait for an answer: until it is in the journal. Envoy itself waits for 20 ms
-// unless it is told to wait longer.
+// unless it is set to wait longer.
 const askTimeout = 5 * time.Second
 
 // limiter answers ShouldRateLimit. It is safe for concurrent use.
@@ -110,11 +110,11 @@ func (l *limiter) ask(ctx context.Context, calls []coordinator.Call) ([]coordina
 		return l.together(ctx, calls)
 	}
 	answers := make([]coordinator.CallAnswer, len(calls))
-	for _, told := range [...]bool{true, false} {
+	for _, charges := range [...]bool{true, false} {
 		var some []coordinator.Call
 		var at []int
 		for i := range calls {
-			if (calls[i].Op == coordinator.CallCharge) == told {
+			if (calls[i].Op == coordinator.CallCharge) == charges {
 				some, at = append(some, calls[i]), append(at, i)
 			}
 		}

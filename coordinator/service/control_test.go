@@ -180,7 +180,7 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 			{"pool/nobody", "weight", "1", "no node of the quota trees is called pool/nobody"},
 			{"pool/poor", "weight", "-1", "must be a whole number from 0 to 1000000, not -1"},
 			{"pool/poor/a1", "total_tokens.amount", "1001", "less than those below it have of their own"},
-			{"openai", "requests.lend", "1", "nobody above a pool"},
+			{"openai", "requests.lend", "1", "nothing above it"},
 		} {
 			_, err := r.setQuota(c.node, c.key, c.value)
 			var bad *httpapi.BadControl

@@ -18,7 +18,7 @@ import (
 // renamed is fleet with a capability of which the routes do not know yet: no agent can serve train.
 var renamed = strings.Replace(fleet, "[go, gpu]", "[go, gpus]", 1)
 
-const unserved = "nobody can serve train: no agent has all of gpu; its tasks will fail with no_eligible_agents"
+const unserved = "no agent can serve train: none has all of gpu; its tasks will fail with no_eligible_agents"
 
 func (r *rig) configCheck() httpapi.Check {
 	return r.service.Health(context.Background()).Checks["config"]
@@ -57,14 +57,14 @@ func TestManyWarningsAreBounded(t *testing.T) {
 	}
 	text += "  build: {required_capabilities: [go]}\n"
 	inRig(t, text, func(r *rig) { // said at the start, too
-		if n := strings.Count(r.log.String(), `"configuration: nobody can serve`); n != warningsLogged {
+		if n := strings.Count(r.log.String(), `"configuration: no agent can serve`); n != warningsLogged {
 			t.Errorf("%d lines, want %d", n, warningsLogged)
 		}
 		if !strings.Contains(r.log.String(),
 			`"more":80,"message":"configuration: more warnings; taskbus check agents.yaml"`) {
 			t.Errorf("nothing is said of the other 100 - 20 = 80:\n%s", r.log)
 		}
-		if c := r.configCheck(); strings.Count(c.Detail, "nobody can serve") != warningsInHealth ||
+		if c := r.configCheck(); strings.Count(c.Detail, "no agent can serve") != warningsInHealth ||
 			!strings.Contains(c.Detail, "and 97 more; taskbus check agents.yaml") {
 			t.Errorf("/health: %s", c.Detail)
 		}

@@ -28,20 +28,20 @@ type agent struct {
 
 func (a *agent) inLine() int { return len(a.running) + len(a.queue) }
 
-// deliver puts a dispatch into its agent's queue, and tells the engine that the
+// deliver puts a dispatch into its agent's queue, and says to the engine that the
 // broker has it.
 func (w *world) deliver(d *coordinator.Dispatch) error {
-	number, who := handedTask(d.Handle), w.byID[d.Agent]
+	number, index := handedTask(d.Handle), w.byID[d.Agent]
 	t := w.tasks.at(number)
 	if t == nil || t.place != withCoordinator || t.ended {
 		return fmt.Errorf("simulate %s: dispatch %s of a task that the coordinator does not hold", w.variant.Label,
 			d.DispatchID)
 	}
-	a := &w.agents[who]
+	a := &w.agents[index]
 	if w.tally.measuring(w.now) {
 		w.tally.decided(w, t, a)
 	}
-	t.dispatch, t.agent, t.queued, t.began, t.place = d, who, w.now, -1, inQueue
+	t.dispatch, t.agent, t.queued, t.began, t.place = d, index, w.now, -1, inQueue
 	t.life++
 	if err := w.apply(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed}); err != nil {
 		return err
@@ -50,17 +50,17 @@ func (w *world) deliver(d *coordinator.Dispatch) error {
 	if a.takenBack {
 		return w.giveBack(number, coordinator.ReturnTakenBack, false)
 	}
-	w.take(who)
+	w.take(index)
 	if t.place == inQueue {
 		w.moments.schedule(w.now+int64(d.AcceptTimeout), momentExpiry, number, t.life)
 	}
-	w.recount(who)
+	w.recount(index)
 	return nil
 }
 
 // take starts what waits in the agent's queue, while it has free slots.
-func (w *world) take(who int32) {
-	a := &w.agents[who]
+func (w *world) take(index int32) {
+	a := &w.agents[index]
 	g := &w.scenario.Fleet[a.group]
 	for a.up && len(a.queue) > 0 && len(a.running) < g.Slots {
 		number := a.queue[0]
@@ -98,22 +98,22 @@ func (w *world) length(t *task, a *agent) int64 {
 	return nanoseconds(seconds / g.Speed)
 }
 
-// finish ends the work on a task: its agent takes the next, and tells how it went.
+// finish ends the work on a task: its agent takes the next, and reports how it went.
 func (w *world) finish(number int32, life uint32) error {
 	t := w.tasks.at(number)
 	if t == nil || t.life != life {
 		return nil
 	}
-	who := t.agent
-	a := &w.agents[who]
+	index := t.agent
+	a := &w.agents[index]
 	outcome := coordinator.OutcomeSucceeded
-	if draw(w.seed, drawSuccess, t.draws, uint64(who)) >= w.kinds.success[a.group][t.kind] {
+	if draw(w.seed, drawSuccess, t.draws, uint64(index)) >= w.kinds.success[a.group][t.kind] {
 		outcome = coordinator.OutcomeFailed
 	}
 	result := w.result(t, outcome)
 	w.drop(number)
-	w.take(who)
-	w.recount(who)
+	w.take(index)
+	w.recount(index)
 	if !t.ended {
 		how := endSucceeded
 		if outcome == coordinator.OutcomeFailed {
@@ -130,7 +130,7 @@ func (w *world) finish(number int32, life uint32) error {
 	return w.apply(result)
 }
 
-// result is what the agent tells of the task's end.
+// result is what the agent reports of the task's end.
 func (w *world) result(t *task, outcome coordinator.Outcome) coordinator.ResultReported {
 	return coordinator.ResultReported{Live: true, Result: coordinator.Result{
 		Task: t.task.ID, Agent: t.dispatch.Agent, DispatchID: t.dispatch.DispatchID, Outcome: outcome,
@@ -163,9 +163,9 @@ func (w *world) drop(number int32) {
 func (w *world) giveBack(number int32, cause coordinator.ReturnCause, redelivered bool) error {
 	t := w.tasks.at(number)
 	d := t.dispatch
-	who := t.agent
+	index := t.agent
 	w.drop(number)
-	w.recount(who)
+	w.recount(index)
 	if t.ended {
 		w.release(t)
 		return nil // it has been failed and withdrawn: its copy is dropped
@@ -189,12 +189,12 @@ func (w *world) expire(number int32, life uint32) error {
 }
 
 // takeBack returns everything that waits in an agent's queue.
-func (w *world) takeBack(who int32) error {
-	a := &w.agents[who]
+func (w *world) takeBack(index int32) error {
+	a := &w.agents[index]
 	a.takenBack = true
 	for _, number := range slices.Clone(a.queue) {
 		t := w.tasks.at(number)
-		if t.place != inQueue || t.agent != who {
+		if t.place != inQueue || t.agent != index {
 			continue
 		}
 		// What was started once was in the agent's hands when it crashed.
@@ -207,8 +207,8 @@ func (w *world) takeBack(who int32) error {
 
 // withdraw has an agent that listens drop or stop a task.
 func (w *world) withdraw(f coordinator.Withdraw) error {
-	who := w.byID[f.Agent]
-	a := &w.agents[who]
+	index := w.byID[f.Agent]
+	a := &w.agents[index]
 	if w.reports(a) == ReportHeartbeats || !a.up {
 		return nil
 	}
@@ -219,15 +219,15 @@ func (w *world) withdraw(f coordinator.Withdraw) error {
 		}
 		result := w.result(t, coordinator.OutcomeCancelled)
 		w.drop(number)
-		w.take(who)
-		w.recount(who)
+		w.take(index)
+		w.recount(index)
 		w.release(t)
 		return w.apply(result)
 	}
 	return nil
 }
 
-// reports is what the agent tells.
+// reports is what the agent sends.
 func (w *world) reports(a *agent) Reports { return w.scenario.Fleet[a.group].reports(w.variant) }
 
 // account adds up what the agent has done since the last time, before it changes.
@@ -240,8 +240,8 @@ func (w *world) account(a *agent) {
 }
 
 // recount notes whether the agent has a free slot now.
-func (w *world) recount(who int32) {
-	a := &w.agents[who]
+func (w *world) recount(index int32) {
+	a := &w.agents[index]
 	if free := a.up && a.inLine() < w.scenario.Fleet[a.group].Slots; free != a.free {
 		a.free = free
 		w.tally.freeSlot(a.group, free)

@@ -111,7 +111,7 @@ func (w *world) arrive(number int32) error {
 	return w.apply(coordinator.TaskReceived{Handle: w.hand(int32(n)), Task: t.task})
 }
 
-// exhausted tells whether every stream has brought all its tasks: their number, or
+// exhausted reports whether every stream has brought all its tasks: their number, or
 // its whole trace. One that has neither goes on until its time is over.
 func (w *world) exhausted() bool {
 	for i := range w.streams {

@@ -13,7 +13,7 @@
 //
 // Read a clock, roll dice, start a goroutine, or let anything depend on the order of
 // a map: the same scenario and seed give the same bytes. Nor re-implement a decision:
-// who gets a task is the engine's answer, always.
+// which agent gets a task is the engine's answer, always.
 //
 // # Common random numbers
 //

@@ -4,7 +4,7 @@ package simulator
 const pageTasks = 4096
 
 // ledger holds the tasks of a run by their numbers, which count from 0 in the order
-// of arrival. A full page on which nobody needs anything any more is forgotten, so
+// of arrival. A full page of which nothing is needed any more is forgotten, so
 // that a long run takes memory for the tasks that are open and not for those that
 // have been.
 type ledger struct {
@@ -36,7 +36,7 @@ func (l *ledger) at(number int32) *task {
 	return &p.tasks[number%pageTasks]
 }
 
-// release notes, once for each task, that nobody needs it any more.
+// release notes, once for each task, that it is not needed any more.
 func (l *ledger) release(number int32) {
 	p := l.pages[number/pageTasks]
 	if p.released++; p.released == pageTasks {

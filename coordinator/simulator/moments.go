@@ -3,24 +3,24 @@ package simulator
 // moment is something that is going to happen in the simulated world. It holds no
 // pointer, so that the garbage collector need not look at the heap.
 type moment struct {
-	at   int64  // nanoseconds since the beginning
-	seq  uint64 // order of scheduling, breaks ties of at
-	kind momentKind
-	who  int32 // workload, agent, or task
-	life uint32
+	at    int64  // nanoseconds since the beginning
+	seq   uint64 // order of scheduling, breaks ties of at
+	kind  momentKind
+	index int32 // workload, agent, or task
+	life  uint32
 }
 
 type momentKind uint8
 
 const (
-	momentArrival momentKind = iota // the next task of workload who
-	momentBeat                      // the heartbeat of agent who, in its life
-	momentFinish                    // task who is done, if it is still in that life
-	momentExpiry                    // task who has not been taken in time
-	momentCrash                     // agent who, in its life
+	momentArrival momentKind = iota // the next task of the workload
+	momentBeat                      // the heartbeat of the agent, in its life
+	momentFinish                    // the task is done, if it is still in that life
+	momentExpiry                    // the task has not been taken in time
+	momentCrash                     // the agent, in its life
 	momentRestart
-	momentJoin  // agent who comes for the first time
-	momentDrift // step who of all steps
+	momentJoin  // the agent comes for the first time
+	momentDrift // step index of all steps
 	momentLook  // the shell looks at the queues that the engine watches
 	momentEnd   // no further arrivals
 	momentStop  // whatever is open stays open
@@ -37,9 +37,9 @@ func (a *moment) before(b *moment) bool {
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
-func (m *moments) schedule(at int64, kind momentKind, who int32, life uint32) {
+func (m *moments) schedule(at int64, kind momentKind, index int32, life uint32) {
 	m.seq++
-	m.items = append(m.items, moment{at, m.seq, kind, who, life})
+	m.items = append(m.items, moment{at, m.seq, kind, index, life})
 	i := len(m.items) - 1
 	item := m.items[i]
 	for i > 0 {

@@ -32,7 +32,7 @@ var measures = []measure{
 }
 
 // WriteTable writes the report for people: a line for each strategy, then what
-// failed and who did the work.
+// failed and which agents did the work.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
@@ -100,7 +100,7 @@ func (r *Report) tableOfFailures(w io.Writer) {
 	fmt.Fprintln(w)
 }
 
-// tableOfGroups says who did the work: the share of the decisions, and how much of
+// tableOfGroups says which agents did the work: the share of the decisions, and how much of
 // its time the group worked.
 func (r *Report) tableOfGroups(w io.Writer) {
 	fmt.Fprint(w, "SHARE % (USED %)")

@@ -28,7 +28,7 @@ type Options struct {
 
 // Play plays every strategy of the scenario under every seed. It ends early with
 // the context's error. Any other error means that the scenario cannot be played,
-// and says why; it is *Faults where a formula is to blame.
+// and says why; it is *Faults where a formula is the cause.
 func Play(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if s.Pulling != nil {
 		return nil, fmt.Errorf("scenario %s: %w", s.Name, errPulling)

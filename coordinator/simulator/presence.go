@@ -15,42 +15,42 @@ const (
 )
 
 // join has an agent come for the first time.
-func (w *world) join(who int32) error {
-	a := &w.agents[who]
+func (w *world) join(index int32) error {
+	a := &w.agents[index]
 	g := &w.scenario.Fleet[a.group]
 	// Its further heartbeats are spread over the interval, as those of agents that
 	// were started by hand are.
-	phase := draw(w.seed, drawPhase, uint64(who), 0)
-	w.moments.schedule(w.now+nanoseconds(phase*g.Heartbeat.Seconds()), momentBeat, who, a.life)
-	return w.come(who)
+	phase := draw(w.seed, drawPhase, uint64(index), 0)
+	w.moments.schedule(w.now+nanoseconds(phase*g.Heartbeat.Seconds()), momentBeat, index, a.life)
+	return w.come(index)
 }
 
 // come has an agent be there, with its first heartbeat.
-func (w *world) come(who int32) error {
-	a := &w.agents[who]
+func (w *world) come(index int32) error {
+	a := &w.agents[index]
 	g := &w.scenario.Fleet[a.group]
 	w.account(a)
 	a.up = true
 	if g.MTBF > 0 {
-		u := draw(w.seed, drawCrash, uint64(who), uint64(a.life))
-		w.moments.schedule(w.now+nanoseconds(exponential(g.MTBF.Seconds(), u)), momentCrash, who, a.life)
+		u := draw(w.seed, drawCrash, uint64(index), uint64(a.life))
+		w.moments.schedule(w.now+nanoseconds(exponential(g.MTBF.Seconds(), u)), momentCrash, index, a.life)
 	}
-	w.take(who)
-	w.recount(who)
+	w.take(index)
+	w.recount(index)
 	return w.apply(w.report(a, g))
 }
 
 // beat sends an agent's heartbeat, unless it is lost, and schedules the next.
-func (w *world) beat(who int32, life uint32) error {
-	a := &w.agents[who]
+func (w *world) beat(index int32, life uint32) error {
+	a := &w.agents[index]
 	if a.life != life {
 		return nil
 	}
 	g := &w.scenario.Fleet[a.group]
-	w.moments.schedule(w.now+int64(g.Heartbeat), momentBeat, who, life)
+	w.moments.schedule(w.now+int64(g.Heartbeat), momentBeat, index, life)
 	a.beats++
 	silent := slices.ContainsFunc(g.Silent, func(s Window) bool { return s.contains(time.Duration(w.now)) })
-	if silent || g.Loss > 0 && draw(w.seed, drawLoss, uint64(who), a.beats) < g.Loss {
+	if silent || g.Loss > 0 && draw(w.seed, drawLoss, uint64(index), a.beats) < g.Loss {
 		return nil
 	}
 	return w.apply(w.report(a, g))
@@ -81,8 +81,8 @@ func (w *world) report(a *agent, g *Group) coordinator.AgentReported {
 // crash ends an agent without a word. What it had in hand goes back to the head of
 // its queue, or to the coordinator where the time to accept it is over: a broker
 // does not deliver such a message again.
-func (w *world) crash(who int32, life uint32) error {
-	a := &w.agents[who]
+func (w *world) crash(index int32, life uint32) error {
+	a := &w.agents[index]
 	if a.life != life {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (w *world) crash(who int32, life uint32) error {
 	w.account(a)
 	a.up = false
 	a.life++
-	u := draw(w.seed, drawRestart, uint64(who), uint64(a.life))
-	w.moments.schedule(w.now+nanoseconds(exponential(g.MTTR.Seconds(), u)), momentRestart, who, a.life)
+	u := draw(w.seed, drawRestart, uint64(index), uint64(a.life))
+	w.moments.schedule(w.now+nanoseconds(exponential(g.MTTR.Seconds(), u)), momentRestart, index, a.life)
 	var late []int32
 	lost := a.running
 	a.running = nil
@@ -107,7 +107,7 @@ func (w *world) crash(who int32, life uint32) error {
 		}
 	}
 	a.queue = slices.Concat(lost, a.queue)
-	w.recount(who)
+	w.recount(index)
 	for _, number := range late {
 		if err := w.giveBack(number, coordinator.ReturnExpired, true); err != nil {
 			return err
@@ -116,18 +116,18 @@ func (w *world) crash(who int32, life uint32) error {
 	if !a.takenBack {
 		return nil
 	}
-	return w.takeBack(who)
+	return w.takeBack(index)
 }
 
 // restart has a crashed agent come back.
-func (w *world) restart(who int32) error {
-	a := &w.agents[who]
+func (w *world) restart(index int32) error {
+	a := &w.agents[index]
 	a.life++
-	w.moments.schedule(w.now+int64(w.scenario.Fleet[a.group].Heartbeat), momentBeat, who, a.life)
-	return w.come(who)
+	w.moments.schedule(w.now+int64(w.scenario.Fleet[a.group].Heartbeat), momentBeat, index, a.life)
+	return w.come(index)
 }
 
-// look tells the engine what the broker knows of the queues it watches.
+// look says to the engine what the broker knows of the queues it watches.
 func (w *world) look() error {
 	w.moments.schedule(w.now+int64(lookEvery), momentLook, 0, 0)
 	for _, q := range w.engine.Watched(epoch.Add(time.Duration(w.now)), lookMost) {

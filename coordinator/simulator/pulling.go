@@ -103,7 +103,7 @@ func (p *Pulling) excess(s *Scenario) string {
 		runs, one, len(p.Agents), all, float64(maxMoments))
 }
 
-// Affordable tells that the scenario ends in some hours with the seeds that it now has;
+// Affordable reports whether the scenario ends in some hours with the seeds that it now has;
 // if not, the error says what would help.
 func (s *Scenario) Affordable() error {
 	text := ""

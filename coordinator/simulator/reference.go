@@ -39,7 +39,7 @@ func reference(name string, seed uint64) (coordinator.Strategy, bool) {
 			About: "the least load of the latest heartbeats, whatever was dispatched since (for comparison)",
 			Terms: []string{"reported load", "chance of the agent"},
 			Key: func(_ *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-				// Equals are told apart by the agent alone: the engine's own rule, who has
+				// Equals differ by the agent alone: the engine's own rule, the one that has
 				// waited longest, would know of the dispatches since.
 				return coordinator.Key{First: a.ReportedLoad, Second: float64(a.Hash >> 11)}
 			},

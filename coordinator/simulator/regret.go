@@ -35,7 +35,7 @@ func newKinds(s *Scenario) kinds {
 	return k
 }
 
-// seeUseful notes who may succeed now.
+// seeUseful notes which groups may succeed now.
 func (k *kinds) seeUseful() {
 	for kind := range k.useful {
 		k.useful[kind] = 0
@@ -72,7 +72,7 @@ func (k *kinds) drift(step int) {
 // regret is what a decision gives away against the best agent with a free slot, in
 // success probability and in the share of the best reward rate, each from 0 to 1.
 // All agents of a group are alike, so that the best of any number of agents is
-// found by a look at each group. ok is false when nobody has a free slot: then
+// found by a look at each group. ok is false when none has a free slot: then
 // there was nothing to choose.
 func (w *world) regret(t *task, a *agent) (success, reward float64, ok bool) {
 	k, kind := &w.kinds, t.kind

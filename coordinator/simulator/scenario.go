@@ -83,7 +83,7 @@ type Window struct{ From, To time.Duration }
 
 func (w Window) contains(at time.Duration) bool { return at >= w.From && at < w.To }
 
-// Reports is what an agent tells the coordinator beside being alive.
+// Reports is what an agent reports to the coordinator beside being alive.
 type Reports string
 
 // What agents tell.
@@ -166,7 +166,7 @@ type Variant struct {
 	Settings coordinator.Settings
 }
 
-// capable tells whether the group's agents have every capability required.
+// capable reports whether the group's agents have every capability required.
 func (g *Group) capable(required []string) bool {
 	for _, r := range required {
 		if !contains(g.Capabilities, r) {

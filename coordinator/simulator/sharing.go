@@ -7,7 +7,7 @@ import (
 )
 
 // Sharing is what a scenario of tenants that share an LLM provider has in place of fleet,
-// workloads and strategies: every policy of who goes next is played at all Weights. Package
+// workloads and strategies: every policy of which goes next is played at all Weights. Package
 // sharing plays it.
 type Sharing struct {
 	// Slots is how many calls the provider works on at a time.
@@ -21,7 +21,7 @@ type Sharing struct {
 	Weights [][]int64
 }
 
-// Tenant is one of those who share. Its calls are those of a trace, or chance makes them.
+// Tenant is one of those that share. Its calls are those of a trace, or chance makes them.
 type Tenant struct {
 	Name string
 	// Trace is azure-code, azure-conv, or a file; empty: Calls are made. SpeedUp divides the

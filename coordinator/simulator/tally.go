@@ -37,7 +37,7 @@ type tally struct {
 
 	finished int // by agents, in what is measured
 
-	decisions, choices          int // choices: somebody had a free slot
+	decisions, choices          int // choices: some agent had a free slot
 	successRegret, rewardRegret float64
 	regretCourse, rewardCourse  [buckets]float64
 

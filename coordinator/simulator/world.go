@@ -42,7 +42,7 @@ type world struct {
 
 // task is one simulated task.
 type task struct {
-	task     *coordinator.Task // nil once nobody needs it any more
+	task     *coordinator.Task // nil once it is not needed any more
 	dispatch *coordinator.Dispatch
 	arrived  int64
 	started  int64   // first start of work on it; −1: never
@@ -133,21 +133,21 @@ func (w *world) advance(to int64) {
 func (w *world) happen(m moment) error {
 	switch m.kind {
 	case momentArrival:
-		return w.arrive(m.who)
+		return w.arrive(m.index)
 	case momentBeat:
-		return w.beat(m.who, m.life)
+		return w.beat(m.index, m.life)
 	case momentFinish:
-		return w.finish(m.who, m.life)
+		return w.finish(m.index, m.life)
 	case momentExpiry:
-		return w.expire(m.who, m.life)
+		return w.expire(m.index, m.life)
 	case momentCrash:
-		return w.crash(m.who, m.life)
+		return w.crash(m.index, m.life)
 	case momentRestart:
-		return w.restart(m.who)
+		return w.restart(m.index)
 	case momentJoin:
-		return w.join(m.who)
+		return w.join(m.index)
 	case momentDrift:
-		w.kinds.drift(int(m.who))
+		w.kinds.drift(int(m.index))
 	case momentLook:
 		return w.look()
 	case momentEnd:
@@ -198,7 +198,7 @@ func (w *world) act(f coordinator.Effect) error {
 	return nil
 }
 
-// hand gives the engine a delivery of the task to hold. Its handle tells the task, and
+// hand gives the engine a delivery of the task to hold. Its handle says the task, and
 // which of its deliveries it is.
 func (w *world) hand(number int32) coordinator.Handle {
 	t := w.tasks.at(number)
@@ -231,7 +231,7 @@ func (w *world) ended(t *task) {
 	w.release(t)
 }
 
-// release lets go of what nobody needs of a task that has ended.
+// release lets go of what is not needed of a task that has ended.
 func (w *world) release(t *task) {
 	if t.ended && t.place == gone && t.task != nil {
 		w.tasks.release(numberOf(t.task))
@@ -239,5 +239,5 @@ func (w *world) release(t *task) {
 	}
 }
 
-// numberOf tells which task it is by what arrive gave it.
+// numberOf says which task it is by what arrive gave it.
 func numberOf(t *coordinator.Task) int32 { return int32(t.ContentHash) - 1 }

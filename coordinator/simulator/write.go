@@ -43,7 +43,7 @@ func (l *Lines) Value(v Value, cells ...string) {
 // write leaves errors of single lines to the writer, which keeps them until the end.
 func (l *Lines) write(cells []string) { _ = l.out.Write(cells) }
 
-// End tells whether all of it was written.
+// End reports whether all of it was written.
 func (l *Lines) End() error {
 	l.out.Flush()
 	if err := l.out.Error(); err != nil {

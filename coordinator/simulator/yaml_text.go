@@ -29,7 +29,7 @@ func illegible(data []byte) (line int, text string) {
 	return line, ""
 }
 
-// unseen tells of a character that does not show, or changes how others show: the
+// unseen reports whether a character does not show, or changes how others show: the
 // output goes to terminals and into charts.
 func unseen(c rune) bool {
 	return unicode.IsControl(c) || c == '\u2028' || c == '\u2029' || unicode.Is(unicode.Bidi_Control, c)

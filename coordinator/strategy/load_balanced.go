@@ -7,7 +7,7 @@ const LoadBalancedName = "load_balanced"
 
 // loadBalanced is ADR-018's score, success_rate / (1 + load): an agent that is full
 // scores half of what it does when idle. A full one never gets that far, the
-// engine asks only of agents with a free slot. ADR-018 leaves open who goes first
+// engine asks only of agents with a free slot. ADR-018 leaves open which goes first
 // of those that score alike: here the one least in demand for other work.
 var loadBalanced = coordinator.Strategy{
 	Name:    LoadBalancedName,

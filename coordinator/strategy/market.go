@@ -16,8 +16,8 @@ const (
 	// DefaultBidWindow is ADR-004's, and DefaultMinBidWindow the least it speaks of.
 	DefaultBidWindow    = 500 * time.Millisecond
 	DefaultMinBidWindow = 100 * time.Millisecond
-	// DefaultFallback knows from results who is good at what, and asks specialists
-	// before generalists: it chooses well whom to ask.
+	// DefaultFallback knows from results which agents are good at what, and asks specialists
+	// before generalists: it chooses well which agents to ask.
 	DefaultFallback = LoadBalancedName
 )
 
@@ -42,11 +42,11 @@ type MarketOptions struct {
 	// BidWindow and MinBidWindow are how long bids are taken, at most and at least; 0
 	// stands for the default.
 	BidWindow, MinBidWindow time.Duration
-	// Fallback chooses whom to ask, and who gets a task for which nobody bids; nil
+	// Fallback chooses which agents to ask, and which gets a task without bids; nil
 	// stands for the default, without options. It is not market itself.
 	Fallback *coordinator.Strategy
 	// FirstMatch, in place of a Fallback, gives such a task to the first eligible agent
-	// by id. Whom to ask is then capability_match's to say.
+	// by id. Which agents are asked is then decided by capability_match.
 	FirstMatch bool
 	// InviteAll and Reported as in [coordinator.Market].
 	InviteAll, Reported bool
@@ -71,9 +71,9 @@ func newMarket(o Options) (coordinator.Strategy, error) {
 	if m.Reported {
 		fitness = FitnessReported
 	}
-	about := base.Name + " chooses whom to ask, and decides where nobody bids"
+	about := base.Name + " chooses which agents are asked, and decides where none bids"
 	if m.FirstMatch {
-		about = base.Name + " chooses whom to ask, and where nobody bids the first by id gets the task"
+		about = base.Name + " chooses which agents are asked, and where none bids the first by id gets the task"
 	}
 	s := *base // its rules, under another name
 	s.Name = MarketName

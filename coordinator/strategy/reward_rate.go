@@ -46,7 +46,7 @@ func newRewardRate(o Options) (coordinator.Strategy, error) {
 
 // rewardRateKey compares scores as they are printed, to three digits: what is
 // learnt of agents differs in the fourth even where they are equals, so that exact
-// scores would never leave anything to who is needed least for other work.
+// scores would never leave anything to the agent that is needed least for other work.
 // (A tolerance instead would not order: a ≈ b and b ≈ c do not make a ≈ c.)
 func rewardRateKey(c *coordinator.Case, a *coordinator.AgentView, s *coordinator.Standing) coordinator.Key {
 	return coordinator.Key{First: -threeDigits(rewardRate(c, a, s)), Second: a.Flexibility}

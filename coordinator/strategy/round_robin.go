@@ -7,7 +7,7 @@ const RoundRobinName = "round_robin"
 
 // roundRobin takes the eligible agent that was given work least recently. On a
 // constant fleet that is COORDINATOR's index walking over the list; unlike an
-// index it skips nobody and repeats nobody when agents come and go.
+// index it skips none and repeats none when agents come and go.
 var roundRobin = coordinator.Strategy{
 	Name:  RoundRobinName,
 	Terms: []string{"last assigned"},

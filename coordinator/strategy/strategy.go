@@ -116,7 +116,7 @@ func Names() []string {
 	return names
 }
 
-// Known tells whether there is a strategy of that name.
+// Known reports whether there is a strategy of that name.
 func Known(name string) bool { return find(name) != nil }
 
 // Build makes the strategy of that name with these options. The error says what
@@ -138,13 +138,13 @@ func Build(name string, o Options) (coordinator.Strategy, error) {
 	return s, nil
 }
 
-// Takes tells whether the strategy of that name has the option.
+// Takes reports whether the strategy of that name has the option.
 func Takes(name, option string) bool {
 	k := find(name)
 	return k != nil && slices.Contains(k.options, option)
 }
 
-// NotTaken says of an option that the strategy of that name does not have who has it.
+// NotTaken says of an option that the strategy of that name does not have which ones have it.
 func NotTaken(name, option string) string {
 	var takers []string
 	for i := range registry {

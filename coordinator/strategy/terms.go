@@ -158,7 +158,7 @@ func affinity(c *coordinator.Case, a *coordinator.AgentView) float64 {
 }
 
 // session is rendezvous hashing: every agent draws a number for the session, and
-// it prefers the largest. Who has drawn it does not change when others come or
+// it prefers the largest. The agent that has drawn it stays the same when others come or
 // go. The number is drawn from a Gumbel distribution, because then the largest
 // lies above the second largest by the same distance on average (a fourteenth) in
 // fleets of every size; uniform numbers crowd together below 1 as fleets grow.

@@ -6,13 +6,13 @@
 //
 // # What a receiver may rely on
 //
-// An event has one id, however often it is tried: who has it already may leave out a second one. It
+// An event has one id, however often it is tried: a receiver that has it already may leave out a second one. It
 // is signed anew for each try, with the time of that try, over id, time and body. Events may come in
 // another order than they were sent in: one that was refused for the moment does not hold up others.
 //
 // # What it must never do
 //
-// It never blocks who sends. It never holds more than a bounded number of events: the oldest goes.
-// It follows no redirect. It never tells the URL, of which the path may be a secret, nor a key, nor
+// It never blocks the sender. It never holds more than a bounded number of events: the oldest goes.
+// It follows no redirect. It never reveals the URL, of which the path may be a secret, nor a key, nor
 // what it sends: logs have the host alone. What it holds dies with the process.
 package webhook

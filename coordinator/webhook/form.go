@@ -22,7 +22,7 @@ type Format int
 // The formats.
 const (
 	Standard Format = iota // Message.Body
-	Slack                  // {"text": Message.Text}, as Slack's incoming webhooks and those who do alike want it
+	Slack                  // {"text": Message.Text}, as Slack's incoming webhooks and similar ones want it
 )
 
 // inSlack are the characters that Slack would read as its markup.

@@ -99,7 +99,7 @@ func (s *Sender) count() int {
 	return len(s.waiting)
 }
 
-// Host is the receiver's, with its port if it has one: what may be told of the URL.
+// Host is the receiver's, with its port if it has one: what may be shown of the URL.
 func (s *Sender) Host() string { return s.host }
 
 // Send puts an event down, and keeps it. It never blocks. After the end of Run nothing is sent: the

@@ -90,7 +90,7 @@ func setFonts(p *plot.Plot) {
 	}
 }
 
-// anyWaited tells whether any task had to wait for as long as can be seen.
+// anyWaited reports whether any task had to wait for as long as can be seen.
 func anyWaited(r *simulator.Report) bool {
 	for i := range r.Strategies {
 		if last(r.Strategies[i].WaitQuantiles) > leastWait {

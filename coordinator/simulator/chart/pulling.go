@@ -18,7 +18,7 @@ const (
 	smallHeight = 6 * vg.Centimeter
 )
 
-// leastDrain is where the axis of drain times begins: who holds less holds nothing.
+// leastDrain is where the axis of drain times begins: an agent that holds less holds nothing.
 const leastDrain = 0.01
 
 // DrawPulling writes the chart of a report of agents that pull: how long what each agent

@@ -12,7 +12,7 @@
 // answer takes no time. Its capacity is known, to it and to the leader. Items above its
 // part that it has not begun go back, where its controller says so. A dead agent's items
 // are with the leader at once, but the leader learns of the death by silence alone, so
-// that for [pull.SilentAfter] nobody gets its part.
+// that for [pull.SilentAfter] no agent gets its part.
 //
 // # What is measured
 //

@@ -53,7 +53,7 @@ func bound(tenants []*tenant) float64 {
 }
 
 // jain is Jain's index (Σx)²/(n·Σx²): 1 when all are equal, 1/n when one has everything; 1
-// when nobody has anything.
+// when none has anything.
 func jain(list []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, x := range list {

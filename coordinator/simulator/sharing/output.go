@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator/simulator"
 )
 
-// WriteTable writes the report for people: who shares, how well outputs are guessed, and for
+// WriteTable writes the report for people: which tenants share, how well outputs are guessed, and for
 // all weights a line for each policy.
 func (r *Report) WriteTable(w io.Writer) error {
 	var b strings.Builder
@@ -85,8 +85,8 @@ func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r)
 // estimator, metric, mean, half of the 95 % interval. Times in seconds, gaps in cost.
 func (r *Report) WriteCSV(w io.Writer) error {
 	out := simulator.NewLines(w, "scenario", "weights", "policy", "metric")
-	line := func(weights, who, metric string, v simulator.Value) {
-		out.Value(v, r.Scenario, weights, who, metric)
+	line := func(weights, tenant, metric string, v simulator.Value) {
+		out.Value(v, r.Scenario, weights, tenant, metric)
 	}
 	for i := range r.Estimators {
 		e := &r.Estimators[i]

@@ -45,7 +45,7 @@ func Play(ctx context.Context, s *simulator.Scenario, o Options) (*Report, error
 	return newReport(s, played), nil
 }
 
-// steps tells how much is done.
+// steps says how much is done.
 type steps struct {
 	hear        func(share float64)
 	done, total int

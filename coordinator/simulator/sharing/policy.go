@@ -11,7 +11,7 @@ const (
 	byShares
 )
 
-// policy is who goes next, and what a call counts from its dispatch until its end.
+// policy is which tenant goes next, and what a call counts from its dispatch until its end.
 type policy struct {
 	name, label string
 	order       order

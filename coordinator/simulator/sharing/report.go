@@ -19,7 +19,7 @@ type Report struct {
 	Comparisons []Comparison `json:"comparisons"`
 }
 
-// Tenant is one of those who share, and what its calls are like.
+// Tenant is one of those that share, and what its calls are like.
 type Tenant struct {
 	Name  string `json:"name"`
 	Trace string `json:"trace,omitempty"`

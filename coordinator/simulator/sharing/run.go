@@ -16,7 +16,7 @@ type Call struct {
 	Input, Output int64
 }
 
-// tenant is one of those who share, in one run.
+// tenant is one of those that share, in one run.
 type tenant struct {
 	name   string
 	leaf   int
@@ -54,7 +54,7 @@ type run struct {
 	now        time.Duration
 	tenants    []*tenant
 	byLeaf     map[int]*tenant
-	next       int // whose turn it is, of those who take turns
+	next       int // whose turn it is, of those that take turns
 	dispatched int
 	open       heap.Heap[*openCall]
 	shares     *fairshare.Shares
@@ -127,7 +127,7 @@ func (r *run) comes(t *tenant) time.Duration {
 	}
 }
 
-// arrive has the calls wait of which the time has come, and tells whether any does.
+// arrive has the calls wait of which the time has come, and reports whether any does.
 func (r *run) arrive() (waiting bool) {
 	for _, t := range r.tenants {
 		for r.comes(t) <= r.now {

@@ -65,7 +65,7 @@ func (f *fleet) start(ctx context.Context, b bus.Bus, spec coordinator.AgentSpec
 	})
 }
 
-// bidder is the SDK's own, and tells of its bids.
+// bidder is the SDK's own, and prints its bids.
 func bidder(id coordinator.AgentID, l listener) agent.Bidder {
 	bid := agent.DefaultBidder(0.5, leastWork+workSpread/2)
 	return func(o agent.Offer) (agent.Bid, bool) {

@@ -15,7 +15,7 @@ import (
 	"taskbus/messages"
 )
 
-// story tells what happens while it happens.
+// story prints what happens while it happens.
 type story struct {
 	mu  sync.Mutex
 	out io.Writer
@@ -29,13 +29,13 @@ func (s *story) say(format string, args ...any) {
 	fmt.Fprintf(s.out, "%s  %s\n", time.Now().Format("15:04:05.000"), fmt.Sprintf(format, args...))
 }
 
-// outcome tells one outcome in one line.
+// outcome prints one outcome in one line.
 func (s *story) outcome(o outcome) {
 	switch {
 	case o.duplicate:
 		s.say("%-26s dropped: a second copy of a known task", shown(o.task))
 	case o.result == messages.Succeeded:
-		// Its beginning was told; the table tells of its end.
+		// Its beginning was printed; the table shows its end.
 	case o.agent != "":
 		s.say("%-26s %s on %s: %s", shown(o.task), o.result, o.agent, short(o.text, 100))
 	default:
