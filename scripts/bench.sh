@@ -3,7 +3,7 @@
 # would be measured too. `make bench` runs this. The samples go to .run/bench.txt (for benchstat). A missed target is no
 # failure; a task that was lost is.
 #
-#   --only PART       one part alone: what comes before the slash in tests/bench/scenarios_test.go, or engine
+#   --only PART,...   these parts alone: what comes before the slash in tests/bench/scenarios_test.go, or engine
 #   --quick           a look in some minutes
 #   --rounds N, --tasks N, --profile DIR      see the flags in tests/bench/driver_test.go
 #   --against COMMIT  that commit's program and engine in turn with this tree's; benchstat prints how they differ
@@ -28,7 +28,7 @@ of_others() {
 	local part package bench time count
 	while read -r part package bench time count; do
 		[ -n "$part" ] || continue
-		[ -z "$only" ] || [ "$only" = "$part" ] || continue
+		[[ -z $only || "|$only|" == *"|$part|"* ]] || continue
 		[ -z "$quick" ] || { count=1; time=${time/50000x/5000x}; }
 		(cd "$1" && go test -run '^$' -bench "$bench" -benchmem -benchtime "$time" -count "${2:-$count}" "$package") ||
 			return 1
@@ -38,11 +38,11 @@ of_others() {
 # on_broker ARGS...: the scenarios of the wanted part.
 on_broker() {
 	[ "$only" != engine ] || return 0
-	(cd tests/bench && ../../.run/bench.test -test.run '^$' -test.bench "^BenchmarkBroker\$/^${only:-.*}\$" \
+	(cd tests/bench && ../../.run/bench.test -test.run '^$' -test.bench "^BenchmarkBroker\$/^(${only:-.*})\$" \
 		-test.benchtime 1x -test.timeout 0 $quick "${args[@]}" "$@")
 }
 
-# against COMMIT: both programs take turns in each scenario, and the packages' benchmarks in six rounds.
+# against COMMIT: both programs take turns in each scenario, and the packages' benchmarks in as many rounds, or six.
 against() {
 	local tree=$PWD/.run/against out=.run/against.txt which
 	git worktree remove --force "$tree" 2>/dev/null || true
@@ -50,7 +50,7 @@ against() {
 	(cd "$tree" && go build -o "$OLDPWD/.run/old" ./cmd/taskbus)
 	go build -o .run/new ./cmd/taskbus
 	on_broker -program "$PWD/.run/old,$PWD/.run/new" | tee "$out"
-	for _ in 1 2 3 4 5 6; do
+	for _ in $(seq "$rounds"); do
 		for which in old new; do
 			of_others "$([ $which = old ] && echo "$tree" || echo .)" 1 |
 				sed -E "s|^(Benchmark[^[:space:]]*)-([0-9]+)|\1/program=$which-\2|" | tee -a "$out"
@@ -62,12 +62,16 @@ against() {
 }
 
 main() {
-	only='' quick='' args=() base=''
+	only='' quick='' args=() base='' rounds=6
 	while [ $# -gt 0 ]; do
 		case $1 in
-		--only) only=$2; shift ;;
+		--only) only=${2//,/|}; shift ;;
 		--quick) quick=-quick ;;
-		--rounds | --tasks) args+=("-${1#--}" "$2"); shift ;;
+		--rounds | --tasks)
+			[ "$1" = --tasks ] || rounds=$2
+			args+=("-${1#--}" "$2")
+			shift
+			;;
 		--profile) mkdir -p "$2"; args+=(-profile "$(realpath "$2")"); shift ;;
 		--against) base=$2; shift ;;
 		*) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' scripts/bench.sh; [ "$1" = -h ] || [ "$1" = --help ]; exit ;;
@@ -75,7 +79,10 @@ main() {
 		shift
 	done
 	parts="engine $(sed -nE 's/.*[{(](name: )?"([a-z]+)\/.*/\2/p' tests/bench/scenarios_test.go | uniq | xargs)"
-	[[ -z $only || " $parts " == *" $only "* ]] || { echo "bench: no part $only; there are: $parts" >&2; exit 2; }
+	local part
+	for part in ${only//|/ }; do
+		[[ " $parts " == *" $part "* ]] || { echo "bench: no part $part; there are: $parts" >&2; exit 2; }
+	done
 	only_one bench
 	scripts/ensure.sh rabbitmq
 	own_broker bench --no-management
