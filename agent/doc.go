@@ -1,5 +1,6 @@
-// Package agent is the SDK for programs that do tasks: it gets work for a handler function, and reports
-// what became of it to the fleet.
+// Package agent is the SDK for programs that do tasks.
+//
+// It gets work for a handler function, and reports what became of it to the fleet.
 //
 // An agent is a function and a [Config]:
 //

@@ -1,6 +1,5 @@
-// Package coordinator is the vocabulary of Taskbus: what a task, an agent, a
-// decision and a refusal are, and the events and effects by which the engine is
-// driven. Every other package speaks in these words.
+// Package coordinator is the vocabulary of Taskbus: tasks, agents, decisions, refusals, events and effects.
+// Every other package speaks in these words.
 //
 // # What it answers
 //

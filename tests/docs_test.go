@@ -88,7 +88,7 @@ func TestStrategiesAreDescribed(t *testing.T) {
 		inRoutes[fmt.Sprint(name)] = true
 	}
 	sameNames(t, schema+" (strategy of a route)", inRoutes, strategy.Names())
-	for _, page := range []string{"docs/ARCHITECTURE.md", "docs/reference/configuration.md"} {
+	for _, page := range []string{"docs/reference/strategies.md", "docs/reference/configuration.md"} {
 		for _, name := range strategy.Names() {
 			if !strings.Contains(projectFile(t, page), "`"+name+"`") {
 				t.Errorf("%s does not mention the strategy %s", page, name)
@@ -105,7 +105,7 @@ func metrics(t *testing.T) string {
 	rows := metricRows(t, metricDescs(t))
 	rows = append(rows, []string{"`taskbus_build_info{version,revision,goversion}`", "Always 1."}) // the program's own
 	slices.SortFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
-	return tableOf([]string{"metric", "meaning"}, rows)
+	return listOf(rows)
 }
 
 // metricRows are the rows of metrics: names, labels and what the program says of them.
@@ -198,7 +198,7 @@ func endpoints(t *testing.T) string {
 			rows = append(rows, []string{request, operation.Summary})
 		}
 	}
-	return tableOf([]string{"request, token", "for"}, rows)
+	return listOf(rows)
 }
 
 // invariants is the table of what the auditor looks at: the comments of their constants.
@@ -217,7 +217,7 @@ func invariants(t *testing.T) string {
 	if len(rows) != coordinator.NumInvariants {
 		t.Errorf("%d invariants have comments, want %d", len(rows), coordinator.NumInvariants)
 	}
-	return tableOf([]string{"invariant", "what must hold"}, rows)
+	return listOf(rows)
 }
 
 func TestMessageExamplesAreValid(t *testing.T) {
@@ -345,5 +345,5 @@ func sdkMetrics(t *testing.T) string {
 	if err := agent.Run(ctx, cfg, handle); err != nil || len(seen.descs) == 0 {
 		t.Fatalf("%v, %d metrics", err, len(seen.descs))
 	}
-	return tableOf([]string{"metric", "meaning"}, metricRows(t, seen.descs))
+	return listOf(metricRows(t, seen.descs))
 }

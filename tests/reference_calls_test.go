@@ -51,7 +51,7 @@ func callFields(t *testing.T) string {
 		rows = append(rows, []string{"`" + name + "`", whichOps(used[name]), of.bounds(), field.Description})
 	}
 	rows = joinSame(rows)
-	return tableOf([]string{"field", "of", "value", "meaning"}, rows)
+	return listOf(rows)
 }
 
 // joinSame makes one row of those whose last cell says that they mean what the row before them does.
@@ -116,7 +116,7 @@ func authHeaders(t *testing.T) string {
 		}
 	}
 	rows = joinSame(rows)
-	return tableOf([]string{"header", "meaning"}, rows) + "\nAs the fields: " + strings.Join(fields, ", ") + ".\n"
+	return listOf(rows) + "\nAs the fields: " + strings.Join(fields, ", ") + ".\n"
 }
 
 type parameter struct {

@@ -2,7 +2,6 @@ package tests
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -87,7 +86,7 @@ func keyRegions(t *testing.T, page string) (all []region) {
 	}
 	keys := func(name string, rows [][]string) {
 		all = append(all, region{"keys-" + name, page, func(*testing.T) string {
-			return tableOf([]string{"key", "default; else", "meaning"}, rows)
+			return listOf(rows)
 		}})
 	}
 	var others [][]string
@@ -163,7 +162,7 @@ func quotaRegions(t *testing.T, page string) (all []region) {
 			t.Errorf("config/quotas.schema.json has nothing for the table %s", s.name)
 		}
 		all = append(all, region{s.name, page, func(*testing.T) string {
-			return tableOf([]string{"key", "default; else", "meaning"}, rows)
+			return listOf(rows)
 		}})
 	}
 	return all
@@ -282,7 +281,7 @@ func variables(t *testing.T) string {
 			name += " (`_FILE`)"
 			known[v.Name+"_FILE"] = true
 		}
-		rows = append(rows, []string{name, cmp.Or(v.Default, "–"), v.Meaning})
+		rows = append(rows, []string{name, v.Default, v.Meaning})
 	}
 	read := inSource(t, "config", `\benv[A-Z]\w* += "([A-Z_]+)"`)
 	read = append(read, inSource(t, "cmd/taskbus", `getenv\("([A-Z_]+)"\)`)...)
@@ -290,5 +289,5 @@ func variables(t *testing.T) string {
 	system := []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME", "USER", "LOGNAME", "GOGC", "GOMEMLIMIT"}
 	read = slices.DeleteFunc(read, func(name string) bool { return slices.Contains(system, name) })
 	sameNames(t, "config.Variables", known, read)
-	return tableOf([]string{"variable", "default", "meaning"}, rows)
+	return listOf(rows)
 }

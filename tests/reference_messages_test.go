@@ -74,7 +74,7 @@ func fieldTable(message schemaNode, owner map[string]string) string {
 	}
 	out := ""
 	if rows := fieldRows("", message); rows != nil {
-		out = tableOf([]string{"field", "value", "meaning"}, rows) + "\n"
+		out = listOf(rows) + "\n"
 	}
 	for i, from := range order {
 		order[i] = "`" + from + "`: " + strings.Join(elsewhere[from], ", ")

@@ -134,45 +134,42 @@ func TestRegenerate(t *testing.T) {
 	}
 }
 
-// tableOf writes rows under a head, each cell as it stands.
-func tableOf(head []string, rows [][]string) string {
+// listOf writes rows as a list of names with what they mean: what stands between in a row, such as the values of a key,
+// is in brackets.
+func listOf(rows [][]string) string {
 	var out strings.Builder
-	line := func(cells []string) {
-		for i, cell := range cells {
-			cells[i] = strings.ReplaceAll(strings.ReplaceAll(cell, "\n", " "), "|", `\|`)
-		}
-		out.WriteString(strings.ReplaceAll("| "+strings.Join(cells, " | ")+" |\n", "  ", " "))
-	}
-	line(head)
-	out.WriteString("|" + strings.Repeat("---|", len(head)) + "\n")
 	for _, row := range rows {
-		line(row)
+		line := "- " + row[0]
+		if between := strings.Join(row[1:len(row)-1], "; "); between != "" {
+			line += " (" + between + ")"
+		}
+		if meaning := row[len(row)-1]; meaning != "" {
+			line += ": " + meaning
+		}
+		out.WriteString(strings.ReplaceAll(line, "\n", " ") + "\n")
 	}
 	return out.String()
-}
-
-func yesOrNo(yes bool) string {
-	if yes {
-		return "yes"
-	}
-	return "no"
 }
 
 func reasonCodes(*testing.T) string {
 	var rows [][]string
 	for _, r := range coordinator.Reasons() {
 		runbook := "[`" + r.String() + "`](../runbooks/" + r.String() + ".md)"
-		rows = append(rows, []string{runbook, yesOrNo(r.RetryPossible()), r.Meaning()})
+		retry := "final"
+		if r.RetryPossible() {
+			retry = "retry possible"
+		}
+		rows = append(rows, []string{runbook, retry, r.Meaning()})
 	}
-	return tableOf([]string{"code", "retry possible", "when"}, rows)
+	return listOf(rows)
 }
 
 func causes(*testing.T) string {
 	var rows [][]string
 	for why := coordinator.Eligible + 1; why < coordinator.NumIneligibilities; why++ {
-		rows = append(rows, []string{"`" + why.String() + "`", why.Meaning(), why.Until()})
+		rows = append(rows, []string{"`" + why.String() + "`", why.Meaning() + " → " + why.Until()})
 	}
-	return tableOf([]string{"cause", "the agent", "until"}, rows)
+	return listOf(rows)
 }
 
 // exitCodes is what `taskbus --help` says, held against the constants of the command.
@@ -193,7 +190,7 @@ func exitCodes(t *testing.T) string {
 			t.Errorf("taskbus --help does not say what exit code %s is", value)
 		}
 	}
-	return tableOf([]string{"code", "meaning"}, rows)
+	return listOf(rows)
 }
 
 // inSource is what the first group of a pattern matches in the files of a package, outside its tests.

@@ -1,5 +1,6 @@
-// Package quota is for programs that call LLM providers: it asks the coordinators whether there is quota
-// for a call, and reports what the call has used.
+// Package quota is the client of programs that call LLM providers.
+//
+// It asks the coordinators whether there is quota for a call, and reports what the call has used.
 //
 // A [Client] asks the coordinators (docs/howto/calls.md). A [Transport] is an
 // http.RoundTripper around the one that reaches the provider; with it the program stays as it is:

@@ -1,5 +1,4 @@
-// Package auction answers one question: given the invited agents and what they bid,
-// which should get the task, and when is waiting any longer pointless?
+// Package auction answers one question: which bidder should get the task, and when is waiting any longer pointless?
 //
 //	n candidates ─► Invite ─► Open ─► Book.Bid … ─► Book.Closing ─► Book.Ranked
 //	                          │  ▲        │                            winner first

@@ -1,6 +1,6 @@
-// Package callcache answers a gateway's questions about LLM calls out of leases: quota that is reserved for several
-// calls at once, for a short time. So most calls cost no question to a coordinator, and calls go on for that time
-// while none answers.
+// Package callcache answers a gateway's questions about LLM calls out of leases. A lease is quota that is reserved
+// for several calls at once, for a short time. So most calls cost no question to a coordinator, and calls go on for
+// that time while none answers.
 //
 // It speaks as a coordinator does (GET /v1/quota/auth, /v1/quota/auth/settle), and knows nobody: whoever shows a
 // token asks by that token, for leases of its own, and a coordinator says whether it may. What it does not answer by

@@ -1,5 +1,4 @@
-// Package failpoint answers "at which instants can a coordinator be made to die, or a
-// task to break it, on order?".
+// Package failpoint answers "where can a coordinator be made to die, or a task to break it, on order?".
 //
 // The service calls [Hit] at the places that matter for what survives a crash,
 // [Task] where it handles one task, and [Ahead] where it asks what time it is. In the

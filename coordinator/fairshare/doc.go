@@ -1,5 +1,4 @@
-// Package fairshare decides how much of the LLM providers' limits each tenant may use now, and which
-// waiting tenant goes first.
+// Package fairshare answers: how much LLM quota may each tenant use now, and which waiting tenant goes first?
 //
 // It implements the scheduling half of FAIR-SHARE: quota trees with rates, budgets and
 // seats, borrowing and lending, reservations, estimates of what is not known yet, and
@@ -47,6 +46,17 @@
 //	apportion.go    a whole divided by weights, to the unit
 //	period.go       when calendar periods begin; clock.go: what a clock that was ahead has begun
 //	arith.go        products that do not fit
+//
+// # Its rules
+//
+// A charge goes to a chain of nodes in the pool and one of the provider: everywhere or nowhere. Of several limits
+// that refuse, the answer names the one that lasts longest.
+//
+// A budget lends min(bound, share · elapsed − used − reserved − lent − headroom). What was borrowed or overdrawn is
+// repaid in the next period, within repay_percent.
+//
+// Turns are hierarchical start-time fair queueing over tokens (output counts twice). An idle group saves nothing
+// up; one that is ahead stays ahead; both within caps.
 //
 // # What it must never do
 //

@@ -1,5 +1,4 @@
-// Package gateway is what questions about LLM calls have in common, over HTTP and over gRPC alike:
-// which requests come from a gateway, and the words of an answer.
+// Package gateway is what questions about LLM calls over HTTP and over gRPC have in common.
 //
 // It answers "does a gateway ask?" ([Roster]), "what do the headers say of the limits, and when may
 // one ask again?" ([RateLimits], [RetryAfter], [Later]), "what is the body of a refusal?"

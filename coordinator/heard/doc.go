@@ -1,5 +1,4 @@
-// Package heard answers: what has an LLM provider said of its own limits, in the headers of an
-// answer?
+// Package heard answers: what do the headers of an LLM provider's answer say of its limits?
 //
 // It knows the headers of OpenAI (x-ratelimit-…, which Azure, Groq, Mistral and others send as
 // well), of Anthropic (anthropic-ratelimit-…) and Retry-After, as a number, as a date, and in

@@ -1,5 +1,6 @@
-// Package httpapi is the HTTP interface: health, status, metrics, tasks and explanations; orders; reports
-// of capacity; quota for LLM calls.
+// Package httpapi is the HTTP interface.
+//
+// It has health, status, metrics, tasks and explanations; orders; reports of capacity; quota for LLM calls.
 //
 // It asks the service through [Source], a small interface of its own, and hands orders and reports on to
 // it. It must never

@@ -1,6 +1,7 @@
-// Package learning answers three questions about the agents of a fleet, from the
-// outcomes of their tasks: how likely is this agent to succeed with a task of
-// this type, how long will it take, and how many items a second does it do?
+// Package learning answers: how likely does an agent succeed with a type of task, how long does it take, and how many
+// items a second does it do?
+//
+// It learns from the outcomes of the agents' tasks.
 //
 // # Success
 //

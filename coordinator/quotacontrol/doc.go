@@ -1,5 +1,4 @@
-// Package quotacontrol answers "what changes quotas.yaml at this moment, until when, and what did the
-// day say about that?"
+// Package quotacontrol answers "what changes quotas.yaml at this moment, and until when?"
 //
 // Controls are standing changes: made by people, or by two rules at the end of a day, both off unless
 // quotas.yaml has them (adjustment). Idle: a group or agent that has used little of its own on several

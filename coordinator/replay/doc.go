@@ -1,5 +1,4 @@
-// Package replay answers two questions about a recording of a coordinator's term:
-// does the engine decide the same again, and what would it have decided otherwise?
+// Package replay answers: does the engine decide a recording again as it did, or what instead?
 //
 // A recording is a snapshot of the engine's state, everything that the engine was
 // given from then on, and the records that it left meanwhile (see package journal).

@@ -1,5 +1,6 @@
-// Package rls is Envoy's rate-limit service (envoy.service.ratelimit.v3): gateways ask here over
-// gRPC whether a request may pass, and report what it has used.
+// Package rls is Envoy's rate-limit service (envoy.service.ratelimit.v3).
+//
+// Gateways ask here over gRPC whether a request may pass, and report what it has used.
 //
 // It answers "is there quota for what these descriptors say?" from a [Source], the small interface
 // it asks the coordinator through, all descriptors of a request together: of none is anything

@@ -1,5 +1,4 @@
-// Package service is the shell around the engine: it answers "how do events get
-// in and effects get out?"
+// Package service is the shell around the engine: how do events get in and effects get out?
 //
 //	          ┌────────────── session (one broker session, a value) ─────────────┐
 //	deliveries│ ingest: decode, hold ──► loop: engine.Apply ──► outbox: encode,  │

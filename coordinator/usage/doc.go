@@ -1,5 +1,7 @@
-// Package usage computes how much of the LLM quotas was used, by which tenant, on which day, and what it
-// cost; how much it will be by the end of the period, and whether the provider's bill agrees.
+// Package usage computes history, forecast and reconciliation of LLM usage.
+//
+// That is how much was used, by which tenant, on which day, and what it cost; how much it will be by the end of the
+// period, and whether the provider's bill agrees.
 //
 // It is a projection of the journal. [Projection] folds the journal's messages into changes
 // of rows ([Row]: a day, group, agent, provider and model), in batches that begin where the

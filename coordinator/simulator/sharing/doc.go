@@ -1,5 +1,6 @@
-// Package sharing answers one question: how evenly do tenants share an LLM provider when
-// they are distinguished this way, and how well is guessed what a call will take?
+// Package sharing answers one question: how evenly do tenants share an LLM provider by this policy?
+//
+// It also answers how well it is guessed what a call will take.
 //
 // It has [fairshare.Shares] and [fairshare.Backlog], which say in production whose turn it
 // is, order the calls of tenants on a virtual clock, and beside them what else one could do.

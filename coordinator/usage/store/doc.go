@@ -1,5 +1,6 @@
-// Package store keeps the rows of package usage in a database, and sums them by time, group, agent,
-// provider and model.
+// Package store keeps the rows of package usage in a database, and sums them.
+//
+// Sums are by time, group, agent, provider and model.
 //
 // A [Store] is a SQLite file or a PostgreSQL database: the same statements, the same tables
 // (migrations/). Its rows and the mark up to where the journal is in them are changed in one

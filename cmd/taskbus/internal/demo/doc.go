@@ -1,5 +1,6 @@
-// Package demo plays the main job through, end to end and on a real broker: a
-// coordinator process, a handful of agents, and tasks of which some must fail.
+// Package demo plays the main job through on a real broker.
+//
+// A coordinator process and a handful of agents have tasks of which some must fail.
 //
 // It answers "does it work here, and what does it look like?" It uses Taskbus as
 // any user would, from outside: tasks are published to task.assign, agents

@@ -22,6 +22,21 @@
 //	look.go     what is known of the queues of lanes, and for how long
 //	check.go    whether the counts balance
 //
+// # Its rules
+//
+// Moved is, while more than half of the window waits, the last task of the largest class of the group that has most
+// waiting; at most 256 are on their way. What came back from an agent is not moved. A task of task.assign is held
+// for 60 s, one out of a lane for 10 minutes; then it goes to task.lane.~held, which is read at once, so that it
+// keeps its place and the broker can trim its log. Below eight tasks kinds share a lane. A lane that does not take
+// a task rests for 5 s.
+//
+// A lane is read while less than half of the window came out of lanes and there is room, or nothing else of its
+// kind waits here, or what would make room came later. Its window is 64 tasks. At most 64 lanes are read at once,
+// by the turns of their groups; one that has waited for 10 s goes first.
+//
+// The journal names a lane before anything is moved there. A lane whose group has left the configuration is read
+// until it is empty, then deleted over the connection that holds the lock.
+//
 // # What it reads
 //
 // A task is a Ticket here, which its owner embeds in its own record of the task, and an Entry when it begins to
