@@ -128,7 +128,7 @@ func (e *Engine) advances(now time.Time, t *openTask) bool {
 
 // relieve moves tasks out of the window while more wait than should.
 func (e *Engine) relieve(now time.Time) {
-	for n := 0; ; n++ {
+	for n := 0; e.lanes.Crowded(now); n++ {
 		m, actions := e.lanes.Relieve(now, n)
 		if m.Ticket == nil {
 			e.carryOut(actions)

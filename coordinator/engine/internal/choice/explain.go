@@ -15,7 +15,7 @@ type Explanation struct {
 	d        *coordinator.Decision
 	required []string
 	detailed bool
-	missing  map[string]int
+	missing  []int // agents that lack each of required
 	nearest  coordinator.Refusal
 	eligible []int // of one that is detailed
 	keys     map[int]coordinator.Key
@@ -50,11 +50,11 @@ func (x *Explanation) Add(i int, r coordinator.Refusal) {
 		}
 	case coordinator.LacksCapability:
 		if x.missing == nil {
-			x.missing = make(map[string]int)
+			x.missing = make([]int, len(x.required))
 		}
-		for _, c := range x.required {
+		for n, c := range x.required {
 			if !criteria.Offers(&x.q.Fleet.Index.Specs[i], c) {
-				x.missing[c]++
+				x.missing[n]++
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func (x *Explanation) Decision() *coordinator.Decision {
 	if nearest := x.nearest; nearest.Agent != "" {
 		d.Nearest = &nearest
 	}
-	d.Missing = mostMissing(x.missing)
+	d.Missing = x.mostMissing()
 	if !x.detailed {
 		return d
 	}
@@ -101,10 +101,12 @@ func (x *Explanation) Decision() *coordinator.Decision {
 	return d
 }
 
-func mostMissing(missing map[string]int) []coordinator.MissingCapability {
-	list := make([]coordinator.MissingCapability, 0, len(missing))
-	for c, n := range missing {
-		list = append(list, coordinator.MissingCapability{Capability: c, Agents: n})
+func (x *Explanation) mostMissing() []coordinator.MissingCapability {
+	list := make([]coordinator.MissingCapability, 0, len(x.missing))
+	for i, n := range x.missing {
+		if n > 0 {
+			list = append(list, coordinator.MissingCapability{Capability: x.required[i], Agents: n})
+		}
 	}
 	slices.SortFunc(list, func(a, b coordinator.MissingCapability) int {
 		return cmp.Or(cmp.Compare(b.Agents, a.Agents), cmp.Compare(a.Capability, b.Capability))

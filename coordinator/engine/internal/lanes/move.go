@@ -32,17 +32,19 @@ const (
 	LaneRest = 5 * time.Second
 )
 
-// Relieve answers which task makes room, if more wait than should; no ticket: none does now. done is how many
-// have in this event. The actions go before the move.
-func (p *Planner) Relieve(now time.Time, done int) (Move, []Action) {
-	p.begin()
+// Crowded reports whether more tasks wait than should, so that Relieve is to be asked.
+func (p *Planner) Crowded(now time.Time) bool {
 	if !p.view.Connected() || now.Before(p.paused) {
-		return Move{}, nil
+		return false
 	}
 	most, bounded := p.room()
-	if !bounded || p.view.Waiting() <= most || p.moving >= MaxMoving {
-		return Move{}, nil
-	}
+	return bounded && p.view.Waiting() > most && p.moving < MaxMoving
+}
+
+// Relieve answers which task makes room; no ticket: none does now. done is how many have in this event. The actions
+// go before the move.
+func (p *Planner) Relieve(now time.Time, done int) (Move, []Action) {
+	p.begin()
 	if done == MovesPerEvent {
 		p.paused = now.Add(time.Millisecond)
 		p.act(Action{Verb: Wake, At: p.paused})

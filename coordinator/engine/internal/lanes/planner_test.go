@@ -131,13 +131,14 @@ func (k *kernel) does(actions []Action) (words []string) {
 
 // relieve moves what makes room in one event.
 func (k *kernel) relieve() (words []string) {
-	for n := 0; ; n++ {
+	for n := 0; k.p.Crowded(k.now); n++ {
 		m, actions := k.p.Relieve(k.now, n)
 		if words = append(words, k.does(actions)...); m.Ticket == nil {
 			return words
 		}
 		words = append(words, k.move(m)...)
 	}
+	return words
 }
 
 func (k *kernel) move(m Move) []string {
