@@ -57,6 +57,8 @@ type WaitSnapshot struct {
 	// Reason and Text are what they would fail with now.
 	Reason Reason
 	Text   string
+	// Able are the places in Snapshot.Agents of those that could have these tasks by what agents.yaml says of them.
+	Able []int
 }
 
 // LaneSnapshot is one lane as the engine sees it.

@@ -42,7 +42,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		s.Agents[i].Success, s.Agents[i].Outcomes, s.Agents[i].Duration = e.trackRecord(a)
 		s.Leased += s.Agents[i].Leased
 	}
-	paces := e.pacesTogether(now)
+	paces, waits := e.pacesTogether(now), []waitOfClass(nil)
 	for i, waiting := range e.pending.Active() {
 		c := waiting.Of
 		w := coordinator.WaitSnapshot{Required: c.required}
@@ -63,13 +63,16 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 			}
 		})
 		if w.Reason != coordinator.ReasonNone && w.Tasks > 0 {
-			s.Waits = append(s.Waits, w)
+			waits = append(waits, waitOfClass{w, c})
 		}
 	}
-	slices.SortStableFunc(s.Waits, func(a, b coordinator.WaitSnapshot) int {
+	slices.SortStableFunc(waits, func(a, b waitOfClass) int {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Oldest, a.Oldest), slices.Compare(a.Required, b.Required))
 	})
-	s.Waits = s.Waits[:min(len(s.Waits), coordinator.MaxWaits)]
+	for _, w := range waits[:min(len(waits), coordinator.MaxWaits)] {
+		w.class.feasible.Each(func(i int) { w.Able = append(w.Able, i) })
+		s.Waits = append(s.Waits, w.WaitSnapshot)
+	}
 	for _, t := range e.held {
 		switch t.state {
 		case stateDelayed:
@@ -92,6 +95,12 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 	s.Claims = e.claims.Len()
 	s.BidWindow = e.market.Length()
 	return s
+}
+
+// waitOfClass is a kind of waiting tasks with its class.
+type waitOfClass struct {
+	coordinator.WaitSnapshot
+	class *class
 }
 
 // maxPaces bounds the sets of agents that are told apart where tasks wait for agents that they share.

@@ -107,9 +107,9 @@ func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 // capacityCure tells agents that are at their limit from those that are kept from work otherwise.
 func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 	slots, free, stray, online, failing, kept := 0, 0, 0, 0, 0, make(map[coordinator.Ineligibility]int)
-	for i := range snap.Agents {
+	for _, i := range w.Able {
 		a := &snap.Agents[i]
-		if a.State != coordinator.AgentOnline || !hasAll(a, w.Required) {
+		if a.State != coordinator.AgentOnline {
 			continue
 		}
 		online++
@@ -159,15 +159,6 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 		whose = fmt.Sprintf("the %d agents that could", online)
 	}
 	return fmt.Sprintf(", and %s of %s %s in use: add agents or slots (max_concurrent_tasks)", all, whose, are)
-}
-
-func hasAll(a *coordinator.AgentSnapshot, required []string) bool {
-	for _, c := range required {
-		if !slices.Contains(a.Spec.Capabilities, c) {
-			return false
-		}
-	}
-	return true
 }
 
 func ejectedFromAny(a *coordinator.AgentSnapshot, required []string) bool {

@@ -35,6 +35,9 @@ func TestCures(t *testing.T) {
 	broken.Outcomes, broken.Success = 13, 0.04
 	hung := slotted(full, 0, 4)
 	hung.Strays = 4
+	const elsewhere = "elsewhere" // could have none of the tasks, although it has their capabilities
+	other := slotted(coordinator.Eligible, 4, 4)
+	other.Spec.ID = elsewhere
 	for _, tc := range []struct {
 		name   string
 		agents fleetOf
@@ -55,6 +58,10 @@ func TestCures(t *testing.T) {
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
 				"40 tasks wait for `go`, and the only slot of the agent that could is in use: add agents or slots (max_concurrent_tasks)"}},
+		{"an agent that other criteria keep from them", fleetOf{slotted(full, 0, 2), other},
+			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
+			[]string{
+				"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
 		{"an agent that fails", fleetOf{broken},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
@@ -97,6 +104,13 @@ func TestCures(t *testing.T) {
 		{"not for long", fleetOf{slotted(full, 0, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 0,
 			nil},
 	} {
+		for i := range tc.waits {
+			for n := range tc.agents {
+				if tc.agents[n].Spec.ID != elsewhere {
+					tc.waits[i].Able = append(tc.waits[i].Able, n)
+				}
+			}
+		}
 		snap := coordinator.Snapshot{Agents: tc.agents, Waits: tc.waits,
 			PendingReasons: map[coordinator.Reason]int{coordinator.ReasonQuotaExhausted: tc.quota}}
 		if got := waitAdvice(&snap, 0, tc.unread); got != strings.Join(tc.want, "; ") {
@@ -197,7 +211,8 @@ func TestHangingSlotsAreAdvisedOnOnce(t *testing.T) {
 	hung := slotted(coordinator.Full, 0, 4)
 	hung.Spec.ID, hung.State, hung.Strays = "a1", coordinator.AgentOnline, 4
 	snap := coordinator.Snapshot{Agents: fleetOf{hung}, OldestPending: time.Minute, Waits: []coordinator.WaitSnapshot{
-		{Required: []string{"go"}, Tasks: 2, Oldest: time.Minute, Reason: coordinator.ReasonAllAgentsAtCapacity},
+		{Required: []string{"go"}, Able: []int{0}, Tasks: 2, Oldest: time.Minute,
+			Reason: coordinator.ReasonAllAgentsAtCapacity},
 	}}
 	agents, waits := checkAgents(snap, false, nil), checkAssignments(snap, recentCounts{}, 60, 0)
 	if all := agents.Advice + waits.Advice; strings.Count(all, "start these agents again") != 1 ||
