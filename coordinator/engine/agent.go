@@ -1,7 +1,12 @@
 package engine
 
 import (
+	"slices"
+	"time"
+
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
+	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine/internal/fleet"
 )
 
@@ -59,4 +64,116 @@ func (e *Engine) adoptFleet(specs []coordinator.AgentSpec, settings coordinator.
 			e.timers.cancel(t)
 		}
 	}
+}
+
+// finishedPast credits the end of a dispatch that is not open any more: one that
+// only the agent could free its slot of, one that was let go because a report had
+// covered it, or one that the agent said it runs although it is nobody's.
+func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, attempt int, letGo bool) {
+	end := fleet.Ending{Task: r.Task, Stamp: a.Stamp(now, r), Heard: now}
+	_, listed := a.Listed[r.Task]
+	known := slices.ContainsFunc(a.Recent, func(e fleet.Ending) bool { return e.Task == r.Task })
+	switch t := a.Find(r.Task, attempt); {
+	case t != nil:
+		a.Finished(now, &t.Dispatch, r)
+		e.discharge(t)
+	case letGo, listed && !known && a.CountsStill(&end):
+		a.Note(end, true)
+	}
+	e.fleet.Refresh(a)
+}
+
+// mayLetGo tells whether nobody will say how the dispatch ended, and nothing else
+// needs it.
+func (e *Engine) mayLetGo(t *openTask) bool {
+	return !e.following && t.state == stateLeased && !t.agent.Tracked && len(t.tried) == 0 && !t.Apart && !t.Over &&
+		!t.unanswered
+}
+
+// audit is done with every report: what it covers, what it has begun, what it has
+// let go of, and which ends told before it arrived it does not know of yet. made
+// is when it was made, by our clock; zero when that is not known.
+func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
+	exact := a.Listed != nil
+	for i := 0; i < len(a.Open); {
+		t := a.Open[i]
+		arrivedBefore := !t.Settled.IsZero() && !made.IsZero() && t.Settled.Before(made)
+		_, listed := a.Listed[t.task.ID]
+		switch {
+		case exact && t.Over && t.state == stateLeased && (listed || arrivedBefore),
+			!exact && t.Over && arrivedBefore:
+			t.agent.Give(t) // its reports speak for it
+			continue
+		case exact && listed:
+			e.fleet.Cover(t.agent, t)
+			if !t.Listed {
+				e.renew(t)
+			}
+			if t.withdrawn && t.state == stateLeased && !t.returning {
+				e.withdraw(t, t.cancelReason, 0) // it cannot have heard, or does not heed
+			}
+		case !exact && arrivedBefore && (e.mayLetGo(t) || e.hasDoneAlone(t, made)):
+			e.letGo(t)
+			continue
+		case !exact && arrivedBefore:
+			e.fleet.Cover(t.agent, t)
+		case exact && arrivedBefore:
+			t.Unlisted = made
+		}
+		t.Listed = listed
+		i++
+	}
+	a.Audited(now, made)
+}
+
+// forgetAgents frees the serials of agents that have left and of which no record tells any more,
+// when there are twice as many as the last time. An agent may have a name of its own for every
+// time that it starts.
+func (e *Engine) forgetAgents() {
+	s := &e.fleet.Serials
+	if !s.Sweeps() {
+		return
+	}
+	used := agentset.New(len(s.Names()))
+	for _, a := range e.fleet.ByID { // order does not matter: it is a set
+		used.Add(int(a.Serial))
+	}
+	for _, a := range e.fleet.Left {
+		used.Add(int(a.Serial))
+	}
+	for r := range e.dedupe.Latest() {
+		if !r.Fate.IsOpen() {
+			used.Add(int(r.Ref))
+		}
+	}
+	for _, t := range e.tasks.all {
+		if t != nil && t.agent != nil {
+			used.Add(int(t.agent.Serial))
+		}
+	}
+	for _, t := range e.held {
+		if t.agent != nil {
+			used.Add(int(t.agent.Serial))
+		}
+	}
+	s.Sweep(used)
+}
+
+// rampSteps is how many steps an agent takes to all of its slots: one each five
+// seconds of the usual minute.
+const rampSteps = 12
+
+// ramp gives a new agent its part of its slots, and asks to be called again until
+// it has all of them. Whoever counts as new again begins anew.
+func (e *Engine) ramp(now time.Time, a *agent) {
+	window := e.policy.Settings.SlowStart
+	a.Slots = 0
+	if age := now.Sub(a.Since); window > 0 && !a.Since.IsZero() && age < window {
+		a.Slots = breaker.Ramp(a.Maximum(), age, window, 1)
+		step := max(window/rampSteps, time.Millisecond)
+		e.timers.schedule(&a.ramping, earlier(now.Add(step), a.Since.Add(window)))
+	} else {
+		e.timers.cancel(&a.ramping)
+	}
+	e.fleet.Refresh(a)
 }

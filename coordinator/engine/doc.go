@@ -15,57 +15,51 @@
 //
 // # Its parts
 //
-//	engine.go    the front door: one method per event; install.go: another policy
-//	session.go   what a session brings with it, and what its end leaves
-//	task.go      the life of an open task: received, resumed, waiting; admit.go: whether, and for how
-//	             long, it may wait or goes at once
-//	end.go       how tasks that are held end; internal/ends keeps what must be announced again
-//	settle.go    dispatches, and what the broker says of them
-//	lease.go     dispatches that an agent has: deadlines, and their end
-//	result.go    what agents tell of how tasks ended
-//	reassign.go  dispatches that come back
-//	cancel.go    tasks that are withdrawn
+//	engine.go    the front door: one method per event
+//	install.go   another policy: all that wait are judged anew
 //	session.go   what a session brings and its end leaves; clocks that were ahead, and times in which no agent
 //	             can be heard
-//	install.go   another policy: all that wait are judged anew
+//	task.go      the life of an open task: received, resumed, waiting
+//	admit.go     whether, and for how long, a task may wait or goes at once; tasks to which a strategy gives no agent
+//	needs.go     what a task asks of its agent: capabilities, preferences, strategy
+//	settle.go    dispatches, and what the broker says of them
+//	lease.go     dispatches that an agent has: deadlines, and their end
+//	result.go    what agents say of how tasks ended
+//	outcome.go   what the end of a dispatch counts for and against its agent (internal/ejection says
+//	             which agents get no work)
+//	reassign.go  dispatches that come back
+//	retry.go     tasks that came back: which agents may have them again, and when
+//	cancel.go    tasks that are withdrawn
+//	end.go       how tasks that are held end; internal/ends keeps what must be announced again
+//	patience.go  for how long a task may wait
 //	wish.go      tasks that wait for preferred agents, or for agents that asked for time
+//	pending.go   classes of tasks with equal requirements (internal/queue says which goes next)
 //	batch.go     tasks that are decided together
+//	isolate.go   tasks that must have an agent to themselves (internal/isolation says which goes next)
 //	unresolved.go  what a lost session, or a coordinator before this one, leaves open (internal/unresolved
 //	             counts messages that may come again)
-//	isolate.go   tasks that must have an agent to themselves (internal/isolation says which goes next)
-//	record.go    what must survive; fold.go, foldagents.go: taking it over; image.go: all of it at once
-//	needs.go     what a task asks of its agent: capabilities, preferences, strategy
-//	fleet.go     who is there: agents, slots, and the bit sets the choice starts from; fleetadopt.go:
-//	             another configuration
-//	outcome.go   what the end of a dispatch counts for and against its agent (internal/ejection says
-//	             which agents get no work); slowstart.go: the way back
-//	capacity.go  how much agents get done
-//	account.go   how an agent's slots are counted between two reports
+//	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
+//	agent.go     what the kernel keeps of an agent (internal/fleet has the rest): its dispatches, its way back to all
+//	             slots, its serial
 //	report.go    what a heartbeat changes
-//	presence.go  whether an agent is there for its work; operators' orders; presencelook.go: what is
-//	             seen of its queue
+//	presence.go  whether an agent is there for its work; operators' orders; what is seen of its queue
+//	discover.go  agents that join by themselves
+//	demand.go    how much each capability is asked for
+//	learning.go  how well the agents do with one kind of task (internal/choice chooses among them)
+//	explain.go   why each agent may not have a task
+//	place.go     at which place a task waits, and how long the turns and quota may keep it
 //	auctions.go  tasks are offered, bids come in, winners get their tasks (internal/market decides)
 //	claim.go     work that agents claim (internal/claims keeps what waits, and the plans)
-//	discover.go  agents that join by themselves
-//	learning.go  how well the agents do with one kind of task; internal/choice: the choice among them
-//	unscored.go  a strategy that makes nothing of anybody
-//	explain.go   why each agent may not have a task
-//	pending.go   classes of tasks with equal requirements (internal/queue says which goes next)
-//	line.go      who of all that wait goes next; place.go, placequota.go: at which place one is
 //	quota.go     quota for a task is reserved, and that ends (internal/admission keeps it)
-//	quotawait.go  which agents a task may go to with it; tasks that lack some; quotaserve.go: what is
-//	             served when some is back
-//	calls.go     leases of LLM calls (package llmcalls): recorded and told
-//	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, told, ended
-//	quotaview.go  quotas for people
+//	quotawait.go  tasks that lack quota, the agents for which there is some, and what is served when some is back
+//	quotaview.go  quotas for views
+//	calls.go     leases of LLM calls (package llmcalls): recorded and announced
+//	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, announced, ended
 //	lanes.go     tasks that are moved to queues of their own, and come back (internal/lanes says which)
-//	demand.go    how much each capability is asked for
-//	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
-//	retry.go     tasks that came back: which agents may have them again, and when
+//	record.go    what must survive; fold.go: taking it over; image.go: all of it at once
 //	timer.go     deadlines
 //	snapshot.go  a copy of all this for readers
-//	audit.go     whether the books balance; audittasks.go: those of the tasks; auditfleet.go: of the
-//	             agents; auditquota.go
+//	audit.go     whether the books balance
 //
 // # Invariants
 //

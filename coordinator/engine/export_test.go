@@ -598,6 +598,3 @@ func (e *Engine) Moving() (n int) {
 func (e *Engine) IsInLine(group string) bool {
 	return e.lanes.MakesRoom(group)
 }
-
-// epoch is when the tests of parts begin.
-var epoch = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)

@@ -44,8 +44,9 @@ func TestSessionLost(t *testing.T) {
 	if n := m.Counts(); n[a] != 2 || n[b] != 0 {
 		t.Errorf("after the session %v, want 2 of a", n)
 	}
-	if !m.Came(a) || !m.Came(a) || m.Came(a) || m.Came(b) || len(m.Counts()) != 0 {
-		t.Error("2 of a come, and none of b")
+	if got := []bool{m.Came(a), m.Came(a), m.Came(a), m.Came(b)}; !slices.Equal(got, []bool{true, true, false, false}) ||
+		len(m.Counts()) != 0 {
+		t.Errorf("came: %v, want 2 of a and none of b; left: %v", got, m.Counts())
 	}
 	if m.SessionLost(began, 0, none); len(m.Counts()) != 0 {
 		t.Errorf("%v is left of a session without anything", m.Counts())
