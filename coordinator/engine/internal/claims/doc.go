@@ -7,7 +7,7 @@
 //     which is looked at next (Begin, Next);
 //   - how much a claim is granted, by which plan, and that it has enough (Ask, Given): package pull divides the
 //     work, and one plan costs a pass over all agents, so it serves more than one claim;
-//   - what an agent is told that gets nothing (Told, Plan.Answer).
+//   - what is answered to an agent that gets nothing (Told, Plan.Answer).
 //
 // Claims are no records: what is granted are dispatches as any others, and an agent that hears nothing
 // asks again.
@@ -21,5 +21,5 @@
 //
 // A stands for the kernel's agent and C for its class of waiting tasks. Both are handed back or compared, and
 // never looked into. The kernel keeps a Seat in its agent: what plans need. What a pass over 10,000 claims reads
-// is in the places of the Line, side by side, so that an agent whose claim is passed over is not read from memory.
+// is in the places of the Line, side by side: an agent is not read from memory when its claim is passed over.
 package claims

@@ -92,7 +92,7 @@ func (l *Line[A, C]) Add(now time.Time, a A, number int, s *Seat[C], claim coord
 }
 
 // tidy drops the places of claims that were removed, once they are a sixteenth of all: a removal costs 16 copies,
-// and a pass reads no more than that in vain.
+// and a pass reads no more than that without use.
 func (l *Line[A, C]) tidy() {
 	if gone := len(l.places) - l.waiting; gone*16 > len(l.places) {
 		l.places = slices.DeleteFunc(l.places, func(p Place[A, C]) bool { return p.gone })
@@ -116,7 +116,7 @@ func (l *Line[A, C]) Remove(s *Seat[C]) {
 // Len returns how many claims wait.
 func (l *Line[A, C]) Len() int { return l.waiting }
 
-// All yields the agents whose claims wait, in order. Claims may be removed meanwhile.
+// All yields the agents that have a waiting claim, in order. Claims may be removed meanwhile.
 func (l *Line[A, C]) All() iter.Seq[A] {
 	return func(yield func(A) bool) {
 		for i := range l.places {

@@ -82,7 +82,7 @@ func (l *Line[A, C]) plan(now time.Time, a A, r Reach[C], v View[A, C]) *Plan[C]
 	return l.newPlan(now, key, a, r, v)
 }
 
-// Told returns the plan that an answer tells of that grants nothing by it: any that is not too old, where the
+// Told returns the plan that is reported in an answer that grants nothing by it: any that is not too old, where the
 // fleet is large; else a new one.
 func (l *Line[A, C]) Told(now time.Time, a A, r Reach[C], v View[A, C]) *Plan[C] {
 	key := l.keyOf(r, v)
@@ -124,8 +124,8 @@ func (l *Line[A, C]) Ask(now time.Time, p *Place[A, C], r Reach[C], v View[A, C]
 	return s.grant(by, mode == coordinator.PullLiteral, r.Tasks, free), by
 }
 
-// Given takes over how many tasks the agent was given of what Ask granted its claim, and returns what it is to be
-// told; false: it got none, and waits on.
+// Given takes over how many tasks the agent was given of what Ask granted its claim, and returns what is to be
+// answered; false: it got none, and waits on.
 func (l *Line[A, C]) Given(p *Place[A, C], g pull.Grant, by *Plan[C], got int, v View[A, C]) (pull.Grant, bool) {
 	if got == 0 {
 		l.left = true
@@ -156,7 +156,7 @@ func (l *Line[A, C]) granted(by *Plan[C], counted bool) {
 	}
 }
 
-// Answer returns what the agent is told of its claim.
+// Answer returns the answer to the agent's claim.
 func (p *Plan[C]) Answer(s *Seat[C], g pull.Grant) coordinator.ClaimAnswered {
 	return coordinator.ClaimAnswered{
 		Agent: s.Claim.Agent, ClaimID: s.Claim.ClaimID, Granted: g.Items, Limit: g.Limit.String(), Token: s.Claim.Token,

@@ -84,7 +84,7 @@ func (b *blocks) dropFirst() {
 	}
 }
 
-// placeMask bounds places: a number without its upper bits, of which half as many can be told apart as
+// placeMask bounds places: a number without its upper bits. Half as many places can be distinguished as
 // records could ever be held.
 const placeMask = 1<<31 - 1
 

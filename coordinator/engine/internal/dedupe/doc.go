@@ -12,6 +12,6 @@
 // # What it must never do
 //
 // It reads no clock and calls nothing of its caller. It knows neither tasks nor agents: Record.Ref is a number of the
-// caller's. It never drops a record whose task is open by itself: Evict hands it to the caller, which
+// caller's. It never drops the record of an open task by itself: Evict hands it to the caller, which
 // drops or keeps it.
 package dedupe

@@ -79,7 +79,7 @@ func (x *index) slot(t *table, in *blocks, key *coordinator.TaskKey) int {
 	return x.last.slot
 }
 
-// find gives the number of a key's record.
+// find returns the number of a key's record.
 func (x *index) find(in *blocks, key *coordinator.TaskKey) (number uint64, ok bool) {
 	t := x.table(key)
 	if t.used == 0 {
@@ -107,7 +107,7 @@ func (x *index) put(in *blocks, key *coordinator.TaskKey, number uint64) {
 	t.slots[i] = slot{tag: tagOf(key), at: in.place(number) + 1}
 }
 
-// drop forgets a key, whose record is still there. Those behind it that would be
+// drop forgets a key while its record is still there. Those behind it that would be
 // nearer to where they belong move up, so that no look-up ends before its time.
 func (x *index) drop(in *blocks, key *coordinator.TaskKey) {
 	t := x.table(key)

@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// MaxAttempts is how many dispatches under one task id can be told apart while the id is in the window.
+// MaxAttempts is how many dispatches under one task id can be distinguished while the id is in the window.
 const MaxAttempts = math.MaxUint16
 
 // CapAttempt is an attempt as a record has it. A result may name one that was never made.
@@ -73,7 +73,7 @@ type Window struct {
 	reasons reasons
 }
 
-// IDs is how many ids are known.
+// IDs returns how many ids are known.
 func (w *Window) IDs() int { return w.index.used }
 
 // Find returns the record of an id, however old; nil: there is none.
@@ -101,7 +101,7 @@ func (w *Window) Record(key coordinator.TaskKey, number uint64) *Record {
 	return w.Find(key)
 }
 
-// Lookup returns the record of an id; nil: it is not in the window. One whose task is open always is.
+// Lookup returns the record of an id; nil: it is not in the window. The record of an open task always is.
 func (w *Window) Lookup(now time.Time, key coordinator.TaskKey, age time.Duration) *Record {
 	r := w.Find(key)
 	if r == nil || !r.Fate.IsOpen() && r.seen <= now.Sub(w.epoch)-age {
@@ -161,8 +161,8 @@ func (w *Window) Update(key coordinator.TaskKey, number uint64, f coordinator.Fa
 // open.
 const EvictStep = 8
 
-// Eviction drops what is beyond the limits, the oldest first. It stops at each record whose task is
-// open (Next), for the caller to Drop or Keep.
+// Eviction drops what is beyond the limits, the oldest first. It stops at each record of an open
+// task (Next), for the caller to Drop or Keep.
 type Eviction struct {
 	Open  *Record   // the oldest record
 	Since time.Time // the limit that it is beyond: its task may be forgotten if it was left alone since
@@ -176,7 +176,7 @@ type Eviction struct {
 	steps  int
 }
 
-// Evict begins an eviction. clock is now, or later where now is a time told by another machine: a
+// Evict begins an eviction. clock is now, or later where now is a time of another machine: a
 // record that was seen after it is moved to it, for in its place it would keep those behind it from
 // ever being too old.
 func (w *Window) Evict(now, clock time.Time, l Limits) Eviction {
@@ -187,7 +187,7 @@ func (w *Window) Evict(now, clock time.Time, l Limits) Eviction {
 	}
 }
 
-// Next drops records that are beyond the limits up to one whose task is open; false: there is none.
+// Next drops records that are beyond the limits up to that of an open task; false: there is none.
 func (x *Eviction) Next() bool {
 	w := x.window
 	for ; x.steps > 0; x.steps-- {
@@ -248,10 +248,10 @@ func (w *Window) Check(number uint64) (r *Record, fault string) {
 	return r, ""
 }
 
-// First is the number of the oldest record.
+// First returns the number of the oldest record.
 func (w *Window) First() uint64 { return w.first }
 
-// Size is how many records there are, with those that were replaced.
+// Size returns how many records there are, with those that were replaced.
 func (w *Window) Size() int { return w.size() }
 
 // Withdraw notes in its record that a task which is not open was cancelled, and why.
@@ -260,7 +260,7 @@ func (w *Window) Withdraw(r *Record, why string) {
 	w.KeepReason(r.Key, why)
 }
 
-// Reason is why the task of an id was cancelled; empty: it was not, or the reason is not known.
+// Reason returns why the task of an id was cancelled; empty: it was not, or the reason is not known.
 func (w *Window) Reason(key coordinator.TaskKey) string { return w.reasons.of(key) }
 
 // KeepReason keeps the reason of a cancel, which goes with the record of the id; an empty one changes

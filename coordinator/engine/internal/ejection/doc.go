@@ -1,6 +1,6 @@
 // Package ejection answers "which agents get no task that needs a capability, because they failed too often with it?"
 //
-// It applies package breaker, one breaker for each agent and capability, to a fleet whose agents come, go and are
+// It applies package breaker, one breaker for each agent and capability, to a fleet in which agents come, go and are
 // renumbered, and keeps the answers as sets of agents, in which a choice can use them. It says
 //
 //   - which agents of a set are not ejected (Usable), whether one is (Ejected), and from what, until when (List);

@@ -47,7 +47,7 @@ func (t *Table) Counts(d *Dispatch) bool {
 }
 
 // capabilities lists those for which the end of the dispatch counts: what its task requires, and those for which it is
-// the probe. They differ when it was made by a leader whose policy had another route for tasks of its type; a probe
+// the probe. They differ when it was made by a leader with another route for tasks of its type in its policy; a probe
 // that is never ended would keep the agent ejected for ever.
 func (t *Table) capabilities(d *Dispatch) []string {
 	if !d.Probe {

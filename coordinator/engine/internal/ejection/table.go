@@ -48,7 +48,7 @@ type ejection struct {
 type Changes struct {
 	Announced []coordinator.AgentTrusted
 	Records   []*coordinator.BreakerChanged // none unless SetRecording
-	// Capabilities are those whose sets of ejected agents may have changed.
+	// Capabilities are those for which the set of ejected agents may have changed.
 	Capabilities []string
 }
 
@@ -59,7 +59,7 @@ func (c *Changes) Concern(required []string) bool {
 
 var none = []string{""}
 
-// orNone lists the capabilities whose breakers matter for a task with these requirements.
+// orNone returns the capabilities of the breakers that matter for a task with these requirements.
 func orNone(required []string) []string {
 	if len(required) == 0 {
 		return none
@@ -171,7 +171,7 @@ func (t *Table) count(agent, by int) {
 	}
 }
 
-// Supply is how many agents that are online offer the capability.
+// Supply returns how many agents that are online offer the capability.
 func (t *Table) Supply(capability string) int { return t.supply[capability] }
 
 // Advance applies what time alone changes; see NextDeadline.
@@ -183,7 +183,7 @@ func (t *Table) Advance(now time.Time) *Changes {
 	return &t.changes
 }
 
-// NextDeadline is when Advance is to be called if nothing else happens before.
+// NextDeadline returns when Advance is to be called if nothing else happens before.
 func (t *Table) NextDeadline() (time.Time, bool) {
 	if t.breakers == nil {
 		return time.Time{}, false
@@ -264,7 +264,7 @@ func (t *Table) NextTrusted() (agent int, ok bool) {
 	return -1, false
 }
 
-// Usable are those of the agents that are not ejected from any of the capabilities. The
+// Usable returns those of the agents that are not ejected from any of the capabilities. The
 // set itself is returned when that is all of them.
 func (t *Table) Usable(feasible agentset.Set, required []string) agentset.Set {
 	usable := feasible
@@ -291,7 +291,7 @@ func (t *Table) Ejected(agent int, required ...string) bool {
 	})
 }
 
-// List is what the agent is ejected from, sorted, and when it is tried again with each; zero: it
+// List returns what the agent is ejected from, sorted, and when it is tried again with each; zero: it
 // is being tried.
 func (t *Table) List(now time.Time, agent int) (from []string, until []time.Time) {
 	for c, set := range t.ejected {

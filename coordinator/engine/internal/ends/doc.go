@@ -7,7 +7,7 @@
 //   - the tasks of the latest dispatches that were let go of (Keep, Task, Recent);
 //   - failures that no delivery stands behind: the broker does not remind of them, so they are published in every
 //     session until they are acknowledged (AddFailure, AckFailure, Failures);
-//   - the tasks whose ends were announced while results were read again (Announce, IsAnnounced).
+//   - the tasks of which the end was announced while results were read again (Announce, IsAnnounced).
 //
 // It publishes and records nothing, and knows neither open tasks nor the dedupe window.
 package ends

@@ -35,7 +35,7 @@ type Ends struct {
 	announced map[coordinator.TaskKey]struct{}
 }
 
-// New returns none.
+// New returns an empty Ends.
 func New() Ends {
 	return Ends{recent: make(map[coordinator.TaskKey]End), announced: make(map[coordinator.TaskKey]struct{})}
 }
@@ -117,7 +117,7 @@ func (s *Ends) Failures() []*coordinator.Fail { return s.failures }
 // Announce notes that the end of a task was announced while results were read again.
 func (s *Ends) Announce(key coordinator.TaskKey) { s.announced[key] = struct{}{} }
 
-// IsAnnounced reports whether it was.
+// IsAnnounced reports whether the end of a task was announced while results were read again.
 func (s *Ends) IsAnnounced(key coordinator.TaskKey) bool {
 	_, is := s.announced[key]
 	return is

@@ -24,8 +24,8 @@ type Dispatch struct {
 	Covered  bool      // the agent's reports speak for it: it is among their active tasks
 	Listed   bool      // the latest report lists it
 	Apart    bool      // it has its agent to itself
-	// Over: its outcome has been told. It is still on its way, or its agent has not said yet that it has stopped: it
-	// counts against the agent's slots, no more.
+	// Over: its outcome has been announced. It is still on its way, or its agent has not reported yet that it has
+	// stopped: it only counts against the agent's slots.
 	Over bool
 }
 
@@ -38,8 +38,8 @@ func (d *Dispatch) At() int { return int(d.place) - 1 }
 // Lease returns the dispatch itself, for what embeds it.
 func (d *Dispatch) Lease() *Dispatch { return d }
 
-// Account is an agent and the dispatches that it has or may have, and those of which only its own reports can tell
-// that it has let go of them.
+// Account is an agent and the dispatches that it has or may have, including those of which only its own reports can
+// show that it has let go of them.
 type Account[T Task] struct {
 	Agent
 	Open []T
@@ -51,7 +51,7 @@ func (a *Account[T]) Core() *Account[T] { return a }
 // slots is how the slots of an agent are counted between two reports.
 //
 // A report's active_tasks speak for every dispatch that it covers. A dispatch that no report covers yet counts on
-// top. A task whose end the agent has told since its latest report is taken off again: that is the credit.
+// top. A task that the agent has reported as ended since its latest report is taken off again: that is the credit.
 type slots struct {
 	Uncovered int // dispatches on the account that count on top of its active tasks
 	// Alone counts those dispatches that must have the agent to themselves; Lost those in its hand that have come back
@@ -59,20 +59,20 @@ type slots struct {
 	Alone, Lost int
 	// Listed is what the latest report says it runs, when it says so; nil when not.
 	Listed map[coordinator.TaskID]struct{}
-	// Recent are the ends told since the latest report, or so short a time before it that it may not know of them;
-	// Credit how many of them that report counts as active.
+	// Recent are the ends received since the latest report, or so shortly before it that it may not include them;
+	// Credit is how many of them that report counts as active.
 	Recent []Ending
 	Credit int
-	// Knows is up to when the latest report knows of ends, by the agent's clock: when it was made.
+	// Knows is the time up to which the latest report includes ends, by the agent's clock: when it was made.
 	Knows time.Time
 }
 
-// Ending is a task whose end an agent has told.
+// Ending is a task that an agent has reported as ended.
 type Ending struct {
 	Task    coordinator.TaskID
 	Stamp   time.Time // by the agent's clock
-	Settled time.Time // when its dispatch was confirmed, by ours; zero: long before
-	Heard   time.Time // when it was told, by ours
+	Settled time.Time // when its dispatch was confirmed, by our clock; zero: long before
+	Heard   time.Time // when its report arrived, by our clock
 	// credited: the latest report counts it as active.
 	Credited bool
 }
@@ -103,7 +103,7 @@ func (f *Fleet[T, A]) Cover(m A, t T) {
 	}
 }
 
-// Give takes a dispatch off the account. The agent is refreshed by the caller, who may do more to it.
+// Give takes a dispatch off the account. The caller refreshes the agent, since it may change more of it.
 func (a *Account[T]) Give(t T) {
 	d, last := t.Lease(), len(a.Open)-1
 	var none T
@@ -130,7 +130,7 @@ func (a *Account[T]) Find(task coordinator.TaskID, attempt int) (found T) {
 	return found
 }
 
-// Leased counts the dispatches whose end is not known.
+// Leased returns the number of dispatches that are not known to have ended.
 func (a *Account[T]) Leased() int {
 	n := 0
 	for _, t := range a.Open {
@@ -153,7 +153,7 @@ func (a *Agent) Finished(now time.Time, d *Dispatch, r *coordinator.Result) {
 	a.Note(Ending{Task: r.Task, Stamp: a.Stamp(now, r), Settled: settled, Heard: now}, d.Covered)
 }
 
-// Stamp is when the agent told the end, by its own clock: not later than now by
+// Stamp returns when the agent reported the end, by its own clock: not later than now by
 // that clock, whatever the result says, or it would be credited for ever.
 func (a *Agent) Stamp(now time.Time, r *coordinator.Result) time.Time {
 	if latest := now.Add(-a.Clock.Offset); a.Clock.Known && latest.Before(r.Timestamp) {
@@ -170,9 +170,9 @@ func (a *Agent) Note(end Ending, covered bool) {
 	a.Recent = append(a.Recent, end)
 }
 
-// Outlive forgets the ends told two health intervals before a report that comes now: it was made after
-// them. Else a timestamp that is further behind with each report would have every end kept for good; of a
-// report that is longer on its way nothing is lost but credit, until the next. Unless it replaces the latest
+// Outlive forgets the ends received two health intervals before a report that arrives now: it was made after
+// them. Otherwise a timestamp that is further behind with each report would have every end kept for good; if a
+// report is longer on its way, only credit is lost, until the next. Unless it replaces the latest
 // report, the ends that this one counts as active are kept.
 func (a *Agent) Outlive(now time.Time, replaces bool) {
 	before := now.Add(-2 * a.Spec.HealthCheckInterval)
@@ -181,7 +181,7 @@ func (a *Agent) Outlive(now time.Time, replaces bool) {
 	})
 }
 
-// CountsStill tells whether the latest report was made before the end and, where
+// CountsStill reports whether the latest report was made before the end and, where
 // it says what the agent runs, lists the task.
 func (a *Agent) CountsStill(end *Ending) bool {
 	if end.Stamp.Before(a.Knows) {
@@ -209,7 +209,7 @@ func (a *Agent) list(ids []coordinator.TaskID) {
 	}
 }
 
-// recount counts again which of the ends told the latest report counts as active; made is when that was made.
+// recount counts again which of the recent ends the latest report counts as active; made is when that was made.
 func (a *Agent) recount(made time.Time) {
 	exact := a.Listed != nil
 	a.Recent = slices.DeleteFunc(a.Recent, func(end Ending) bool { return end.Stamp.Before(a.Knows) })

@@ -14,8 +14,8 @@ import (
 
 // Adopt replaces the fleet by these agents. What is known of an agent that stays is kept, whatever the order in which
 // they are listed. join makes one that comes out of what was known of it, if it was in the fleet before (see Rejoin);
-// else out of nil. It returns the agents whose queue is another now, and those that go, in no order. The kernel sees
-// to the silence of those that stay and to the dispatches of those that have left.
+// else out of nil. It returns the agents that have another queue now, and those that leave, in no order. The kernel
+// handles the silence of those that stay and the dispatches of those that have left.
 func (f *Fleet[T, A]) Adopt(
 	specs []coordinator.AgentSpec, settings coordinator.Settings, join func(before A) A,
 ) (moved, gone []A) {

@@ -41,13 +41,12 @@ type Agent struct {
 	held      int  // slots that are neither free nor in flight, at the latest refresh
 }
 
-// InFlight is what the agent reported as running, less what it has told the end of
-// InFlight is what the agent reported as running, less what it has told the end of since, plus the dispatches that no
-// report covers.
+// InFlight returns how many tasks the agent reported as running, less those that it has reported as ended since, plus
+// the dispatches that no report covers.
 func (a *Agent) InFlight() int { return max(0, a.Report.Active-a.Credit) + a.Uncovered }
 
-// strays is how many slots its reports say are taken, by no dispatch that it has. Of an agent that tells no ends
-// nothing is known: its dispatches are let go once a report covers them.
+// strays returns how many slots are taken according to its reports, but by no dispatch that it has. Of an agent that
+// reports no ends nothing is known: its dispatches are let go once a report covers them.
 func (a *Account[T]) strays() int {
 	if !a.Tracked || a.State != coordinator.AgentOnline {
 		return 0
@@ -55,7 +54,7 @@ func (a *Account[T]) strays() int {
 	return max(0, a.InFlight()-a.Leased())
 }
 
-// lookForStrays is done with every report.
+// lookForStrays notes since when the agent has strays. It is called with every report.
 func (a *Account[T]) lookForStrays(now time.Time) {
 	switch {
 	case a.strays() == 0:
@@ -65,11 +64,11 @@ func (a *Account[T]) lookForStrays(now time.Time) {
 	}
 }
 
-// strayAfter is how long slots are taken by no dispatch until that is told of: a report that crossed a result, or a
-// handler that stops a little after its task's timeout, is nothing to look at.
+// strayAfter is how long slots are taken by no dispatch until that is reported: a report that crossed a result, or a
+// handler that stops a little after its task's timeout, is no reason to look.
 const strayAfter = time.Minute
 
-// LongStrays are the strays that have been there for long, by two reports at least.
+// LongStrays returns how many strays have been there for long, by two reports at least.
 func (a *Account[T]) LongStrays(now time.Time) int {
 	if a.strayed.IsZero() || now.Sub(a.strayed) < max(strayAfter, 2*a.Spec.HealthCheckInterval) {
 		return 0
@@ -77,7 +76,7 @@ func (a *Account[T]) LongStrays(now time.Time) int {
 	return a.strays()
 }
 
-// Maximum is how many tasks the agent may have: a report may lower the
+// Maximum returns how many tasks the agent may have: a report may lower the
 // configured number, never raise it.
 func (a *Agent) Maximum() int {
 	if m := a.Report.MaxConcurrent; m > 0 {
@@ -86,7 +85,7 @@ func (a *Agent) Maximum() int {
 	return a.Spec.MaxConcurrent
 }
 
-// Room is how many tasks the agent may have at the moment: fewer than its maximum
+// Room returns how many tasks the agent may have at the moment: fewer than its maximum
 // while it is new.
 func (a *Agent) Room() int {
 	if a.Slots > 0 {
@@ -95,16 +94,16 @@ func (a *Agent) Room() int {
 	return a.Maximum()
 }
 
-// Free is how many more tasks the agent can take: bounded by the configured
+// Free returns how many more tasks the agent can take: bounded by the configured
 // maximum and by what it said was available, less the dispatches since and the slots
-// that its bids hold, plus what it has told the end of since.
+// that its bids hold, plus the tasks that it has reported as ended since.
 func (a *Agent) Free() int {
 	return max(0, min(a.Room()-a.InFlight(),
 		a.Report.Available+min(a.Credit, a.Report.Active)-a.Uncovered)-a.held)
 }
 
-// reportedLoad is the load that the agent reported, less the part of the tasks
-// whose end it has told since: with 3 of 4 tasks ended, a load of 0.8 is 0.2.
+// reportedLoad returns the load that the agent reported, less the part of the tasks
+// that it has reported as ended since: with 3 of 4 tasks ended, a load of 0.8 is 0.2.
 func (a *Agent) reportedLoad() float64 {
 	if a.Credit == 0 || a.Report.Active == 0 {
 		return a.Report.Load
@@ -112,7 +111,7 @@ func (a *Agent) reportedLoad() float64 {
 	return a.Report.Load * float64(max(0, a.Report.Active-a.Credit)) / float64(a.Report.Active)
 }
 
-// Load is what strategies compare: the reported load or the share of slots in
+// Load returns what strategies compare: the reported load or the share of slots in
 // use, whichever is larger, so that own dispatches count at once.
 func (a *Agent) Load() float64 {
 	return min(1, max(a.reportedLoad(), float64(a.InFlight())/float64(a.Maximum())))

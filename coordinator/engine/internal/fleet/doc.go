@@ -4,12 +4,12 @@
 // says
 //
 //   - how many slots of an agent are free (Agent.Free): a report speaks for the dispatches that it covers, and those
-//     since, and the ends told since, are counted on top (Account);
+//     since, and the ends reported since, are counted on top (Account);
 //   - why an agent may not have work, whatever the task (Fleet.Eligibility): the first row of causes that holds;
 //   - which agents may have some: Fleet.Ready, Vacant and Present, and the agents of each cause;
 //   - what strategies see of each (Fleet.Views);
 //   - whether a report is news, and from when it is (Fleet.Accept);
-//   - at which queues it is to be looked (Fleet.Watched);
+//   - which queues are to be looked at (Fleet.Watched);
 //   - which agents that announce themselves become part of the fleet (Fleet.Announced, Join);
 //   - what is kept of an agent when the configuration changes (Fleet.Adopt).
 //

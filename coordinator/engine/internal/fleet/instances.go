@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Processes that share an agent's id cannot be told apart by what they report: each speaks of its own slots
+// Processes that share an agent's id cannot be distinguished by what they report: each reports its own slots
 // and tasks, and the latest report counts for all. That is a fault of the fleet, and not refused: their tasks
-// are done. It is told, and the goodbye of one does not end the work of the others.
+// are done. It is reported, and the goodbye of one does not end the work of the others.
 
 // Instances are the processes that report under an agent's id and say which they are.
 type Instances struct {
@@ -26,8 +26,8 @@ type instance struct {
 // MaxInstances bounds the processes that are remembered of one agent.
 const MaxInstances = 16
 
-// Note takes a report of an instance in, and reports whether it is news that several are at work. One that
-// follows another is no other beside it: its agent was started again.
+// Note takes in a report of an instance, and reports whether it is news that several are at work. One that
+// follows another does not count as a second: its agent was started again.
 func (s *Instances) Note(now time.Time, id string, silent time.Duration) (news bool) {
 	s.list = slices.DeleteFunc(s.list, func(i instance) bool { return now.Sub(i.heard) > silent })
 	was := s.shared && len(s.list) > 1
@@ -46,7 +46,7 @@ func (s *Instances) Note(now time.Time, id string, silent time.Duration) (news b
 	return !was && s.Among(now, silent) > 1
 }
 
-// Leaves takes an instance out that says goodbye, and reports whether another goes on: one that was
+// Leaves removes an instance that says goodbye, and reports whether another goes on: one that was
 // heard after this one had come.
 func (s *Instances) Leaves(now time.Time, id string, silent time.Duration) (others bool) {
 	at := slices.IndexFunc(s.list, func(i instance) bool { return i.id == id })
@@ -62,7 +62,7 @@ func (s *Instances) Leaves(now time.Time, id string, silent time.Duration) (othe
 	return slices.ContainsFunc(s.list, func(i instance) bool { return i.heard.After(first) && now.Sub(i.heard) <= silent })
 }
 
-// Among is how many are at work: 1 unless two were heard by turns. One that was not heard again since another
+// Among returns how many are at work: 1 unless two were heard by turns. One that was not heard again since another
 // came has been followed by it.
 func (s *Instances) Among(now time.Time, silent time.Duration) (n int) {
 	var newest time.Time

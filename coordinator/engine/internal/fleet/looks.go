@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// At which queues it is looked, for what the broker says of those that consume them.
+// Which queues are looked at, for what the broker reports of their consumers.
 
 const (
 	// WorkLook is the time between looks at a queue from which work is expected, where these are few (see lookAtWork):
@@ -51,7 +51,7 @@ func (f *Fleet[T, A]) Watched(now time.Time, most int) []coordinator.QueueWatch 
 	return list
 }
 
-// lookAtWork is the time between looks at the queue of an agent that is online and has work:
+// lookAtWork returns the time between looks at the queue of an agent that is online and has work:
 // as many looks a second as at the idle, with WorkLook at least and presentLook at most.
 func (f *Fleet[T, A]) lookAtWork() time.Duration {
 	working := 0

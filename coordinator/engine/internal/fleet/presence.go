@@ -37,7 +37,7 @@ type Presence struct {
 	// many as it has room for.
 	Since time.Time
 	Slots int
-	// told is the state that the world has been told.
+	// told is the state that was announced last.
 	Told coordinator.AgentState
 	// lookedAt is when the shell was last asked to look at its queue.
 	LookedAt time.Time
@@ -52,10 +52,10 @@ func (a *Agent) Gone() bool {
 	return false
 }
 
-// LeftAlone reports whether its work is its own: it is there, and not drained.
+// LeftAlone reports whether its work is left to it: it is there, and not drained.
 func (a *Agent) LeftAlone() bool { return a.State == coordinator.AgentOnline && !a.Draining }
 
-// MayBeMissed tells whether the absence of the agent's consumer means that it is gone.
+// MayBeMissed reports whether the absence of the agent's consumer means that it is gone.
 // After a session has been connected agents come back in their own time: one that had a
 // consumer before gets nothing until it has one, but what it has is left to it within the
 // grace that silence has, too.

@@ -91,7 +91,7 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 		a.Tracked = false // another program speaks for it now, one that may send no results
 	}
 	a.list(r.ActiveTasks)
-	switch { // else nothing tells what the report knew of
+	switch { // else it is not known what the report includes
 	case r.Relayed:
 		v.Made = r.Timestamp // a coordinator's
 	case a.Clock.Known:
@@ -103,8 +103,8 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 	return v
 }
 
-// Audited is done with every report when it has been found what it says of the dispatches on the account: it counts the
-// ends that the report does not know of yet.
+// Audited counts the ends that the report does not include yet. It is called with every report, once it is known what
+// the report says of the dispatches on the account.
 func (a *Account[T]) Audited(now, made time.Time) {
 	a.recount(made)
 	a.lookForStrays(now)

@@ -11,7 +11,7 @@ type Serials struct {
 	of   map[coordinator.AgentID]uint32
 	ids  []coordinator.AgentID // by serial; empty: it is free
 	free []uint32
-	// sweepAt is with how many agents those are looked for of which no record tells any more.
+	// sweepAt is the number of agents at which those are looked for that no record names any more.
 	sweepAt int
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 // Throughput is what BALANCING's registry knows of an agent: how many items a
-// second it does, and how many it has before it.
+// second it completes, and how many it has pending.
 type Throughput struct {
 	Capacity capacity.Estimator
 	// measured is the estimate when it was last taken.
@@ -24,8 +24,8 @@ type Throughput struct {
 	RelayedAt time.Time
 }
 
-// An agent's word about capacity and pending items counts for wordTTL, BALANCING's time to
-// live of what is told every 10 s, or for wordLasts of its health check intervals, if that
+// An agent's report of capacity and pending items counts for wordTTL, BALANCING's time to
+// live of what is reported every 10 s, or for wordLasts of its health check intervals, if that
 // is longer.
 const (
 	wordTTL   = 30 * time.Second
@@ -43,8 +43,8 @@ func (p *Throughput) HeardOf(now time.Time, r *coordinator.AgentReport) {
 	}
 }
 
-// Measure takes the estimate of what the agent does a second, and tells it whether
-// the agent has anything in hand.
+// Measure takes the estimate of how many items the agent does a second, and passes to it
+// whether the agent has anything in hand.
 func (a *Account[T]) Measure(now time.Time) {
 	a.Capacity.InHand(now, len(a.Open))
 	a.measured = a.Capacity.Estimate(now)
@@ -57,7 +57,7 @@ func (a *Account[T]) Measure(now time.Time) {
 	}
 }
 
-// ItemsPerSecond is how many items the agent does: by its own word, else as
+// ItemsPerSecond returns how many items the agent does a second: as it reports, else as
 // measured.
 func (a *Agent) ItemsPerSecond() float64 {
 	switch {
@@ -70,8 +70,8 @@ func (a *Agent) ItemsPerSecond() float64 {
 	}
 }
 
-// Items is how many the agent has before it: by its own word, less what it has told the
-// end of since its latest report, and with what was dispatched since; or what it has in
+// Items returns how many items the agent has pending: as it reports, less those that it has
+// reported as ended since its latest report, and with those dispatched since; or what it has in
 // hand.
 func (a *Agent) Items() int {
 	if a.pendingAt.IsZero() {
@@ -80,19 +80,19 @@ func (a *Agent) Items() int {
 	return max(0, a.pending-min(a.Credit, a.Report.Active)) + a.Uncovered
 }
 
-// drain is how long the items before the agent will take it.
+// drain returns how long the agent's pending items will take it.
 func (a *Agent) drain() time.Duration {
 	return DurationOf(float64(a.Items()) / a.ItemsPerSecond())
 }
 
-// backlogged tells whether the agent has a minute of work before it, as far as that
-// is known: neither a rate nor a number of items that nobody has told or measured
-// keeps work from an agent.
+// backlogged reports whether the agent has a minute of work pending, as far as that
+// is known: a rate or a number of items that was neither reported nor measured
+// does not keep work from an agent.
 func (a *Agent) backlogged() bool {
 	return (a.stated > 0 || !a.Capacity.WarmUp()) && coordinator.HealthOf(a.drain()) == coordinator.OverloadedHealth
 }
 
-// CapacitySnapshot renders all that.
+// CapacitySnapshot returns the throughput as readers see it.
 func (a *Agent) CapacitySnapshot() coordinator.CapacitySnapshot {
 	s := coordinator.CapacitySnapshot{
 		ItemsPerSecond: a.ItemsPerSecond(), Reported: a.stated > 0,
@@ -106,7 +106,7 @@ func (a *Agent) CapacitySnapshot() coordinator.CapacitySnapshot {
 	return s
 }
 
-// DurationOf is so many seconds, however large: a year is as good
+// DurationOf returns that many seconds as a duration, however large: a year is as good
 // as a century.
 func DurationOf(n float64) time.Duration {
 	const most = 365 * 24 * time.Hour
