@@ -35,7 +35,7 @@ package fairshare
 //
 // Taking F_j and F of the same moment is what makes this the bound of start-time fair
 // queueing, |W_i/w_i − W_j/w_j| ≤ (K+1)·(c/w_i + c/w_j) between siblings that wait from
-// the same moment on (algorithms.md 1.3, whose K counts the call that is dispatched last).
+// the same moment on (algorithms.md 1.3; its K counts the call that is dispatched last).
 func (s *Shares) Ahead(leaf, position int, cost, maxCost, unsettled int64) (service int64, bounded bool) {
 	maxCost = max(maxCost, 1)
 	open := mulDiv(maxCost, unsettled, 1) // K·c

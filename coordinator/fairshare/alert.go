@@ -22,7 +22,7 @@ type Alert struct {
 	node int32
 }
 
-// Told is the record of it.
+// Told returns the record of the alert.
 func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 	return &coordinator.QuotaTold{Node: a.Node, Dimension: a.Dimension, Percent: a.Percent, At: at}
 }

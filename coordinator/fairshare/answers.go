@@ -17,8 +17,8 @@ const (
 	aloneSaid = -1
 )
 
-// Observe counts how a call went that was charged so. by is the agent whose own report it is; empty: a
-// gateway's.
+// Observe counts how a call went that was charged so. by is the agent that reported it itself; empty: a
+// gateway did.
 func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration, by coordinator.AgentID) {
 	n, ok := l.serviceNode(c.Provider, c.Model)
 	if !ok {

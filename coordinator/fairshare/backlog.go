@@ -116,7 +116,7 @@ func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
 // Turn and Served ask for.
 func (b *Backlog[T]) Serving() uint8 { return b.serving }
 
-// Park keeps a leaf from being First until it is unparked, as one whose quota is used up.
+// Park keeps a leaf from being First until it is unparked, as one with its quota used up.
 // What waits there stays, and what comes may. It holds for this backlog only.
 func (b *Backlog[T]) Park(leaf int) {
 	b.current()

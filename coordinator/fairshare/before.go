@@ -32,8 +32,8 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 	return all
 }
 
-// export is the record of a budget. Five values tell its period, with lengths instead of instants,
-// which take less room; the two behind them, where there are any, what its agents said of themselves.
+// export returns the record of a budget. Five values describe its period, with lengths instead of instants,
+// which take less room; the two behind them, where there are any, hold what its agents reported themselves.
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
 	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{

@@ -106,7 +106,7 @@ func Weigh(a *coordinator.Amounts) int64 {
 	return min(cost, MostCost)
 }
 
-// MostCost bounds what one task counts for, and CostCap what a group may owe, or lag behind:
+// MostCost bounds what one task counts for, and CostCap what a group may be in debt, or lag behind:
 // thousands of usual calls.
 const (
 	MostCost = 1 << 24

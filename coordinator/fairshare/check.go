@@ -75,7 +75,7 @@ type Verdict struct {
 	retry, own int64
 	kept, owns bool
 	soon       int64 // when what is set aside is thought to be back
-	share      int32 // whose budget was asked for so much when a budget refused; -1: none was
+	share      int32 // of the budget that was asked for so much when a budget refused; -1: none was
 	asked      int64
 	first      bool // and the charge comes out of that one's share
 }
@@ -121,7 +121,7 @@ func (v *Verdict) lasts(until int64, ends bool) int64 {
 const unknown int64 = math.MaxInt64 - 1
 
 // rateUse is one rate that a reservation was charged to, and which of those from it up serves; nil:
-// none does, and it is owed.
+// none does, and it is a debt.
 type rateUse struct {
 	leaf, by *shaper
 	dim      coordinator.Dimension
@@ -134,11 +134,11 @@ type turn struct {
 	sat   bool
 }
 
-// walks tells apart one walk along a path from the next.
+// walk begins another walk along a path: walks distinguishes it from the one before.
 func (l *Ledger) walk() { l.walks++ }
 
-// first reports whether a budget is the first of its family in this walk: the one out of whose
-// share a charge comes. (Between it and its root there may be budgets of other families.)
+// first reports whether a budget is the first of its family in this walk: a charge comes out of
+// its share. (Between it and its root there may be budgets of other families.)
 func (l *Ledger) first(b *budget) bool {
 	if b.family.walked == l.walks {
 		return false

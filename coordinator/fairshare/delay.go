@@ -45,7 +45,7 @@ type Shortage struct {
 // waited for while others fill up, or begin anew, for nothing; and while what is not its own is used up
 // by others, once for each call: so the times are added, and what is there now counts only of the only
 // limit, and of rates that are its own. Where others wait for the same rate it may first stand behind one
-// whose turn comes later, until there is enough for that one. What is borrowed makes it shorter.
+// that has its turn later, until there is enough for that one. What is borrowed makes it shorter.
 //
 // Left out is what others borrow of its budgets while something else keeps it waiting, another limit or
 // want of an agent: no more than what accrues to it in that time, and what has accrued until now. And that

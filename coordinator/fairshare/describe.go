@@ -87,7 +87,7 @@ func (x Excess) Effect(id coordinator.TaskID, c *Charge, ended *coordinator.Quot
 	}
 }
 
-// LateOwner is whose quota it was that is settled after it has expired; nil: it had not.
+// LateOwner returns the owner of quota that is settled after it has expired; nil: it had not.
 func (s Ended) LateOwner(c *Charge) *coordinator.QuotaOwner {
 	if !s.Late {
 		return nil
@@ -99,7 +99,7 @@ func (s Ended) LateOwner(c *Charge) *coordinator.QuotaOwner {
 }
 
 // UsageUnpriced is ModelUnpriced for what a task, or call, that was charged so has taken by a report. false as well
-// where the charge was of an unpriced model: that was told when it began.
+// where the charge was of an unpriced model: that was reported when it began.
 func (l *Ledger) UsageUnpriced(c *Charge, taskType string, u *coordinator.Usage,
 	word coordinator.QuotaWord) (coordinator.ModelUnpriced, bool) {
 	s, lacks := l.lacksPrice(c, taskType, u, word)

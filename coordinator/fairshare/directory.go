@@ -288,7 +288,7 @@ func (d *Directory) PoolOf(c *Charge) string {
 	return ""
 }
 
-// ProviderOf names the provider, with its key, to whose pool something is charged that names
+// ProviderOf returns the provider, with its key, that has the pool to which something is charged that names
 // provider and model; empty: none that quotas.yaml lists.
 func (d *Directory) ProviderOf(c *Charge) string {
 	if n, ok := d.serviceNode(c.Provider, c.Model); ok {

@@ -22,7 +22,7 @@ func newEnding() heap.Heap[*reservation] {
 	}
 }
 
-// Expire ends a reservation whose end was not reported: what it held is free again. What was used may still
+// Expire ends a reservation without a report of its end: what it held is free again. What was used may still
 // be reported, for the time of a tombstone.
 func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 	l.advance(now.UnixNano())
@@ -128,7 +128,7 @@ func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	return coordinator.TaskKey{}, false
 }
 
-// forgetCalls forgets calls whose time is over, and those beyond as many as are remembered.
+// forgetCalls forgets calls that are out of time, and those beyond as many as are remembered.
 func (l *Ledger) forgetCalls() {
 	l.forgetOf(&l.told, MostTold)
 	l.forgetOf(&l.lapsed, MostLapsed)

@@ -7,7 +7,7 @@ const guessedBins = 16
 
 // EstimatorRow is one histogram of an [Estimator] in plain numbers.
 type EstimatorRow struct {
-	// Tenant and Model whose calls it counts; at LevelModel the tenant is empty.
+	// Tenant and Model of the calls that it counts; at LevelModel the tenant is empty.
 	Tenant, Model string
 	// Level is LevelModel, LevelTenant or LevelBucket.
 	Level EstimateLevel

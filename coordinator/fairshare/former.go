@@ -83,7 +83,7 @@ func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
 	for i, x := range *f {
 		if !x.Rate && x.Node == r.Node && x.Dimension == r.Dimension && x.Values[13] == v[13] && x.Values[14] == v[14] {
 			x = wide(x)
-			for _, n := range [...]int{0, 1, 17, 18} { // used, spent, told, beyond
+			for _, n := range [...]int{0, 1, 17, 18} { // used, spent, reported, beyond
 				x.Values[n] = min(x.Values[n]+v[n], mostUsed)
 			}
 			x.Values[10] = max(x.Values[10], v[10])

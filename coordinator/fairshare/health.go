@@ -39,7 +39,7 @@ type health struct {
 	cutAt   int64
 	rises   int64 // when it gets more; 0: it has all
 	refused int64 // in a row, without a stated time
-	// by is the agent whose own report alone set this state; empty: a gateway's. Until rest its report
+	// by is the agent that set this state by its own report alone; empty: a gateway did. Until rest its report
 	// alone does not close it again, until takes it takes nothing off its rates.
 	by          coordinator.AgentID
 	rest, takes int64
@@ -70,8 +70,8 @@ func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 // begun. It gives the record of what that has changed; nil: nothing.
 //
 // Calls that were on their way already when the pool was cut back are no reason to cut it again: of
-// a hundred calls that are refused together the first one counts. by is the agent whose own report it is;
-// empty: a gateway's.
+// a hundred calls that are refused together the first one counts. by is the agent that reported it itself;
+// empty: a gateway did.
 func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord,
 	by coordinator.AgentID) *coordinator.PoolHeard {
 	l.advance(now.UnixNano())
@@ -137,7 +137,7 @@ func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration, by 
 	}
 }
 
-// alone reports whether the reporting agent is the one whose own report set the present state.
+// alone reports whether the reporting agent is the one that set the present state by its own report.
 func (h *health) alone(by coordinator.AgentID) bool { return by != "" && h.by == by }
 
 // share is the part of its rates that is used, per mille.
@@ -277,7 +277,7 @@ type Health struct {
 	BlockedUntil time.Time
 	// PerMille of its rates that are used.
 	PerMille int64
-	// Calls whose answers were reported, up to a bound; Success is how many in a million of them went
+	// Calls is how many answers of calls were reported, up to a bound; Success is how many in a million of them went
 	// well, and Latency what they took in the mean; 0: not known.
 	Calls, Success int64
 	Latency        time.Duration

@@ -118,7 +118,7 @@ func binOf(tokens int64) int32 {
 	if tokens < exactBelow {
 		return int32(tokens)
 	}
-	shift := bits.Len64(uint64(tokens)) - 4 // leaves four digits: 1 and those that tell the bin
+	shift := bits.Len64(uint64(tokens)) - 4 // leaves four digits: 1 and those that select the bin
 	return int32(exactBelow + (shift-1)*binsPerOctave + int(tokens>>shift) - binsPerOctave)
 }
 

@@ -18,7 +18,7 @@ import (
 // are as they were keep their loans; in others the loans are worked out anew, and where a share that had to
 // repay, or was repaid, is gone, repayment ends.
 //
-// A budget that is smaller now may have come to a threshold by that: Review tells.
+// A budget that is smaller now may have come to a threshold by that: Review reports it.
 //
 // To install the same again changes nothing, but puts right what does not fit together after
 // a snapshot from the time of other quotas was folded. The counts of waiting tasks (see Wait) are

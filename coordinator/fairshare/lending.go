@@ -83,7 +83,7 @@ func (b *budget) lenders() {
 	}
 }
 
-// replace puts a lender right whose credits have changed.
+// replace moves a lender to its place after its credits have changed.
 func (b *budget) replace() {
 	if b.up != nil && b.place >= 0 && b.isRipe {
 		b.up.ripe.Fix(b.place)

@@ -37,7 +37,7 @@ func (b *budget) find(now int64) {
 	b.ended = spanOf(b.period, b.span.start-1, b.loc)
 }
 
-// owe finds what is repaid by the share itself, and how much of what it and those below it repay leaves the
+// owe returns what is repaid by the share itself, and how much of what it and those below it repay leaves the
 // budget. The creditors:
 //
 //	in       what its parts have borrowed of each other

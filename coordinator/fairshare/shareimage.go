@@ -56,7 +56,7 @@ func (s *Shares) Export() SharesImage {
 }
 
 // Import restores what Export has said, in the tree as it is now: see [Shares.Install] for
-// groups whose weight or parent has changed since. What is out of range is brought into it.
+// groups that have another weight or parent since. What is out of range is brought into it.
 // Afterwards every Backlog must be rebuilt; groups that were waiting are taken to wait
 // on, so that what they lag behind outlasts a restart.
 func (s *Shares) Import(image SharesImage) {
@@ -95,7 +95,7 @@ func (s *Shares) Import(image SharesImage) {
 	}
 }
 
-// takeOver the tags of the same group below the same parent, whose virtual time is now.
+// takeOver takes over the tags of the same group below the same parent; now is the parent's virtual time.
 func (g *group) takeOver(t *Tags, now int64) {
 	was, least := min(max(t.Weight, 1), MaxShareWeight), g.origin()-timeBound
 	g.tag = max(now+rescale(t.Lead, was, g.share), least)

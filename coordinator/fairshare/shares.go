@@ -13,7 +13,7 @@ import "taskbus/coordinator"
 // tag goes first; of equal ones the first in the tree. A dispatch at the cost c moves the
 // tag of a group of weight w on by c/w, and the parent's virtual time V to where the tag
 // was, never back. No cost need be known to order by: what is estimated at the dispatch is
-// put right when the bill comes, and a server whose speed varies changes nothing.
+// put right when the bill comes, and a server of varying speed changes nothing.
 //
 // A group in which something begins to wait after nothing did is due now: its tag becomes
 // max(V, tag). An idle group saves nothing up, and a group in debt stays in debt.

@@ -110,7 +110,7 @@ func (s *Shares) Leaf(group string) int {
 	return int(s.other)
 }
 
-// Name is the group whose tasks are charged to the leaf.
+// Name returns the group of the tasks that are charged to the leaf.
 func (s *Shares) Name(leaf int) string { return s.groups[leaf].name }
 
 // Leaves is one more than the highest number of a leaf.

@@ -22,7 +22,7 @@ const manyShares = 64
 
 const reckonEvery = int64(10 * time.Microsecond)
 
-// couldLend is what others could have of a budget and those below it, whose sum is below.
+// couldLend returns what others could have of a budget and those below it; below is the sum of the latter.
 func (b *budget) couldLend(at, below int64) int64 {
 	return max(0, min(b.lendMax-b.lentOut, b.left(), saturate(b.lendable(at), below)))
 }
@@ -79,8 +79,8 @@ func (b *budget) reckonUp() {
 	}
 }
 
-// borrowable is all that the share of b could borrow at that moment: what borrow would get of those
-// whose sums below returns. It takes O(levels), but for these.
+// borrowable returns all that the share of b could borrow at that moment: what borrow would get of the budgets,
+// with the sums that below returns. It takes O(levels), but for these.
 func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
 	sum := below(b)
 	all, room := sum, noBound

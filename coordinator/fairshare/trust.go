@@ -258,8 +258,8 @@ func (b *budget) trustLimit(whole bool) int64 {
 	return most
 }
 
-// trusted returns how much a report is accepted for in all. lowest is the budget out of whose share its
-// charge comes.
+// trusted returns how much a report is accepted for in all. lowest is the budget with the share that its
+// charge comes out of.
 func (b *budget) trusted(w *reportedUsage, lowest *budget) int64 {
 	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.start
 	most := asked

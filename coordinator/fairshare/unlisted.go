@@ -7,9 +7,9 @@ import (
 	"taskbus/coordinator"
 )
 
-// UnlistedCall says why the i-th of the calls that are asked about together is refused because of its
-// owner: the group that a gateway names, or the agent where it names no group, or the agent whose own token
-// was used, is not listed, or a gateway names neither: it would be charged to the pool alone. Empty: it is
+// UnlistedCall returns why the i-th of the calls that are asked about together is refused because of its
+// owner: the group that a gateway names, or the agent where it names no group, or the agent that used its
+// own token, is not listed, or a gateway names neither: it would be charged to the pool alone. Empty: it is
 // not refused. A part of a call needs to name neither where another part does, or where it reports usage;
 // what a coordinator has admitted is charged all the same.
 func (d *Directory) UnlistedCall(calls []coordinator.Call, i int) string {

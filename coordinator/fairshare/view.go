@@ -11,7 +11,7 @@ type NodeView struct {
 	ID, Name string
 	Kind     coordinator.QuotaKind
 	Parent   string // its id; empty: it is a root
-	Provider string // in whose tree it is; empty: in the pool of no provider in particular
+	Provider string // that has the tree in which it is; empty: in the pool of no provider in particular
 	Weight   int64
 	// By dimension, of those in which there is a limit, in their order.
 	Budgets []BudgetView

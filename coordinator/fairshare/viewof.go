@@ -7,7 +7,7 @@ import (
 )
 
 // ViewOf returns the nodes that are wanted, most at most, parents before children, and how many are wanted
-// in all. wanted is called with the node and the provider in whose tree it is, empty in the pool without
+// in all. wanted is called with the node and the provider of its tree, empty in the pool without
 // one. It takes O(nodes), and allocates for those that it returns.
 func (l *Ledger) ViewOf(now time.Time, most int, wanted func(n *coordinator.QuotaNode, provider string) bool) (
 	some []NodeView, all int) {

@@ -40,7 +40,7 @@ func (x *Leases) Under(p *coordinator.Policy) {
 }
 
 // Outcome is what has happened beside the answers, each in its order: what must survive, what is to be
-// told, and what was settled. It stands until the next call of a method of Leases.
+// announced, and what was settled. It stands until the next call of a method of Leases.
 type Outcome struct {
 	Records []coordinator.Record
 	Effects []coordinator.Effect
@@ -57,7 +57,7 @@ func (x *Leases) record(r coordinator.Record) { x.out.Records = append(x.out.Rec
 
 func (x *Leases) tell(f coordinator.Effect) { x.out.Effects = append(x.out.Effects, f) }
 
-// unpriced tells of a call of a model without a price, where money is limited.
+// unpriced reports a call of a model without a price, where money is limited.
 func (x *Leases) unpriced(c *fairshare.Charge, refused bool) {
 	if f, is := x.ledger.ModelUnpriced(c, refused); is {
 		x.tell(f)
@@ -70,7 +70,7 @@ func (x *Leases) begin() {
 }
 
 // Answer answers what is asked about calls: what is to be set aside for them is, or nothing of it. Then
-// comes what is told about others.
+// it takes over what is reported about others.
 func (x *Leases) Answer(now time.Time, ev *coordinator.CallAsked) (*coordinator.CallAnswered, Outcome) {
 	x.begin()
 	answered := &coordinator.CallAnswered{Token: ev.Token, Answers: make([]coordinator.CallAnswer, len(ev.Calls))}

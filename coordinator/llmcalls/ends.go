@@ -73,7 +73,7 @@ func (x *Leases) doubted(
 	return l.DoubtedCall(&told, asked)
 }
 
-// beyondBelief answers usage that is beyond trust, and tells people of it: nothing is charged.
+// beyondBelief answers usage that is beyond the trust limit, and announces it to operators: nothing is charged.
 func (x *Leases) beyondBelief(a *coordinator.CallAnswer, c *fairshare.Charge, d *fairshare.Doubt, asked int64) {
 	NotBelieved(a, d)
 	x.tell(coordinator.UsageExcessive{
@@ -96,7 +96,7 @@ func NotBelieved(a *coordinator.CallAnswer, d *fairshare.Doubt) {
 	}
 }
 
-// wordOf is whose report a call's end is.
+// wordOf returns from where the report of a call's end is.
 func wordOf(c *coordinator.Call) coordinator.QuotaWord {
 	switch {
 	case !c.OwnOnly:
@@ -156,7 +156,7 @@ func endedOrUnknown(known bool) coordinator.CallState {
 	return coordinator.CallUnknown
 }
 
-// Expire ends a reservation whose end was not reported in time.
+// Expire ends a reservation that was not reported as ended in time.
 func (x *Leases) Expire(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge) Outcome {
 	x.begin()
 	if charge.Untold {

@@ -25,7 +25,7 @@ type names struct {
 	of   map[coordinator.AgentID]map[coordinator.Service]bool
 }
 
-// keep tells by which names a call stands in the history that is made now.
+// keep returns by which names a call stands in the history that is made now.
 func (n *names) keep(now time.Time, l *fairshare.Ledger, c *fairshare.Charge) coordinator.NameKept {
 	known := l.Names(c)
 	if known == coordinator.NamesKept || n.note(now, l, c) {

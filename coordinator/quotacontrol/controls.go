@@ -86,7 +86,7 @@ func (c *Controls) NextEnd() (next time.Time) {
 	return next
 }
 
-// Expired are the IDs of those whose time has come.
+// Expired returns the IDs of those that are due.
 func (c *Controls) Expired(at time.Time) []string {
 	return c.idsOf(func(one *coordinator.QuotaControl) bool { return one.Expired(at) })
 }

@@ -3,7 +3,7 @@
 // Controls are standing changes: made by people, or by two rules at the end of a day, both off unless
 // quotas.yaml has them (adjustment). Idle: a group or agent that has used little of its own on several
 // days in a row loses a point of weight, and gets it back, a point a day, once it uses it again
-// (FAIR-SHARE, lecture four: under 10 % for three days, one point). Slow: one whose answers take long
+// (FAIR-SHARE, lecture four: under 10 % for three days, one point). Slow: one with answers that take long
 // gets a few percent more of its own limits, day by day up to a bound, and gives them back day by day.
 //
 //	controls.go  what stands, and how far the policy of an engine that follows is behind it

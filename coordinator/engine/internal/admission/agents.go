@@ -68,7 +68,7 @@ func (a *agentWaits) remove(w *Wait) {
 	}
 }
 
-// wake has those try for whose agents something may have come back at the node.
+// wake has those waits try that have an agent for which something may have come back at the node.
 func (a *agentWaits) wake(node string) {
 	for _, w := range a.behind[node] {
 		if !w.woken {
@@ -89,7 +89,7 @@ func (q *Waits) wakeHeadless() bool {
 	return len(q.agents.woken) > 0
 }
 
-// next is the one whose turn it is of those that are to try: of the highest priority first.
+// next returns the one that has its turn among those that are to try: of the highest priority first.
 func (a *agentWaits) next(s *fairshare.Shares) *Wait {
 	best := a.woken[0]
 	for _, w := range a.woken[1:] {

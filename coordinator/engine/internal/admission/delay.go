@@ -122,7 +122,7 @@ func (q *Quotas) Delay(at time.Time, charge fairshare.Charge, before *fairshare.
 	return 0, short
 }
 
-// DescribeShortage says for people why nobody can tell when there is quota.
+// DescribeShortage returns, for people, why it is not known when there is quota.
 func DescribeShortage(s *fairshare.Shortage) string {
 	if s.Limit == fairshare.LimitSeats {
 		return fmt.Sprintf("nobody can tell when its quota is back: when something ends that has the seats of %s now", s.Node)

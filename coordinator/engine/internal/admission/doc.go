@@ -17,7 +17,7 @@
 //
 //	wait.go    what waits, and for what; parking
 //	queue.go   waits for the same thing: the head, rounds, what stands ahead
-//	order.go   whose turn it is among and within open queues
+//	order.go   which wait has its turn, among and within open queues
 //	seats.go   seats that are kept for tenants below their share
 //	agents.go  waits for which it differs which agent has the task
 //	serve.go   the loop: what is woken, what tries next

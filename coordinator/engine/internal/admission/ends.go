@@ -28,7 +28,7 @@ func (q *Quotas) Settle(now time.Time, h *Hold, taskType string, r *coordinator.
 	return q.end(now, h, ended, x)
 }
 
-// SettleAsEstimated ends what is reserved for a dispatch whose usage will not be reported. took is how long its
+// SettleAsEstimated ends what is reserved for a dispatch without a report of its usage to come. took is how long its
 // agent worked; 0: not reported.
 func (q *Quotas) SettleAsEstimated(now time.Time, h *Hold, took time.Duration) End {
 	used := h.Usual
@@ -104,7 +104,7 @@ func (q *Quotas) end(now time.Time, h *Hold, ended *coordinator.QuotaEnded, x fa
 	return End{Ended: ended, Charge: &h.Charge, Excess: x}
 }
 
-// ExpireDue ends a reservation of that charge whose time is over without its usage having been reported.
+// ExpireDue ends a reservation of that charge that has run out of time without its usage having been reported.
 func (q *Quotas) ExpireDue(now time.Time, key coordinator.TaskKey, c *fairshare.Charge) *coordinator.QuotaEnded {
 	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
 	q.Ledger.Expire(now, key)

@@ -72,7 +72,7 @@ type candidate struct {
 	level, leaf int
 }
 
-// first is the first of a part at a level.
+// first returns the first of a part at a level.
 func (p *part) first(s *fairshare.Shares, level int) (c candidate) {
 	if h, ok := p.leaves.FirstAt(level); ok {
 		c = candidate{h.Item, level, h.Leaf}
@@ -89,7 +89,7 @@ func (p *part) first(s *fairshare.Shares, level int) (c candidate) {
 }
 
 // trying has the bits of the levels at which a wait may try for which there may be quota. Queues in which all
-// have tried are closed; one whose tasks have no agent now stays open.
+// have tried are closed; one with tasks that have no agent now stays open.
 func (q *Waits) trying(v View) (levels uint8) {
 	for i := 0; i < len(q.open); {
 		k := q.open[i]
@@ -147,7 +147,7 @@ func (q *Waits) levels(v View, k *queue) (levels uint8, over bool) {
 	return levels, over
 }
 
-// firstOf is the first of a queue at a level: the one whose turn it is.
+// firstOf returns the first of a queue at a level: the one that has its turn.
 func (q *Waits) firstOf(v View, k *queue, level int) (c candidate) {
 	for _, p := range k.parts {
 		if p.priority != k.priority || !q.servable(v, p.class, p.state) {

@@ -22,7 +22,7 @@ type Takers struct {
 // any group, if that is "".
 func (q *Quotas) AgentsDiffer(group string) bool { return len(q.owners[group]) > 0 }
 
-// Owners are the agents that have quota of their own that a task of the group could be charged to.
+// Owners returns the agents that have quota of their own that a task of the group could be charged to.
 func (q *Quotas) Owners(group string) []coordinator.AgentID { return q.owners[group] }
 
 // ownersIn are the agents that have quota of their own, by group, and all of them under "". What they have in a

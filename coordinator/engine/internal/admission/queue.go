@@ -159,7 +159,7 @@ func (q *Waits) refusedInTurn(w *Wait) {
 	q.openAt(k, w.Lacks.RetryAt)
 }
 
-// dequeue takes it out.
+// dequeue takes a wait out of its queue.
 func (q *Waits) dequeue(w *Wait) {
 	k, p := w.queue, w.part
 	if w.Leaf < 0 {

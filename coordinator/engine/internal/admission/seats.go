@@ -78,7 +78,7 @@ func (q *Waits) deferWait(w *Wait) {
 	w.deferredPlace = int32(len(w.queue.deferred))
 }
 
-// resume ends it.
+// resume ends the deferral of a wait.
 func (q *Waits) resume(w *Wait) {
 	if w.deferredPlace == 0 {
 		return
@@ -95,7 +95,7 @@ func (q *Waits) resume(w *Wait) {
 	}
 }
 
-// resumeFirst resumes those deferred ones of a queue whose turn it would be, if no wait is left for the sake
+// resumeFirst resumes those deferred ones of a queue that would have their turn, if no wait is left for the sake
 // of which they are deferred: the ones below their share have got their seats, wait no longer, or have no
 // agent. As a rule what is true of one is true of all, because the seats are kept at the node behind which
 // they wait. The others stay: the seat may be gone, or kept again, before it is their turn.

@@ -86,7 +86,7 @@ func (q *Waits) Due() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Next is the next step: one task at a time, the one whose turn it is, of whatever class. What comes free so
+// Next returns the next step: one task at a time, the one that has its turn, of whatever class. What comes free so
 // goes to the first of all that may have it, those among them that wait for an agent alone. Done follows each
 // step. false: the round is over.
 func (q *Waits) Next(v View) (Step, bool) {

@@ -19,12 +19,12 @@ type Snapshot struct {
 	// in All.
 	Nodes []fairshare.NodeView
 	All   int
-	// Groups by whose shares tasks take turns, sorted by name; fairshare.OtherGroup among
+	// Groups by the shares of which tasks take turns, sorted by name; fairshare.OtherGroup among
 	// them.
 	Groups []Group
 	// Rate is the cost that was dispatched in a second, of late (see fairshare.Ledger.Weigh).
 	Rate float64
-	// Reserved and Used tokens of the tasks whose usage was reported of late.
+	// Reserved and Used tokens of the tasks with usage reported of late.
 	Reserved, Used int64
 	Refused        Refusals
 }
@@ -52,7 +52,7 @@ func (q *Quotas) View(now, at time.Time, most int, wanted func(n *coordinator.Qu
 	return s
 }
 
-// groups are the groups by whose shares tasks take turns.
+// groups returns the groups by the shares of which tasks take turns.
 func (q *Quotas) groups(waiting Waiting) (all []Group) {
 	part := func(leaf int) float64 { return q.Flow.Part(q.Shares.Name(leaf)) }
 	targets := q.Shares.Parts(func(leaf int) bool { return waiting.All[leaf] > 0 || part(leaf) > 0 })

@@ -31,7 +31,7 @@ type ClassState struct {
 	// could take their tasks.
 	seated []*Wait
 	keeps  bool
-	class  Class // whose it is, while seated are any
+	class  Class // to which it belongs, while seated are any
 	// servable is what View.Servable said in the step servableIn.
 	servable   bool
 	servableIn uint64
@@ -81,7 +81,7 @@ type Waits struct {
 	seated   []*ClassState   // in which something waits for seats
 	deferred map[int][]*Wait // by leaf, see deferWait
 	agents   agentWaits
-	orphans  []*Wait // whose task has left
+	orphans  []*Wait // those of a task that has left
 	seq      uint64
 	divided  map[division]bool
 

@@ -48,7 +48,7 @@ type Question struct {
 	next     *dispatch            // into which the next decision is written
 }
 
-// Prepare completes a question whose exported fields have been set.
+// Prepare completes a question after its exported fields have been set.
 func (q *Question) Prepare() {
 	q.standing, q.records = coordinator.Standing{}, TrackRecords{}
 	if q.Strategy.Learned {
@@ -132,7 +132,7 @@ func (q *Question) Candidate(c *coordinator.Candidate, i int, k coordinator.Key)
 	q.Strategy.Explain(&q.Case, v, &q.standing, &c.Terms)
 }
 
-// Key is what the strategy makes of agent i.
+// Key returns what the strategy makes of agent i.
 func (q *Question) Key(i int) coordinator.Key {
 	q.lookUp(i)
 	return q.Strategy.Key(&q.Case, &q.Fleet.Views[i], &q.standing)
@@ -148,7 +148,7 @@ func (q *Question) lookUp(i int) {
 // maxWhy is how many characters of a strategy's own words a refusal repeats.
 const maxWhy = 200
 
-// Why is what the strategy says of an agent that it gives no score.
+// Why returns what the strategy says of an agent that it gives no score.
 func (q *Question) Why(i int) string {
 	if q.Strategy.Why == nil {
 		return ""

@@ -39,7 +39,7 @@ func (f *Fleet) TrackRecords(task *coordinator.Task, attempt int, kind *learning
 	return r
 }
 
-// Of is the track record of agent i.
+// Of returns the track record of agent i.
 func (r *TrackRecords) Of(i int) coordinator.Standing {
 	known := r.learner.Standing(i, r.kind)
 	switch {

@@ -13,7 +13,7 @@ type Flow struct {
 	of   map[string]*count // by group
 	// dearest and least are the most and the least that one dispatch was charged.
 	dearest, least [2]int64
-	// reserved and used are tokens of tasks whose usage was reported: set aside, and used.
+	// reserved and used are tokens of tasks with reported usage: set aside, and used.
 	reserved, used count
 }
 
@@ -36,7 +36,7 @@ func (f *Flow) Dispatched(now time.Time, group string, cost int64) {
 	}
 }
 
-// Settled counts a task whose usage was reported.
+// Settled counts a task with reported usage.
 func (f *Flow) Settled(now time.Time, reserved, used *coordinator.Amounts) {
 	f.roll(now)
 	f.reserved.now += reserved[coordinator.DimTotalTokens]
@@ -68,13 +68,13 @@ func (f *Flow) roll(now time.Time) {
 // work begins is not what goes out in every second.
 const leastSpan = 10 * time.Second
 
-// Rate is the cost that is dispatched in a second; 0: nothing was of late.
+// Rate returns the cost that is dispatched in a second; 0: nothing was of late.
 func (f *Flow) Rate(now time.Time) float64 {
 	f.roll(now)
 	return float64(f.all.sum()) / max(f.length(now), leastSpan).Seconds()
 }
 
-// Part is which part of the cost was the group's; 0 where nothing was dispatched.
+// Part returns which part of the cost was the group's; 0 where nothing was dispatched.
 func (f *Flow) Part(group string) float64 {
 	c, all := f.of[group], f.all.sum()
 	if c == nil || all == 0 {
@@ -83,7 +83,7 @@ func (f *Flow) Part(group string) float64 {
 	return float64(c.sum()) / float64(all)
 }
 
-// Bounds are the least and the most that one dispatch was charged, at least 1.
+// Bounds returns the least and the most that one dispatch was charged, at least 1.
 func (f *Flow) Bounds() (least, most int64) {
 	least = min(f.least[0], f.least[1])
 	if least == 0 {
@@ -99,5 +99,5 @@ func (f *Flow) NotAfter(now time.Time) {
 	}
 }
 
-// Reported are the tokens of tasks whose usage was reported: what was reserved for them, and what they used.
+// Reported returns the tokens of tasks with reported usage: what was reserved for them, and what they used.
 func (f *Flow) Reported() (reserved, used int64) { return f.reserved.sum(), f.used.sum() }

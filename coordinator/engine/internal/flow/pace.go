@@ -23,7 +23,7 @@ func (p *Pace) roll(now time.Time) {
 	}
 }
 
-// Rate is how many are dispatched in a second.
+// Rate returns how many are dispatched in a second.
 func (p Pace) Rate(now time.Time) float64 {
 	if p.first.IsZero() {
 		return 0

@@ -42,7 +42,7 @@ type Groups[T any, C comparable] struct {
 	looks   uint64    // numbers the looks
 }
 
-// New returns none. compare is the order in which tasks go, ticket finds that of a task.
+// New returns Groups without a task. compare is the order in which tasks go, ticket finds that of a task.
 func New[T any, C comparable](compare func(a, b T) int, ticket func(T) *Ticket[T, C]) Groups[T, C] {
 	return Groups[T, C]{
 		compare: compare, ticket: ticket, of: make(map[key[C]]*Group[T, C]), byClass: make(map[C]int),

@@ -13,7 +13,7 @@
 // kind that a group's lane gets has it for itself until it is empty; others go to lanes beside it, that come and
 // go.
 //
-//	planner.go  what the kernel and the planner tell each other; sessions and policies
+//	planner.go  what the kernel and the planner exchange; sessions and policies
 //	lane.go     the table of lanes, and which of them a kind goes to
 //	lines.go    tasks that may be moved, and which of them makes room
 //	move.go     moves: of a task too many, of one that is held for too long
@@ -34,7 +34,7 @@
 // kind waits here, or what would make room came later. Its window is 64 tasks. At most 64 lanes are read at once,
 // by the turns of their groups; one that has waited for 10 s goes first.
 //
-// The journal names a lane before anything is moved there. A lane whose group has left the configuration is read
+// The journal names a lane before anything is moved there. A lane of a group that has left the configuration is read
 // until it is empty, then deleted over the connection that holds the lock.
 //
 // # What it reads
@@ -42,7 +42,7 @@
 // A task is a Ticket here, which its owner embeds in its own record of the task, and an Entry when it begins to
 // wait: its kind, when it is due, the lane that it came out of. What changes by itself (the policy, how many
 // tasks wait, the session) is read through View, at the time of each question, so that there is no copy of it to
-// keep up to date. Shares say whose turn it is, as for all tasks that wait.
+// keep up to date. Shares decide which group has its turn, as for all tasks that wait.
 //
 // # What it must never do
 //

@@ -37,7 +37,7 @@ type party struct {
 type row struct {
 	key    rowKey
 	of     *party
-	lane   *lane // whose out it is, or the target of these moves; nil: they make room
+	lane   *lane // of which it is the out, or the target of these moves; nil: they make room
 	moves  bool  // no row, but where tickets are that move to the lane
 	tasks  heap.Heap[*Ticket]
 	levels [fairshare.Levels]int // how many of each

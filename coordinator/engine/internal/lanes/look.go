@@ -125,7 +125,7 @@ func (p *Planner) ask(key string) {
 	}
 }
 
-// setRecorded notes that the journal tells of a lane. Those beside others come and go; they are looked at
+// setRecorded notes that the journal names a lane. Those beside others come and go; they are looked at
 // with the one beside which they are.
 func (p *Planner) setRecorded(key string) {
 	if coordinator.LaneBase(key) == key {

@@ -66,7 +66,7 @@ func (p *Planner) Relieve(now time.Time, done int) (Move, []Action) {
 	return p.moveTo(now, t, l, k), p.actions
 }
 
-// crowd is the row whose first task makes room for others, and the lane to which that is moved; nil
+// crowd returns the row of which the first task makes room for others, and the lane to which that is moved; nil
 // when none may be moved now.
 func (p *Planner) crowd(now time.Time) (n *row, to *lane, k Kind) {
 	s := &p.lines
@@ -77,7 +77,7 @@ func (p *Planner) crowd(now time.Time) (n *row, to *lane, k Kind) {
 	if to, k = p.laneFor(first.tasks.Items[0].kind()); !to.rests(now) {
 		return first, to, k
 	}
-	var most *row // of those whose lanes have not just refused one
+	var most *row // of those with a lane that has not just refused one
 	for _, party := range s.parties.Items {
 		for _, n := range party.rows.Items {
 			l, its := p.laneFor(n.tasks.Items[0].kind())

@@ -29,7 +29,7 @@ type View interface {
 // are to go.
 type Kind struct {
 	Base  string // the lane that the policy has for them
-	Group string // whose turn they wait for; without quotas their own
+	Group string // that has the turn they wait for; without quotas their own
 	Class string // names the agents that could take them
 	Level int    // of priority; MixedLevel: of any kind that is not worth a lane
 }
@@ -138,7 +138,7 @@ func New(s *fairshare.Shares, v View) *Planner {
 // Empty reports whether no lane is known.
 func (p *Planner) Empty() bool { return len(p.order) == 0 }
 
-// SetIntake tells how many tasks of task.assign are held at most; 0: that is not known.
+// SetIntake sets how many tasks of task.assign are held at most; 0: that is not known.
 func (p *Planner) SetIntake(n int) { p.intake = n }
 
 // PolicyChanged empties all lines: the tasks that wait begin anew under the policy of now. Lanes that belong to

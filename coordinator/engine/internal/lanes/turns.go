@@ -9,7 +9,7 @@ import (
 
 // Which lane is read first. No more than MaxLanesRead are read at once: each is a consumer. When
 // more should be, one is read until it has given what it is read for, and the next is the one
-// whose task would have the next turn if it were here: by fairshare.Shares, as for all tasks that
+// with the task that would have the next turn if it were here: by fairshare.Shares, as for all tasks that
 // wait. So what a lane is ahead or behind counts as it does for tasks, and new weights count from
 // the next turn on.
 //
@@ -79,7 +79,7 @@ func (p *Planner) nextTurn(now time.Time) (next int) {
 	return next
 }
 
-// readBefore tells which of two lanes is read first.
+// readBefore reports which of two lanes is read first.
 func (p *Planner) readBefore(now time.Time, a, b *lane) bool {
 	x, y := a.waitsLong(now), b.waitsLong(now)
 	switch {
@@ -103,13 +103,13 @@ func (p *Planner) readBefore(now time.Time, a, b *lane) bool {
 // waitsLong reports whether the lane has waited so long for its turn that it goes first.
 func (l *lane) waitsLong(now time.Time) bool { return l.waitsTurn && now.Sub(l.since) >= LaneTurn }
 
-// nothingHere reports whether no task of the lane's kind waits here, so that it cannot be seen whose
-// turn it is.
+// nothingHere reports whether no task of the lane's kind waits here, so that it cannot be seen which
+// group has its turn.
 func (p *Planner) nothingHere(l *lane) bool {
 	return l.out.tasks.Len() == 0 && p.lines.waiting(l.kind) == 0
 }
 
-// group is whose turn the lane's tasks wait for, as far as is known.
+// group returns the group that has the turn which the lane's tasks wait for, as far as is known.
 func (l *lane) group() string {
 	if l.sorted && l.kind.Level != MixedLevel {
 		return l.kind.Group
@@ -141,7 +141,7 @@ func (p *Planner) inBacklog(l *lane) bool {
 	return ok && x == l
 }
 
-// leafOfLane is where the lane's tasks are charged, as far as is known.
+// leafOfLane returns where the lane's tasks are charged, as far as is known.
 func (p *Planner) leafOfLane(l *lane) int { return p.shares.Leaf(l.group()) }
 
 // rebuildBacklog takes over another tree of groups.

@@ -66,7 +66,7 @@ func (m *Market[T, A]) Award(c *Closed[T, A], f Fleet[T], keep int) Award {
 	return a
 }
 
-// first is the first of the bids that does; nil: none does.
+// first returns the first of the bids that does; nil: none does.
 func first(bids []auction.Ranked, does func(auction.Ranked) bool) *auction.Ranked {
 	if i := slices.IndexFunc(bids, does); i >= 0 {
 		return &bids[i]
@@ -74,12 +74,12 @@ func first(bids []auction.Ranked, does func(auction.Ranked) bool) *auction.Ranke
 	return nil
 }
 
-// without are the bids but for that of one agent, copied.
+// without returns a copy of the bids, less that of one agent.
 func without(bids []auction.Ranked, one *auction.Ranked) []auction.Ranked {
 	return slices.DeleteFunc(slices.Clone(bids), func(r auction.Ranked) bool { return r.Agent == one.Agent })
 }
 
-// Next returns the best of the bids that did not win the lot whose agent can have it now; nil: there is none.
+// Next returns the best of the bids that did not win the lot and have an agent that can have it now; nil: none.
 // t is the task as it stands now, which may be another object since.
 func (l *Lot[T, A]) Next(t T, f Fleet[T]) *auction.Ranked {
 	if l == nil {

@@ -1,6 +1,6 @@
 // Package market answers "which auctions are open, what do their bids hold, and when are they over?"
 //
-// A task whose strategy has a market is a Lot: it is offered to some agents for a while, and its bids are
+// A task that has a strategy with a market is a Lot: it is offered to some agents for a while, and its bids are
 // entered in a book (package auction says what a bid is worth). It says
 //
 //   - for how long the next auction takes bids (Length, WindowFor);

@@ -416,13 +416,13 @@ func (m *Market[T, A]) Together(now time.Time, l *Lot[T, A]) []*Lot[T, A] {
 	return lots
 }
 
-// Closed is what a lot leaves whose auction is over.
+// Closed is what a lot leaves when its auction is over.
 type Closed[T, A any] struct {
 	Lot    *Lot[T, A]
 	Why    auction.Closing
 	Ranked []auction.Ranked // the bids that count, best first
 	Asked  []*Bidder[A]     // without those withdrawn
-	Freed  []*Bidder[A]     // whose slot is held no more
+	Freed  []*Bidder[A]     // those of which a slot is held no more
 	Window time.Duration    // how long bids were to be taken
 	Took   time.Duration    // how long they were
 

@@ -62,7 +62,7 @@ func (b *Batches[K, T]) Limits(taskType string) (limits coordinator.Batch, batch
 
 // Gather has a task wait for others of its kind until closes; full: there are as many now as a batch may have.
 // false: it has no time for that. The first of a batch opens it for MaxWait, but no longer than it may wait
-// itself. A task whose deadline is less than twice as far away as the end of the wait does not wait.
+// itself. A task with a deadline less than twice as far away as the end of the wait does not wait.
 func (b *Batches[K, T]) Gather(
 	now time.Time, kind K, t T, limits coordinator.Batch, mayWait, deadline time.Time,
 ) (closes time.Time, full, gathers bool) {

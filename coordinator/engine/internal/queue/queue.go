@@ -13,8 +13,8 @@ import (
 
 // Queue is every task that waits for an agent, or for quota, by its class.
 //
-// Of those that an agent could have, the priority goes first whose turn it is by weight, then the group whose
-// turn it is (both are fairshare.Shares; without quotas all tasks are one group's), then the task that goes
+// Of those that an agent could have, the priority goes first that has its turn by weight, then the group that
+// has its turn (both are fairshare.Shares; without quotas all tasks are one group's), then the task that goes
 // first by the order that New is given.
 type Queue[T comparable, C any] struct {
 	classes map[string]*Class[T, C]
@@ -202,7 +202,7 @@ func (c *Class[T, C]) Park(leaf int) {
 	}
 }
 
-// Unpark ends it.
+// Unpark ends what Park began.
 func (c *Class[T, C]) Unpark(leaf int) {
 	if leaf < 0 {
 		c.parked = false

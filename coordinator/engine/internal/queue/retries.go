@@ -26,7 +26,7 @@ func (b Backoff) After(id coordinator.TaskID, tries int, seed uint64) time.Durat
 	return d/2 + time.Duration(h%uint64(d/2+1))
 }
 
-// Retries are the tasks that an agent has refused and whose back-off is over, first in, first out, until the
+// Retries are the tasks that an agent has refused and that are past their back-off, first in, first out, until the
 // budget allows another dispatch of them. It bounds retries to a tenth of the first dispatches, so that a fleet
 // that refuses everything does not drown in its own returns. On top of that a floor of RetryFloor per second
 // lets a quiet system retry at all.

@@ -18,7 +18,7 @@ const (
 	ShortSession = 30 * time.Second
 )
 
-// Ack is a task whose message was acknowledged a moment ago.
+// Ack is a task with its message acknowledged a moment ago.
 type Ack struct {
 	Key coordinator.TaskKey
 	At  time.Time
@@ -34,7 +34,7 @@ type Messages struct {
 	expected map[coordinator.TaskKey]int
 }
 
-// New returns none.
+// New returns Messages without any.
 func New() Messages {
 	return Messages{unanswered: make(map[coordinator.TaskKey]int), expected: make(map[coordinator.TaskKey]int)}
 }
