@@ -26,7 +26,7 @@ const (
 // closedValues is how many values the record of a closed period has: one more than others.
 const closedValues = 20
 
-// close settles a family at the end of its period.
+// close keeps a record of each used budget of a family at the end of the family's period.
 func (l *Ledger) close(f *budget) {
 	if f.span.end-f.span.start < leastKept {
 		return

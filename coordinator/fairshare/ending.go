@@ -128,7 +128,7 @@ func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 	return coordinator.TaskKey{}, false
 }
 
-// forgetCalls forgets calls that are out of time, and those beyond as many as are remembered.
+// forgetCalls forgets calls that need not be remembered any longer, and those beyond as many as are remembered.
 func (l *Ledger) forgetCalls() {
 	l.forgetOf(&l.told, MostTold)
 	l.forgetOf(&l.lapsed, MostLapsed)

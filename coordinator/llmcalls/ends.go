@@ -96,7 +96,7 @@ func NotBelieved(a *coordinator.CallAnswer, d *fairshare.Doubt) {
 	}
 }
 
-// wordOf returns from where the report of a call's end is.
+// wordOf returns which kind of report a call's end comes from.
 func wordOf(c *coordinator.Call) coordinator.QuotaWord {
 	switch {
 	case !c.OwnOnly:

@@ -208,7 +208,7 @@ func (r *session) publishReply(f coordinator.Effect) {
 }
 
 // control is a message to an agent's control queue, but for its body. It is mandatory:
-// an agent without that queue is one that cannot be told.
+// an agent without that queue cannot be reached.
 func (r *session) control(agent coordinator.AgentID, messageType, id, traceID string) bus.Publication {
 	return bus.Publication{
 		Exchange: bus.ExchangeControl, Key: string(agent),

@@ -41,13 +41,13 @@ type owedCall struct {
 
 // maxOwed bounds what is held: about 400 bytes each. Beyond it nothing is admitted. Nor is more than
 // maxOwedBy of one agent, the part of it that a leader lets one have of all that may be open: else one
-// whose calls never end would keep all others out.
+// with calls that never end would keep all others out.
 const (
 	maxOwed   = 1 << 16
 	maxOwedBy = maxOwed / (fairshare.MostOpen / fairshare.MostOpenOf)
 )
 
-// lossTTL is for how long the end of a call is waited for that was admitted here: if it is not told
+// lossTTL is for how long the end of a call is waited for that was admitted here: if it is not reported
 // by then, the call is charged as it was estimated.
 const lossTTL = 2 * time.Minute
 
@@ -236,7 +236,7 @@ func (o *onLoss) drop(held *owedCall) {
 	}
 }
 
-// asCharge is how the leader is told of a call: by all the names and amounts that were answered, so
+// asCharge returns how a call is reported to the leader: by all the names and amounts that were answered, so
 // that these are charged, whatever the defaults and estimates are by then.
 func (o *onLoss) asCharge(c *coordinator.Call, charge *fairshare.Charge) coordinator.Call {
 	told := *c

@@ -72,7 +72,7 @@ func (o *onLoss) doubted(now time.Time, held *owedCall, used *fairshare.Charge, 
 	return o.words.says(now, used, &held.word)
 }
 
-// lapse ends a call whose end was not reported: it counts as it was let pass for.
+// lapse ends a call that was not reported as ended: it counts as it was admitted.
 func (o *onLoss) lapse(now time.Time, held *owedCall) {
 	charge, _, _ := o.names.ForCall(&held.call, o.estimator)
 	o.words.book(now, held.call.Key, &charge, nil, &held.word)

@@ -32,7 +32,7 @@ func (s *Service) tellOwed(ctx context.Context) {
 	}
 }
 
-// tell has the leader charge calls that were admitted here. An error says that they are to be told
+// tell has the leader charge calls that were admitted here. An error says that they are to be sent
 // again: what is charged already is not charged twice.
 func (s *Service) tell(ctx context.Context, calls []coordinator.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)

@@ -107,8 +107,8 @@ func (w *ownWords) add(agent coordinator.AgentID, amounts *coordinator.Amounts, 
 	}
 }
 
-// book takes into the books what a call has used by its agent's word, beyond what is there of it already;
-// used is nil if it has told nothing, and as much counts as it asked for.
+// book takes into the books what a call has used by its agent's report, beyond what is there of it already;
+// used is nil if it has reported nothing, and as much counts as it asked for.
 func (w *ownWords) book(now time.Time, key coordinator.TaskKey, charge *fairshare.Charge, used *coordinator.Amounts,
 	word *spoken) {
 	told := word.amounts

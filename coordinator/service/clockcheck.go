@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// A coordinator whose clock is wrong would begin periods of budgets that have not come, or go back to
+// A coordinator with a wrong clock would begin periods of budgets that have not come, or go back to
 // those that are over. The broker has a clock of its own, by which it stores the messages of streams, and
 // agents say in their heartbeats what time it is. Where both contradict this machine's it does not lead.
 // Of queues: classic the broker's clock cannot be read: agent.status is no stream there.

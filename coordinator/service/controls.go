@@ -138,10 +138,10 @@ func sameControls(a, b []coordinator.QuotaControl) bool {
 }
 
 // forgetControls goes back to the files alone, for an engine that knows nothing yet: the journal
-// tells what stands.
+// says what stands.
 func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(nil, nil).Policy() }
 
-// foldRecord has an engine that follows take over a record, under what the journal has told before.
+// foldRecord has an engine that follows take over a record, under what the journal has said before.
 // It runs on the loop's goroutine, as what follows.
 func (s *Service) foldRecord(at time.Time, r coordinator.Record) {
 	e := s.loop.engine

@@ -85,7 +85,7 @@ func (r *recentOutcomes) add(kind recentKind) {
 	r.kinds[kind].add(now)
 }
 
-// span is how many seconds lastMinute tells of, of a process that started then.
+// span returns how many seconds lastMinute covers, in a process that started then.
 func (r *recentOutcomes) span(started time.Time) float64 {
 	now := r.now()
 	whole := (minuteSlices-1)*sliceLength + time.Duration(now.UnixNano()%int64(sliceLength))

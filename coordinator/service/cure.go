@@ -104,7 +104,8 @@ func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 	return fmt.Sprintf("%s: %s", waiting, cmp.Or(w.Text, w.Reason.SuggestedAction()))
 }
 
-// capacityCure tells agents that are at their limit from those that are kept from work otherwise.
+// capacityCure returns advice for a lack of slots. It distinguishes agents that are at their limit from those that are
+// kept from work otherwise.
 func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 	slots, free, stray, online, failing, kept := 0, 0, 0, 0, 0, make(map[coordinator.Ineligibility]int)
 	for _, i := range w.Able {

@@ -52,7 +52,7 @@ type deadLetter struct {
 // deadReader collects what a consumer of task.dead is given. Handle is called by the consumer's goroutine.
 type deadReader struct {
 	r    *session
-	want func(*httpapi.DeadMessage) bool // whose bodies are kept
+	want func(*httpapi.DeadMessage) bool // reports which messages keep their body
 	mu   sync.Mutex
 	all  []*deadLetter
 	over bool
@@ -197,7 +197,7 @@ func deliveries(d *bus.Delivery) int64 {
 	return n
 }
 
-// publishing is a publication whose answer a request waits for.
+// publishing is a publication for which a request awaits the answer.
 type publishing chan bus.Outcome // capacity 1
 
 func (p publishing) settled(_ *session, outcome bus.Outcome) { p <- outcome }

@@ -224,7 +224,7 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 	}, true
 }
 
-// noSuchAgents tells of the agents that a task prefers and that there are none of; empty: there are all, or nothing is
+// noSuchAgents names the agents that a task prefers and that do not exist; empty: all exist, or nothing is
 // known of the fleet. It is no reason to refuse the task: another agent gets it.
 func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.AgentID) string {
 	if len(preferred) == 0 || s.knowsFleet() != nil {

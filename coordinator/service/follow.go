@@ -87,7 +87,7 @@ func (s *Service) ledBy(leader journal.Epoch, since time.Time) {
 	s.compareFiles(leader)
 }
 
-// lead takes over: it claims the next epoch in the journal, reads what agents have told
+// lead takes over: it claims the next epoch in the journal, reads what agents have reported
 // since, and begins to take tasks.
 func (r *session) lead(ctx context.Context) error {
 	if r.s.state.read().state == stateStandby {

@@ -148,7 +148,7 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned,
 	return strings.Join(do, "; ")
 }
 
-// strayAdvice is what to do about agents whose slots are taken by nothing that was given to them.
+// strayAdvice is what to do about agents with slots that are taken by nothing that was given to them.
 const strayAdvice = "see whether the handlers of the agents with such slots hang after the timeout of their task, and start these agents again (`taskbus agents` names them); work from elsewhere lowers available_capacity, and does not belong in active_tasks"
 
 // someAgents names the first of them.

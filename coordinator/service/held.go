@@ -30,7 +30,7 @@ type heldDelivery struct {
 // safe for concurrent use; a *heldDelivery belongs to one stage at a time, in
 // the order ingest, loop, outbox, settle.
 type held struct {
-	*books // whose lock guards all of this
+	*books // its lock guards all of this
 	next   coordinator.Handle
 	items  map[coordinator.Handle]*heldDelivery
 	bytes  int64
@@ -93,7 +93,7 @@ func (h *held) conclude(handle coordinator.Handle, o outcome) {
 	}
 }
 
-// tell notes that what is to be said of a delivery is with the transport.
+// tell notes that what is to be announced of a delivery is with the transport.
 func (h *held) tell(d *heldDelivery) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

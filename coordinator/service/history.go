@@ -45,7 +45,7 @@ type taskRecord struct {
 	completedAt time.Time
 	work        time.Duration
 	workError   string
-	// queued is where it waits; only of a copy whose reader has asked for that.
+	// queued is where it waits; only of a copy for a reader that has asked for that.
 	queued *httpapi.Queued
 }
 
@@ -138,7 +138,7 @@ func (h *history) accepted(t *coordinator.Task, waits bool) {
 	}
 }
 
-// returned notes a dispatch that came back. One whose task has ended meanwhile
+// returned notes a dispatch that came back. One of a task that has ended meanwhile
 // changes nothing.
 func (h *history) returned(ev *coordinator.TaskReturned, now time.Time) {
 	h.mu.Lock()
@@ -228,7 +228,7 @@ func (h *history) failed(f *coordinator.Fail) {
 	r.fails(f.Failure, f.Handle == 0)
 }
 
-// fails notes that the task has ended, and not by its agent's word. overdue: its agent has not told
+// fails notes that the task has ended, and not by its agent's report. overdue: its agent has not reported
 // in time how the latest attempt ended, or that it has stopped.
 func (r *taskRecord) fails(f coordinator.Failure, overdue bool) {
 	r.state, r.failure = taskFailed, f
@@ -309,7 +309,7 @@ func (r *taskRecord) since() time.Time {
 	return r.task.AcceptedAt
 }
 
-// recent returns copies of the records that match, those first whose tasks were accepted
+// recent returns copies of the records that match, those first of which the tasks were accepted
 // last: what is read in the journal was not new when it came here.
 func (h *history) recent(limit int, match func(*taskRecord) bool) []taskRecord {
 	h.mu.Lock()

@@ -11,7 +11,7 @@ import (
 
 // follow takes over from the journal what another coordinator has done, so that one
 // that stands by, or takes over, knows the story of recent tasks. at is when the records were
-// written. A session that begins anew reads records whose effects are known already: they
+// written. A session that begins anew reads records that have known effects: they
 // change nothing.
 func (h *history) follow(at time.Time, records []coordinator.Record) {
 	h.mu.Lock()
@@ -191,8 +191,8 @@ func (h *history) shown(b *coordinator.TaskBefore) {
 	}
 }
 
-// before is what a snapshot says of the tasks that are remembered, the oldest first. Of those
-// that no agent has had yet the broker has the message, and tells of them.
+// before yields what a snapshot says of the tasks that are remembered, the oldest first, but for those
+// that no agent has had yet: the broker has their messages, and delivers them.
 func (h *history) before(yield func(*coordinator.TaskBefore) bool) {
 	h.mu.Lock()
 	first := h.next

@@ -238,7 +238,7 @@ func textHeader(headers map[string]any, name string) string {
 	return ""
 }
 
-// derivedTraceID is the trace id of a task whose producer gave none: 32 hexadecimal digits, made of its id
+// derivedTraceID returns the trace id of a task that has none of its producer: 32 hexadecimal digits, made of its id
 // and the hash of its message. The same message leads to the same trace id in every coordinator, so that
 // the events of a task before a coordinator dies and after it belong together.
 func derivedTraceID(task coordinator.TaskID, content uint64) string {

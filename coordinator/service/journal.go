@@ -78,7 +78,7 @@ type ledger struct {
 	// leading: what is read back is our own.
 	leading atomic.Bool
 	own     journal.Joiner // of what is read back
-	// owed is how much of a recording is to be written and not with the transport yet: messages of
+	// owed is how much of a recording is still to be written and not with the transport yet: messages of
 	// inputs, and the snapshot that it begins with.
 	owed atomic.Int64
 	// broken: the broker has refused a message, and nothing that follows counts.
@@ -141,7 +141,7 @@ func (l *ledger) follow(ctx context.Context) error {
 }
 
 // awaitBegun waits until what the journal held at the beginning has been folded, so that
-// heartbeats meet the tasks of which they tell.
+// heartbeats meet the tasks that they name.
 func (l *ledger) awaitBegun(ctx context.Context) error {
 	return l.await(ctx, l.begun, "what the journal holds was not read")
 }
@@ -274,7 +274,7 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	case leader.Nonce == l.nonce:
 		l.leading.Store(true)
 		close(l.claimed)
-	case ours: // what was to be read before we knew whose turn it is has been read now
+	case ours: // what was to be read before it was known which coordinator leads has been read now
 		l.sent = nil
 		l.void <- struct{}{}
 	case !from.Equal(since):

@@ -16,7 +16,7 @@ import (
 )
 
 // A journal that was deleted, or was on a disk that is lost, is empty for the coordinator that starts next, as
-// on a broker that no coordinator has led yet. What tells the two apart lies elsewhere: every leader puts a mark
+// on a broker that no coordinator has led yet. What distinguishes the two lies elsewhere: every leader puts a mark
 // into task.result, and the history of usage knows up to where it has followed a journal. That it was lost is said in
 // the new journal from its first message on (see journal.Epoch), so that every coordinator reports it,
 // whichever leads,
@@ -103,7 +103,7 @@ func (r *session) lookForMarks(ctx context.Context) (found func() bool) {
 		return func() bool { return false }
 	}
 	return func() bool {
-		_, _ = r.bus.Unsubscribe(ctx, bus.StreamResult) // whatever ends the session is told by it
+		_, _ = r.bus.Unsubscribe(ctx, bus.StreamResult) // the bus reports whatever ends the session
 		select {
 		case d := <-first:
 			r.bus.Requeue(d.Tag) // of a stream this asks for more, which is not read; a queue keeps what it has

@@ -112,7 +112,7 @@ func (l *ledger) hasNews() {
 	}
 }
 
-// writeNews tells those that stand by which files are in force here, and which loss of the journal is reported.
+// writeNews records for those that stand by which files are in force here, and which loss of the journal is reported.
 // confirmed, if given, is closed when the journal says it.
 func (l *ledger) writeNews(confirmed chan<- struct{}) error {
 	agents, quotas := l.r.s.config.Load().FileVersions()

@@ -188,7 +188,7 @@ func (r *session) watchLanes() {
 	})
 }
 
-// lookAtLane asks the broker about one lane and tells the engine; false when the session
+// lookAtLane asks the broker about one lane and reports to the engine; false when the session
 // has ended.
 func (r *session) lookAtLane(lane string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)

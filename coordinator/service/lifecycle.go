@@ -146,7 +146,7 @@ func (r *reloadState) read() (loadedAt time.Time, problem string) {
 	return r.loadedAt, r.err
 }
 
-// depthQueues are the queues whose depth is watched.
+// depthQueues are the queues of which the depth is watched.
 var depthQueues = []string{
 	bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueFailed, bus.QueueDead,
 }

@@ -22,7 +22,7 @@ type loop struct {
 	inbox  []envelope
 	signal chan struct{} // capacity 1: something is in the inbox
 
-	// The rest belongs to the loop's goroutine. The number of the session tells which
+	// The rest belongs to the loop's goroutine. The number of the session shows which
 	// events are of the past.
 	session   uint64
 	performer performer
@@ -47,7 +47,7 @@ type envelope struct {
 	call    func(now time.Time)
 }
 
-// newLoop makes a loop whose effects go to idle while no session leads.
+// newLoop returns a loop that passes its effects to idle while no session leads.
 func newLoop(now func() time.Time, idle performer) *loop {
 	return &loop{
 		engine: engine.New(), now: now, signal: make(chan struct{}, 1),

@@ -153,7 +153,7 @@ func (c *agentCounts) demote(now time.Time) {
 	delete(c.own, id)
 }
 
-// forget makes room for another agent: of those whose trouble is long ago, else of all.
+// forget makes room for another agent: of those with trouble long ago, else of all.
 func (c *agentCounts) forget(now time.Time) {
 	for id, t := range c.rest {
 		if t.value(now) < 0.5 {

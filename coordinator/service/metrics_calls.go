@@ -20,7 +20,7 @@ type callMetrics struct {
 	poolRefusals *prometheus.CounterVec
 }
 
-// newCallMetrics makes them, and the collectors to register. owed is how many calls were admitted
+// newCallMetrics returns the metrics of calls, and the collectors to register. owed is how many calls were admitted
 // here and are not charged yet.
 func newCallMetrics(owed func() int) (m callMetrics, all []prometheus.Collector) {
 	answers := prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -11,7 +11,7 @@ import (
 
 // The metrics of the state of the pools of providers, and their models, by their providers' answers.
 // Every pool and model has the first two, also while nothing is wrong with it: an alert must be
-// able to tell that from one of which nothing is known. The other two are there once answers of it
+// able to distinguish that from one of which nothing is known. The other two are there once answers of it
 // have been reported.
 var (
 	descPoolBlocked = desc("quota_pool_blocked_seconds",
@@ -52,7 +52,7 @@ func newPoolRefusals() *prometheus.CounterVec {
 	}, []string{"node"})
 }
 
-// heard counts what was told of a provider's refusal, once: of an end that was told before, or of a
+// heard counts a reported refusal of a provider, once: of an end that was reported before, or of a
 // call that concerns no quota, nothing is taken over.
 func (m *callMetrics) heard(c *coordinator.Call, a *coordinator.CallAnswer) {
 	if c.Heard != nil && c.Heard.Throttled() && a.State == coordinator.CallGranted && a.Pool != "" {

@@ -56,7 +56,7 @@ func (o *observer) invalidRequest(schema string, d *bus.Delivery, r *messages.Re
 	}
 }
 
-// reply counts what agents are told of their bids and claims.
+// reply counts what is answered to agents about their bids and claims.
 func (o *observer) reply(f coordinator.Effect) {
 	switch f := f.(type) {
 	case coordinator.RejectBid:

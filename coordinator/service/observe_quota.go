@@ -9,7 +9,7 @@ import (
 	"taskbus/messages"
 )
 
-// quotaReached writes down that a budget is nearly, or quite, used up. That is told once in a period of it, so
+// quotaReached writes down that a budget is nearly, or quite, used up. That is reported once in a period of it, so
 // that no line is held back.
 func (o *observer) quotaReached(f coordinator.QuotaReached) {
 	o.s.metrics.quotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
@@ -53,7 +53,7 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 		Float64("charged", f.Dimension.Shown(f.Charged)).Msg(text)
 }
 
-// What becomes of usage that is beyond belief, as metrics say it.
+// What becomes of usage that is beyond the trust limit, as metrics name it.
 const (
 	usageCharged = "charged"
 	usageHeld    = "held"

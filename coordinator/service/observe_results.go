@@ -86,7 +86,7 @@ func (o *observer) invalidResult(r *messages.Refusal) {
 	sender(o.gated(noiseInvalidResult, zerolog.WarnLevel), r, "invalid result ignored")
 }
 
-// overdue writes down that a task's end was not told in time, once that is
+// overdue writes down that a task's end was not reported in time, once that is
 // confirmed. It is no failure to assign: the dispatch was counted as done. One that
 // was withdrawn has ended as was wished, but its agent wants a look.
 func (o *observer) overdue(f *coordinator.Fail, now time.Time) {

@@ -35,7 +35,7 @@ func sender(e *zerolog.Event, r *messages.Refusal, message string) {
 	e.Str("agent_id", r.AgentID).Msg(message)
 }
 
-// wrongSender notes a heartbeat, result, bid or claim whose broker-validated user is not its
+// wrongSender notes a heartbeat, result, bid or claim with a broker-validated user that is not its
 // agent, with one line for each agent and kind.
 func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
 	if messageType == schemas.AgentStatus {

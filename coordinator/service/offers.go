@@ -135,7 +135,7 @@ func (l *letter) settled(r *session, outcome bus.Outcome) {
 	}
 }
 
-// unheard tells the engine that the letter was not delivered.
+// unheard reports to the engine that the letter was not delivered.
 func (l *letter) unheard(r *session) {
 	r.s.observe.offerUnheard(l.agent)
 	r.s.loop.post(r.number, coordinator.OfferUnheard{Agent: l.agent})

@@ -33,11 +33,11 @@ type overrun struct {
 	until           int64 // when the period ends, in nanoseconds since 1970
 }
 
-// overruns are those that this process has told. They belong to the goroutine of watchOverruns, of
+// overruns are those that this process has reported. They belong to the goroutine of watchOverruns, of
 // which there is one at a time.
 type overruns map[overrun]bool
 
-// forget drops those whose periods are over.
+// forget drops those with periods that are over.
 func (o overruns) forget(now time.Time) {
 	for told := range o {
 		if told.until <= now.UnixNano() {

@@ -26,7 +26,7 @@ type declaration struct {
 	declared, unwanted, missing int
 	err                         error // the first
 
-	under *config.Config // whose agents' queues are wanted
+	under *config.Config // it lists the agents with queues that are wanted
 	wants map[string]bool
 }
 

@@ -13,7 +13,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// Quotas is what is used of the LLM quotas (see httpapi.Source). One that stands by tells
+// Quotas is what is used of the LLM quotas (see httpapi.Source). One that stands by reports
 // what the journal has said so far.
 func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
 	if of == (httpapi.QuotaSelection{Limit: of.Limit, After: of.After}) {
@@ -71,7 +71,7 @@ func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
 	})
 }
 
-// above is the ID of the node above that of an agent, whose name has no slash.
+// above returns the ID of the node above that of an agent. The name of an agent has no slash.
 func above(n *coordinator.QuotaNode) string { return n.ID[:max(0, strings.LastIndexByte(n.ID, '/'))] }
 
 // quotaPage is how many nodes are read in one turn of the loop: about a millisecond.

@@ -12,7 +12,7 @@ import (
 
 // recording writes down every input of the engine in a term, so that its
 // decisions can be replayed. It begins with a snapshot from which a new engine is
-// filled: what the engine that followed knew beyond that, it is told again. It belongs
+// filled: what the engine that followed knew beyond that, it receives again. It belongs
 // to the loop's goroutine.
 type recording struct {
 	ledger   *ledger
@@ -65,7 +65,7 @@ func (l *latestReports) each(tell func(coordinator.AgentReport)) {
 func (r *session) records() bool { return r.ledger != nil && r.s.options.Config.RecordInputs }
 
 // beginRecording puts a new engine in the place of the one that has followed, filled
-// from a snapshot that is written to the journal, and records what it is told.
+// from a snapshot that is written to the journal, and records what it receives.
 func (r *session) beginRecording(now time.Time) {
 	lp, name := r.s.loop, randomID()
 	image, heard := lp.engine.Image(now), lp.heard
@@ -136,7 +136,7 @@ func (rec *recording) write(all bool) {
 	}
 }
 
-// stop ends the recording because its term does: what has been recorded is written. Nothing that is told
+// stop ends the recording because its term does: what has been recorded is written. Nothing that arrives
 // later leads to a decision.
 func (rec *recording) stop() {
 	rec.flush()

@@ -24,7 +24,7 @@ import (
 type requests struct {
 	mu   sync.Mutex
 	open map[uint64]request // by token
-	// failing are the tasks whose assignment.failed, as cancelled, is on its way.
+	// failing are the tasks with an assignment.failed, as cancelled, on its way.
 	failing map[coordinator.TaskID]bool
 }
 
@@ -73,7 +73,7 @@ func (q *requests) told(task coordinator.TaskID) []bus.Tag {
 	return q.done(task)
 }
 
-// ended ends every request for a task whose outcome the broker has.
+// ended ends every request for a task when the broker has its outcome.
 func (q *requests) ended(task coordinator.TaskID) []bus.Tag {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 type resultCursor struct {
 	mu   sync.Mutex
 	next int64 // behind the last that was applied; -1: none yet
-	// open are the offsets of results whose ends are not announced yet, in order.
+	// open are the offsets of results that have an end not announced yet, in order.
 	open []int64
 }
 

@@ -215,8 +215,8 @@ func (l *ledger) nameSnapshot() {
 	})
 }
 
-// snapshotOf are the records of a snapshot: what people are told of recent tasks, and the engine's state, which
-// says what has become of those whose ends had not been carried out yet.
+// snapshotOf returns the records of a snapshot: what readers see of recent tasks, and the engine's state, which
+// says what has become of those with ends that had not been carried out yet.
 func (l *ledger) snapshotOf(m *engine.Image) iter.Seq[coordinator.Record] {
 	return func(yield func(coordinator.Record) bool) {
 		for t := range l.r.s.history.before {
@@ -270,7 +270,7 @@ func (l *ledger) awaitPart(p *part) bool {
 	}
 }
 
-// part is one of a snapshot, whose answer is waited for.
+// part is one part of a snapshot; its answer is waited for.
 type part struct{ answered chan bus.Outcome }
 
 func (p *part) settled(_ *session, outcome bus.Outcome) { p.answered <- outcome }

@@ -32,14 +32,14 @@ func (r *session) knows(schema string, unknown []string, agent string, d *bus.De
 	return nil
 }
 
-// misspelling is a field that a producer sends and no schema has. Of what tells producers apart the first that is
+// misspelling is a field that a producer sends and no schema has. Of what distinguishes producers the first that is
 // given counts: an agent's id, a user and program, a queue for answers.
 type misspelling struct{ schema, field, producer string }
 
 // maxMisspellings bounds how many are remembered.
 const maxMisspellings = 1000
 
-// unknownField tells of such a field once for each producer.
+// unknownField reports such a field once for each producer.
 func (o *observer) unknownField(schema, field, agent string, d *bus.Delivery) {
 	producer := cmp.Or(agent, d.UserID+"\x00"+d.AppID)
 	if producer == "\x00" {

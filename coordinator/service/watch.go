@@ -54,7 +54,7 @@ func (r *session) watchQueues() {
 	}
 }
 
-// lookRound looks at the queues that the engine names, several at a time, and tells how many there
+// lookRound looks at the queues that the engine names, several at a time, and returns how many there
 // were; again is false when that was the last round.
 func (r *session) lookRound() (n int, again bool) {
 	list := r.watched()
@@ -64,7 +64,7 @@ func (r *session) lookRound() (n int, again bool) {
 	for range min(bus.DepthsAtOnce, len(list)) {
 		looking.Go(func() {
 			var seen []coordinator.Event
-			// Told together, for the engine would wake up for each, but not behind a queue that does not answer.
+			// Posted together, for the engine would wake up for each, but not behind a queue that does not answer.
 			defer func() { r.s.loop.post(r.number, seen...) }()
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				begun := time.Now()
@@ -111,7 +111,7 @@ func (r *session) watched() (list []coordinator.QueueWatch) {
 	return list
 }
 
-// look asks the broker about one queue. It answers with what to tell the engine, nil when that is not
+// look asks the broker about one queue. It returns what to report to the engine, nil when that is not
 // known; open is false when the session has ended.
 func (r *session) look(w coordinator.QueueWatch) (ev coordinator.Event, open bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
@@ -128,7 +128,7 @@ func (r *session) look(w coordinator.QueueWatch) (ev coordinator.Event, open boo
 		// to a queue that is not there.
 		r.ensure(coordinator.EnsureQueue(w))
 	case err != nil, before != after, before%2 == 1:
-		return nil, true // not known, or not whose consumers these are: the next round tries again
+		return nil, true // not known, or not clear which consumers are ours: the next round tries again
 	}
 	return coordinator.QueueSeen{
 		Agent: w.Agent, Ready: d.Ready, Consumers: max(0, d.Consumers-r.ownConsumers(w.Queue)),

@@ -160,8 +160,8 @@ type intake struct {
 	told   func(n int)  // may be nil
 }
 
-// openWindow begins to take tasks and keeps the window fit until the session ends. told hears how wide it
-// is when the sizes of some tasks are known: the first is small because nothing is, and not full of what
+// openWindow begins to take tasks and keeps the window fit until the session ends. told is called with the width
+// once the sizes of some tasks are known: the first window is small because none is, and not full of what
 // waits; to move that to lanes would make hundreds of queues at each start.
 func (r *session) openWindow(ctx context.Context, in intake) error {
 	if err := r.consumeTasks(ctx, in.queue, in.open(), in.handle); err != nil {

@@ -84,7 +84,7 @@ func plus(a int64, b float64) int64 {
 	return math.MaxInt64 / 2
 }
 
-// Delay is how long quota keeps a waiting task, with whichever of the agents that take it keeps it shortest: what
+// Delay returns how long quota keeps a waiting task, with whichever of the agents that take it keeps it shortest: what
 // goes before it goes to that one at worst.
 func (q *Quotas) Delay(at time.Time, charge fairshare.Charge, before *fairshare.Before, takers []coordinator.AgentID) (
 	shortest time.Duration, short *fairshare.Shortage,

@@ -75,7 +75,7 @@ func (q *Quotas) InstallFolded() (renumbered bool) {
 	return true
 }
 
-// Adopt is what is reserved for a dispatch that the leader before made; nil: nothing.
+// Adopt returns what is reserved for a dispatch that the leader before made; nil: nothing.
 func (q *Quotas) Adopt(key coordinator.TaskKey) *Hold {
 	c, open, _ := q.Ledger.Find(key)
 	if !open {
@@ -95,7 +95,7 @@ func (q *Quotas) Adopted(now time.Time, held map[coordinator.TaskKey]bool) {
 	}
 }
 
-// Export are the records by which another has these quotas.
+// Export returns the records by which another has these quotas.
 func (q *Quotas) Export(at time.Time) []coordinator.Record {
 	rows := q.Ledger.Export(at)
 	if !q.Ledger.Installed() && len(rows) == 1 { // nor is anything left of those before

@@ -19,7 +19,7 @@ type Hold struct {
 	Models *coordinator.RouteChoice
 }
 
-// Demand is what the task will probably take if it goes to that model; without one, to its own, or the
+// Demand returns what the task will probably take if it goes to that model; without one, to its own, or the
 // first of those that it may go to.
 func (q *Quotas) Demand(
 	task *coordinator.Task, s coordinator.Service,
@@ -41,7 +41,7 @@ func (q *Quotas) Demand(
 	return c, usual
 }
 
-// Hold is what a task will take, with nothing reserved for it.
+// Hold returns what a task will take, with nothing reserved for it.
 func (q *Quotas) Hold(task *coordinator.Task) *Hold {
 	h := &Hold{}
 	h.Charge, h.Usual = q.Demand(task, coordinator.Service{})
@@ -53,9 +53,9 @@ func (h *Hold) TakesNoTokens() bool {
 	return h.Charge.Amounts[coordinator.DimTotalTokens] == 0 && h.Charge.Amounts[coordinator.DimCost] == 0
 }
 
-// PoolOf names the provider's pool that the task is charged to, or all that it may be charged to, so that tasks
-// which may go to the same models in the same order have the same name; empty: none. Neither names nor ids
-// contain the separators.
+// PoolOf returns the name of the provider's pool that the task is charged to, or all that it may be charged to, so
+// that tasks which may go to the same models in the same order have the same name; empty: none. Neither names nor
+// ids contain the separators.
 func (q *Quotas) PoolOf(task *coordinator.Task, h *Hold) string {
 	if len(task.Alternatives) == 0 {
 		return q.Ledger.PoolOf(&h.Charge)
@@ -84,7 +84,7 @@ type Choice struct {
 // Take has the task charged to what was chosen of several models.
 func (h *Hold) Take(x *Choice) { h.Charge, h.Usual, h.Models = x.Charge, x.Usual, x.Models }
 
-// Routes are the models that the task may go to, each in one pool; nil: it has no choice.
+// Routes returns the models that the task may go to, each in one pool; nil: it has no choice.
 func (q *Quotas) Routes(task *coordinator.Task) []coordinator.Service {
 	return llmcalls.Expand(q.Ledger, task.Alternatives)
 }
@@ -162,7 +162,7 @@ func (q *Quotas) Reserve(
 	return v
 }
 
-// KeyOf is the key under which quota for a dispatch is reserved.
+// KeyOf returns the key under which quota for a dispatch is reserved.
 func KeyOf(id coordinator.TaskID, attempt int) coordinator.TaskKey {
 	return coordinator.KeyOf(coordinator.TaskID(coordinator.AttemptID(id, attempt)))
 }

@@ -76,7 +76,7 @@ func (k lackKey) before(o lackKey) bool {
 	return k.owns && !o.owns
 }
 
-// alone is the only wait of the queue; nil: there are more.
+// alone returns the only wait of the queue; nil: there are more.
 func (k *queue) alone() *Wait {
 	if len(k.parts) != 1 {
 		return nil
@@ -101,7 +101,7 @@ func (w *Wait) closes() bool {
 	return false
 }
 
-// Behind is the head behind which it waits; nil: it is the head, or its queue has none.
+// Behind returns the head behind which it waits; nil: it is the head, or its queue has none.
 func (w *Wait) Behind() *Wait {
 	if k := w.queue; w.closes() && k.head != w {
 		return k.head
@@ -262,7 +262,7 @@ func (q *Waits) openAt(k *queue, at time.Time) {
 	}
 }
 
-// Ahead is the refusal of a task, or call, that must wait behind the head of a queue for a rate, which would
+// Ahead returns the refusal of a task, or call, that must wait behind the head of a queue for a rate, which would
 // serve it at once; false: there is none. Else charges that need little, and come one by one, would keep a head
 // that needs much waiting for ever. At a cap only heads count to which the rate itself is assured: what is to
 // borrow waits for what these leave.

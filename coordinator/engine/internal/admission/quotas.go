@@ -73,13 +73,13 @@ func (q *Quotas) Install(now time.Time, p *coordinator.Policy) (others bool) {
 // Installed reports whether there are quotas.
 func (q *Quotas) Installed() bool { return q.Ledger.Installed() }
 
-// Alerts are the budgets that came to a threshold since they were asked for. Good until the next call.
+// Alerts returns the budgets that came to a threshold since they were asked for. Good until the next call.
 func (q *Quotas) Alerts() []fairshare.Alert {
 	q.alerts = q.Ledger.Alerts(q.alerts[:0])
 	return q.alerts
 }
 
-// Due is when quota may be back, or a reservation ends; false: never.
+// Due returns when quota may be back, or a reservation ends; false: never.
 func (q *Quotas) Due() (at time.Time, ok bool) {
 	at, ok = q.Ledger.NextDue()
 	if x, due := q.Waits.Due(); due && (!ok || x.Before(at)) {
@@ -88,7 +88,7 @@ func (q *Quotas) Due() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// MovedAt is now if the quota that a tenant queue lacks comes back within the time soon, or something that has
+// MovedAt returns now if the quota that a tenant queue lacks comes back within the time soon, or something that has
 // it runs; else when the queue was given quota last. (When a budget may be asked again says little: what could
 // be borrowed may have gone to others by then.) false: there is some by now, and no agent.
 func (q *Quotas) MovedAt(

@@ -70,7 +70,7 @@ func (q *Waits) Pending() bool { return len(q.orphans) > 0 }
 // Paused reports whether a round that took long is to go on in a moment.
 func (q *Waits) Paused() bool { return !q.round.soon.IsZero() }
 
-// Due is when a round is to begin, whatever comes back; false: never.
+// Due returns when a round is to begin, whatever comes back; false: never.
 func (q *Waits) Due() (at time.Time, ok bool) {
 	sooner := func(x time.Time) {
 		if !x.IsZero() && (!ok || x.Before(at)) {
@@ -164,7 +164,7 @@ func (q *Waits) endTurn() {
 	}
 }
 
-// end ends the round.
+// end ends the round, and sets when it goes on if something is still to try.
 func (q *Waits) end(v View) (Step, bool) {
 	if len(q.agents.woken) > 0 || q.trying(v) != 0 {
 		q.round.soon = q.round.now.Add(roundPause)

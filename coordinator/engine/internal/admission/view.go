@@ -94,15 +94,15 @@ type Answer struct {
 	// Nodes that it would be charged to, of each tree from the leaf to the root.
 	Nodes       []string
 	Explanation fairshare.Explanation
-	Lack        string // for people; empty: there is quota
+	Lack        string // for readers; empty: there is quota
 	// Routes as they were judged, by these weights. What else is said is of the one that it would go
 	// to, or may be asked again first.
 	Routes  []coordinator.RouteScore
 	Weights coordinator.RouteTerms
 }
 
-// Explain is whether there is quota for something, and what is left of every limit that it meets, as of at. Nothing
-// is charged.
+// Explain returns whether there is quota for something, and what is left of every limit that it meets, as of at.
+// Nothing is charged.
 func (q *Quotas) Explain(at time.Time, calls *llmcalls.Leases, question *Question) (a Answer) {
 	if len(question.Routes) > 0 {
 		a = q.explainRoutes(at, calls, question)

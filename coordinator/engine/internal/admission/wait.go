@@ -31,7 +31,7 @@ type ClassState struct {
 	// could take their tasks.
 	seated []*Wait
 	keeps  bool
-	class  Class // to which it belongs, while seated are any
+	class  Class // the class of this state, while seated holds any
 	// servable is what View.Servable said in the step servableIn.
 	servable   bool
 	servableIn uint64

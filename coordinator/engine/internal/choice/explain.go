@@ -133,7 +133,7 @@ var ruledOut = [...]coordinator.Reason{
 	coordinator.ReasonNoEligibleAgents, coordinator.ReasonRetriesExhausted, coordinator.ReasonNoAgentsOnline,
 }
 
-// Reason is why a task fails for which an explanation finds no agent, by its counts.
+// Reason returns why a task fails for which an explanation finds no agent, by its counts.
 func Reason(d *coordinator.Decision) coordinator.Reason {
 	left := d.Fleet
 	for _, reason := range ruledOut {

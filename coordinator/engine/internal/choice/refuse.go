@@ -54,7 +54,7 @@ func (q *Question) countRefused(refused *[coordinator.NumIneligibilities]int, ou
 	refused[outOf(rest)] += out
 }
 
-// outOf is why an agent does not get a task which such a cause, Eligible among them, does not let have it.
+// outOf returns why an agent does not get a task which such a cause, Eligible among them, does not let have it.
 func outOf(why coordinator.Ineligibility) coordinator.Ineligibility {
 	if why == coordinator.Eligible {
 		return coordinator.HasOthers
@@ -88,7 +88,7 @@ func (q *Question) name(d *Kept, all bool) {
 	d.Refusals = d.refusals[:n]
 }
 
-// whyOut is why agent i may not have the task.
+// whyOut returns why agent i may not have the task.
 func (q *Question) whyOut(i int) coordinator.Ineligibility {
 	why := q.Fleet.Causes[i]
 	if !q.Met.Set.Has(i) {

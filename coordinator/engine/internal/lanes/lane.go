@@ -129,7 +129,7 @@ func (p *Planner) sort(l *lane, k Kind) {
 	l.mixed = l.mixed || k != l.kind || k.Level == MixedLevel
 }
 
-// laneFor is the lane to which a task of the kind is moved if it makes room, and the kind that it stands
+// laneFor returns the lane to which a task of the kind is moved if it makes room, and the kind that it stands
 // for: the lane of its kind; else that of its group if nothing is in it; else a new one beside
 // that, for its kind if much of it waits, for all of which there is little if not; and when
 // there are too many lanes that of its group, whatever is in it.
@@ -153,7 +153,7 @@ func (p *Planner) laneFor(k Kind) (*lane, Kind) {
 	return l, k
 }
 
-// beside is the first lane beside another that holds nothing.
+// beside returns the first lane beside another that holds nothing.
 func (p *Planner) beside(base string) *lane {
 	for n := 1; ; n++ {
 		key := coordinator.LaneBeside(base, n)
@@ -163,7 +163,7 @@ func (p *Planner) beside(base string) *lane {
 	}
 }
 
-// LaneOf is the lane in which a task of the kind waits if it waits in one, and how many tasks are ready there,
+// LaneOf returns the lane in which a task of the kind waits if it waits in one, and how many tasks are ready there,
 // as far as is known.
 func (p *Planner) LaneOf(k Kind) (key string, ready int) {
 	key = k.Base
@@ -190,7 +190,7 @@ type Lane struct {
 	Known, Dropping bool
 }
 
-// All are the lanes, by their keys. Nothing may be changed meanwhile.
+// All yields the lanes, by their keys. Nothing may be changed meanwhile.
 func (p *Planner) All() iter.Seq[Lane] {
 	return func(yield func(Lane) bool) {
 		for _, l := range p.order {

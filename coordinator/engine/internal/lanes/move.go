@@ -101,7 +101,7 @@ type Held struct {
 	Advances bool
 }
 
-// HeldLimit is how long a task may be held that came out of this lane (empty: of none) before it is Overdue.
+// HeldLimit returns how long a task may be held that came out of this lane (empty: of none) before it is Overdue.
 func (p *Planner) HeldLimit(from string) time.Duration {
 	if from == coordinator.LaneHeld {
 		return p.heldMost()
@@ -109,7 +109,7 @@ func (p *Planner) HeldLimit(from string) time.Duration {
 	return HeldLong
 }
 
-// heldMost is how long a task that came out of a lane is held although it could be moved: no
+// heldMost returns how long a task that came out of a lane is held although it could be moved: no
 // longer than the broker allows.
 func (p *Planner) heldMost() time.Duration {
 	if most := p.view.Policy().Settings.MaxTimeout; most > 0 {
@@ -140,7 +140,7 @@ func (p *Planner) Overdue(now time.Time, t *Ticket, h Held) (m Move, again time.
 	return p.moveTo(now, t, l, k), again, p.actions
 }
 
-// overflowLane is where a task goes that has been held for HeldLong or more; nil: it stays. What came
+// overflowLane returns where a task goes that has been held for HeldLong or more; nil: it stays. What came
 // out of a lane of which others may be behind it that could go goes to the end of that, if it does
 // not get on, so that all of it is looked at in time. Everything else keeps its place, and has its
 // message made new: that of task.assign at once, so that the broker need not keep all that came
@@ -164,7 +164,7 @@ func (p *Planner) overflowLane(now time.Time, t *Ticket, h *Held) (*lane, Kind) 
 	return p.laneFor(h.Kind) // there are too many
 }
 
-// heldWindow is how many tasks may keep their place although they have been held for long: as many
+// heldWindow returns how many tasks may keep their place although they have been held for long: as many
 // as there is room for.
 func (p *Planner) heldWindow() int {
 	if most, bounded := p.room(); bounded {
@@ -173,7 +173,7 @@ func (p *Planner) heldWindow() int {
 	return HeldAtOnce
 }
 
-// moveTo is the move of a task in line to a lane for tasks of that kind.
+// moveTo returns the move of a task in line to a lane for tasks of that kind.
 func (p *Planner) moveTo(now time.Time, t *Ticket, l *lane, k Kind) Move {
 	if out := t.row.lane; out != nil && l.held() && !p.fits(out.window) {
 		p.endReading(now, out) // what comes in for it would displace it when it is back

@@ -179,7 +179,7 @@ func (p *Planner) begin() { p.actions = p.actions[:0] }
 
 func (p *Planner) act(a Action) { p.actions = append(p.actions, a) }
 
-// room is how many tasks may wait before some are moved; false: as many as can.
+// room returns how many tasks may wait before some are moved; false: as many as can.
 func (p *Planner) room() (most int, bounded bool) {
 	policy := p.view.Policy()
 	if policy.Lanes == nil || policy.LaneRoom <= 0 {

@@ -91,7 +91,7 @@ func (p *Planner) wantsMore(l *lane) bool {
 	return l.precedes(n.tasks.Items[0].place()) && (l.mixed || p.lines.next() != n || p.afterLane(l, n))
 }
 
-// keepPlaces is how many tasks wait here, with those that keep their place while their message is
+// keepPlaces returns how many tasks wait here, with those that keep their place while their message is
 // made new: what comes in meanwhile would displace them when they are back.
 func (p *Planner) keepPlaces() int {
 	n := p.view.Waiting()

@@ -79,7 +79,7 @@ func (p *Planner) nextTurn(now time.Time) (next int) {
 	return next
 }
 
-// readBefore reports which of two lanes is read first.
+// readBefore reports whether lane a is read before lane b.
 func (p *Planner) readBefore(now time.Time, a, b *lane) bool {
 	x, y := a.waitsLong(now), b.waitsLong(now)
 	switch {

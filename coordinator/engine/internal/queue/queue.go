@@ -57,7 +57,7 @@ func New[C any, T comparable](s *fairshare.Shares, before func(a, b T) bool, pla
 // before it, and deadlines starve nothing.
 const patience = time.Hour
 
-// Due is when a task is due, in nanoseconds: the order within a priority and group. It is its deadline, or an hour
+// Due returns when a task is due, in nanoseconds: the order within a priority and group. It is its deadline, or an hour
 // after it was accepted: so among those without a deadline the oldest goes first.
 func Due(t *coordinator.Task) int64 {
 	due := t.AcceptedAt.Add(patience)
