@@ -1,6 +1,6 @@
 package fairshare
 
-// Ahead is how much may at most be dispatched, in units of cost, from now until the item
+// Ahead returns how much may at most be dispatched, in units of cost, from now until the item
 // at position of a leaf starts (0: the first), if nothing but turns keeps it from it: its
 // leaf waits on and is not parked, and whatever serves can serve any item. It holds for any later arrivals:
 // every group of the tree is taken to wait without end. Of one priority alone: see [Shares.Every] for what
@@ -74,7 +74,7 @@ func (s *Shares) Ahead(leaf, position int, cost, maxCost, unsettled int64) (serv
 	return service, true
 }
 
-// from is the tag that the group's next dispatch counts from.
+// from returns the tag that the group's next dispatch counts from.
 func (s *Shares) from(g *group) int64 {
 	return max(s.start(g), *s.time(g)-g.span(s.LagCap))
 }

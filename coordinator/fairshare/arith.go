@@ -34,7 +34,7 @@ func (t *tally) add(amount, sign int64) {
 	}
 }
 
-// sum is what it comes to, or mostUsed if that is less.
+// sum returns what it comes to, or mostUsed if that is less.
 func (t *tally) sum() int64 {
 	if t.high > 0 {
 		return mostUsed
@@ -68,7 +68,7 @@ func saturate(a, b int64) int64 {
 	return a + b
 }
 
-// mulDiv is a·b/c rounded down, mulDivUp rounded up, for numbers of at least 0 and c of at
+// mulDiv returns a·b/c rounded down, mulDivUp rounded up, for numbers of at least 0 and c of at
 // least 1; what does not fit is the largest number.
 func mulDiv(a, b, c int64) int64 {
 	if a <= 0 || b <= 0 {

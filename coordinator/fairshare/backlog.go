@@ -90,7 +90,7 @@ func (b *Backlog[T]) Remove(leaf, level, index int) T {
 	return x
 }
 
-// First is the next item, by [Shares.Turn] among the levels, [Shares.Before] among the leaves that are not
+// First returns the next item, by [Shares.Turn] among the levels, [Shares.Before] among the leaves that are not
 // parked, and then by the order of items. Levels with their bit in skip are passed over. ok is false where
 // no item waits.
 func (b *Backlog[T]) First(skip uint8) (head Head[T], ok bool) {
@@ -100,7 +100,7 @@ func (b *Backlog[T]) First(skip uint8) (head Head[T], ok bool) {
 	return b.FirstAt(b.shares.Turn(b.serving &^ skip))
 }
 
-// FirstAt is the next item of a level.
+// FirstAt returns the next item of a level.
 func (b *Backlog[T]) FirstAt(level int) (head Head[T], ok bool) {
 	if b.serving>>level&1 == 0 {
 		return head, false
@@ -151,7 +151,7 @@ func (b *Backlog[T]) Parked(leaf int) bool {
 // AnyParked reports whether any leaf is parked.
 func (b *Backlog[T]) AnyParked() bool { return len(b.parked) > 0 }
 
-// Len is how many items wait, parked ones included.
+// Len returns how many items wait, parked ones included.
 func (b *Backlog[T]) Len() int { return b.size }
 
 // All is everything that waits: the highest level first, leaves in the order of the tree,

@@ -70,7 +70,7 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 	}
 }
 
-// bookOf is the budget that a record is about; nil: there is none.
+// bookOf returns the budget that a record is about; nil: there is none.
 func (l *Ledger) bookOf(r *coordinator.QuotaBefore) *budget {
 	if v := r.Values; len(v) >= 17 {
 		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]),

@@ -34,7 +34,7 @@ func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 	return Borrower{priority: l.BorrowPriority(group)}
 }
 
-// Priority is what is configured; the higher goes first.
+// Priority returns what is configured; the higher goes first.
 func (b Borrower) Priority() int { return b.priority }
 
 // Compare returns -1 if b comes before c, 1 if c comes before b, and 0 if the turn decides. It takes
@@ -68,7 +68,7 @@ func (b Borrower) Compare(c Borrower) int {
 	return cmp.Compare(to(y, at), to(x, at))
 }
 
-// Credits are those of the share that is to borrow, and Dimension what they are of; 0 where there are none.
+// Credits returns those of the share that is to borrow, and Dimension what they are of; 0 where there are none.
 // They are for display: Compare decides the order.
 func (b Borrower) Credits() (credits int64, of coordinator.Dimension) {
 	if b.share == nil {

@@ -93,13 +93,13 @@ type past struct {
 	reserved tally
 }
 
-// claim is what its share is burdened with.
+// claim returns what its share is burdened with.
 func (b *budget) claim() int64 { return b.spent + b.held.sum() + b.lent - b.borrowed }
 
-// room is what is left of its share; negative: it is in debt.
+// room returns what is left of its share; negative: it is in debt.
 func (b *budget) room() int64 { return b.share - b.claim() }
 
-// cap is what it and those below may use in all, left what of that is not used.
+// cap returns what it and those below may use in all, left what of that is not used.
 func (b *budget) cap() int64  { return b.nominal + b.borrowedIn - b.lentOut }
 func (b *budget) left() int64 { return b.cap() - b.used - b.reserved.sum() }
 
@@ -167,7 +167,7 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 	return b
 }
 
-// budgetAt is the budget of a node that one below it is a part of: for the same period, or, of a part by
+// budgetAt returns the budget of a node that one below it is a part of: for the same period, or, of a part by
 // weight that does not say for which, its only one. nil: there is none.
 func (l *Ledger) budgetAt(n int32, d coordinator.Dimension, part *coordinator.QuotaLimit) *budget {
 	its := l.nodes[n].budgets[d]
@@ -218,7 +218,7 @@ func (b *budget) divide() {
 	b.share = b.baseShare
 }
 
-// lendsMost is what others may ever have of it, asLender what they may of its own share.
+// lendsMost returns what others may ever have of it, asLender what they may of its own share.
 func (b *budget) lendsMost() int64 {
 	all := b.asLender()
 	for _, kid := range b.kids {
@@ -262,7 +262,7 @@ func (b *budget) bounds(outside, all int64) {
 	}
 }
 
-// itsOwn is what one charge to the budget itself may have of it at most, without borrowing: its share,
+// itsOwn returns what one charge to the budget itself may have of it at most, without borrowing: its share,
 // and those of its own agents (see drawAgents).
 func (b *budget) itsOwn() int64 {
 	all := b.baseShare

@@ -65,7 +65,7 @@ func (l *Ledger) Bound(c *Charge, guessed Guessed) {
 	}
 }
 
-// ever is how much of a dimension the path allows at one time, at most.
+// ever returns how much of a dimension the path allows at one time, at most.
 func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 	most := noBound
 	l.walk()
@@ -113,7 +113,7 @@ const (
 	CostCap  = 1 << 26
 )
 
-// GroupsOf gives the groups of the pool without a provider: by their weights the turns of
+// GroupsOf returns the groups of the pool without a provider: by their weights the turns of
 // tasks are shared.
 func GroupsOf(q *coordinator.Quotas) []ShareNode {
 	nodes := make([]ShareNode, 0, len(q.Nodes))
@@ -136,7 +136,7 @@ func GroupsOf(q *coordinator.Quotas) []ShareNode {
 	return nodes
 }
 
-// Find gives what a reservation that is open or remembered was charged for; false: there is
+// Find returns what a reservation that is open or remembered was charged for; false: there is
 // none of that key.
 func (l *Ledger) Find(key coordinator.TaskKey) (c Charge, open, known bool) {
 	r := l.find(key)
@@ -176,7 +176,7 @@ func (l *Ledger) IsOpen(key coordinator.TaskKey) bool {
 // NodeID names a node by its ID.
 func (l *Ledger) NodeID(n int32) string { return l.nodes[n].spec.ID }
 
-// KindOf is what the node of that ID stands for.
+// KindOf returns what the node of that ID stands for.
 func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
 	if n, ok := l.byID[id]; ok {
 		return l.nodes[n].spec.Kind
@@ -184,10 +184,10 @@ func (l *Ledger) KindOf(id string) coordinator.QuotaKind {
 	return coordinator.QuotaPool
 }
 
-// GroupOf is the group of a node, or of an agent's; "" for one above all groups.
+// GroupOf returns the group of a node, or of an agent's; "" for one above all groups.
 func (l *Ledger) GroupOf(n int32) string { return l.groupOf(n) }
 
-// GroupNode is the group's node of an agent's, and any other node itself, by their IDs.
+// GroupNode returns the group's node of an agent's, and any other node itself, by their IDs.
 func (l *Ledger) GroupNode(id string) string {
 	if n, ok := l.byID[id]; ok && l.nodes[n].spec.Kind == coordinator.QuotaAgent {
 		return l.nodes[l.nodes[n].parent].spec.ID
@@ -195,7 +195,7 @@ func (l *Ledger) GroupNode(id string) string {
 	return id
 }
 
-// BorrowPriority is the group's place, higher first, among those that wait for something to
+// BorrowPriority returns the group's place, higher first, among those that wait for something to
 // borrow.
 func (l *Ledger) BorrowPriority(group string) int {
 	if n, ok := l.groups[group]; ok {

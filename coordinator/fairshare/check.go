@@ -23,7 +23,7 @@ const (
 	NumLimits     = int(LimitPrice) + 1
 )
 
-// String is the word used in answers and metrics.
+// String returns the word used in answers and metrics.
 func (k Limit) String() string {
 	return [...]string{"", "budget", "rate", "seats", "provider", "price"}[k]
 }
@@ -334,7 +334,7 @@ func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 	}
 }
 
-// accrues is when so much more may have accrued to the possible lenders, just after it was tried to borrow
+// accrues returns when so much more may have accrued to the possible lenders, just after it was tried to borrow
 // it: not before the first of them has one more, nor before the whole family has so many more (of which
 // each may be less than one short). In a family of many there is always a share that soon has one more: so
 // not before a millionth of the period.

@@ -130,7 +130,7 @@ func (q *delays) shortage(n int32, d coordinator.Dimension, by Limit) {
 // isOwn reports whether nothing but what its own group does is charged to a node.
 func (q *delays) isOwn(n int32) bool { return q.leafGroup && q.l.GroupOf(n) == q.charge.Group }
 
-// at is what may be charged before to a node.
+// at returns what may be charged before to a node.
 func (q *delays) at(n int32, d coordinator.Dimension) int64 {
 	if q.isOwn(n) {
 		return q.before.Own[d]
@@ -235,7 +235,7 @@ func (q *delays) share(b *budget, node int32, left, share int64) {
 	q.sum = saturate(q.sum, mulDiv(periods-1, int64(longestOf(b.family.period)), 1))
 }
 
-// longestOf is how long a period may be.
+// longestOf returns how long a period may be.
 func longestOf(p coordinator.Period) time.Duration {
 	const day = 24 * time.Hour
 	switch p.Unit {

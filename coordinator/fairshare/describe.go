@@ -12,7 +12,7 @@ import (
 
 // The texts and effects that other parts make of the ledger's answers.
 
-// Lack is a refusal for people.
+// Lack returns a refusal for people.
 func (v *Verdict) Lack() *coordinator.QuotaLack {
 	return &coordinator.QuotaLack{
 		Node: v.Node, Dimension: v.Dimension, Limit: v.Limit.String(), RetryAt: v.RetryAt, Text: v.Describe(),
@@ -79,7 +79,7 @@ func describeBudget(b *strings.Builder, v *Verdict) (used bool) {
 	return used
 }
 
-// Effect is the event about usage in excess, of a task or, without an id, of a call.
+// Effect returns the event about usage in excess, of a task or, without an id, of a call.
 func (x Excess) Effect(id coordinator.TaskID, c *Charge, ended *coordinator.QuotaEnded) coordinator.UsageExcessive {
 	return coordinator.UsageExcessive{
 		Task: id, Agent: c.Agent, Group: c.Group, Dimension: x.Dimension, Estimated: x.Reserved, Reported: x.Used,
@@ -111,7 +111,7 @@ func (l *Ledger) UsageUnpriced(c *Charge, taskType string, u *coordinator.Usage,
 	return l.ModelUnpriced(&of, false)
 }
 
-// ModelUnpriced is the event about a charge for a model without a price; false: it has one, or needs none.
+// ModelUnpriced returns the event about a charge for a model without a price; false: it has one, or needs none.
 func (l *Ledger) ModelUnpriced(c *Charge, refused bool) (coordinator.ModelUnpriced, bool) {
 	p := l.PathOf(c)
 	n, is := l.Unpriced(&p, c)

@@ -102,7 +102,7 @@ func (d *Directory) addBesides() {
 	}
 }
 
-// spec is a node by its number.
+// spec returns a node by its number.
 func (d *Directory) spec(n int32) *coordinator.QuotaNode {
 	if k := int(n) - len(d.quotas.Nodes); k >= 0 {
 		return &d.besides[k]
@@ -172,7 +172,7 @@ func (d *Directory) Names(c *Charge) coordinator.NameKept {
 
 func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.spec(n).Kind }
 
-// groupOf is the group of a node, or of an agent's; "" for one above all groups.
+// groupOf returns the group of a node, or of an agent's; "" for one above all groups.
 func (d *Directory) groupOf(n int32) string {
 	if d.kindOf(n) == coordinator.QuotaAgent {
 		n = d.above[n]
@@ -267,7 +267,7 @@ func (d *Directory) climb(p *Path, from int32) {
 	}
 }
 
-// serviceNode is the node of the model, else of its provider.
+// serviceNode returns the node of the model, else of its provider.
 func (d *Directory) serviceNode(provider, model string) (int32, bool) {
 	if provider == "" {
 		return 0, false
@@ -297,14 +297,14 @@ func (d *Directory) ProviderOf(c *Charge) string {
 	return ""
 }
 
-// Keys are the pools of a provider of which quotas.yaml lists keys, in the order of their names; nil:
+// Keys returns the pools of a provider of which quotas.yaml lists keys, in the order of their names; nil:
 // it lists one without a key, or none.
 func (d *Directory) Keys(provider string) []string { return d.keys[provider] }
 
 // AnyKeys reports whether any provider has several.
 func (d *Directory) AnyKeys() bool { return d.severalKeys }
 
-// GroupOfAgent is the group of an agent of quotas.yaml; false: it lists none of that id.
+// GroupOfAgent returns the group of an agent of quotas.yaml; false: it lists none of that id.
 func (d *Directory) GroupOfAgent(id coordinator.AgentID) (string, bool) {
 	n, ok := d.agents[id]
 	if !ok {

@@ -5,7 +5,7 @@ import "taskbus/coordinator"
 // unknownService begins the name under which a task type's calls are learnt if no model is stated.
 const unknownService = "task:"
 
-// ServiceOf is the provider and model that a group's calls go to, as far as usage and
+// ServiceOf returns the provider and model that a group's calls go to, as far as usage and
 // configuration say: a provider with several keys by its own name, unless a key was named.
 func (d *Directory) ServiceOf(group string, u *coordinator.Usage) (s coordinator.Service) {
 	if u != nil {
@@ -35,7 +35,7 @@ func (d *Directory) priceFor(c *Charge, usual *coordinator.Amounts, taskType str
 	}
 }
 
-// serviceOf is what a group's calls of a task type are for. Of a provider with keys it names the
+// serviceOf returns what a group's calls of a task type are for. Of a provider with keys it names the
 // pool: the first key if none was chosen. So what is charged says for good where it was.
 func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) service {
 	s := d.ServiceOf(group, u)
@@ -45,7 +45,7 @@ func (d *Directory) serviceOf(group, taskType string, u *coordinator.Usage) serv
 	return service{s.Provider, s.Model, taskType}
 }
 
-// learntAs is the name under which an estimator keeps what is learnt of a service.
+// learntAs returns the name under which an estimator keeps what is learnt of a service.
 func (s service) learntAs() string {
 	if s.model == "" {
 		return unknownService + s.operation
@@ -69,7 +69,7 @@ type demanded struct {
 	noTokens, assumed bool
 }
 
-// demand is the charge for it, whatever the limits: what is stated, and for what is not, what e has
+// demand returns the charge for it, whatever the limits: what is stated, and for what is not, what e has
 // learnt of such tasks (see Ledger.Demand).
 func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
 	group, u := x.group, x.usage
@@ -118,7 +118,7 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 	return c, usual, guessed
 }
 
-// Exactly is the charge for a call of a group of which the usage is known.
+// Exactly returns the charge for a call of a group of which the usage is known.
 func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Charge) {
 	s := d.serviceOf(group, operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
@@ -127,7 +127,7 @@ func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Ch
 	return c
 }
 
-// Part is the charge for a part of a call that has been counted already: exactly what is stated,
+// Part returns the charge for a part of a call that has been counted already: exactly what is stated,
 // and no request unless some are.
 func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charge) {
 	s := d.serviceOf(group, operation, u)
@@ -137,7 +137,7 @@ func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charg
 	return c
 }
 
-// GroupOfCall is the group that a call is charged to; false: its agent has no right to it.
+// GroupOfCall returns the group that a call is charged to; false: its agent has no right to it.
 func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
 	if (!c.OwnOnly || c.Admitted) && c.Group != "" {
 		return c.Group, true
@@ -149,7 +149,7 @@ func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
 	return c.Group, false
 }
 
-// ForCall is what a call is charged for, whatever the limits, and what of that e has estimated; own is
+// ForCall returns what a call is charged for, whatever the limits, and what of that e has estimated; own is
 // false if its agent has no right to the group that it names.
 func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
 	group, own := d.GroupOfCall(c)
@@ -207,7 +207,7 @@ func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage,
 	return a
 }
 
-// ownWord is a usage as its agent reports it, without the cost, which prices say, and the cost that it
+// ownWord returns a usage as its agent reports it, without the cost, which prices say, and the cost that it
 // reports.
 func ownWord(u *coordinator.Usage) (without coordinator.Usage, cost int64) {
 	without = *u
@@ -241,7 +241,7 @@ func (d *Directory) lacksPrice(c *Charge, taskType string, u *coordinator.Usage,
 	return coordinator.Service{Provider: s.provider, Model: s.model}, lacks
 }
 
-// serviceUsed is what a task, or call, was for that was charged so, as far as its usage does not say.
+// serviceUsed returns what a task, or call, was for that was charged so, as far as its usage does not say.
 func (d *Directory) serviceUsed(c *Charge, taskType string) service {
 	s := service{c.Provider, c.Model, taskType}
 	if at, known := d.agents[c.Agent]; known && c.Group == "" {

@@ -33,7 +33,7 @@
 //	histogram.go    of one kind of calls, small
 //	price.go        in money
 //
-// Whose turn it is.
+// Which group has its turn.
 //
 //	shares.go       virtual times of the groups; sharetree.go, shareimage.go
 //	levels.go       priorities

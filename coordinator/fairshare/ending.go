@@ -46,7 +46,7 @@ const (
 	ToldFor    = time.Minute
 )
 
-// soon is when what is set aside now is thought to be back: reservations end then by themselves, if any do.
+// soon returns when what is set aside now is thought to be back: reservations end then by themselves, if any do.
 func (l *Ledger) soon() int64 {
 	if l.quotas == nil || l.quotas.ReservationTTL <= 0 {
 		return unknown
@@ -91,7 +91,7 @@ func (l *Ledger) SoonestEnd(v *Verdict, asked int64) {
 	}
 }
 
-// holds is how much of a budget, in its period, a reservation has.
+// holds returns how much of a budget, in its period, a reservation has.
 func (r *reservation) holds(b *budget) (all int64) {
 	for part := r; part != nil; part = part.later {
 		if part.at >= b.family.span.start && slices.Contains(part.path.list(), b.node) {
@@ -101,7 +101,7 @@ func (r *reservation) holds(b *budget) (all int64) {
 	return all
 }
 
-// NextDue is when the next reservation expires, or is forgotten; false: none does. (Calls that
+// NextDue returns when the next reservation expires, or is forgotten; false: none does. (Calls that
 // have ended are forgotten in passing.)
 func (l *Ledger) NextDue() (time.Time, bool) {
 	if l.ending.Len() == 0 {
@@ -185,7 +185,7 @@ func (l *Ledger) countOpen(r *reservation, by int) {
 	}
 }
 
-// fileOf is where a reservation is filed by when it ends, or is forgotten.
+// fileOf returns where a reservation is filed by when it ends, or is forgotten.
 func (l *Ledger) fileOf(r *reservation) *heap.Heap[*reservation] {
 	switch {
 	case !r.charge.Call || r.state == resOpen:
@@ -232,7 +232,7 @@ func (l *Ledger) forget(r *reservation) {
 	}
 }
 
-// make gives an empty reservation, drop takes one that is done with.
+// make returns an empty reservation, drop takes one that is done with.
 func (l *Ledger) make() *reservation {
 	if n := len(l.spare); n > 0 {
 		r := l.spare[n-1]

@@ -28,7 +28,7 @@ const (
 	LevelBucket  EstimateLevel = 3 // those of them with inputs of about the same length
 )
 
-// String is the word shown to people.
+// String returns the word shown to people.
 func (l EstimateLevel) String() string { return [...]string{"default", "model", "tenant", "bucket"}[l] }
 
 // Estimate is how many tokens a call will probably take. The two numbers serve two purposes
@@ -172,11 +172,11 @@ func atMost(tokens, most int64) int64 {
 	return min(tokens, most)
 }
 
-// bucketOf is the number of binary digits of an input of at least 1: bucket b holds inputs
+// bucketOf returns the number of binary digits of an input of at least 1: bucket b holds inputs
 // of 2^(b−1) to 2^b−1 tokens, the last one also all beyond.
 func bucketOf(input int64) int { return min(bits.Len64(uint64(input)), numBuckets-1) }
 
-// known is what is known of a tenant with a model, and of the model; nil: nothing.
+// known returns what is known of a tenant with a model, and of the model; nil: nothing.
 func (e *Estimator) known(tenant, model string) (own, all *learned) {
 	if own = e.pairs[tenantModel{tenant, model}]; own != nil {
 		return own, own.all

@@ -52,7 +52,7 @@ func isOver(now time.Time, r *coordinator.PoolHeard) bool {
 		riseSince(now, r).PerMille == wholeRate
 }
 
-// riseSince is the record with what has been given back since: risePerMille every riseEvery from the cut on.
+// riseSince returns the record with what has been given back since: risePerMille every riseEvery from the cut on.
 func riseSince(now time.Time, r *coordinator.PoolHeard) *coordinator.PoolHeard {
 	one := *r
 	if r.CutAt.IsZero() {

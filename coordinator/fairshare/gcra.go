@@ -47,7 +47,7 @@ func newRate(amount int64, per time.Duration, burst int64) rate {
 	return r
 }
 
-// increment is how long it takes for the cost to flow in, rounded up.
+// increment returns how long it takes for the cost to flow in, rounded up.
 func (r *rate) increment(cost int64) int64 {
 	return min(mulDivUp(cost, r.per, r.amount), longest)
 }
@@ -101,7 +101,7 @@ func (r *rate) since(now int64) int64 {
 	return r.tat
 }
 
-// remaining is how much may pass now, in one piece: 0 to the burst.
+// remaining returns how much may pass now, in one piece: 0 to the burst.
 func (r *rate) remaining(now int64) int64 {
 	left := now + r.tau - max(now, r.tat)
 	return min(mulDiv(left, r.amount, r.per), r.burst)
@@ -114,7 +114,7 @@ func (r *rate) forgive(now int64) {
 	}
 }
 
-// debt is what must flow in before anything remains, in whole amounts, to the nearest.
+// debt returns what must flow in before anything remains, in whole amounts, to the nearest.
 func (r *rate) debt(now int64) int64 {
 	if r.amount == 0 {
 		return 0
@@ -144,7 +144,7 @@ func (r *rate) resize(now, amount int64, per time.Duration, burst int64) {
 	*r = n
 }
 
-// convert is how long the amount that flows in in d ns takes with the rate n, rounded down
+// convert returns how long the amount that flows in in d ns takes with the rate n, rounded down
 // by less than 3 ns.
 func (r *rate) convert(d int64, n *rate) int64 {
 	whole := mulDiv(d, r.amount, r.per)

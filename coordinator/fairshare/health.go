@@ -58,7 +58,7 @@ func (h *health) well(now int64) bool {
 	return h.blocked <= now && h.rises == 0 && h.refused == 0 && h.calls == 0 && h.rest <= now && h.takes <= now
 }
 
-// healthBefore is the record of it in a snapshot.
+// healthBefore returns the record of it in a snapshot.
 func (nd *node) healthBefore(now int64) *coordinator.PoolHeard {
 	r, h := nd.heard(now, coordinator.Amounts{}), &nd.health
 	r.Before, r.Calls, r.Success, r.Latency = true, h.calls, h.success, time.Duration(h.latency)
@@ -140,7 +140,7 @@ func (l *Ledger) refusedBy(h *health, begun int64, retryAfter time.Duration, by 
 // alone reports whether the reporting agent is the one that set the present state by its own report.
 func (h *health) alone(by coordinator.AgentID) bool { return by != "" && h.by == by }
 
-// share is the part of its rates that is used, per mille.
+// share returns the part of its rates that is used, per mille.
 func (h *health) share() int64 {
 	if h.part == 0 {
 		return wholeRate
@@ -148,7 +148,7 @@ func (h *health) share() int64 {
 	return h.part
 }
 
-// excessOver is how much more there seems to be of a rate than its provider says. A twentieth of
+// excessOver returns how much more there seems to be of a rate than its provider says. A twentieth of
 // the rate is no difference: what is on its way the provider has counted, or has not.
 func (s *shaper) excessOver(now, remains int64) int64 {
 	if more := s.level(now) - max(0, remains); more > max(1, s.amount/20) {
@@ -283,7 +283,7 @@ type Health struct {
 	Latency        time.Duration
 }
 
-// HealthOf is that of what something is charged to.
+// HealthOf returns that of what something is charged to.
 func (l *Ledger) HealthOf(c *Charge) Health {
 	n, ok := l.serviceNode(c.Provider, c.Model)
 	if !ok {

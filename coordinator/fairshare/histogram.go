@@ -103,7 +103,7 @@ func (h *histogram) seek() {
 	}
 }
 
-// p90 is the least amount that at most a tenth of the samples exceed. There must be samples.
+// p90 returns the least amount that at most a tenth of the samples exceed. There must be samples.
 func (h *histogram) p90() int64 {
 	least, width := binRange(h.at)
 	rank := int64(h.n/aboveP90 - h.above) // of the p90 among the samples of its bin, from the top
@@ -113,7 +113,7 @@ func (h *histogram) p90() int64 {
 // mean is rounded to the nearest whole. There must be samples.
 func (h *histogram) mean() int64 { return (h.sum + int64(h.n)/2) / int64(h.n) }
 
-// binOf gives the bin of an amount of 0 to 2²⁴−1.
+// binOf returns the bin of an amount of 0 to 2²⁴−1.
 func binOf(tokens int64) int32 {
 	if tokens < exactBelow {
 		return int32(tokens)
@@ -122,7 +122,7 @@ func binOf(tokens int64) int32 {
 	return int32(exactBelow + (shift-1)*binsPerOctave + int(tokens>>shift) - binsPerOctave)
 }
 
-// binRange gives the least amount of a bin, and how many amounts it holds.
+// binRange returns the least amount of a bin, and how many amounts it holds.
 func binRange(bin int32) (least, width int64) {
 	if bin < exactBelow {
 		return int64(bin), 1

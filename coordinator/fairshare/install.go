@@ -262,7 +262,7 @@ func (l *Ledger) successors(part *reservation) []rateUse {
 	return uses
 }
 
-// meet is where the ways from two budgets of a family to its root meet.
+// meet returns where the ways from two budgets of a family to its root meet.
 func meet(a, b *budget) *budget {
 	for x := a; x != nil; x = x.up {
 		for y := b; y != nil; y = y.up {

@@ -115,7 +115,7 @@ func (l *Ledger) Installed() bool { return l.quotas != nil }
 // differ from one without.
 func (l *Ledger) Looking(on bool) { l.looking = on }
 
-// Quotas gives those that are installed; nil: none.
+// Quotas returns those that are installed; nil: none.
 func (l *Ledger) Quotas() *coordinator.Quotas { return l.quotas }
 
 // build makes the nodes of the trees.
@@ -171,7 +171,7 @@ func (l *Ledger) downwards(visit func(n int32)) {
 	}
 }
 
-// budgets is how many budgets there are at the most.
+// budgets returns how many budgets there are at the most.
 func (l *Ledger) budgets() (n int) {
 	for i := range l.nodes {
 		for _, b := range l.nodes[i].spec.Budgets {
@@ -201,11 +201,11 @@ func (l *Ledger) advance(now int64) {
 	}
 }
 
-// inTime is an instant between 1970 and 2116: with others the sums and periods of this package are not right,
+// inTime returns an instant between 1970 and 2116: with others the sums and periods of this package are not right,
 // whatever clock, or journal, says them.
 func inTime(ns int64) int64 { return min(max(ns, 0), 1<<62) }
 
-// Now is the ledger's time: the latest that it was given. What is journalled of its changes carries this
+// Now returns the ledger's time: the latest that it was given. What is journalled of its changes carries this
 // time.
 func (l *Ledger) Now() time.Time { return timeOf(l.now) }
 

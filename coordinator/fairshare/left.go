@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Left is what is left of limits that concern a charge, for the answer to a request: first of the one that
+// Left returns what is left of limits that concern a charge, for the answer to a request: first of the one that
 // refuses it (v), then, of the others on its path, of the budget and the rate of which the smallest
 // part is left, the smaller part first. A budget's Left is what is its own: what others may lend
 // besides is not counted on.
@@ -47,7 +47,7 @@ func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict
 	return all
 }
 
-// leftOf is what is left of the limit that refuses so much: less than that, also where there is more and it
+// leftOf returns what is left of the limit that refuses so much: less than that, also where there is more and it
 // is kept for other calls that have waited for it.
 func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known bool) {
 	n, listed := l.byID[v.Node]
@@ -122,7 +122,7 @@ func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLe
 // Knows reports whether a reservation of that key stands, or is remembered.
 func (l *Ledger) Knows(key coordinator.TaskKey) bool { return l.find(key) != nil }
 
-// EndOf is when a reservation that stands ends by itself; zero: it does not.
+// EndOf returns when a reservation that stands ends by itself; zero: it does not.
 func (l *Ledger) EndOf(key coordinator.TaskKey) time.Time {
 	if r := l.find(key); r != nil && r.until != 0 {
 		return timeOf(r.until)
@@ -130,7 +130,7 @@ func (l *Ledger) EndOf(key coordinator.TaskKey) time.Time {
 	return time.Time{}
 }
 
-// BegunAt is when a reservation was made; the ledger's time if it is not known.
+// BegunAt returns when a reservation was made; the ledger's time if it is not known.
 func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 	if r := l.find(key); r != nil {
 		return timeOf(r.at)
@@ -138,7 +138,7 @@ func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 	return l.Now()
 }
 
-// RouteWeights are those by which calls choose among models.
+// RouteWeights returns those by which calls choose among models.
 func (l *Ledger) RouteWeights() coordinator.RouteTerms {
 	if l.quotas == nil {
 		return coordinator.RouteTerms{}

@@ -100,7 +100,7 @@ func (b *budget) riper() {
 	}
 }
 
-// accrued is what has accrued to the share so far. What belongs to no group is there at once.
+// accrued returns what has accrued to the share so far. What belongs to no group is there at once.
 func (b *budget) accrued(now int64) int64 {
 	if b.pool {
 		return b.share
@@ -109,15 +109,15 @@ func (b *budget) accrued(now int64) int64 {
 	return mulDiv(b.share, min(now, s.end)-s.start, s.end-s.start)
 }
 
-// keeps is what its share cannot lend.
+// keeps returns what its share cannot lend.
 func (b *budget) keeps() int64 {
 	return b.spent + b.held.sum() + b.lent + mulDiv(b.share, b.rule.HeadroomPercent, 100)
 }
 
-// lendable is what the share could lend now.
+// lendable returns what the share could lend now.
 func (b *budget) lendable(now int64) int64 { return max(0, b.accrued(now)-b.keeps()) }
 
-// ripens is when the budget, or one below it, may have something to lend: it never is sooner, unless
+// ripens returns when the budget, or one below it, may have something to lend: it never is sooner, unless
 // something is given back (see riper).
 func (b *budget) ripens(now int64) int64 {
 	if b.lentOut >= b.lendMax || b.left() <= 0 {
@@ -138,7 +138,7 @@ func (b *budget) ripensItself(now int64) int64 {
 	return max(now+1, min(s.end, s.start+mulDivUp(keeps+1, s.end-s.start, b.share)))
 }
 
-// ripensBelow is when the first of its children does. What is filed of them may be too soon by
+// ripensBelow returns when the first of its children does. What is filed of them may be too soon by
 // what they have used since.
 func (b *budget) ripensBelow(now int64) int64 {
 	if b.ripe.Len() > 0 {
@@ -233,7 +233,7 @@ func (l *Ledger) drawAgents(b *budget, lacking int64, most int) int64 {
 	return lacking
 }
 
-// forGroup is what an agent has left that its group may have; 0 of others.
+// forGroup returns what an agent has left that its group may have; 0 of others.
 func (b *budget) forGroup() int64 {
 	if !b.own {
 		return 0
@@ -241,7 +241,7 @@ func (b *budget) forGroup() int64 {
 	return max(0, min(b.room(), b.left()))
 }
 
-// agentsLeft is what all of its own agents have left.
+// agentsLeft returns what all of its own agents have left.
 func (b *budget) agentsLeft() (all int64) {
 	if !b.owns {
 		return 0
@@ -280,7 +280,7 @@ func (l *Ledger) borrowOf(at, but, to, top *budget, want int64) (got int64) {
 	return got
 }
 
-// file is the heap of its parent's in which it is as a lender.
+// file returns the heap of its parent's in which it is as a lender.
 func (b *budget) file() *lenderHeap {
 	if b.isRipe {
 		return &b.up.ripe

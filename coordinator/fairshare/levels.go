@@ -70,7 +70,7 @@ func (t *levelTurns) competing(waiting uint8) (levels uint8, top int, sum int64)
 	return levels, bits.Len8(levels) - 1, sum
 }
 
-// earns is what a level is given of one dispatch.
+// earns returns what a level is given of one dispatch.
 func (t *levelTurns) earns(level int, sum int64) int64 { return t.weights[level] << creditBits / sum }
 
 // turn is [Shares.Turn].

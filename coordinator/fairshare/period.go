@@ -51,14 +51,14 @@ func spanOf(p coordinator.Period, at int64, loc *time.Location) span {
 	return s
 }
 
-// DayOf is the day of that place (nil: UTC) that the instant is in, from its beginning up to that of the
+// DayOf returns the day of that place (nil: UTC) that the instant is in, from its beginning up to that of the
 // next one, which is always later than the instant: days are those that budgets have.
 func DayOf(at time.Time, loc *time.Location) (start, next time.Time) {
 	s := spanOf(coordinator.Period{Unit: coordinator.PerDay}, at.UnixNano(), loc)
 	return timeOf(s.start), timeOf(s.end)
 }
 
-// QuotaDay is the day that the instant is in where these quotas count days; nil: there are none, UTC.
+// QuotaDay returns the day that the instant is in where these quotas count days; nil: there are none, UTC.
 func QuotaDay(at time.Time, q *coordinator.Quotas) (start, next time.Time) {
 	if q == nil {
 		return DayOf(at, nil)
@@ -66,7 +66,7 @@ func QuotaDay(at time.Time, q *coordinator.Quotas) (start, next time.Time) {
 	return DayOf(at, q.Location)
 }
 
-// tick is the hour or minute that the instant is in. Offsets from UTC that differ by whole
+// tick returns the hour or minute that the instant is in. Offsets from UTC that differ by whole
 // steps have their steps in common; where one with others comes, one ends and one begins.
 func tick(at, step int64, loc *time.Location) span {
 	zone := zoneAt(at, loc)
@@ -91,7 +91,7 @@ func tick(at, step int64, loc *time.Location) span {
 	return s
 }
 
-// firstDay is the first day of the period that the clock shows, as midnight in UTC: a date
+// firstDay returns the first day of the period that the clock shows, as midnight in UTC: a date
 // to count with, not an instant.
 func firstDay(unit coordinator.PeriodUnit, t time.Time) time.Time {
 	year, month, day := t.Date()
@@ -106,7 +106,7 @@ func firstDay(unit coordinator.PeriodUnit, t time.Time) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// following is the first day of the next period.
+// following returns the first day of the next period.
 func following(unit coordinator.PeriodUnit, first time.Time) time.Time {
 	switch unit {
 	case coordinator.PerWeek:
@@ -120,7 +120,7 @@ func following(unit coordinator.PeriodUnit, first time.Time) time.Time {
 	}
 }
 
-// begin is the first instant at which the clock shows the date or a later one.
+// begin returns the first instant at which the clock shows the date or a later one.
 // (time.Date answers with either side of a midnight that does not exist.)
 func begin(date time.Time, loc *time.Location) int64 {
 	want := date.UnixNano()
@@ -158,7 +158,7 @@ func zoneAt(at int64, loc *time.Location) zone {
 	return z
 }
 
-// floorTo is the largest multiple of step that is not above x.
+// floorTo returns the largest multiple of step that is not above x.
 func floorTo(x, step int64) int64 {
 	rest := x % step
 	if rest < 0 {

@@ -53,7 +53,7 @@ func tariffOf(p *coordinator.Price) tariff {
 	return tariff{max(p.PerRequest, 0), notBelow0(p.InputPerMillion), notBelow0(p.OutputPerMillion)}
 }
 
-// pricesOf are those of quotas, nil for none.
+// pricesOf returns those of quotas, nil for none.
 func pricesOf(q *coordinator.Quotas) *prices {
 	if q == nil {
 		return newPrices(nil)
@@ -77,7 +77,7 @@ func (p *prices) lacks(s service, u *coordinator.Usage, tokens int64) bool {
 	return !known
 }
 
-// find gives the most specific price there is. A model's own goes before an operation's: a
+// find returns the most specific price there is. A model's own goes before an operation's: a
 // model without a price for the operation still has one. All keys of a provider cost the same. A model
 // that is named without its provider is that of the only provider that has a price for one of that name.
 func (p *prices) find(s service) (tariff, bool) {
@@ -98,7 +98,7 @@ func (p *prices) find(s service) (tariff, bool) {
 	return tariff{}, false
 }
 
-// cost is the price of that many requests with in input and out output tokens, rounded up to
+// cost returns the price of that many requests with in input and out output tokens, rounded up to
 // a whole micro-USD once, after adding; math.MaxInt64 for more than that. Amounts below 0
 // count as 0. known is false, and the cost 0, where neither the price list nor the price of all others
 // says anything.
@@ -126,7 +126,7 @@ func (p *prices) cost(provider, model, operation string, requests, in, out int64
 	return saturate(tokens, mulDiv(requests, t.request, 1)), true
 }
 
-// of is what u was, or will be, paid for: what u does not say is taken from the other, which
+// of returns what u was, or will be, paid for: what u does not say is taken from the other, which
 // is what the task's group uses. A model is only taken together with its provider,
 // of which it makes no difference whether a key is named with it.
 func (s service) of(u *coordinator.Usage) service {
@@ -176,7 +176,7 @@ func (p *prices) count(u *coordinator.Usage, s service, concurrency, requests in
 	return a, priced
 }
 
-// microUSD is a number of dollars in micro-USD, rounded up. What a decimal fraction gains by
+// microUSD returns a number of dollars in micro-USD, rounded up. What a decimal fraction gains by
 // being a float64 is no reason to round: $0.000246 · 10⁶ is 246.00000000000003 in floating
 // point, and 246 micro-USD. Reading the decimal and multiplying err by 2⁻⁵³ of it each.
 func microUSD(dollars float64) int64 {

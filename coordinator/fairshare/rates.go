@@ -91,7 +91,7 @@ func (s *shaper) divide() {
 	}
 }
 
-// level is how much may pass by its assured rate; 0 while it is in debt.
+// level returns how much may pass by its assured rate; 0 while it is in debt.
 func (s *shaper) level(now int64) int64 {
 	if s.amount == 0 {
 		return 0
@@ -137,7 +137,7 @@ func (s *shaper) check(now, cost int64) (by *shaper, retry, own int64, at, behin
 	return nil, min(wait, soonest), own, s, behind
 }
 
-// ownAfter is when what is assured to it serves the cost; forever: never.
+// ownAfter returns when what is assured to it serves the cost; forever: never.
 func (s *shaper) ownAfter(now, cost int64) int64 {
 	if s.amount == 0 {
 		return forever

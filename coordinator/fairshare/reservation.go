@@ -37,7 +37,7 @@ const (
 	resCounted // a call that was charged by the report that first named it
 )
 
-// KeyOf gives the key of a reservation's id.
+// KeyOf returns the key of a reservation's id.
 func KeyOf(id string) coordinator.TaskKey { return coordinator.KeyOf(coordinator.TaskID(id)) }
 
 // Reserve sets aside what the charge asks for, in all nodes that it concerns or in none. A
@@ -176,7 +176,7 @@ func (l *Ledger) partFor(r *reservation, uses []rateUse) *reservation {
 	return part
 }
 
-// With is the charge with so much more, each of its amounts up to the most that is counted of any.
+// With returns the charge with so much more, each of its amounts up to the most that is counted of any.
 func (c Charge) With(more *coordinator.Amounts) Charge {
 	tidy(&c.Amounts)
 	by := *more
@@ -187,7 +187,7 @@ func (c Charge) With(more *coordinator.Amounts) Charge {
 	return c
 }
 
-// whole is the charge with all that it was extended by.
+// whole returns the charge with all that it was extended by.
 func (r *reservation) whole() Charge {
 	c := r.charge
 	for part := r.later; part != nil; part = part.later {

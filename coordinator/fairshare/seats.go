@@ -76,7 +76,7 @@ func (s *seats) share() {
 // bounds finds what may run at most when nothing does. Parents come before children.
 func (s *seats) bounds() { s.most = s.available() }
 
-// available is how many more may run, without regard to the order of those that wait.
+// available returns how many more may run, without regard to the order of those that wait.
 func (s *seats) available() int64 {
 	if s.up == nil {
 		return s.sub - s.use

@@ -107,14 +107,14 @@ func (g *group) kind() int {
 	return 0
 }
 
-// origin is when that begins.
+// origin returns when that begins.
 func (g *group) origin() int64 { return timeOrigin[g.kind()] }
 
 var timeOrigin = [2]int64{0, weightlessTime}
 
 func (g *group) waits() bool { return len(g.flows) > 0 || g.resumes }
 
-// span is how long a cost of 0 to costBound is in the group's virtual time.
+// span returns how long a cost of 0 to costBound is in the group's virtual time.
 func (g *group) span(cost int64) int64 { return cost << shareBits / g.share }
 
 // move the tag by a cost of -costBound to costBound.
@@ -144,10 +144,10 @@ func NewShares() *Shares {
 	return s
 }
 
-// time is the virtual time that the group's tag is in.
+// time returns the virtual time that the group's tag is in.
 func (s *Shares) time(g *group) *int64 { return &s.groups[g.parent].time[g.kind()] }
 
-// start is the group's tag if something waits in it or began to now.
+// start returns the group's tag if something waits in it or began to now.
 func (s *Shares) start(g *group) int64 {
 	if g.waits() {
 		return g.tag

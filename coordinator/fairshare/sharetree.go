@@ -100,7 +100,7 @@ func (s *Shares) build(nodes []ShareNode) {
 	s.other = s.leaves[OtherGroup]
 }
 
-// Leaf is the leaf that tasks of a group are charged to: of an inner group a child of its
+// Leaf returns the leaf that tasks of a group are charged to: of an inner group a child of its
 // own, of weight 1, that stands for them; of "" and of a group that there is not that of
 // OtherGroup. It is good until the next Install or Import.
 func (s *Shares) Leaf(group string) int {

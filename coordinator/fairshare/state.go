@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Export gives the ledger's state as records: what has been used of every node, and the
+// Export returns the ledger's state as records: what has been used of every node, and the
 // reservations that are open or remembered. Folded into an empty ledger with the same
 // quotas (see Import) they give one that answers alike.
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
@@ -49,7 +49,7 @@ func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	return all
 }
 
-// export is the record of a reservation, or of one of its later parts, as it stands.
+// export returns the record of a reservation, or of one of its later parts, as it stands.
 func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaReserved {
 	q := r.charge.Reserved(r.key, time.Unix(0, part.at).UTC())
 	q.Amounts, q.Before, q.State = part.charge.Amounts, true, uint8(r.state)
@@ -144,7 +144,7 @@ func (l *Ledger) at(at time.Time) {
 	l.advance(now)
 }
 
-// Reserved is the record of a reservation that a charge was made for.
+// Reserved returns the record of a reservation that a charge was made for.
 func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.QuotaReserved {
 	return &coordinator.QuotaReserved{
 		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,

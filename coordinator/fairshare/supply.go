@@ -53,7 +53,7 @@ func (b *budget) reckon(at int64) {
 	}
 }
 
-// accruedSince is what may have accrued to all of a family since it was reckoned up, at the most.
+// accruedSince returns what may have accrued to all of a family since it was reckoned up, at the most.
 func (f *budget) accruedSince(now int64) int64 {
 	if now <= f.reckoned {
 		return 0
@@ -121,7 +121,7 @@ func (l *Ledger) mayBorrow(b *budget) bool {
 	return false
 }
 
-// leftToRoot is the least that the budget and those above it have left.
+// leftToRoot returns the least that the budget and those above it have left.
 func (b *budget) leftToRoot() int64 {
 	least := b.left()
 	for up := b.up; up != nil; up = up.up {

@@ -59,7 +59,7 @@ type reportedUsage struct {
 	booked, asked, used coordinator.Amounts
 }
 
-// reportedOf is the reported usage of a reservation.
+// reportedOf returns the reported usage of a reservation.
 func (l *Ledger) reportedOf(r *reservation, used *coordinator.Amounts, by coordinator.QuotaWord) *reportedUsage {
 	w := &reportedUsage{path: r.path, at: r.at, used: *used}
 	for part := r; part != nil; part = part.later { // what is reported beyond it is charged to the last part
@@ -242,7 +242,7 @@ func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*shaper))
 	}
 }
 
-// trustLimit is how much may be taken beyond what is its own, in the period, by its agents' reports
+// trustLimit returns how much may be taken beyond what is its own, in the period, by its agents' reports
 // alone.
 func (b *budget) trustLimit(whole bool) int64 {
 	most, own := max(b.base, b.used-b.told), int64(0)
@@ -273,7 +273,7 @@ func (b *budget) trusted(w *reportedUsage, lowest *budget) int64 {
 	return max(asked, min(most, saturate(w.booked[b.dim], max(0, lowest.spares()))))
 }
 
-// spares is how much more may be charged to its share until one of the others, at some level, lacks more of its
+// spares returns how much more may be charged to its share until one of the others, at some level, lacks more of its
 // own than its part that may be taken: where all others use theirs first, it is left what the node above has left.
 func (b *budget) spares() int64 {
 	most := noBound
@@ -288,7 +288,7 @@ func (b *budget) spares() int64 {
 	return most
 }
 
-// leastPart is the least part that may be taken of one of those below, but for one (nil: of all), or of its own
+// leastPart returns the least part that may be taken of one of those below, but for one (nil: of all), or of its own
 // share where a group has one; noBound: each has used the rest of it.
 func (b *budget) leastPart(but *budget) int64 {
 	least := noBound
@@ -308,13 +308,13 @@ func (b *budget) leastPart(but *budget) int64 {
 	return least
 }
 
-// ownLeft is how much of its share's own is left to a report: what is lent others have.
+// ownLeft returns how much of its share's own is left to a report: what is lent others have.
 func (b *budget) ownLeft(w *reportedUsage) int64 {
 	own := max(0, min(b.share, b.baseShare)-b.lent)
 	return own - b.spent - b.held.sum() + w.booked[b.dim]
 }
 
-// notOwn is how much of what a report adds to what was granted is not its own. What comes after the
+// notOwn returns how much of what a report adds to what was granted is not its own. What comes after the
 // period in which it was used is not its own any more.
 func (b *budget) notOwn(w *reportedUsage, whole bool) int64 {
 	more := w.used[b.dim] - w.asked[b.dim]

@@ -64,7 +64,7 @@ type SeatsView struct {
 	Available int64 // how many more may run, but for those that go first
 }
 
-// View gives all nodes, parents before children. Nothing changes but the time. It takes
+// View returns all nodes, parents before children. Nothing changes but the time. It takes
 // O(nodes · dimensions).
 func (l *Ledger) View(now time.Time) []NodeView {
 	l.advance(now.UnixNano())
@@ -102,7 +102,7 @@ func (l *Ledger) InUse(id string, by Limit, d coordinator.Dimension) bool {
 	return false
 }
 
-// PeriodEnd is when the node's budget in that dimension begins anew; zero: it has none.
+// PeriodEnd returns when the node's budget in that dimension begins anew; zero: it has none.
 func (l *Ledger) PeriodEnd(id string, d coordinator.Dimension) time.Time {
 	if i, ok := l.byID[id]; ok {
 		if b := l.nodes[i].budgets[d]; b != nil {

@@ -238,7 +238,7 @@ func (x *Leases) askLedger(
 	return v
 }
 
-// callEnds is when a reservation ends that is made, or extended, now, under quotas. Seats that all share
+// callEnds returns when a reservation ends that is made, or extended, now, under quotas. Seats that all share
 // are not held by an agent's own token for longer than quotas.yaml says, unless it extends them again:
 // else one question would take all of them for a day.
 func (x *Leases) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.Charge) time.Time {
@@ -249,7 +249,7 @@ func (x *Leases) callEnds(now time.Time, c *coordinator.Call, charge *fairshare.
 	return now.Add(ttl)
 }
 
-// extendedEnds is when a reservation ends that is extended now to the whole of a charge; zero: when it
+// extendedEnds returns when a reservation ends that is extended now to the whole of a charge; zero: when it
 // would have. Under no quotas any more it stands for as long as is asked for.
 func (x *Leases) extendedEnds(now time.Time, c *coordinator.Call, whole *fairshare.Charge) time.Time {
 	l := x.ledger
@@ -267,7 +267,7 @@ func (x *Leases) extendedEnds(now time.Time, c *coordinator.Call, whole *fairsha
 	return time.Time{}
 }
 
-// callCharge is what a call is charged for; false: its agent has no right to the group.
+// callCharge returns what a call is charged for; false: its agent has no right to the group.
 func (x *Leases) callCharge(c *coordinator.Call) (charge fairshare.Charge, ok bool) {
 	charge, guessed, ok := x.ledger.ForCall(c, x.estimator)
 	x.ledger.Bound(&charge, guessed)

@@ -196,7 +196,7 @@ func (x *Leases) hear(now, begun time.Time, c *coordinator.Call, charge *fairsha
 	}
 }
 
-// speaker is the agent that reports a call by itself; empty: a gateway does.
+// speaker returns the agent that reports a call by itself; empty: a gateway does.
 func speaker(c *coordinator.Call) coordinator.AgentID {
 	if c.OwnOnly {
 		return c.Agent

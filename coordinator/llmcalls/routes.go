@@ -97,7 +97,7 @@ func score(facts []routeFacts, routes []coordinator.RouteScore, w coordinator.Ro
 	}
 }
 
-// leastKnown is the smaller of two numbers above 0.
+// leastKnown returns the smaller of two numbers above 0.
 func leastKnown(a, b int64) int64 {
 	if a == 0 || b > 0 && b < a {
 		return b
@@ -105,7 +105,7 @@ func leastKnown(a, b int64) int64 {
 	return a
 }
 
-// compared is how x compares with the least one; 1: it is that, or not known.
+// compared returns how x compares with the least one; 1: it is that, or not known.
 func compared(least, x int64) float64 {
 	if x <= 0 {
 		return 1
@@ -162,7 +162,7 @@ func (x *Leases) route(
 	return services[best], true
 }
 
-// along are the routes of a call to these models. Nothing is set aside.
+// along returns the routes of a call to these models. Nothing is set aside.
 func (x *Leases) along(now time.Time, c *coordinator.Call, services []coordinator.Service) []Route {
 	routes := make([]Route, len(services))
 	for i, s := range services {
@@ -181,7 +181,7 @@ func (x *Leases) checkAlong(now time.Time, c *coordinator.Call, s coordinator.Se
 	r.Verdict = x.askLedger(now, &one, &r.Charge, &r.Path)
 }
 
-// besideLacks is why the parts of a call cannot go to that provider now, or never; nil: they could.
+// besideLacks returns why the parts of a call cannot go to that provider now, or never; nil: they could.
 func (x *Leases) besideLacks(now time.Time, parts []*coordinator.Call, provider string) (*coordinator.QuotaLack, bool) {
 	for _, o := range parts {
 		var r Route
@@ -193,13 +193,13 @@ func (x *Leases) besideLacks(now time.Time, parts []*coordinator.Call, provider 
 	return nil, false
 }
 
-// serviceOf is the provider and model that a call names, or that its group's calls go to.
+// serviceOf returns the provider and model that a call names, or that its group's calls go to.
 func (x *Leases) serviceOf(c *coordinator.Call) coordinator.Service {
 	group, _ := x.ledger.GroupOfCall(c)
 	return x.ledger.ServiceOf(group, &c.Usage)
 }
 
-// servicesOf are the models that a call may go to, each in one pool: those of its list, or the model
+// servicesOf returns the models that a call may go to, each in one pool: those of its list, or the model
 // that it names with each of the keys that its provider has; nil: there is one alone.
 func (x *Leases) servicesOf(c *coordinator.Call) (named coordinator.Service, services []coordinator.Service) {
 	switch l := x.ledger; {
@@ -217,7 +217,7 @@ func (x *Leases) servicesOf(c *coordinator.Call) (named coordinator.Service, ser
 	}
 }
 
-// sentTo is a call that goes to that model.
+// sentTo returns a call that goes to that model.
 func sentTo(c *coordinator.Call, s coordinator.Service) coordinator.Call {
 	one := *c
 	one.Usage.Provider, one.Usage.Model = s.Provider, s.Model

@@ -24,13 +24,13 @@ type behind struct {
 	removing    bool
 }
 
-// Standing are the controls that stand, in the order in which they were made. The caller owns the list.
+// Standing returns the controls that stand, in the order in which they were made. The caller owns the list.
 func (c *Controls) Standing() []coordinator.QuotaControl { return slices.Clone(c.standing) }
 
 // Empty reports whether there is nothing to keep: no control stands, and no day is counted.
 func (c *Controls) Empty() bool { return len(c.standing) == 0 && c.day.start.IsZero() }
 
-// find is the place of one in the list; -1: it does not stand.
+// find returns the place of one in the list; -1: it does not stand.
 func (c *Controls) find(id string) int {
 	return slices.IndexFunc(c.standing, func(q coordinator.QuotaControl) bool { return q.ID == id })
 }
@@ -76,7 +76,7 @@ func Correct(l *fairshare.Ledger, now time.Time, one coordinator.QuotaControl) (
 	return one.Corrected(d, moved), true
 }
 
-// NextEnd is when the first of those ends that end by themselves; zero: none does.
+// NextEnd returns when the first of those ends that end by themselves; zero: none does.
 func (c *Controls) NextEnd() (next time.Time) {
 	for i := range c.standing {
 		if until := c.standing[i].Until; !until.IsZero() && (next.IsZero() || until.Before(next)) {
@@ -205,7 +205,7 @@ func (c *Controls) Installed() { c.behind = nil }
 // larger.
 const recordBytes = 64 << 10
 
-// Records are all that stand, and the day. Folded, they replace what was known before.
+// Records returns all that stand, and the day. Folded, they replace what was known before.
 func (c *Controls) Records() (list []coordinator.Record) {
 	rest := slices.Clone(c.standing)
 	for first := true; first || len(rest) > 0; first = false {

@@ -44,7 +44,7 @@ func (c *Controls) Under(q *coordinator.Quotas) {
 	}
 }
 
-// pooled are the nodes of the pool without a provider, which comes first.
+// pooled returns the nodes of the pool without a provider, which comes first.
 func pooled(q *coordinator.Quotas) []coordinator.QuotaNode {
 	for i := range q.Nodes {
 		if i > 0 && q.Nodes[i].Parent < 0 {
@@ -77,7 +77,7 @@ func (c *Controls) Count(l *fairshare.Ledger, charge *fairshare.Charge, ended *c
 	}
 }
 
-// use is what a node has used.
+// use returns what a node has used.
 func (d *day) use(node string) *coordinator.QuotaUse {
 	u := d.uses[node]
 	if u == nil {
@@ -98,7 +98,7 @@ func add(u *coordinator.QuotaUse, ended *coordinator.QuotaEnded) {
 	}
 }
 
-// sumUpTo is the sum of two numbers of at least 0, or the largest one there is.
+// sumUpTo returns the sum of two numbers of at least 0, or the largest one there is.
 func sumUpTo[T ~int64](a, b T) T {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -114,7 +114,7 @@ func (d *day) begin(start time.Time, runs map[string]int) {
 	}
 }
 
-// DayStart is when the count of the day at hand began; zero: nothing is counted.
+// DayStart returns when the count of the day at hand began; zero: nothing is counted.
 func (c *Controls) DayStart() time.Time { return c.day.start }
 
 // DayNotAfter moves a day that a clock which was ahead has begun to now, from when on it is not a whole
@@ -130,7 +130,7 @@ func (c *Controls) DayNotAfter(now time.Time) bool {
 // recordUses is how many nodes of a day one record has at most.
 const recordUses = 256
 
-// DayRecords are the day at hand as it stands.
+// DayRecords returns the day at hand as it stands.
 func (c *Controls) DayRecords() []coordinator.Record { return c.day.records() }
 
 func (d *day) records() (list []coordinator.Record) {

@@ -14,7 +14,7 @@ import (
 // What a rule changes becomes controls, like those of people: in the list, in the journal, and taken
 // back by hand where an operator does not agree.
 
-// NextDay is when EndDay must be called: at the end of the day or, to begin the count, or to take back
+// NextDay returns when EndDay must be called: at the end of the day or, to begin the count, or to take back
 // what a rule has changed that is off now, at once; zero: never.
 func (c *Controls) NextDay(now time.Time, q *coordinator.Quotas) time.Time {
 	on := q != nil && q.Adjustment.On()
@@ -68,7 +68,7 @@ func (c *Controls) EndDay(now, due time.Time, l *fairshare.Ledger) (end DayEnd) 
 	return end
 }
 
-// byRules are the IDs of the controls that are of such rules.
+// byRules returns the IDs of the controls that are of such rules.
 func (c *Controls) byRules(is func(rule string) bool) []string {
 	return c.idsOf(func(one *coordinator.QuotaControl) bool { return ofRule(*one) && is(one.Rule) })
 }
@@ -174,7 +174,7 @@ func (x *judgement) slow(i int, u *coordinator.QuotaUse) {
 	x.change(c, raised, v, fmt.Sprintf("+%d%%", v.Taken))
 }
 
-// standing is the control of a rule about one node, and by how much it changes that now: a number with
+// standing returns the control of a rule about one node, and by how much it changes that now: a number with
 // its sign.
 func (x *judgement) standing(node, key, rule string) (c coordinator.QuotaControl, by int64) {
 	c = coordinator.QuotaControl{Kind: coordinator.ControlBoost, Target: node, Key: key, Rule: rule}.Named()
@@ -203,7 +203,7 @@ func (x *judgement) change(c coordinator.QuotaControl, before int64, v verdict, 
 	}
 }
 
-// own is what a node has used on the day, and what was its own for it: of its budget of total
+// own returns what a node has used on the day, and what was its own for it: of its budget of total
 // tokens, else of its first budget; without any the part by weight of what it and its siblings
 // have used.
 func (x *judgement) own(i int, u *coordinator.QuotaUse) (used, due int64) {

@@ -96,7 +96,7 @@ func (r *agentResults) begin(now time.Time, h *history) {
 	}
 }
 
-// recent are the counts of an agent.
+// recent returns the counts of an agent.
 func (r *agentResults) recent(now time.Time, agent coordinator.AgentID) httpapi.AgentResults {
 	r.mu.Lock()
 	defer r.mu.Unlock()

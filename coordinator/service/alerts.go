@@ -68,7 +68,7 @@ func (r *session) announceOverrun(q *messages.QuotaOverrun) {
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
-// resetText is when a period ends: the day alone where that is its beginning.
+// resetText returns when a period ends: the day alone where that is its beginning.
 func resetText(t time.Time) string {
 	if t = t.UTC(); t.Equal(t.Truncate(24 * time.Hour)) {
 		return t.Format("2 Jan")
@@ -76,7 +76,7 @@ func resetText(t time.Time) string {
 	return t.Format("2 Jan 15:04 MST")
 }
 
-// unitText is an amount with its unit for people.
+// unitText returns an amount with its unit for people.
 func unitText(dimension string, amount float64) string {
 	if dimension == coordinator.DimCost.String() {
 		return amountText(dimension, amount)
@@ -84,7 +84,7 @@ func unitText(dimension string, amount float64) string {
 	return amountText(dimension, amount) + " " + dimension
 }
 
-// amountText is an amount for people.
+// amountText returns an amount for people.
 func amountText(dimension string, amount float64) string {
 	if dimension == coordinator.DimCost.String() {
 		return "$" + strconv.FormatFloat(amount, 'f', 2, 64)

@@ -42,7 +42,7 @@ type attempt struct {
 	detail     string
 }
 
-// latest is the attempt that the record's own fields speak of; false when there has
+// latest returns the attempt that the record's own fields speak of; false when there has
 // been none.
 func (r *taskRecord) latest() (attempt, bool) {
 	return attempt{
@@ -107,7 +107,7 @@ func (r *taskRecord) heardOf(tried, failed []coordinator.AgentID, but coordinato
 	}
 }
 
-// cameBackAs is the outcome of an attempt that came back. What the broker had handed to the
+// cameBackAs returns the outcome of an attempt that came back. What the broker had handed to the
 // agent before it was taken back was in its hand, and counts as tried.
 func cameBackAs(ev *coordinator.TaskReturned) string {
 	return coordinator.EndOf(ev.Cause, ev.Redelivered, false).String()

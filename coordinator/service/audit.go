@@ -79,7 +79,7 @@ func (a *auditor) isNews(v coordinator.Violation) (news bool) {
 	return news
 }
 
-// status is the auditor's part of /status.
+// status returns the auditor's part of /status.
 func (a *auditor) status() httpapi.Audit {
 	a.mu.Lock()
 	defer a.mu.Unlock()

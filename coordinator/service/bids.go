@@ -104,7 +104,7 @@ func (r *session) proven(d *bus.Delivery, agent coordinator.AgentID) bool {
 	return keyed || d.UserID != ""
 }
 
-// seconds is a time given in seconds, from 0 to as long as a Duration may be.
+// seconds returns a time given in seconds, from 0 to as long as a Duration may be.
 func seconds(s float64) time.Duration {
 	switch ns := s * float64(time.Second); {
 	case !(ns > 0): // NaN, too
@@ -207,7 +207,7 @@ func (r *session) publishReply(f coordinator.Effect) {
 	_ = r.bus.Publish(p) // the session has ended, or it can never be sent: the answer is optional
 }
 
-// control is a message to an agent's control queue, but for its body. It is mandatory:
+// control returns a message to an agent's control queue, but for its body. It is mandatory:
 // an agent without that queue cannot be reached.
 func (r *session) control(agent coordinator.AgentID, messageType, id, traceID string) bus.Publication {
 	return bus.Publication{

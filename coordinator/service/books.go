@@ -54,14 +54,14 @@ func (o outcome) String() string {
 	return [numOutcomes]string{"none", "dispatched", "failed", "parked", "dropped", "abandoned", "moved"}[o]
 }
 
-// read is a consistent copy of the counts.
+// read returns a consistent copy of the counts.
 func (b *books) read() tally {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.tally
 }
 
-// of is how many deliveries had this outcome.
+// of returns how many deliveries had this outcome.
 func (b *books) of(o outcome) float64 { t := b.read(); return float64(t.outcomes[o]) }
 
 // arrived takes a delivery in. b.mu is held, as for what follows.

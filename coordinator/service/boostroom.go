@@ -67,7 +67,7 @@ func (s *Service) previewControls(
 	return changed, err
 }
 
-// moves are the budgets that differ by the quotas before and after: what each is of its own, and what each has
+// moves returns the budgets that differ by the quotas before and after: what each is of its own, and what each has
 // given to none of those below it.
 func moves(now time.Time, before, after *coordinator.Quotas) (all []httpapi.QuotaMove) {
 	was := make(map[httpapi.QuotaMove]int64) // by what is not a number of it
@@ -91,7 +91,7 @@ type nominal struct {
 	amount    int64
 }
 
-// nominals are those of all nodes, in the order of these.
+// nominals returns those of all nodes, in the order of these.
 func nominals(now time.Time, q *coordinator.Quotas) (all []nominal) {
 	ledger := fairshare.NewLedger()
 	ledger.Install(now, q)

@@ -52,7 +52,7 @@ func (a *alone) answered() (ended bool, since time.Time, admitted int) {
 	return a.on.Swap(false), a.since, a.admitted
 }
 
-// check is what is to be said of it in /health; false: nothing.
+// check returns what is to be said of it in /health; false: nothing.
 func (a *alone) check(now time.Time, owed int) (c httpapi.Check, said bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

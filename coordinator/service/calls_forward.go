@@ -69,7 +69,7 @@ func (s *Service) askWhoLeads(ctx context.Context, asked []coordinator.Call) ([]
 	return answers, nil
 }
 
-// LeaderElsewhere is the leader's address, if this coordinator stands by; empty: it is not known.
+// LeaderElsewhere returns the leader's address, if this coordinator stands by; empty: it is not known.
 func (s *Service) LeaderElsewhere() string {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {

@@ -83,7 +83,7 @@ func (o *onLoss) under(now time.Time, q *coordinator.Quotas) {
 		ReservationTTL: lossTTL})
 }
 
-// lossName is the ledger's name for the pool of a provider, or of one of its keys; that without a provider,
+// lossName returns the ledger's name for the pool of a provider, or of one of its keys; that without a provider,
 // too. No other pool has it, as a key's would be the provider's as well, and it stays the same when others
 // are listed.
 func lossName(provider string) string { return "/" + strings.Replace(provider, "@", "/", 1) }

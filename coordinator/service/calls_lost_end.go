@@ -142,7 +142,7 @@ func (o *onLoss) told(calls []coordinator.Call) {
 	}
 }
 
-// waiting is how many calls have been admitted here and not been reported.
+// waiting returns how many calls have been admitted here and not been reported.
 func (o *onLoss) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -156,7 +156,7 @@ func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancel
 	return s.cancelled(ctx, w, a), nil
 }
 
-// leading is the session in which this coordinator leads; an error when it does not.
+// leading returns the session in which this coordinator leads; an error when it does not.
 func (s *Service) leading() (*session, error) {
 	r, state := s.current.Load(), s.state.read().state
 	if r == nil || state != stateActive && state != stateBlocked {

@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/failpoint"
 )
 
-// steadyClock is the time of day, made fit to be decided by: it never goes back and
+// steadyClock returns the time of day, made fit to be decided by: it never goes back and
 // never jumps, and its times are what they look like, without a reading of the
 // monotonic clock. Two times that carry one differ by what that clock says, which no
 // journal and no recording can write down; what reads them later would find another

@@ -78,7 +78,7 @@ func (r *session) watchClock() {
 	}
 }
 
-// clockOffset is how far the broker's clock is ahead of ours (behind: negative); 0 where it is not
+// clockOffset returns how far the broker's clock is ahead of ours (behind: negative); 0 where it is not
 // farther than clockSlack, or is not known.
 func (r *session) clockOffset(ctx context.Context) time.Duration {
 	if r.s.profile() == bus.ProfileClassic {
@@ -111,7 +111,7 @@ func (r *session) clockOffset(ctx context.Context) time.Duration {
 	return offset
 }
 
-// firstStored is the offset of the first message in agent.status from a position on. It puts marks there
+// firstStored returns the offset of the first message in agent.status from a position on. It puts marks there
 // until one comes.
 func (r *session) firstStored(ctx context.Context, s bus.Session, from bus.Position) (int64, error) {
 	first := make(chan int64, 1)

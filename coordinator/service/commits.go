@@ -153,7 +153,7 @@ func (c *commits) flush(now time.Time) {
 	}
 }
 
-// due is when flush writes what has gathered; false: not before something else happens.
+// due returns when flush writes what has gathered; false: not before something else happens.
 func (c *commits) due() (time.Time, bool) {
 	switch g := c.gathered; {
 	case len(g.records) == 0, len(c.open) >= maxCommits:
@@ -219,7 +219,7 @@ func (c *commits) idle() bool {
 	return len(c.open) == 0 && len(g.records)+len(g.effects)+len(g.after) == 0
 }
 
-// fresh gives an empty commit, recycle takes one that is done with.
+// fresh returns an empty commit, recycle takes one that is done with.
 func (c *commits) fresh() *commit {
 	if n := len(c.spare); n > 0 {
 		one := c.spare[n-1]

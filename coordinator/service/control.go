@@ -25,7 +25,7 @@ type controlChange struct {
 	remove []string
 }
 
-// of is the list after the change.
+// of returns the list after the change.
 func (c *controlChange) of(standing []coordinator.QuotaControl) []coordinator.QuotaControl {
 	after := slices.DeleteFunc(slices.Clone(standing),
 		func(one coordinator.QuotaControl) bool { return slices.Contains(c.remove, one.ID) })

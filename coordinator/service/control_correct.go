@@ -57,7 +57,7 @@ func (s *Service) correctQuota(
 	return answer, err
 }
 
-// budgetsOf are the budgets of the node of that ID; nil: there is none.
+// budgetsOf returns the budgets of the node of that ID; nil: there is none.
 func budgetsOf(q *coordinator.Quotas, id string) *[coordinator.NumDimensions]*coordinator.QuotaLimit {
 	for i := range q.Nodes {
 		if q.Nodes[i].ID == id {

@@ -37,7 +37,7 @@ type controlledConfig struct {
 	config    *config.Config
 }
 
-// withControls is what a configuration becomes with standing controls.
+// withControls returns what a configuration becomes with standing controls.
 func (s *Service) withControls(file *controlledFile, standing []coordinator.QuotaControl) controlledConfig {
 	s.controls.workedOut.Add(1)
 	fixed := s.options.Config
@@ -125,7 +125,7 @@ func (s *Service) prepare(standing []coordinator.QuotaControl) *preparedControls
 	return &preparedControls{file, s.withControls(file, standing)}
 }
 
-// controlled is what is in force.
+// controlled returns what is in force.
 func (s *Service) controlled() controlledConfig {
 	s.controls.mu.Lock()
 	defer s.controls.mu.Unlock()

@@ -45,7 +45,7 @@ func (f *failures) add(r coordinator.Reason) {
 	f.byReason[r]++
 }
 
-// read gives the counts by code.
+// read returns the counts by code.
 func (f *failures) read() map[string]uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // maxCures bounds the kinds of waiting tasks for which one advice says what to do.
 const maxCures = 3
 
-// drain is how long it takes until what waits is assigned, and how many tasks these are: those that wait here for
+// drain returns how long it takes until what waits is assigned, and how many tasks these are: those that wait here for
 // an agent that is there, at the pace of all that compete for the same agents, and then unread, in task.assign and in
 // lanes, at perSecond, that of all of late, which soon after a start is too little. 0: there is no pace to go by.
 func drain(snap *coordinator.Snapshot, unread int, perSecond float64) (in time.Duration, n int) {
@@ -81,7 +81,7 @@ func blocked(snap *coordinator.Snapshot) bool {
 	return false
 }
 
-// cure is what helps tasks of one kind.
+// cure returns what helps tasks of one kind.
 func cure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) string {
 	what := "that require no capability"
 	if len(w.Required) > 0 {

@@ -178,7 +178,7 @@ func (r *session) giveDeadBack(ctx context.Context, l *deadLetter) {
 	}
 }
 
-// renewed is the message as it is, but for the headers of the broker that cannot be published.
+// renewed returns the message as it is, but for the headers of the broker that cannot be published.
 func renewed(d *bus.Delivery) bus.Publication {
 	p := bus.Publication{Key: bus.QueueDead, Properties: d.Properties, Body: d.Body}
 	p.UserID, p.Expiration = "", 0
@@ -213,7 +213,7 @@ func (r *session) beginDead(p bus.Publication) (publishing, error) {
 	return answer, nil
 }
 
-// await is the broker's answer, or Unknown when ctx ends before.
+// await returns the broker's answer, or Unknown when ctx ends before.
 func (p publishing) await(ctx context.Context, r *session) bus.Outcome {
 	select {
 	case outcome := <-p:
@@ -248,7 +248,7 @@ func deadKey(d *bus.Delivery) string {
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
-// describeDead is what can be said of a message, all but its body.
+// describeDead returns what can be said of a message, all but its body.
 func (r *session) describeDead(d *bus.Delivery) httpapi.DeadMessage {
 	says := r.s.decoder.Sketch(d.Body)
 	m := httpapi.DeadMessage{
@@ -286,7 +286,7 @@ func brokerSays(reason string) string {
 	}
 }
 
-// resendTo is the queue to which a message can be sent again, or why there is none.
+// resendTo returns the queue to which a message can be sent again, or why there is none.
 func (r *session) resendTo(d *bus.Delivery, m *httpapi.DeadMessage) (queue, not string) {
 	switch {
 	case d.Type == typeStub:

@@ -130,7 +130,7 @@ func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
 	return nil
 }
 
-// find is what is remembered of a task; of one that is not among the newest any more what the duplicate
+// find returns what is remembered of a task; of one that is not among the newest any more what the duplicate
 // check knows of its id.
 func (s *Service) find(ctx context.Context, id coordinator.TaskID) (taskRecord, bool) {
 	if r, ok := s.history.find(id); ok {
@@ -150,7 +150,7 @@ var openStates = map[coordinator.Fate]string{
 	coordinator.FateDispatched: taskDispatched, coordinator.FateLetGo: taskDispatched,
 }
 
-// byDuplicateCheck is a task of which no more is known than that; false: its id alone.
+// byDuplicateCheck returns a task of which no more is known than that; false: its id alone.
 func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (taskRecord, bool) {
 	r := taskRecord{task: m.Task, state: cmp.Or(stateOf(m.Fate), openStates[m.Fate]), agent: m.Agent, attempt: m.Attempt}
 	if r.state == "" {
@@ -170,7 +170,7 @@ func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (taskRec
 	return r, true
 }
 
-// Task is what is remembered of one task; for one that waits, with the
+// Task returns what is remembered of one task; for one that waits, with the
 // explanation of this moment, in brief.
 func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 	r, ok := s.find(ctx, coordinator.TaskID(id))
@@ -400,7 +400,7 @@ func taskStatus(r *taskRecord, now time.Time) httpapi.Task {
 	return t
 }
 
-// priorityOf is a task's priority; -1 where its message could not be read as far as that.
+// priorityOf returns a task's priority; -1 where its message could not be read as far as that.
 func priorityOf(t *coordinator.Task) int {
 	if t.Priority == messages.PriorityUnread {
 		return -1

@@ -106,7 +106,7 @@ func (r *session) giveUp(f *fence) {
 	f.caughtUp.Store(true)
 }
 
-// mark is a message of our own in a stream.
+// mark returns a message of our own in a stream.
 func (r *session) mark(stream, id string) bus.Publication {
 	return bus.Publication{
 		Token: tokenIgnored, Key: stream,

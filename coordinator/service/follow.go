@@ -152,7 +152,7 @@ func (r *session) lead(ctx context.Context) error {
 	return r.take(ctx)
 }
 
-// resultsPosition is where reading task.result goes on. Without a known position what came lately is read:
+// resultsPosition returns where reading task.result goes on. Without a known position what came lately is read:
 // rather an end twice than never.
 func resultsPosition(from int64) bus.Position {
 	if from < 0 {

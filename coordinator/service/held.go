@@ -58,7 +58,7 @@ func (h *held) add(d *heldDelivery) bool {
 	return true
 }
 
-// consumersOf gives the numbers of the consumers by which messages of the queue came
+// consumersOf returns the numbers of the consumers by which messages of the queue came
 // that are held still.
 func (h *held) consumersOf(queue string) map[int]bool {
 	h.mu.Lock()
@@ -124,14 +124,14 @@ func (h *held) take(handle coordinator.Handle, o outcome) *heldDelivery {
 	return d
 }
 
-// totalBytes is the size of all bodies held.
+// totalBytes returns the size of all bodies held.
 func (h *held) totalBytes() int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.bytes
 }
 
-// returnedBytes is the size of those that came out of task.reassign.
+// returnedBytes returns the size of those that came out of task.reassign.
 func (h *held) returnedBytes() (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -61,7 +61,7 @@ func newHistory(size int) *history {
 	return &history{ring: make([]taskRecord, size), index: make(map[coordinator.TaskKey]int, size)}
 }
 
-// known is the record of a task; nil: there is none.
+// known returns the record of a task; nil: there is none.
 func (h *history) known(key coordinator.TaskKey) *taskRecord {
 	if i, ok := h.index[key]; ok {
 		return &h.ring[i]
@@ -90,7 +90,7 @@ func (r *taskRecord) ended() bool {
 	return r.state == taskSucceeded || r.state == taskFailed || r.state == taskCancelled
 }
 
-// of is the record of the task: a new one, if the one of its id is of a task that had ended before
+// of returns the record of the task: a new one, if the one of its id is of a task that had ended before
 // this one was accepted.
 func (h *history) of(t *coordinator.Task) *taskRecord {
 	r := h.record(t)
@@ -100,7 +100,7 @@ func (h *history) of(t *coordinator.Task) *taskRecord {
 	return r
 }
 
-// waiting is the record of a task that waits, or has been given away for the first time, for all that is known.
+// waiting returns the record of a task that waits, or has been given away for the first time, for all that is known.
 func (h *history) waiting(t *coordinator.Task) *taskRecord {
 	r := h.of(t)
 	if r.state == "" {
@@ -121,7 +121,7 @@ func (r *taskRecord) waitedUntil(at time.Time) {
 	r.waited, r.waitsFrom = r.waitedBy(at), time.Time{}
 }
 
-// waitedBy is for how long it has waited so far.
+// waitedBy returns for how long it has waited so far.
 func (r *taskRecord) waitedBy(now time.Time) time.Duration {
 	if r.waitsFrom.IsZero() {
 		return r.waited
@@ -263,7 +263,7 @@ func (r *taskRecord) saidTooLate(o coordinator.Outcome, at time.Time) {
 	r.failure.Text += "; its agent said " + r.past.detail
 }
 
-// outcome is how the task ended, in the words of task.result; empty when it is
+// outcome returns how the task ended, in the words of task.result; empty when it is
 // not remembered, or has not ended.
 func (h *history) outcome(id coordinator.TaskID) string {
 	if r, _ := h.find(id); r.ended() {
@@ -301,7 +301,7 @@ func (h *history) given(limit int) map[coordinator.AgentID]int {
 	return counts
 }
 
-// since is when the task was accepted; of a message that was refused unread, when that was.
+// since returns when the task was accepted; of a message that was refused unread, when that was.
 func (r *taskRecord) since() time.Time {
 	if r.task.AcceptedAt.IsZero() {
 		return r.failure.FailedAt

@@ -143,7 +143,7 @@ func (r *taskRecord) wordsElsewhere() {
 	}
 }
 
-// stateOf is how a task with such a fate has ended; empty: it has not.
+// stateOf returns how a task with such a fate has ended; empty: it has not.
 func stateOf(f coordinator.Fate) string {
 	switch f {
 	case coordinator.FateSucceeded:

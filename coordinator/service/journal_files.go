@@ -9,7 +9,7 @@ import (
 // Which files the leader has, and which those have that stand by: a take-over by one with other files
 // would change the fleet or its budgets.
 
-// leader is the leader, as the journal says; false unless this coordinator stands by.
+// leader returns the leader, as the journal says; false unless this coordinator stands by.
 func (s *Service) leader() (leader journal.Epoch, standby bool) {
 	r := s.current.Load()
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {

@@ -45,7 +45,7 @@ func (r *session) restored(all bool, text string) {
 	}
 }
 
-// checkJournal is what /health says of a loss; false: nothing.
+// checkJournal returns what /health says of a loss; false: nothing.
 func (s *Service) checkJournal() (httpapi.Check, bool) {
 	lost := s.loss.Load()
 	if lost == nil {
@@ -145,7 +145,7 @@ func (r *session) judgeJournal(ctx context.Context, before *position) (lost *jou
 	return lost, true
 }
 
-// historyBefore is how the history of usage stands, once it is open; false: there is none, it cannot be opened in
+// historyBefore returns how the history of usage stands, once it is open; false: there is none, it cannot be opened in
 // time, or it has followed no journal yet.
 func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) {
 	h := s.options.History
@@ -170,7 +170,7 @@ func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) 
 	}
 }
 
-// lostJournal is what is reported of the loss of the journal; nil: there is none.
+// lostJournal returns what is reported of the loss of the journal; nil: there is none.
 func (s *Service) lostJournal() *httpapi.JournalLost {
 	l := s.loss.Load()
 	if l == nil {
@@ -281,7 +281,7 @@ func (r *session) budgetsFromHistory(ctx context.Context) (place string, correct
 	return p.Place, corrections, nil
 }
 
-// correctionOf is a correction as the engine makes it.
+// correctionOf returns a correction as the engine makes it.
 func correctionOf(c *forecast.Correction, at time.Time) coordinator.QuotaControl {
 	one := coordinator.QuotaControl{
 		Kind: coordinator.ControlCorrect, Target: c.Node, Key: c.Dimension, Value: strconv.FormatInt(c.By, 10), At: at,

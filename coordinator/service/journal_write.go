@@ -126,7 +126,7 @@ func (l *ledger) writeNews(confirmed chan<- struct{}) error {
 	return l.publish(body, l.r.tickets.issue(claim{confirmed}))
 }
 
-// toFold is how much there is to fold, in records of the usual sort.
+// toFold returns how much there is to fold, in records of the usual sort.
 func toFold(list []coordinator.Record) int {
 	n := len(list)
 	for _, r := range list {

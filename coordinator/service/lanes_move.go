@@ -59,7 +59,7 @@ func (m *laneMove) settled(r *session, outcome bus.Outcome) {
 	r.s.loop.post(r.number, coordinator.LaneMoved{Handle: m.handle, Outcome: publishOutcomes[outcome]})
 }
 
-// acceptedAt is when a task that came out of a lane was accepted: what its message says, if
+// acceptedAt returns when a task that came out of a lane was accepted: what its message says, if
 // that can be.
 func acceptedAt(d *bus.Delivery, arrived time.Time) time.Time {
 	at, err := time.Parse(time.RFC3339Nano, textHeader(d.Headers, headerAcceptedAt))

@@ -97,7 +97,7 @@ func (l *lifecycle) read() lifecycleView {
 	return v
 }
 
-// sessionEnd is the metric label for why a session ended.
+// sessionEnd returns the metric label for why a session ended.
 func sessionEnd(err error) string {
 	var topology *bus.TopologyError
 	switch {
@@ -133,7 +133,7 @@ func (r *reloadState) failed(text string) {
 	r.err = text
 }
 
-// warnings are what is allowed in the files in force and probably not meant. The caller only reads them.
+// warnings returns what is allowed in the files in force and probably not meant. The caller only reads them.
 func (r *reloadState) warnings() []config.Warning {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -241,7 +241,7 @@ func (m *metrics) assigned(d *coordinator.Dispatch, now time.Time) {
 	m.confirm.Observe(now.Sub(d.At).Seconds())
 }
 
-// scoreOf is the score of the agent that was chosen, if the strategy scores.
+// scoreOf returns the score of the agent that was chosen, if the strategy scores.
 func scoreOf(d *coordinator.Dispatch) (float64, bool) {
 	if !d.Decision.Scored {
 		return 0, false

@@ -92,7 +92,7 @@ func (c *agentCounts) came(id coordinator.AgentID) {
 	c.of(id, false)
 }
 
-// of is where something about an agent is counted; bad: it speaks against it.
+// of returns where something about an agent is counted; bad: it speaks against it.
 func (c *agentCounts) of(id coordinator.AgentID, bad bool) *agentCount {
 	now, most := c.now(), c.most()
 	for len(c.own) > most { // the configuration has changed
@@ -133,7 +133,7 @@ func (c *agentCounts) of(id coordinator.AgentID, bad bool) *agentCount {
 	return own
 }
 
-// least is the least trouble of an agent with series of its own, and which.
+// least returns the least trouble of an agent with series of its own, and which.
 func (c *agentCounts) least(now time.Time) (least float64, which coordinator.AgentID) {
 	least = math.Inf(1)
 	for id, a := range c.own {

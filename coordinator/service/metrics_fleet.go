@@ -228,7 +228,7 @@ const (
 	concentrationLeast = 50 // fewer say nothing
 )
 
-// concentration is the largest (s - w) / (1 - w) of any agent online, where s is its
+// concentration returns the largest (s - w) / (1 - w) of any agent online, where s is its
 // share of the tasks given to agents online, and w its share of their slots: how
 // much of what could have gone to others the most favoured one got.
 func concentration(given map[coordinator.AgentID]int, agents []coordinator.AgentSnapshot) float64 {

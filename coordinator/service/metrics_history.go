@@ -60,7 +60,7 @@ func (c *historyCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// journalNext is the number that the journal's next record has, as far as this coordinator has
+// journalNext returns the number that the journal's next record has, as far as this coordinator has
 // written it or read it; 0: not known.
 func (s *Service) journalNext() uint64 {
 	r := s.current.Load()

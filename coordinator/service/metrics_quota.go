@@ -90,7 +90,7 @@ func (c *quotaCollector) Collect(ch chan<- prometheus.Metric) {
 	emit(descQuotaControls, float64(len(now.suspended)), "suspended")
 }
 
-// quotasForMetrics gives all nodes or, where these are too many, those of the kinds that are
+// quotasForMetrics returns all nodes or, where these are too many, those of the kinds that are
 // nearest to the roots.
 func quotasForMetrics(now time.Time, e *engine.Engine) engine.QuotaSnapshot {
 	for kind, all := coordinator.QuotaAgent, 0; ; kind-- {

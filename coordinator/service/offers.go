@@ -61,7 +61,7 @@ func (o *offers) add(offer openOffer, due func()) []*letter {
 	return o.takeAll()
 }
 
-// take gives all letters there are.
+// take returns all letters there are.
 func (o *offers) take() []*letter {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *session) publishOffers(l *letter) {
 	}
 }
 
-// message is the offer in the words of the bus, to be answered within left.
+// message returns the offer in the words of the bus, to be answered within left.
 func (o openOffer) message(left time.Duration) messages.TaskOffer {
 	t := o.Task
 	return messages.TaskOffer{

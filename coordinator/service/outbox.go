@@ -104,7 +104,7 @@ func (o *outbox) published() {
 	o.release(1)
 }
 
-// progress is how many items are not with the transport yet, what the journal holds back apart, and how
+// progress returns how many items are not with the transport yet, what the journal holds back apart, and how
 // many ever were.
 func (o *outbox) progress() (waiting int, sent uint64) {
 	o.mu.Lock()
@@ -147,7 +147,7 @@ func (o *outbox) awaitRoom(done <-chan struct{}) bool {
 	}
 }
 
-// waiting is how many items are not with the transport yet.
+// waiting returns how many items are not with the transport yet.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

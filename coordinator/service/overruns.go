@@ -131,7 +131,7 @@ func (s *Service) untold(nodes []forecast.Node) bool {
 // errQuotasChanged: some nodes were copied before, and some after.
 var errQuotasChanged = errors.New("the quotas have changed meanwhile")
 
-// budgets are all nodes of the quota trees, parents first; none where there are no quotas. The loop
+// budgets returns all nodes of the quota trees, parents first; none where there are no quotas. The loop
 // copies them a few thousand at a time, so that tasks do not wait for it.
 func (s *Service) budgets(ctx context.Context) (all []forecast.Node, err error) {
 	for from, nodes := 0, -1; ; from += nodesAtOnce {
@@ -158,7 +158,7 @@ func (s *Service) budgets(ctx context.Context) (all []forecast.Node, err error) 
 	}
 }
 
-// past is what the history says; nothing if none is kept. A history that is behind for a reason that
+// past returns what the history says; nothing if none is kept. A history that is behind for a reason that
 // passes is waited for: a forecast from less would be another one.
 func (s *Service) past(ctx context.Context, now time.Time, zone *time.Location) (forecast.Past, error) {
 	h := s.options.History

@@ -12,7 +12,7 @@ import (
 
 const typeStub = "task.dead.stub" // stands in task.dead for what could not be kept
 
-// parked is the original of a message on its way to task.dead, with the reason
+// parked returns the original of a message on its way to task.dead, with the reason
 // in its headers. Of its own headers only what is ours or the trace is kept:
 // the broker would interpret others (x-death).
 func parked(d *bus.Delivery, reason coordinator.Reason, text string, now time.Time) bus.Publication {

@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// queued is where a waiting task stands, for people.
+// queued returns where a waiting task stands, for people.
 func queued(p *engine.Place) *httpapi.Queued {
 	q := &httpapi.Queued{Group: p.Group, Lane: p.Lane, Ahead: p.Ahead, AheadAtLeast: p.AtLeast, Waiting: p.Waiting,
 		Others: p.Others, Higher: p.Higher, Lower: p.Lower, Unbounded: p.Unbounded}
@@ -69,7 +69,7 @@ func placeText(p *engine.Place) string {
 	return b.String()
 }
 
-// startText is when it starts, at the latest, or which rule prevents an estimate.
+// startText returns when it starts, at the latest, or which rule prevents an estimate.
 func startText(p *engine.Place, q *httpapi.Queued) string {
 	switch {
 	case !p.Quotas && p.Starts <= 0:
@@ -103,7 +103,7 @@ func startText(p *engine.Place, q *httpapi.Queued) string {
 	}
 }
 
-// shortly is a time to a tenth of a second where it is short.
+// shortly returns a time to a tenth of a second where it is short.
 func shortly(d time.Duration) string {
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", max(0.1, d.Seconds()))
@@ -111,7 +111,7 @@ func shortly(d time.Duration) string {
 	return coordinator.Roughly(d)
 }
 
-// inSeconds is a time of so many of them, a hundred years at most.
+// inSeconds returns a time of so many of them, a hundred years at most.
 func inSeconds(s float64) time.Duration {
 	const most = 100 * 365 * 24 * time.Hour
 	if s >= most.Seconds() {

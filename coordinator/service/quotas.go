@@ -13,7 +13,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// Quotas is what is used of the LLM quotas (see httpapi.Source). One that stands by reports
+// Quotas returns what is used of the LLM quotas (see httpapi.Source). One that stands by reports
 // what the journal has said so far.
 func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
 	if of == (httpapi.QuotaSelection{Limit: of.Limit, After: of.After}) {

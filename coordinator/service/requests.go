@@ -215,7 +215,7 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 		nil
 }
 
-// keyOf is the id at the end of the key by which a message came: <queue>.<id>, which the broker lets
+// keyOf returns the id at the end of the key by which a message came: <queue>.<id>, which the broker lets
 // only that user publish by, where users have the permissions of deploy/; false for one that came
 // otherwise.
 func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
@@ -255,7 +255,7 @@ func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
 	}
 }
 
-// cancelWord is the state of a cancel in the words of the HTTP interface.
+// cancelWord returns the state of a cancel in the words of the HTTP interface.
 func cancelWord(s coordinator.CancelState) string {
 	switch s {
 	case coordinator.CancelDone:

@@ -52,7 +52,7 @@ func (c *resultCursor) forget() {
 	c.next, c.open = -1, nil
 }
 
-// offset is where reading has to go on.
+// offset returns where reading has to go on.
 func (c *resultCursor) offset() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -71,7 +71,7 @@ func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bu
 	return mode != config.AuthStrict
 }
 
-// traceOf is the trace id under which a task ended.
+// traceOf returns the trace id under which a task ended.
 func traceOf(f *coordinator.Completed) string {
 	if f.Task != nil {
 		return f.Task.TraceID

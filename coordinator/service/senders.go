@@ -47,7 +47,7 @@ func (c *senderCounts) add(now time.Time, id string) {
 	m.add(now)
 }
 
-// lastMinute is how many messages there were, and those by id, the most frequent first.
+// lastMinute returns how many messages there were, and those by id, the most frequent first.
 func (c *senderCounts) lastMinute(now time.Time) (all uint64, by []senderCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -188,7 +188,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return broken
 }
 
-// profile is the queue profile, fixed from the start.
+// profile returns the queue profile, fixed from the start.
 func (s *Service) profile() bus.Profile { return bus.Profile(s.options.Config.Queues) }
 
 // Reload puts a new configuration in force, or notes why the file cannot be

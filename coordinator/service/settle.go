@@ -43,7 +43,7 @@ type notice struct {
 	publication bus.Publication
 }
 
-// queue is where the notice must end up.
+// queue returns where the notice must end up.
 func (n *notice) queue() string {
 	if n.publication.Exchange == bus.ExchangeEvents {
 		return bus.QueueFailed
@@ -60,7 +60,7 @@ type tickets struct {
 
 func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]awaited)} }
 
-// issue gives a publication its token.
+// issue returns a publication its token.
 func (t *tickets) issue(a awaited) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,7 +78,7 @@ func (t *tickets) redeem(token uint64) awaited {
 	return of
 }
 
-// count is how many publications are unsettled.
+// count returns how many publications are unsettled.
 func (t *tickets) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

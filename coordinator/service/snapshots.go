@@ -152,7 +152,7 @@ func (l *ledger) readBack(d *bus.Delivery) {
 	}
 }
 
-// epochClaimed is the epoch in which this session leads.
+// epochClaimed returns the epoch in which this session leads.
 func (l *ledger) epochClaimed() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

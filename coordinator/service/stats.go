@@ -21,7 +21,7 @@ const (
 	leastSlow      = 1
 )
 
-// AgentStats is the fleet in figures (see httpapi.Source).
+// AgentStats returns the fleet in figures (see httpapi.Source).
 func (s *Service) AgentStats(ctx context.Context) (httpapi.AgentStats, error) {
 	if err := s.knowsFleet(); err != nil {
 		return httpapi.AgentStats{}, err
@@ -33,7 +33,7 @@ func (s *Service) AgentStats(ctx context.Context) (httpapi.AgentStats, error) {
 	return fleetStats(&snap, s.unread(&snap)), nil
 }
 
-// unread is how many tasks lie in task.assign, task.assign.high and lanes, as the broker
+// unread returns how many tasks lie in task.assign, task.assign.high and lanes, as the broker
 // said last.
 func (s *Service) unread(snap *coordinator.Snapshot) int {
 	n := 0
@@ -160,7 +160,7 @@ func fails(a *coordinator.AgentSnapshot) (why []string) {
 	return why
 }
 
-// bottlenecks are the agents online that others wait for, the worst first: those that fail, then those
+// bottlenecks returns the agents online that others wait for, the worst first: those that fail, then those
 // that are behind. An agent is not behind because it has its hands full with what the failing ones
 // leave undone, nor while nothing waits; and its drain time is compared with those of agents that work,
 // as one that fails everything at once has none.

@@ -104,7 +104,7 @@ func (s *Service) checkConfig() httpapi.Check {
 	return c
 }
 
-// doubts are what is wrong with the files in force: that the leader has others, and the warnings by which
+// doubts returns what is wrong with the files in force: that the leader has others, and the warnings by which
 // tasks fail or agents are lost.
 func (s *Service) doubts() (all []string) {
 	if leader, standby := s.leader(); standby {
@@ -275,7 +275,7 @@ func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
 	return p
 }
 
-// rates are those of the last minute.
+// rates returns those of the last minute.
 func (s *Service) rates() httpapi.Rates {
 	recent, span := s.count.recent.lastMinute(), s.count.recent.span(s.started)
 	return httpapi.Rates{

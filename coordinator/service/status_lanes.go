@@ -16,7 +16,7 @@ const maxLanesShown = 100
 // laneRest is the value of the label `lane` for all lanes beyond the bound.
 const laneRest = "(others)"
 
-// shownLanes are the lanes with most in them, and what is in all others.
+// shownLanes returns the lanes with most in them, and what is in all others.
 func shownLanes(snap *coordinator.Snapshot) (shown []coordinator.LaneSnapshot, rest int) {
 	all := slices.Clone(snap.Lanes)
 	slices.SortStableFunc(all, func(a, b coordinator.LaneSnapshot) int {

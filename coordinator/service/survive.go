@@ -52,7 +52,7 @@ func (r *session) surviveReport(d *bus.Delivery) {
 	}
 }
 
-// faulty is why such a message is not handled.
+// faulty returns why such a message is not handled.
 func faulty() *messages.Refusal {
 	return &messages.Refusal{Keyword: "fault",
 		Text: "the coordinator failed while it handled this message: a fault of the program, described in its log"}

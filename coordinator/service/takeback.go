@@ -77,7 +77,7 @@ func newTakeBacks() *takeBacks {
 	return t
 }
 
-// list is the list with the orders of the queue.
+// list returns the list with the orders of the queue.
 func (t *takeBacks) list(queue string) *orders[takeBackOrder] {
 	return &t.orders[xxhash.Sum64String(queue)%takeBacksAtOnce]
 }
@@ -128,7 +128,7 @@ func (t *takeBacks) came(queue string, consumer int) {
 	}
 }
 
-// consumer is the number of the consumer by which messages of the queue come (0 when
+// consumer returns the number of the consumer by which messages of the queue come (0 when
 // none has come) and whether there is one now; ever, whether there has been any in
 // this session.
 func (t *takeBacks) consumer(queue string) (number int, now, ever bool) {
@@ -140,7 +140,7 @@ func (t *takeBacks) consumer(queue string) (number int, now, ever bool) {
 	return 0, false, false
 }
 
-// of is the state of a queue. t.mu is held.
+// of returns the state of a queue. t.mu is held.
 func (t *takeBacks) of(agent coordinator.AgentID, queue string) *takeBackOfQueue {
 	q := t.queues[queue]
 	if q == nil {

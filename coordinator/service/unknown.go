@@ -79,14 +79,14 @@ func (o *observer) listUnknown(schema, field, agent string, d *bus.Delivery) {
 	}
 }
 
-// unknownFields is a copy of the list for /status.
+// unknownFields returns a copy of the list for /status.
 func (o *observer) unknownFields() []httpapi.UnknownField {
 	o.firstUnknown.Lock()
 	defer o.firstUnknown.Unlock()
 	return slices.Clone(o.firstUnknown.list)
 }
 
-// readTask is what a task.assign says, unless it is refused.
+// readTask returns what a task.assign says, unless it is refused.
 func (r *session) readTask(d *bus.Delivery) (*messages.TaskAssign, *messages.Refusal) {
 	m, refusal := r.s.decoder.DecodeTaskAssign(d.Body)
 	if refusal != nil {

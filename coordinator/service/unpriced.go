@@ -52,7 +52,7 @@ func (u *unpriced) note(now time.Time, f *coordinator.ModelUnpriced) {
 	}
 }
 
-// list is all of them, those that were named last first.
+// list returns all of them, those that were named last first.
 func (u *unpriced) list() (all []httpapi.UnpricedModel) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

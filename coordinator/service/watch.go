@@ -135,7 +135,7 @@ func (r *session) look(w coordinator.QueueWatch) (ev coordinator.Event, open boo
 	}, true
 }
 
-// ownConsumers is how many of a queue's consumers are ours: the one that takes back,
+// ownConsumers returns how many of a queue's consumers are ours: the one that takes back,
 // and those that have ended but hold messages yet, which RabbitMQ goes on counting.
 func (r *session) ownConsumers(queue string) int {
 	number, now, ever := r.takeBacks.consumer(queue)

@@ -58,12 +58,12 @@ func returnsWindow(tasks int, bytes int64, largest int) *window {
 	return newWindow(max(prefetchOthers, tasks/4), max(bytes/2, int64(largest)), largest)
 }
 
-// first is the prefetch that is safe whatever the sizes: at least 1.
+// first returns the prefetch that is safe whatever the sizes: at least 1.
 func (w *window) first(most int) int {
 	return max(1, min(most, maxPrefetch, int(w.bytes/int64(w.largest))))
 }
 
-// open gives the prefetch of the first consumer.
+// open returns the prefetch of the first consumer.
 func (w *window) open() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -121,7 +121,7 @@ func (w *window) adapt(heldBytes int64) int {
 	return 0
 }
 
-// total is how many tasks all consumers hold at most, those to come included.
+// total returns how many tasks all consumers hold at most, those to come included.
 func (w *window) total() (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,7 +136,7 @@ func (w *window) total() (n int) {
 // window_bytes is shared, beside what the window itself may hold.
 const lanesReadAtOnce = 64
 
-// lane gives the prefetch of a lane of which so many tasks should be held. What is held out of
+// lane returns the prefetch of a lane of which so many tasks should be held. What is held out of
 // coordinator.LaneHeld is part of the window: the engine says how much of it.
 func (w *window) lane(lane string, most int) int {
 	if lane == coordinator.LaneHeld {

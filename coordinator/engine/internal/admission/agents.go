@@ -31,7 +31,7 @@ func (l *Lacking) WaitFor(ledger *fairshare.Ledger, v *fairshare.Verdict) {
 	}
 }
 
-// TryAt has the task try by itself then, if not sooner; zero: it need not.
+// TryAt sets that the task tries by itself at that time, if not sooner; zero: it need not.
 func (l *Lacking) TryAt(now, at time.Time) {
 	if at.IsZero() {
 		return
@@ -68,7 +68,7 @@ func (a *agentWaits) remove(w *Wait) {
 	}
 }
 
-// wake has those waits try that have an agent for which something may have come back at the node.
+// wake lets those waits try that have an agent for which something may have come back at the node.
 func (a *agentWaits) wake(node string) {
 	for _, w := range a.behind[node] {
 		if !w.woken {
@@ -77,7 +77,7 @@ func (a *agentWaits) wake(node string) {
 	}
 }
 
-// wakeHeadless has those try that may wait behind the head of a queue that has none any more: it was served,
+// wakeHeadless lets those try that may wait behind the head of a queue that has none any more: it was served,
 // has left, or lacks something else. false: there is none.
 func (q *Waits) wakeHeadless() bool {
 	for _, id := range q.agents.headless {

@@ -81,7 +81,7 @@ type Choice struct {
 	Models  *coordinator.RouteChoice
 }
 
-// Take has the task charged to what was chosen of several models.
+// Take charges the task to what was chosen of several models.
 func (h *Hold) Take(x *Choice) { h.Charge, h.Usual, h.Models = x.Charge, x.Usual, x.Models }
 
 // Routes returns the models that the task may go to, each in one pool; nil: it has no choice.

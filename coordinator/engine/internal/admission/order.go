@@ -28,7 +28,7 @@ func (p *part) rank(s *fairshare.Shares) {
 	}
 }
 
-// next is the first of the ranked ones at a level that has not tried; nil: there is none.
+// next returns the first of the ranked ones at a level that has not tried; nil: there is none.
 func (p *part) next(level int) *Wait {
 	list := p.ranked[level]
 	for len(list) > 0 && (list[0].tried || list[0].part != p) {
@@ -41,7 +41,7 @@ func (p *part) next(level int) *Wait {
 	return list[0]
 }
 
-// one is any of those that are to try; nil: there is none.
+// one returns one of those that are to try; nil: there is none.
 func (p *part) one() *Wait {
 	for level := range fairshare.Levels {
 		if h, ok := p.leaves.FirstAt(level); ok {
@@ -51,7 +51,7 @@ func (p *part) one() *Wait {
 	return nil
 }
 
-// serving has the bits of the levels at which something has not tried yet.
+// serving returns the bits of the levels at which something has not tried yet.
 func (p *part) serving() uint8 {
 	levels := p.leaves.Serving()
 	if p.whole != nil && !p.whole.tried {
@@ -111,7 +111,7 @@ func (q *Waits) trying(v View) (levels uint8) {
 	return levels
 }
 
-// next is the first at a level of all that may try; no wait: there is none.
+// next returns the first at a level of all that may try; no wait: there is none.
 func (q *Waits) next(v View, level int) (best candidate) {
 	for _, k := range q.open {
 		if c := q.firstOf(v, k, level); c.wait != nil && (best.wait == nil || q.shares.Before(c.leaf, best.leaf)) {
@@ -129,7 +129,7 @@ func (q *Waits) ranksBefore(a, b candidate) bool {
 	return q.shares.Before(a.leaf, b.leaf)
 }
 
-// levels are those at which a wait of the queue is first: of those that go first among borrowers, and have
+// levels returns those at which a wait of the queue is first: of those that go first among borrowers, and have
 // an agent. over: all have tried.
 func (q *Waits) levels(v View, k *queue) (levels uint8, over bool) {
 	over = true

@@ -18,7 +18,7 @@ type lackKey struct {
 	owns bool
 }
 
-// lackOf is what a refusal has its task wait for.
+// lackOf returns what a refusal has its task wait for.
 func lackOf(v *fairshare.Verdict) lackKey { return lackKey{v.Behind, v.Limit, v.Dimension, v.Owns} }
 
 // queue is all waits for the same. When some of it may be there the queue is open: the first one tries, then
@@ -217,7 +217,7 @@ func (w *Wait) clearTried() {
 	w.tried = false
 }
 
-// openQueue has the waits of the queue try.
+// openQueue lets the waits of the queue try.
 func (q *Waits) openQueue(k *queue) {
 	q.openAt(k, time.Time{})
 	if k.head != nil && len(q.agents.all) > 0 {

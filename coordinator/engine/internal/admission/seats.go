@@ -30,7 +30,7 @@ func (q *Waits) removeSeatWaiter(w *Wait) {
 	}
 }
 
-// wakeForSeats has those try that may have been refused because a seat was kept for w.
+// wakeForSeats lets those try that may have been refused because a seat was kept for w.
 func (q *Waits) wakeForSeats(w *Wait) {
 	for _, node := range q.ledger.Chain(&w.path) {
 		q.agents.wake(q.ledger.GroupNode(node))
@@ -42,7 +42,7 @@ func (q *Waits) wakeForSeats(w *Wait) {
 	}
 }
 
-// keepSeats has seats kept for those, and those only, that could be served.
+// keepSeats keeps seats for those, and those only, that could be served.
 func (q *Waits) keepSeats(v View) {
 	for _, s := range q.seated {
 		servable := q.servable(v, s.class, s)

@@ -133,7 +133,7 @@ func (q *Waits) Next(v View) (Step, bool) {
 	}
 }
 
-// servable is View.Servable, asked once in a step: nothing changes meanwhile.
+// servable returns what View.Servable does, asked once in a step: nothing changes meanwhile.
 func (q *Waits) servable(v View, c Class, s *ClassState) bool {
 	if s.servableIn != q.step {
 		s.servable, s.servableIn = v.Servable(c), q.step
@@ -141,7 +141,7 @@ func (q *Waits) servable(v View, c Class, s *ClassState) bool {
 	return s.servable
 }
 
-// Done says how a step went: served, whether a task was given to an agent, or refused quota; reserved, whether
+// Done takes over how a step went: served, whether a task was given to an agent, or refused quota; reserved, whether
 // quota was set aside for one.
 func (q *Waits) Done(served, reserved bool) {
 	r := &q.round
@@ -156,7 +156,7 @@ func (q *Waits) Done(served, reserved bool) {
 	}
 }
 
-// endTurn has the next turn begin.
+// endTurn begins the next turn.
 func (q *Waits) endTurn() {
 	r := &q.round
 	if r.stage = stageWake; q.seq > r.seq {
@@ -206,7 +206,7 @@ func (q *Waits) pick(v View) (Step, bool) {
 	return q.try(), true
 }
 
-// try has the wait that is next try: its task is the first of its level then.
+// try lets the wait that is next try: its task is the first of its level then.
 func (q *Waits) try() Step {
 	r := &q.round
 	r.stage = stageTry

@@ -141,7 +141,7 @@ func (q *Waits) Clear() []*Wait {
 // Installed forgets what is known of the quotas that the ledger had before.
 func (q *Waits) Installed() { q.divided = nil }
 
-// Find is what the tasks of a leaf wait for in a class; nil: for no quota.
+// Find returns what the tasks of a leaf wait for in a class; nil: for no quota.
 func (q *Waits) Find(c Class, leaf int) *Wait {
 	whole, own := q.Of(c, leaf)
 	if whole != nil {
@@ -150,7 +150,7 @@ func (q *Waits) Find(c Class, leaf int) *Wait {
 	return own
 }
 
-// Of is what the class waits for, and what the leaf does in it; nil: nothing.
+// Of returns what the class waits for, and what the leaf does in it; nil: nothing.
 func (q *Waits) Of(c Class, leaf int) (whole, own *Wait) {
 	s := c.Admission()
 	return s.Whole, q.of[key{s, leaf}]
@@ -159,7 +159,7 @@ func (q *Waits) Of(c Class, leaf int) (whole, own *Wait) {
 // filed reports whether the wait has not been removed.
 func (q *Waits) filed(w *Wait) bool { return q.of[key{w.Class.Admission(), w.Leaf}] == w }
 
-// Park has a tenant queue wait for what its task, of that group, was refused. It waits with its whole class
+// Park makes a tenant queue wait for what its task, of that group, was refused. It waits with its whole class
 // where all of it lacks the same: Leaf is -1 then. Else the leaf is to be parked in the class. A wait of the
 // same leaf is replaced.
 func (q *Waits) Park(now time.Time, w *Wait, group string) {
@@ -204,7 +204,7 @@ func (q *Waits) Park(now time.Time, w *Wait, group string) {
 	q.enqueue(w)
 }
 
-// notAtOnce has a refusal end after now: what is refused is not asked again at once.
+// notAtOnce makes a refusal end after now: what is refused is not asked again at once.
 func notAtOnce(now time.Time, v *fairshare.Verdict) {
 	for _, at := range [2]*time.Time{&v.RetryAt, &v.OwnAt} {
 		if !at.IsZero() && !at.After(now) {
@@ -231,7 +231,7 @@ func (q *Waits) undivided(v *fairshare.Verdict) bool {
 	return !divided
 }
 
-// triesAt is when it tries by itself, whatever comes back; zero: never.
+// triesAt returns when it tries by itself, whatever comes back; zero: never.
 func (w *Wait) triesAt() time.Time {
 	switch w.Lacks.Limit {
 	case fairshare.LimitBudget:

@@ -79,7 +79,7 @@ func (s *Seat[C]) Member(now time.Time, inHand, free int) pull.Agent {
 	return m
 }
 
-// Add has a claim wait, of an agent that has so many tasks in hand. None of it may wait already. The places may
+// Add puts in line a claim of an agent that has so many tasks in hand. None of it may wait already. The places may
 // move.
 func (l *Line[A, C]) Add(now time.Time, a A, number int, s *Seat[C], claim coordinator.ClaimReceived, inHand int) {
 	l.tidy()

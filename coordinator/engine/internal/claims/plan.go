@@ -58,7 +58,8 @@ func (p *Plan[C]) Made() time.Time { return p.made }
 // Left returns how many claims of later rounds it may grant something.
 func (p *Plan[C]) Left() int { return p.left }
 
-// keyOf names what is reached: agents that reach the same classes share one plan. It is good until the next call.
+// keyOf returns a key of what is reached: agents that reach the same classes share one plan. It is valid until
+// the next call.
 func (l *Line[A, C]) keyOf(r Reach[C], v View[A, C]) []byte {
 	l.key = l.key[:0]
 	for _, c := range r.Classes {

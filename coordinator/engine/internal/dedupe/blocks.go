@@ -29,17 +29,17 @@ type block struct {
 	shared  bool // with an image, which must not see it change
 }
 
-// size is how many records there are.
+// size returns how many records there are.
 func (b *blocks) size() int { return int(b.next - b.first) }
 
-// Seen is when the id of a record was seen last.
+// Seen returns when the id of a record was seen last.
 func (b *blocks) Seen(r *Record) time.Time { return b.epoch.Add(r.seen) }
 
 func (b *blocks) block(number uint64) *block {
 	return &b.list[number>>blockBits-b.first>>blockBits]
 }
 
-// at is the record of that number, from first on and before next. It may be changed until the next
+// at returns the record of that number, from first on and before next. It may be changed until the next
 // image.
 func (b *blocks) at(number uint64) *Record {
 	block := b.block(number)
@@ -88,15 +88,15 @@ func (b *blocks) dropFirst() {
 // records could ever be held.
 const placeMask = 1<<31 - 1
 
-// place is a number in 31 bits, which is enough to find its record as long as it is held.
+// place returns a number in 31 bits, which is enough to find its record as long as it is held.
 func (b *blocks) place(number uint64) uint32 { return uint32(number & placeMask) }
 
-// number is the one that has this place.
+// number returns the one that has this place.
 func (b *blocks) number(place uint32) uint64 {
 	return b.first + (uint64(place)-b.first)&placeMask
 }
 
-// Latest gives the latest record of each id, the oldest first, for reading.
+// Latest yields the latest record of each id, the oldest first, for reading.
 func (b *blocks) Latest() iter.Seq[*Record] {
 	return func(yield func(*Record) bool) {
 		for number := b.first; number < b.next; number++ {

@@ -45,7 +45,7 @@ func (x *index) table(key *coordinator.TaskKey) *table {
 	return &x.tables[key[0]>>(64-tableBits)]
 }
 
-// home is the slot where a tag belongs: tags are spread over the table in their order.
+// home returns the slot where a tag belongs: tags are spread over the table in their order.
 func (t *table) home(tag uint32) int {
 	return int(uint64(tag) * uint64(len(t.slots)) >> 32)
 }
@@ -71,7 +71,7 @@ func (t *table) slot(in *blocks, key *coordinator.TaskKey) int {
 	}
 }
 
-// slot is that of the key in its table, which has slots.
+// slot returns that of the key in its table, which has slots.
 func (x *index) slot(t *table, in *blocks, key *coordinator.TaskKey) int {
 	if !x.last.known || x.last.key != *key {
 		x.last.key, x.last.slot, x.last.known = *key, t.slot(in, key), true
@@ -133,7 +133,7 @@ func (x *index) drop(in *blocks, key *coordinator.TaskKey) {
 	}
 }
 
-// distance is how many slots a look-up that begins at from passes before it is at to.
+// distance returns how many slots a look-up that begins at from passes before it is at to.
 func (t *table) distance(from, to int) int {
 	if from <= to {
 		return to - from

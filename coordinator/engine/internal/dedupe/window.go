@@ -12,7 +12,7 @@ import (
 // MaxAttempts is how many dispatches under one task id can be distinguished while the id is in the window.
 const MaxAttempts = math.MaxUint16
 
-// CapAttempt is an attempt as a record has it. A result may name one that was never made.
+// CapAttempt returns an attempt as a record has it. A result may name one that was never made.
 func CapAttempt(attempt int) uint16 { return uint16(min(attempt, MaxAttempts)) }
 
 // Record is what is known of one task id. It holds no pointer: the garbage collector need not look at
@@ -40,7 +40,7 @@ const (
 	WasTried                    // it came back from its agent, which is not to have it again
 )
 
-// FlagsOf are the flags that a journal has; records that were replaced are not in it.
+// FlagsOf returns the flags that a journal has; records that were replaced are not in it.
 func FlagsOf(bits uint8) Flags { return Flags(bits) &^ replaced }
 
 // Unconfirmed reports whether a delivery that was failed because of a cancel is here again, and it is

@@ -19,7 +19,7 @@ type Dispatch struct {
 // Off reports whether no agent is ever ejected.
 func (t *Table) Off() bool { return t.breakers == nil }
 
-// Begin says that an agent has been given a task: it may be the one by which a half-open breaker tries the agent. It
+// Begin notes that an agent has been given a task: it may be the one by which a half-open breaker tries the agent. It
 // returns the stamp of the dispatch.
 func (t *Table) Begin(now time.Time, d Dispatch) (generation uint64, probe bool, changes *Changes) {
 	t.begin(now)
@@ -56,7 +56,7 @@ func (t *Table) capabilities(d *Dispatch) []string {
 	return coordinator.MergeSorted(orNone(d.Required), t.breakers.Probed(d.Agent, d.Task))
 }
 
-// Success says that the dispatch has succeeded.
+// Success notes that the dispatch has succeeded.
 func (t *Table) Success(now time.Time, d Dispatch) *Changes {
 	t.begin(now)
 	if t.Counts(&d) && !t.breakers.Quiet() {
@@ -68,7 +68,7 @@ func (t *Table) Success(now time.Time, d Dispatch) *Changes {
 	return &t.changes
 }
 
-// Fault says that the dispatch has failed by the fault of its agent, counted under that key: equal ones count once.
+// Fault notes that the dispatch has failed by the fault of its agent, counted under that key: equal ones count once.
 // tooOften: the agent fails with so many tasks of this type that this alone ejects it.
 func (t *Table) Fault(now time.Time, d Dispatch, key coordinator.TaskID, tooOften bool) *Changes {
 	t.begin(now)
@@ -86,7 +86,7 @@ func (t *Table) Fault(now time.Time, d Dispatch, key coordinator.TaskID, tooOfte
 	return &t.changes
 }
 
-// Release says that the dispatch, a probe, has ended in a way that says nothing of its agent.
+// Release notes that the dispatch, a probe, has ended in a way that says nothing of its agent.
 func (t *Table) Release(now time.Time, d Dispatch) *Changes {
 	t.begin(now)
 	if t.breakers != nil && d.Agent >= 0 {
@@ -110,7 +110,7 @@ func (t *Table) Forgive(now time.Time, agent int, required []string, key coordin
 	return &t.changes
 }
 
-// presence says whether its agent is there to a breaker that may be new.
+// presence sets whether the agent is there in a breaker that may be new.
 func (t *Table) presence(p breaker.Pair) { t.follow(t.breakers.Away(p, !t.agents[p.Agent].Online)) }
 
 // change carries out a change of one breaker, with the record of what came of it.

@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/breaker"
 )
 
-// record is the state of a breaker. Generations are counted over all sets of breakers that there have been.
+// record returns the state of a breaker. Generations are counted over all sets of breakers that there have been.
 func (t *Table) record(p breaker.Pair, s breaker.PairState, known bool) *coordinator.BreakerChanged {
 	r := &coordinator.BreakerChanged{
 		Agent: t.agents[p.Agent].ID, Capability: p.Capability, Gone: !known,
@@ -22,7 +22,7 @@ func (t *Table) record(p breaker.Pair, s breaker.PairState, known bool) *coordin
 	return r
 }
 
-// Records are those of all breakers that have something to remember: Fold makes another table the same.
+// Records returns those of all breakers that have something to remember: Fold makes another table the same.
 func (t *Table) Records() (all []*coordinator.BreakerChanged) {
 	if t.breakers == nil {
 		return nil
@@ -60,7 +60,7 @@ func (t *Table) Fold(at time.Time, r *coordinator.BreakerChanged) *Changes {
 	return &t.changes
 }
 
-// internal is a generation as the breakers at hand count them.
+// internal returns a generation as the breakers at hand count them.
 func (t *Table) internal(generation uint64) uint64 {
 	if generation < t.begun {
 		return 0
@@ -68,7 +68,7 @@ func (t *Table) internal(generation uint64) uint64 {
 	return generation - t.begun
 }
 
-// NotAfter says that it is now, whatever records have said: what cannot be by now is made sane.
+// NotAfter sets the time to now, whatever records have said: states that cannot be by then are corrected.
 func (t *Table) NotAfter(now time.Time) *Changes {
 	t.begin(now)
 	if b := t.breakers; b != nil {

@@ -128,7 +128,7 @@ func (t *Table) Renumber(now time.Time, agents []Agent, was []int) *Changes {
 	return &t.changes
 }
 
-// SetOnline says that an agent has come or gone.
+// SetOnline notes that an agent has come or gone.
 func (t *Table) SetOnline(now time.Time, agent int, online bool) *Changes {
 	t.begin(now)
 	if t.agents[agent].Online == online {

@@ -89,7 +89,7 @@ func (s *Ends) TermEnded(at time.Time) {
 	}
 }
 
-// SessionOpened has what is young be as of now.
+// SessionOpened sets the time of the ends that are young to now.
 func (s *Ends) SessionOpened(now time.Time) {
 	for key, end := range s.recent { // likewise
 		if end.At.IsZero() {
@@ -98,7 +98,7 @@ func (s *Ends) SessionOpened(now time.Time) {
 	}
 }
 
-// AddFailure has a failure be published until it is acknowledged.
+// AddFailure adds a failure, to be published until it is acknowledged.
 func (s *Ends) AddFailure(f *coordinator.Fail) { s.failures = append(s.failures, f) }
 
 // AckFailure takes the oldest failure of a task off; false when there is none.

@@ -109,7 +109,7 @@ func (f *Fleet[T, A]) AnnouncedAnew(m A, r *coordinator.AgentReport) (joins, ref
 		!slices.Equal(spec.Capabilities, is.Capabilities) || !maps.Equal(spec.Labels, is.Labels)), !ok
 }
 
-// Await has an agent join at the next turn.
+// Await lets an agent join at the next turn.
 func (d *discovery) Await(ev coordinator.AgentReported) {
 	ev.Report.Capabilities = slices.Clone(ev.Report.Capabilities)
 	ev.Report.Labels = maps.Clone(ev.Report.Labels)

@@ -92,7 +92,7 @@ func (f *Flow) Bounds() (least, most int64) {
 	return max(least, 1), max(f.dearest[0], f.dearest[1], 1)
 }
 
-// NotAfter has the window at hand begin at now if it began later, by a clock that was ahead.
+// NotAfter makes the present window begin at now if it began later, by a clock that was ahead.
 func (f *Flow) NotAfter(now time.Time) {
 	if f.since.After(now) {
 		f.first, f.since = now, now

@@ -59,7 +59,7 @@ func (s *span) roll(now time.Time) (passed time.Duration) {
 	return passed
 }
 
-// length is how long the present window and the one before are, as far as there was anything to count.
+// length returns how long the present window and the one before are, as far as there was anything to count.
 func (s *span) length(now time.Time) time.Duration {
 	return min(now.Sub(s.since)+window, now.Sub(s.first))
 }

@@ -49,7 +49,7 @@ func New[T any, C comparable](compare func(a, b T) int, ticket func(T) *Ticket[T
 	}
 }
 
-// Add has a task wait, if it does not, that is charged to a leaf and level of the shares.
+// Add puts a task in its group, if it is in none. It is charged to a leaf and level of the shares.
 func (s *Groups[T, C]) Add(t T, class C, leaf, level int) {
 	ticket := s.ticket(t)
 	if ticket.Waits() {

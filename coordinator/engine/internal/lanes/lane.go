@@ -93,7 +93,7 @@ func (p *Planner) setKnown(l *lane, known bool) {
 	l.known = known
 }
 
-// mayHold has it written down that a lane may hold something from now on.
+// mayHold records that a lane may hold something from now on.
 func (p *Planner) mayHold(l *lane) {
 	l.asked = false
 	if !l.known {
@@ -103,7 +103,7 @@ func (p *Planner) mayHold(l *lane) {
 	}
 }
 
-// unsort has an empty lane be of no kind any more.
+// unsort makes an empty lane one of no kind.
 func (p *Planner) unsort(l *lane) {
 	if p.kinds[l.kind] == l {
 		delete(p.kinds, l.kind)

@@ -59,7 +59,7 @@ func (t *Ticket) place() Place { return Place{int(t.level), t.due, t.arrival} }
 // kind of a task that makes room.
 func (t *Ticket) kind() Kind { return Kind{t.base, t.row.key.group, t.row.key.class, int(t.level)} }
 
-// isLater is that of their places, in place: it is asked for each step in a heap.
+// isLater reports whether the place of a is after that of b, without copies: it is called for each step in a heap.
 func isLater(a, b *Ticket) bool {
 	switch {
 	case a.level != b.level:
@@ -216,7 +216,7 @@ func (p *Planner) clearLines() {
 	p.lines = newLines()
 }
 
-// waiting is how many tasks of the kind make room.
+// waiting returns how many tasks of the kind make room.
 func (s *lines) waiting(k Kind) int {
 	n := s.rows[rowKey{k.Group, k.Class}]
 	if n == nil || k.Level == MixedLevel {
@@ -241,7 +241,7 @@ func (s *lines) crowds(k Kind) bool {
 	return n != nil && n.levels[k.Level]+n.moved[k.Level] > fewOfKind
 }
 
-// next is the row that makes room; nil: none can.
+// next returns the row that makes room; nil: none can.
 func (s *lines) next() *row {
 	switch {
 	case len(s.parties.Items) == 0:

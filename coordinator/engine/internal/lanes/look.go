@@ -86,7 +86,7 @@ func (p *Planner) readOn(now time.Time, l *lane, busy bool) {
 	}
 }
 
-// Watched names the lanes at which to look now, at most so many: those
+// Watched returns the lanes at which to look now, at most so many: those
 // that may hold something, each about once a second.
 func (p *Planner) Watched(now time.Time, most int) (keys []string) {
 	for range p.order {
@@ -103,7 +103,7 @@ func (p *Planner) Watched(now time.Time, most int) (keys []string) {
 	return keys
 }
 
-// askNew has those lanes of the policy looked at, while there is a session, of which the journal says
+// askNew requests looks at those lanes of the policy, while there is a session, of which the journal says
 // nothing: their queues may be older than it. What it says of lanes that the policy does not have any more
 // is let go, so that they are looked at if they come back.
 func (p *Planner) askNew() {
@@ -118,7 +118,7 @@ func (p *Planner) askNew() {
 	}
 }
 
-// ask has a lane looked at of which nothing is known.
+// ask requests a look at a lane of which nothing is known.
 func (p *Planner) ask(key string) {
 	if l := p.lane(key); !l.known {
 		l.asked = true
@@ -133,7 +133,7 @@ func (p *Planner) setRecorded(key string) {
 	}
 }
 
-// askBeside has those looked at that may be beside a lane of which only its queue is known.
+// askBeside requests looks at those that may be beside a lane of which only the queue is known.
 func (p *Planner) askBeside(key string) {
 	base := coordinator.LaneBase(key)
 	number, _ := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(key, base), "~"))
@@ -167,7 +167,7 @@ func (p *Planner) Records() (list []*coordinator.LaneKnown) {
 	return list
 }
 
-// Snapshot is what people see of the lanes, in their order.
+// Snapshot returns what readers see of the lanes, in their order.
 func (p *Planner) Snapshot() (list []coordinator.LaneSnapshot) {
 	policy, waiting := p.view.Policy(), p.waitingFor()
 	orphan := func(key string) bool { return !policy.HasLane(coordinator.LaneBase(key)) }

@@ -153,7 +153,7 @@ func (p *Planner) PolicyChanged() {
 	}
 }
 
-// SessionOpened has all lanes looked at.
+// SessionOpened requests looks at all lanes.
 func (p *Planner) SessionOpened() {
 	p.rebuildBacklog() // shares may have been taken over
 	for _, l := range p.order {

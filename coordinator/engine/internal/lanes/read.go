@@ -37,7 +37,7 @@ func (p *Planner) CameOut(now time.Time, key string) []Action {
 	return p.actions
 }
 
-// window is how many tasks of one lane are held at once: all lanes that may hold something
+// window returns how many tasks of one lane are held at once: all lanes that may hold something
 // have half of the room between them, and one each at least.
 func (p *Planner) window() int {
 	known := p.known

@@ -46,7 +46,7 @@ func (p *Planner) makeWay(now time.Time) {
 	}
 }
 
-// endTurn has another lane read in place of this one, unless this one is next again.
+// endTurn gives the reading of this lane to another, unless this one is next again.
 func (p *Planner) endTurn(now time.Time, l *lane) {
 	if l.ready > 0 && p.wantsMore(l) && p.readBefore(now, l, p.turns[p.nextTurn(now)]) {
 		l.taken, l.since = 0, now
@@ -69,7 +69,7 @@ func (p *Planner) nextTurns(now time.Time) {
 	}
 }
 
-// nextTurn is the place of the lane that is read next among those that wait for it.
+// nextTurn returns the place of the lane that is read next among those that wait for it.
 func (p *Planner) nextTurn(now time.Time) (next int) {
 	for i, l := range p.turns {
 		if i > 0 && p.readBefore(now, l, p.turns[next]) {

@@ -233,18 +233,18 @@ func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A]) (l *Lot[T, A], look t
 	return l, l.book.NextLook(l.hopes())
 }
 
-// lotID names a lot for good, also among those of other leaders and of the same task: what was bid for
+// lotID returns a lasting id of a lot, also among those of other leaders and of the same task: what was bid for
 // another must not count.
 func lotID(now time.Time, n uint64) string {
 	return "auction-" + strconv.FormatInt(now.UnixMilli(), 36) + "-" + strconv.FormatUint(n, 36)
 }
 
-// appraise says what the bid that is being entered is worth.
+// appraise returns what the bid that is being entered is worth.
 func (l *Lot[T, A]) appraise(b auction.Bid) auction.Appraisal {
 	return auction.Appraise(l.mode, l.merit, &l.bidding.Calibration, b)
 }
 
-// best is the best that the agent could bid.
+// best returns the best that the agent could bid.
 func (l *Lot[T, A]) best(m auction.Merit, b *Bidder[A]) auction.Appraisal {
 	if l.mode == auction.Reported {
 		return auction.Appraisal{Fitness: 1, Duration: m.Duration}
@@ -252,7 +252,7 @@ func (l *Lot[T, A]) best(m auction.Merit, b *Bidder[A]) auction.Appraisal {
 	return auction.Potential(m, &b.Calibration)
 }
 
-// hopes is how long to wait for the best bid that may still come.
+// hopes returns how long to wait for the best bid that may still come.
 func (l *Lot[T, A]) hopes() auction.Patience {
 	p := l.patience
 	if l.potential == nil {
@@ -379,7 +379,7 @@ func (m *Market[T, A]) Look(now time.Time, l *Lot[T, A]) (why auction.Closing, n
 	return why, l.book.Closes(), m.doubt(now, l)
 }
 
-// doubt is the agent with the best bid for the lot if that holds no slot, but others of its bids do, for
+// doubt returns the agent with the best bid for the lot if that holds no slot, but others of its bids do, for
 // lots that wait; else nil.
 func (m *Market[T, A]) doubt(now time.Time, l *Lot[T, A]) *Bidder[A] {
 	best, any := l.book.Best()

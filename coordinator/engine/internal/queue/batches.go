@@ -60,7 +60,7 @@ func (b *Batches[K, T]) Limits(taskType string) (limits coordinator.Batch, batch
 	return limits, batched
 }
 
-// Gather has a task wait for others of its kind until closes; full: there are as many now as a batch may have.
+// Gather keeps a task for others of its kind until closes; full: there are as many now as a batch may have.
 // false: it has no time for that. The first of a batch opens it for MaxWait, but no longer than it may wait
 // itself. A task with a deadline less than twice as far away as the end of the wait does not wait.
 func (b *Batches[K, T]) Gather(
@@ -128,7 +128,7 @@ func (b *Batches[K, T]) Leave(kind K, t T) {
 	}
 }
 
-// Clear has nothing gather any more.
+// Clear ends all gathering.
 func (b *Batches[K, T]) Clear() { clear(b.gathering) }
 
 // Share notes a dispatch that may share a batch of so many at most with others of its moment.
@@ -160,7 +160,7 @@ func (b *Batches[K, T]) Seal() []*coordinator.Dispatch {
 	return sealed
 }
 
-// seal has dispatches share a batch, which is named after the first of them. A task shares a batch once in its
+// seal puts dispatches into one batch, which is named after the first of them. A task shares a batch once in its
 // life and a dispatch id names one dispatch, so a batch id names one batch.
 func (b *Batches[K, T]) seal(list []*coordinator.Dispatch) {
 	if len(list) < 2 {

@@ -38,7 +38,7 @@ func (q *Queue[T, C]) LineFor(ready agentset.Set, serve, others uint8) Line[T, C
 	return Line[T, C]{q: q, ready: ready, serve: serve, others: others}
 }
 
-// classes are those that the line is of.
+// classes returns those that the line is of.
 func (l *Line[T, C]) classes() []*Class[T, C] {
 	if l.single {
 		return l.of
@@ -46,7 +46,7 @@ func (l *Line[T, C]) classes() []*Class[T, C] {
 	return l.q.active
 }
 
-// Levels has the bits of the levels at which something is in the line.
+// Levels returns the bits of the levels at which something is in the line.
 func (l *Line[T, C]) Levels() (levels uint8) {
 	for _, c := range l.classes() {
 		if l.may(c) {

@@ -75,7 +75,7 @@ func (q *Queue[T, C]) Start(c *Class[T, C], key []byte, of C) {
 	*c = Class[T, C]{Key: string(key), Of: of, Waiting: fairshare.NewBacklog(q.shares, q.before, q.place), active: -1}
 }
 
-// Keep has a class be found by its key: tasks may wait in it. Of the others those are forgotten, when they are too
+// Keep files a class under its key: tasks may wait in it. Of the others those are forgotten, when they are too
 // many, in which none waits and that are not inUse otherwise.
 func (q *Queue[T, C]) Keep(c *Class[T, C], inUse func(C) bool) {
 	if len(q.classes) >= MaxIdle+len(q.active)+q.inUse {
@@ -89,7 +89,7 @@ func (q *Queue[T, C]) Keep(c *Class[T, C], inUse func(C) bool) {
 	q.classes[c.Key] = c
 }
 
-// Push has a task wait in a class, and reports whether it is the only one there.
+// Push puts a task into its class, and reports whether it is the only one there.
 func (q *Queue[T, C]) Push(c *Class[T, C], leaf, level int, t T) (only bool) {
 	c.Waiting.Push(leaf, level, t)
 	if c.active >= 0 {
@@ -126,7 +126,7 @@ func (q *Queue[T, C]) Clear() (all []T) {
 	return all
 }
 
-// Forget has no class be known. Nothing may wait.
+// Forget forgets all classes. Nothing may wait.
 func (q *Queue[T, C]) Forget() { q.classes, q.active = make(map[string]*Class[T, C]), nil }
 
 // Active returns the classes in which some wait. It is good until the next Push or Take.
@@ -149,7 +149,7 @@ func (q *Queue[T, C]) Known() int { return len(q.classes) }
 // IsActive reports whether tasks wait in the class.
 func (c *Class[T, C]) IsActive() bool { return c.active >= 0 }
 
-// Serving has the bits of the levels at which something waits that is not parked by its leaf.
+// Serving returns the bits of the levels at which something waits that is not parked by its leaf.
 func (c *Class[T, C]) Serving() uint8 { return c.Waiting.Serving() }
 
 // FirstLeaf returns the leaf of the first of these tasks at a level.

@@ -53,7 +53,7 @@ const (
 // Earn credits one first dispatch.
 func (r *Retries[T]) Earn() { r.budget.milli = min(mostMilli, r.budget.milli+retryEarned) }
 
-// Add has a task wait for the budget.
+// Add puts a task among those that wait for the budget.
 func (r *Retries[T]) Add(t T) { r.tasks = append(r.tasks, t) }
 
 // Next takes the next task out of those that wait, and the cost of its retry out of the budget. Those for
@@ -75,7 +75,7 @@ func (r *Retries[T]) Next(now time.Time, waits func(T) bool) (t T, wait time.Dur
 	return none, 0, false
 }
 
-// Remove has a task wait for the budget no more.
+// Remove takes a task from those that wait for the budget.
 func (r *Retries[T]) Remove(t T) {
 	r.tasks = slices.DeleteFunc(r.tasks, func(o T) bool { return o == t })
 }
@@ -86,7 +86,7 @@ func (r *Retries[T]) All() []T { return r.tasks }
 // EmptyUntil leaves nothing in the budget, which earns nothing with time until then.
 func (r *Retries[T]) EmptyUntil(at time.Time) { r.budget = budget{at: at} }
 
-// Clear has no task wait any more. What the budget has is kept.
+// Clear removes all tasks that wait. What the budget has is kept.
 func (r *Retries[T]) Clear() { r.tasks = nil }
 
 // spend takes one retry out of the budget, or says how long it takes, without any traffic, to earn what is
