@@ -141,7 +141,7 @@ func sameControls(a, b []coordinator.QuotaControl) bool {
 // says what stands.
 func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(nil, nil).Policy() }
 
-// foldRecord has an engine that follows take over a record, under what the journal has said before.
+// foldRecord lets an engine that follows take over a record, under what the journal has said before.
 // It runs on the loop's goroutine, as what follows.
 func (s *Service) foldRecord(at time.Time, r coordinator.Record) {
 	e := s.loop.engine
@@ -154,7 +154,7 @@ func (s *Service) foldRecord(at time.Time, r coordinator.Record) {
 	}
 }
 
-// foldControls has an engine that follows go on under the controls that it has folded, if there are
+// foldControls lets an engine that follows go on under the controls that it has folded, if there are
 // any that it does not go by yet.
 func (s *Service) foldControls() {
 	e := s.loop.engine
@@ -163,7 +163,7 @@ func (s *Service) foldControls() {
 	}
 }
 
-// install has the engine go on under the controls that it has. It runs on the loop's goroutine,
+// install lets the engine go on under the controls that it has. It runs on the loop's goroutine,
 // in the turn in which they have changed.
 func (s *Service) install(now time.Time, prepared *preparedControls) {
 	l := s.loop

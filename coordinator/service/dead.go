@@ -429,7 +429,7 @@ func (l *deadLetter) ack(r *session) {
 	l.settled = true
 }
 
-// actOnDead has act work on the messages of these keys. What is not there is said so.
+// actOnDead lets act work on the messages of these keys. What is not there is said so.
 func (s *Service) actOnDead(ctx context.Context, what string, keys []string,
 	act func(r *session, chosen []*deadLetter, done *httpapi.DeadDone)) (done httpapi.DeadDone, err error) {
 	missing := make(map[string]bool, len(keys))

@@ -161,7 +161,7 @@ func resultsPosition(from int64) bus.Position {
 	return bus.At(from)
 }
 
-// begin has the engine that followed lead. It runs on the loop's goroutine.
+// begin makes the engine that followed lead. It runs on the loop's goroutine.
 func (r *session) begin(now time.Time) {
 	r.s.foldControls()
 	r.s.count.ofAgents.begin(now, r.s.history)

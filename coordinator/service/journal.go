@@ -284,12 +284,12 @@ func (l *ledger) onMessage(d bus.Delivery) {
 	}
 }
 
-// succeed has the engine know that a term has ended.
+// succeed reports to the engine that a term has ended.
 func (l *ledger) succeed(at time.Time, lasted time.Duration) {
 	l.r.s.loop.within(l.r.number, func(time.Time) { l.r.s.loop.engine.Succeed(at, lasted) })
 }
 
-// fold has the loop fold the records of a message, and waits while too many wait for that.
+// fold lets the loop fold the records of a message, and waits while too many wait for that.
 func (l *ledger) fold(at time.Time, offset int64, records []coordinator.Record) {
 	select {
 	case l.folding <- struct{}{}:

@@ -97,7 +97,7 @@ func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *
 	}})
 }
 
-// lead has the session lead: from here on its performer gets the effects. commits may
+// lead makes the session lead: from here on its performer gets the effects. commits may
 // be nil. begin has an engine that followed lead.
 func (l *loop) lead(session uint64, p performer, c *commits, t *resultCursor, begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
@@ -254,7 +254,7 @@ func (l *loop) noteOffsets(ev coordinator.Event) {
 	l.cursor.applied(r.Result.Offset)
 }
 
-// flush has what has gathered written to the journal.
+// flush hands what has gathered to the journal.
 func (l *loop) flush(now time.Time) {
 	if l.commits != nil {
 		l.commits.flush(now)

@@ -28,7 +28,7 @@ var (
 		"Journal records not yet in the history of usage; absent while not known.")
 )
 
-// ReportHistory has the metrics say how the history of usage stands. standing is called at each
+// ReportHistory makes the metrics report how the history of usage stands. standing is called at each
 // scrape, with 2 s to answer; an error means that nothing is known but the state that comes with it.
 func (s *Service) ReportHistory(standing func(context.Context) (HistoryStanding, error)) {
 	s.standing.Store(&standing)

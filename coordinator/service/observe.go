@@ -139,7 +139,7 @@ func (o *observer) parked(d *bus.Delivery, r *messages.Refusal) {
 // maxLogged bounds what a sender can put into a field of a line, in bytes.
 const maxLogged = 128
 
-// identify returns a line all that identifies a refused message and its sender, but for the agent that it
+// identify adds to a line all that identifies a refused message and its sender, but for the agent that it
 // names; none of it is of the payload.
 func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.Event {
 	for _, f := range [...]struct{ name, value string }{
@@ -159,7 +159,7 @@ func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.E
 	return e
 }
 
-// failure returns a line what is known of a failure.
+// failure adds to a line what is known of a failure.
 func (o *observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event {
 	e = e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID))
 	if f.Failure.Agent != "" {

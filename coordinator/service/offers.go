@@ -76,7 +76,7 @@ func (o *offers) takeAll() []*letter {
 	return all
 }
 
-// offer has an agent asked whether it wants a task. It runs on the loop's goroutine.
+// offer asks an agent whether it wants a task. It runs on the loop's goroutine.
 func (r *session) offer(f *coordinator.Offer) {
 	r.sendOffers(r.offers.add(openOffer{f, r.s.now().Add(f.Window)}, func() { r.sendOffers(r.offers.take()) }))
 }

@@ -40,7 +40,7 @@ func (s *Service) orderAgent(
 	return s.agent(context.WithoutCancel(ctx), id)
 }
 
-// order has the loop carry out an order while the session leads, and returns when the engine's answer to
+// order lets the loop carry out an order while the session leads, and returns when the engine's answer to
 // the token is in the journal. After an error it may be tried again.
 func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) error {
 	_, err := s.orderChange(r, carryOut)

@@ -229,7 +229,7 @@ func (r *session) performMore(effect coordinator.Effect) {
 	}
 }
 
-// ensure has a queue seen to.
+// ensure requests a check of a queue.
 func (r *session) ensure(q coordinator.EnsureQueue) {
 	select {
 	case r.checks <- q:

@@ -60,7 +60,7 @@ type tickets struct {
 
 func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]awaited)} }
 
-// issue returns a publication its token.
+// issue notes a publication as open, and returns its token.
 func (t *tickets) issue(a awaited) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

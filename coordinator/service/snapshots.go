@@ -76,7 +76,7 @@ func (s *snapshotting) want(now time.Time, name string) bool {
 	return !s.wanted
 }
 
-// later has one begin at the next look.
+// later makes a snapshot begin at the next look.
 func (s *snapshotting) later() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

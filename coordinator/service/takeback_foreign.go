@@ -69,7 +69,7 @@ func (t *takeBacks) barred(queue string, now time.Time) bool {
 	return q != nil && now.Before(q.until)
 }
 
-// bar has the queue left alone for a while, longer each time.
+// bar leaves the queue alone for a while, longer each time.
 func (t *takeBacks) bar(queue string, now time.Time) (pause time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

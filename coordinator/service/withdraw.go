@@ -10,7 +10,7 @@ import (
 // withdrawal is a task.cancel on its way to an agent.
 type withdrawal struct{ coordinator.Withdraw }
 
-// publishWithdrawal has an agent drop or stop a dispatch. It is mandatory:
+// publishWithdrawal orders an agent to drop or stop a dispatch. It is mandatory:
 // an agent without a control queue cannot be reached.
 func (r *session) publishWithdrawal(w *withdrawal) {
 	p := r.control(w.Agent, schemas.TaskCancel, string(w.Task)+".cancel", w.TraceID)
