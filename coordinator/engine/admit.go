@@ -81,8 +81,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 	return false
 }
 
-// waitOrAside lets the task wait in line, or aside if its strategy gives no score to those
-// that could have it.
+// waitOrAside lets the task wait in line, or aside if its strategy gives no score to the agents that could have it.
 func (e *Engine) waitOrAside(now time.Time, t *openTask) {
 	if e.wait(now, t); t.state != stateWaiting || !t.alone && !e.unscored(t) {
 		return

@@ -48,8 +48,8 @@ func rejoin(before *agent) *agent {
 	return a
 }
 
-// adoptFleet replaces the fleet by that of another policy, and cancels what was scheduled for agents that go, or whose
-// queue is another.
+// adoptFleet replaces the fleet by that of another policy, and cancels what was scheduled for agents that are
+// removed or whose queue changes.
 func (e *Engine) adoptFleet(specs []coordinator.AgentSpec, settings coordinator.Settings) {
 	moved, gone := e.fleet.Adopt(specs, settings, rejoin)
 	for _, a := range e.fleet.Agents {
@@ -66,9 +66,9 @@ func (e *Engine) adoptFleet(specs []coordinator.AgentSpec, settings coordinator.
 	}
 }
 
-// finishedPast credits the end of a dispatch that is not open any more: one that
-// only the agent could free its slot of, one that was let go because a report had
-// covered it, or one that the agent said it runs although it is nobody's.
+// finishedPast credits the end of a dispatch that is not open any more: one whose slot only the agent could free,
+// one that was let go because a report had covered it, or one that the agent said it runs although no dispatch to
+// it is open.
 func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, attempt int, letGo bool) {
 	end := fleet.Ending{Task: r.Task, Stamp: a.Stamp(now, r), Heard: now}
 	_, listed := a.Listed[r.Task]
@@ -83,16 +83,15 @@ func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, at
 	e.fleet.Refresh(a)
 }
 
-// mayLetGo tells whether nobody will say how the dispatch ended, and nothing else
-// needs it.
+// mayLetGo reports whether no agent will report how the dispatch ended, and nothing else needs it.
 func (e *Engine) mayLetGo(t *openTask) bool {
 	return !e.following && t.state == stateLeased && !t.agent.Tracked && len(t.tried) == 0 && !t.Apart && !t.Over &&
 		!t.unanswered
 }
 
-// audit is done with every report: what it covers, what it has begun, what it has
-// let go of, and which ends told before it arrived it does not know of yet. made
-// is when it was made, by our clock; zero when that is not known.
+// audit is done with every report: which dispatches it covers, which it has begun, which it has let go of, and
+// which ends that were reported before it arrived it does not include yet. made is when it was made, by our clock;
+// zero when that is not known.
 func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 	exact := a.Listed != nil
 	for i := 0; i < len(a.Open); {
@@ -110,7 +109,7 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 				e.renew(t)
 			}
 			if t.withdrawn && t.state == stateLeased && !t.returning {
-				e.withdraw(t, t.cancelReason, 0) // it cannot have heard, or does not heed
+				e.withdraw(t, t.cancelReason, 0) // the agent cannot have received it, or ignores it
 			}
 		case !exact && arrivedBefore && (e.mayLetGo(t) || e.hasDoneAlone(t, made)):
 			e.letGo(t)
@@ -126,9 +125,8 @@ func (e *Engine) audit(now time.Time, a *agent, made time.Time) {
 	a.Audited(now, made)
 }
 
-// forgetAgents frees the serials of agents that have left and of which no record tells any more,
-// when there are twice as many as the last time. An agent may have a name of its own for every
-// time that it starts.
+// forgetAgents frees the serials of agents that have left and that no record refers to any more, when there are
+// twice as many as the last time. An agent may use a new name each time that it starts.
 func (e *Engine) forgetAgents() {
 	s := &e.fleet.Serials
 	if !s.Sweeps() {

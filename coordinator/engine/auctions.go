@@ -12,9 +12,9 @@ import (
 	"taskbus/coordinator/engine/internal/market"
 )
 
-// Auctions: a task whose strategy has a market is offered to agents that could have it, and the best bid
-// gets it. Package market keeps the lots that are open and decides them. Here is which agents are asked,
-// what is told of it, and what is dispatched.
+// Auctions: a task whose strategy has a market is offered to agents that could have it, and the best bid gets it.
+// Package market stores the open lots and decides them. This file decides which agents are asked, what is
+// announced, and what is dispatched.
 
 // The market's objects, by the kernel's tasks and agents.
 type (
@@ -43,7 +43,7 @@ func (f *marketFleet) Affords(t *openTask, id coordinator.AgentID) bool {
 // asks reports whether the task is offered before it is given to an agent.
 func (t *openTask) asks() bool { return t.needs.strategy.Market != nil && !t.alone }
 
-// backlog counts the tasks that wait for a slot: not those that are offered.
+// backlog returns the number of tasks that wait for a slot, without those that are offered.
 func (e *Engine) backlog() int { return e.pending.total() - len(e.market.Lots()) }
 
 // give hands the task to the agent that was chosen for it, or offers it first.
@@ -97,8 +97,8 @@ func (e *Engine) windowFor(now time.Time, t *openTask) time.Duration {
 	return e.market.WindowFor(e.within(t, until).Sub(now))
 }
 
-// invite lists which agents to ask: of those that could have the task now, preferred ones alone where
-// there are any, those that can be told of it and have not too much to answer.
+// invite returns the agents to ask: of those that could have the task now, only preferred ones if there are any,
+// and only agents that can receive the offer and do not have too many offers to answer.
 func (e *Engine) invite(t *openTask) []*bidder {
 	q := e.question(t)
 	among := q.Among
@@ -243,7 +243,8 @@ func (e *Engine) offerUnheard(now time.Time, ev coordinator.OfferUnheard) {
 	}
 }
 
-// outOfMarket takes an agent out of all auctions: it cannot be told of them, or could not have the tasks.
+// outOfMarket removes an agent from all auctions: it cannot receive messages about them, or could not have the
+// tasks.
 func (e *Engine) outOfMarket(now time.Time, a *agent) {
 	if !a.bidding.Takes() {
 		return
@@ -381,7 +382,7 @@ func (e *Engine) award(now time.Time, c *closed) {
 	}
 }
 
-// auctionEnded tells how an auction has ended.
+// auctionEnded announces how an auction has ended.
 func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, winner *auction.Ranked) {
 	ended := &coordinator.AuctionEnded{
 		Task: c.Lot.Task.task, AuctionID: c.Lot.ID, Outcome: outcome, Closing: c.Why.String(),
@@ -396,7 +397,7 @@ func (e *Engine) auctionEnded(c *closed, outcome coordinator.AuctionOutcome, win
 	e.emit(ended)
 }
 
-// turnDown tells bidders that they have not won.
+// turnDown sends to bidders that they have not won.
 func (e *Engine) turnDown(c *closed, bids []auction.Ranked, why coordinator.BidRefusal) {
 	t := c.Lot.Task.task
 	for i := range bids {

@@ -13,9 +13,9 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// The auditor asks whether the engine's books balance: much of what the engine knows
-// is kept in two places, because the one is quick to change and the other quick to
-// ask, and they must say the same. It changes nothing that a decision looks at.
+// The audit checks that the state of the engine is consistent: much of it is stored twice, once in a form that is
+// quick to change and once in a form that is quick to query, and both must agree. It changes nothing that a
+// decision depends on.
 
 // What one Audit looks at, at most. The tasks held, which the window bounds, are seen
 // in each; of what may be many more it takes up where the one before ended.
@@ -54,7 +54,7 @@ func (e *Engine) Audit(now time.Time) []coordinator.Violation {
 	if x.held(maps.Keys(e.held)); len(x.found) > 0 {
 		x.found = slices.DeleteFunc(x.found,
 			func(v coordinator.Violation) bool { return v.Invariant != coordinator.InvariantClock })
-		x.held(slices.Values(slices.Sorted(maps.Keys(e.held)))) // what is told must not depend on the order of a map
+		x.held(slices.Values(slices.Sorted(maps.Keys(e.held)))) // reports must not depend on the order of a map
 	}
 	x.classes()
 	x.batches()
@@ -112,7 +112,7 @@ func inTurn(next *int, places, budget int, look func(i int) (cost int)) {
 	}
 }
 
-// set tells whether a timer is scheduled, and where it says.
+// set reports whether a timer is scheduled, at the place that it has stored.
 func (x *inspection) set(t *timer) bool {
 	items := x.e.timers.heaps[t.duty.turn()].Items
 	return t.index >= 0 && t.index < len(items) && items[t.index] == t
@@ -180,10 +180,10 @@ func (e *Engine) Held(visit func(coordinator.Handle, coordinator.TaskID)) {
 	}
 }
 
-// Holds tells whether the engine holds a task by this delivery.
+// Holds reports whether the engine holds a task by this delivery.
 func (e *Engine) Holds(h coordinator.Handle) bool { return e.held[h] != nil }
 
-// Waits tells whether the task that it holds by this delivery is pending.
+// Waits reports whether the task that it holds by this delivery is pending.
 func (e *Engine) Waits(h coordinator.Handle) bool {
 	t := e.held[h]
 	return t != nil && t.state < stateDispatching
@@ -191,7 +191,7 @@ func (e *Engine) Waits(h coordinator.Handle) bool {
 
 // What the auditor finds in tasks.
 
-// held looks at every task whose delivery is not settled.
+// held checks every task whose delivery is not settled.
 func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	e := x.e
 	affordable := e.retries.All()
@@ -260,7 +260,7 @@ func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	}
 }
 
-// classes looks at the classes in which somebody waits.
+// classes checks the classes in which tasks wait.
 func (x *inspection) classes() {
 	e := x.e
 	for _, w := range e.pending.Active() {
@@ -373,8 +373,7 @@ func (x *inspection) openTask(n int, t *openTask) {
 	}
 }
 
-// fleet looks at agents and their accounts. Those that have left are few, and seen in
-// each Audit.
+// fleet checks agents and their accounts. The agents that have left are few, and checked in each Audit.
 func (x *inspection) fleet() {
 	e := x.e
 	inTurn(&e.audited.agent, len(e.fleet.Agents), auditAgents, func(n int) int {
@@ -429,7 +428,7 @@ func (x *inspection) account(a *agent) {
 	}
 }
 
-// member looks at what is kept of an agent of the fleet in several places.
+// member checks what is stored about an agent of the fleet in several places.
 func (x *inspection) member(n int, a *agent) {
 	e, f := x.e, &x.e.fleet
 	if a.Number != n || f.ByID[a.Spec.ID] != a || f.ByQueue[a.Spec.Queue] != a || n > 0 &&

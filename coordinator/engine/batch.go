@@ -9,19 +9,18 @@ import (
 	"taskbus/coordinator/engine/internal/choice"
 )
 
-// Batching: tasks of one kind that arrive together are decided together, and those
-// that go to one agent share a batch id.
+// Batching: tasks of one kind that arrive together are decided together, and those that go to one agent share a
+// batch id.
 //
-// A task of a batched type that could be decided at once waits a moment for others of
-// its kind (gather), and what has gathered is decided in one go (decideBatch). And
-// whatever tasks of one kind are given to one agent in one moment share a batch id,
-// however they came to be (see queue.Batches).
+// A task of a batched type that could be decided at once waits a moment for others of its kind (gather), and the
+// gathered tasks are decided together (decideBatch). Tasks of one kind that are given to one agent in one moment
+// share a batch id, however they were gathered (see queue.Batches).
 //
-// Each task of a batch is an ordinary dispatch: only when it is decided and, for those
-// that follow the first, to whom it goes is another matter than for a single one.
+// Each task of a batch is an ordinary dispatch: it differs from a single one only in when it is decided and, for
+// the tasks after the first, in which agent it goes to.
 //
-// A task that has come back, is redelivered, or whose dispatch did not get through
-// has waited long enough, and goes alone.
+// A task that has come back, is redelivered, or whose dispatch did not get through has waited long enough, and goes
+// alone.
 
 // batchKey is what the tasks of one batch have in common: everything that the choice
 // of an agent looks at, but for priority and age.
@@ -61,15 +60,13 @@ func (e *Engine) batchLimits(t *openTask) (limits coordinator.Batch, batched boo
 	return e.batches.Limits(t.task.Type)
 }
 
-// gather lets a new task wait for others of its kind; false when it is to be decided
-// now: nothing is to be gained, or it has no time for it.
+// gather lets a new task wait for others of its kind. It returns false when the task is to be decided now: waiting
+// has no benefit, or the task has no time for it.
 //
-// The first of a batch opens it for MaxWait; it closes before that when it is full.
-// The wait is a part of the time for which a task may be pending, so it is never
-// longer than the assignment timeout: with one of 0 nothing waits. A task whose
-// deadline is less than twice as far away as the end of the wait does not wait. Nor
-// does one for which others of its class wait already: it stands in line with them,
-// and those that wait for a slot share batches, too.
+// The first task of a batch opens it for MaxWait; it closes earlier when it is full. The wait is a part of the time
+// for which a task may be pending, so it is never longer than the assignment timeout: with a timeout of 0 nothing
+// waits. A task whose deadline is less than twice as far away as the end of the wait does not wait. Nor does a task
+// whose class has waiting tasks already: it joins them, and tasks that wait for a slot share batches, too.
 func (e *Engine) gather(now time.Time, t *openTask) bool {
 	limits, batched := e.batchLimits(t)
 	if !batched || t.from != "" { // it has waited in its lane
@@ -110,13 +107,11 @@ func (e *Engine) endGathering(members []*openTask) {
 	}
 }
 
-// decideBatch gives tasks of one kind to agents: the one that goes first as if it
-// were alone, the others to the same agent, in the order of byDue, for as long as it can
-// take them. So the highest priority decides the place of all. What the agent has no
-// slot for begins the next batch, for the agent that the strategy then prefers. An
-// agent with more slots is not sought: the strategy knows better than the size of a
-// batch who should have the work, and nobody who could run now waits for better
-// company. Those for whom no agent has a slot wait for one.
+// decideBatch gives tasks of one kind to agents: the first as if it were alone, the others to the same agent, in
+// the order of byDue, for as long as it can take them. So the task with the highest priority decides the agent for
+// all. The tasks for which the agent has no slot begin the next batch, for the agent that the strategy then
+// prefers. It does not look for an agent with more slots: the strategy's choice matters more than the size of a
+// batch, and no task that could run now waits for a larger batch. Tasks for which no agent has a slot wait for one.
 func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 	var at *agent
 	var decision choice.Kept // that of the first
@@ -146,7 +141,7 @@ func (e *Engine) decideBatch(now time.Time, members []*openTask) {
 	}
 }
 
-// follows tells whether the agent may have the task as well, now.
+// follows reports whether the agent may have the task as well, now.
 func (e *Engine) follows(t *openTask, a *agent) bool {
 	if !t.needs.class.Usable.Has(a.Number) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/llmcalls"
 )
 
-// What is set aside for LLM calls is the part of package llmcalls; here it is recorded and told.
+// Package llmcalls manages the quota that is reserved for LLM calls; this file records and announces it.
 
 // callAsked answers what is asked about calls that no task stands for.
 func (e *Engine) callAsked(now time.Time, ev *coordinator.CallAsked) {

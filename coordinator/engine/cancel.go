@@ -7,7 +7,7 @@ import (
 	"taskbus/coordinator/engine/internal/dedupe"
 )
 
-// withdraw tells the agent that has the dispatch to drop it.
+// withdraw sends the agent that has the dispatch the order to drop it.
 func (e *Engine) withdraw(t *openTask, why string, token uint64) {
 	e.emit(coordinator.Withdraw{
 		Agent: t.agent.Spec.ID, Task: t.task.ID, DispatchID: t.dispatchID, TraceID: t.task.TraceID,
@@ -66,7 +66,7 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 		t.withdrawn, t.cancelReason = true, ev.Reason
 		e.leaseChanged(t)
 		answer.State, answer.Agent = coordinator.CancelAsked, t.agent.Spec.ID
-		if t.state == stateDispatching { // told once the agent has it
+		if t.state == stateDispatching { // sent once the agent has it
 			t.cancelToken = ev.Token
 		} else {
 			e.withdraw(t, ev.Reason, ev.Token)
@@ -75,8 +75,8 @@ func (e *Engine) cancel(now time.Time, ev coordinator.CancelRequested) {
 	e.emit(answer)
 }
 
-// withdrawAgain repeats, in a new session, what the one before may not have got
-// through: agents go by what they are told, and are told by a message.
+// withdrawAgain repeats, in a new session, the cancel messages that may not have got through in the one before: an
+// agent stops only when it receives such a message.
 func (e *Engine) withdrawAgain() {
 	for _, t := range e.tasks.all {
 		if t != nil && t.withdrawn && t.state == stateLeased && !t.returning {

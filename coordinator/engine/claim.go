@@ -176,8 +176,8 @@ func (e *Engine) wanted(c *class) {
 	}
 }
 
-// yield dispatches so many of the waiting tasks to the agent, those that go first before the others, and
-// returns how many they were: an agent on trial gets one.
+// yield dispatches up to n of the waiting tasks to the agent, in the order in which they are served, and returns
+// how many it dispatched: an agent on trial gets one.
 func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 	next := e.pending.LineOf(a.Number)
 	defer next.End()
@@ -200,7 +200,7 @@ func (e *Engine) yield(now time.Time, a *agent, n int) (given int) {
 	return given
 }
 
-// toldPlan is the plan that an answer tells of that grants nothing by it.
+// toldPlan returns the plan that is reported in an answer that grants no task by it.
 func (e *Engine) toldPlan(now time.Time, a *agent) *claimPlan {
 	return e.claims.Told(now, a, e.reach(a.Number), (*claimView)(e))
 }
@@ -218,7 +218,7 @@ func (e *claimView) Sharers(now time.Time, of *agent, r reach) []pull.Agent {
 		if !a.seat.Claimed() || a.Spec.Pull == coordinator.PullOff || e.fleet.PresenceOf(a) != coordinator.Eligible {
 			continue
 		}
-		// A part that it could not take would be kept for it.
+		// A part that it could not take would be reserved for it.
 		if a == of || r.Tasks == 0 || (*Engine)(e).affordsSome(now, a, r) {
 			agents = append(agents, e.Member(now, a))
 		}
@@ -272,8 +272,8 @@ func (e *Engine) endClaims() {
 	}
 }
 
-// forgetClaims tells the agents that claim to ask again if they wait: with the leader before, or in the
-// session before, which is not known.
+// forgetClaims asks the agents that claim to ask again if they wait: their claims may have been made to the leader
+// before, or in the session before, and are not known.
 func (e *Engine) forgetClaims() {
 	for _, a := range e.fleet.Agents {
 		if a.Spec.Pull != coordinator.PullOff {

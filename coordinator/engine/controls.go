@@ -8,8 +8,8 @@ import (
 	"taskbus/coordinator/quotacontrol"
 )
 
-// What stands beside quotas.yaml is the part of package quotacontrol; here it is changed when it is
-// asked for or due, recorded and told.
+// Package quotacontrol holds the changes that apply in addition to quotas.yaml; this file changes them when that is
+// requested or due, and records and announces it.
 
 // QuotaControls are the standing controls, in the order in which they were made. The caller owns
 // the list.
@@ -20,8 +20,7 @@ func (e *Engine) controlled(ev coordinator.QuotaControlsRequested) {
 	e.changeControls(ev.Set, ev.Remove, ev.Token)
 }
 
-// changeControls makes a change, records it and tells of it. A request is answered even if it changes
-// nothing.
+// changeControls makes a change, records it and announces it. A request is answered even if it changes nothing.
 func (e *Engine) changeControls(set []coordinator.QuotaControl, remove []string, token uint64) {
 	stand := coordinator.QuotaControlsStand{Token: token}
 	changed := &coordinator.QuotaControlled{}
@@ -68,7 +67,7 @@ func (e *Engine) scheduleLeading(t *timer, at time.Time) {
 	}
 }
 
-// controlsDue ends those whose time has come: of several one after the other, however late.
+// controlsDue ends the controls whose time has come, one after the other if there are several, however late it is.
 func (e *Engine) controlsDue() {
 	if e.following {
 		return
@@ -99,9 +98,9 @@ func (e *Engine) countDay(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 	e.controls.Count(e.quotas.Ledger, c, ended)
 }
 
-// PolicyDue reports whether an engine that follows must be told what the policy is with the controls
-// that it has folded (FoldPolicy) before it folds the next record, written at that time. next may be
-// nil: then whether it must be even if nothing follows.
+// PolicyDue reports whether a standby engine must be given the policy with the controls that it has folded
+// (FoldPolicy) before it folds the next record, written at that time. next may be nil: then it reports whether that
+// is needed even if no record follows.
 func (e *Engine) PolicyDue(at time.Time, next coordinator.Record) bool {
 	l := e.quotas.Ledger
 	return e.controls.PolicyDue(l, at, next, l.Fresh() && e.lanes.Empty())

@@ -9,11 +9,11 @@ import (
 	"taskbus/coordinator"
 )
 
-// demand is how much each capability is asked for, and what follows from that for
-// the agents: those with rare capabilities that other tasks need should be kept for them.
+// demand is how much each capability is asked for, and what follows from that for the agents: agents with rare
+// capabilities that other tasks need should be left free for those tasks.
 //
-// Tasks are counted by class, which costs an increment; once in a while the counts
-// are handed to the capabilities, which forget half of them in demandHalfLife.
+// Tasks are counted by class, which costs an increment; from time to time the counts are added to those of the
+// capabilities, half of which expire in demandHalfLife.
 type demand struct {
 	of   map[string]float64 // tasks per capability, older ones counting less
 	next time.Time          // when the counts are handed over again
@@ -89,8 +89,8 @@ func (e *Engine) weigh() {
 	}
 }
 
-// perSecond is how many tasks a second require the capability, by its demand and by
-// those that were asked for since that was last handed over.
+// perSecond returns how many tasks a second require the capability, by its demand and by the tasks that asked for
+// it since the counts were last added.
 func (d *demand) perSecond(capability string, asked int, now time.Time) float64 {
 	older := d.of[capability] * math.Exp2(-float64(now.Sub(d.last))/float64(demandHalfLife))
 	return (older + float64(asked)) * math.Ln2 / demandHalfLife.Seconds()

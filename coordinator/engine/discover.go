@@ -10,7 +10,7 @@ import (
 // pass over it.
 const joinDelay = 100 * time.Millisecond
 
-// HasAgent tells whether the agent is part of the fleet, listed or joined.
+// HasAgent reports whether the agent is part of the fleet, listed or joined.
 func (e *Engine) HasAgent(id coordinator.AgentID) bool { return e.fleet.ByID[id] != nil }
 
 // announced hears an agent that is not part of the fleet.

@@ -9,8 +9,8 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// How tasks that are held end: with a failure, or given up until the broker delivers
-// them again. What may have to be announced again is kept by package ends.
+// How tasks that are held end: with a failure, or given up until the broker delivers them again. Package ends
+// stores what may have to be announced again.
 
 // failWaiting fails a task for the reason that kept it waiting.
 func (e *Engine) failWaiting(now time.Time, t *openTask) {
@@ -66,8 +66,7 @@ func (e *Engine) forget(t *openTask) {
 	e.tasks.drop(t)
 }
 
-// lastAgent is the serial of the agent that had the task before it came back; 0
-// when nobody had.
+// lastAgent returns the serial of the agent that had the task before it came back; 0 when no agent had it.
 func (e *Engine) lastAgent(t *openTask) uint32 {
 	if n := len(t.tried); n > 0 {
 		return e.fleet.SerialOf(t.tried[n-1])
@@ -94,8 +93,8 @@ func (e *Engine) failCancelled(now time.Time, t *openTask) {
 	e.end(now, t, coordinator.ReasonCancelled, text, nil)
 }
 
-// tellsOfFailure has the record of a failure say what people are told of it; of a task that was never
-// given to an agent no other record does.
+// tellsOfFailure puts the reported text into the record of a failure; for a task that was never given to an agent
+// no other record contains it.
 func (t *openTask) tellsOfFailure(m *coordinator.Remembered, text string) {
 	m.Text, m.Said = said(text), t.last.said
 	if t.attempt == 1 {
@@ -121,8 +120,8 @@ func (e *Engine) refuse(now time.Time, h coordinator.Handle, t *coordinator.Task
 	})
 }
 
-// addPendingFailure fails a task that no delivery stands behind: its agent has not told in time how it ended. The
-// failure is sent in every session until it is acknowledged.
+// addPendingFailure fails a task that has no unsettled delivery: its agent has not reported in time how it ended.
+// The failure is sent in every session until it is acknowledged.
 func (e *Engine) addPendingFailure(f *coordinator.Fail) {
 	e.ends.AddFailure(f)
 	e.record(&coordinator.Owed{Task: f.Task, Failure: f.Failure})
@@ -145,8 +144,8 @@ func (e *Engine) resendFailures() {
 	}
 }
 
-// endsLate is what a task was accepted with whose end comes after its dispatch was let go of. A snapshot
-// may have been without that: whoever reads the result once more has it from the record.
+// endsLate returns what a task was accepted with if its end comes after its dispatch was let go of. A snapshot may
+// have been written without that: a reader of the repeated result then has it from the record.
 func (e *Engine) endsLate(now time.Time, key coordinator.TaskKey) *coordinator.Task {
 	t, late := e.ends.Heard(now, key)
 	if late {

@@ -66,9 +66,9 @@ type Engine struct {
 	// relieveAgain is when to go on with moves that were too many for one event, or when a lane has rested.
 	relieveAgain timer
 	recorder     recorder
-	// following: somebody else leads, whose records are folded.
+	// following: another coordinator leads, and its records are folded.
 	following bool
-	// rejudging: those who waited under the policy before do so again, however many they are.
+	// rejudging: tasks that waited under the policy before may wait again, however many they are.
 	rejudging bool
 	// learntBefore is what was learnt before, while its rows are folded; nil else.
 	learntBefore *learning.State
@@ -124,7 +124,7 @@ func (e *Engine) Apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 	e.forgetAgents()
 	e.runDue(now)
 	e.relieve(now)
-	e.wakeTrusted(now) // before the event: who waits goes before who comes
+	e.wakeTrusted(now) // before the event: waiting tasks go before new ones
 	switch ev := ev.(type) {
 	case coordinator.TaskReceived:
 		e.received(now, ev)
@@ -273,17 +273,17 @@ func (e *Engine) runDue(now time.Time) {
 			e.wake(now, t.agent)
 		}
 	}
-	e.serveQuotas(now) // who waits goes before who comes
+	e.serveQuotas(now) // waiting tasks go before new ones
 	if due {
 		e.serveIsolated(now)
 	}
 	e.sealBatches()
 }
 
-// wake serves waiting tasks after an agent has changed, in their order (see queue.Queue),
-// while it is ready. Nobody else needs a look: whoever was ready before
-// could take none of them, or they would not wait. But where there are quotas, what the agent
-// has given back may be for others: those whose turn it is go first, whoever is to serve them.
+// wake serves waiting tasks after an agent has changed, in their order (see queue.Queue), while it is ready. No
+// other agent needs to be checked: an agent that was ready before could take none of the tasks, or they would not
+// wait. But where there are quotas, what the agent has given back may be for other tasks: those whose turn it is go
+// first, whichever agent serves them.
 func (e *Engine) wake(now time.Time, a *agent) {
 	if len(e.pending.Active()) == 0 || a.Number < 0 || !e.fleet.Ready.Has(a.Number) {
 		return

@@ -76,13 +76,13 @@ func (e *Engine) Succeed(at time.Time, lasted time.Duration) {
 	e.replayed = true
 }
 
-// Lead ends following: from now on this engine decides. Results are read again, then SessionOpened comes: what
-// those use is charged to periods of now, whatever time records have said.
+// Lead ends following: from now on this engine decides. Results are read again, then SessionOpened comes: the usage
+// that they report is charged to periods of now, whatever time records contain.
 func (e *Engine) Lead(now time.Time) {
 	e.recollect()
 	e.adoptReservations()
 	e.following = false
-	e.controls.Installed() // it has been told of the policy
+	e.controls.Installed() // it has the policy already
 	e.quotasNotAfter(now)
 	e.scheduleControls()
 	e.scheduleDay()
@@ -91,8 +91,8 @@ func (e *Engine) Lead(now time.Time) {
 	}
 }
 
-// agentOf is the agent of that id. Of one that the policy does not list (yet) what the
-// records say is kept.
+// agentOf returns the agent of that id. For an agent that the policy does not list (yet) it stores what the records
+// say.
 func (e *Engine) agentOf(id coordinator.AgentID) *agent {
 	if a := e.fleet.Known(id); a != nil {
 		return a
@@ -111,8 +111,8 @@ func (e *Engine) leaseOf(key coordinator.TaskKey, attempt int) *openTask {
 	return nil
 }
 
-// foldAssigned begins the lease of a dispatch of which nobody knows yet whether it was
-// published: until Settled comes its task is the broker's, too.
+// foldAssigned begins the lease of a dispatch of which it is not known yet whether it was published: until Settled
+// comes the broker still holds its task, too.
 func (e *Engine) foldAssigned(r *coordinator.Assigned) {
 	key := coordinator.KeyOf(r.Task.ID)
 	if before := e.tasks.of(e.lookup(r.At, key)); before != nil {
@@ -172,8 +172,8 @@ func (e *Engine) foldSettled(r *coordinator.Settled) {
 	e.watchLease(t)
 }
 
-// foldEnd ends a dispatch without a word to anybody, and without anything learnt. The
-// message of one that was never answered may stay in doubt.
+// foldEnd ends a dispatch without sending anything, and without learning from it. The message of a dispatch that
+// was never answered may stay in doubt.
 func (e *Engine) foldEnd(at time.Time, t *openTask, inDoubt bool) {
 	if t.unanswered && !inDoubt {
 		e.messages.Came(t.key)
@@ -225,9 +225,9 @@ func (e *Engine) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	}
 }
 
-// endsWithDelivery tells whether the message of a task was failed, or is nobody's, when
-// its dispatch ended so. Else that of a dispatch which was never answered may come yet: it
-// is acknowledged later, or was not when its leader died.
+// endsWithDelivery reports whether the message of a task was failed, or has no owner left, when its dispatch ended
+// so. Otherwise the message of a dispatch that was never answered may come yet: it is acknowledged later, or was
+// not when its leader died.
 func endsWithDelivery(r *coordinator.Remembered) bool {
 	switch r.Fate {
 	case coordinator.FateCancelled:
@@ -278,7 +278,7 @@ func (e *Engine) recollect() {
 
 // How records about agents are folded.
 
-// foldAgent takes over what is said of one agent, or owed.
+// foldAgent applies a record about one agent, or about a message that is still to be sent to it.
 func (e *Engine) foldAgent(at time.Time, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Ordered:

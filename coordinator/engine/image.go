@@ -18,8 +18,8 @@ type Image struct {
 	at     time.Time
 	ids    dedupe.Image
 	names  []coordinator.AgentID
-	last   map[coordinator.TaskKey]cameBackAs       // of those that wait to be given away again
-	held   map[coordinator.TaskKey]coordinator.Fate // of those that are, as whoever follows should know them
+	last   map[coordinator.TaskKey]cameBackAs       // of tasks that wait to be given away again
+	held   map[coordinator.TaskKey]coordinator.Fate // of tasks that are, as a standby should know them
 	others []coordinator.Record                     // everything else: first, and small
 	leases []coordinator.Record                     // what agents have: last
 }
@@ -64,7 +64,7 @@ func (e *Engine) Image(now time.Time) *Image {
 	e.imageEnds(m)
 	m.names = append(m.names, e.fleet.Names()...)
 	if len(m.names) == 0 {
-		m.names = make([]coordinator.AgentID, 1) // 0 is nobody
+		m.names = make([]coordinator.AgentID, 1) // 0 is no agent
 	}
 	return m
 }
@@ -76,7 +76,7 @@ func (e *Engine) imageLeases(m *Image) {
 	for _, t := range e.tasks.all {
 		if t != nil && t.state < stateDispatching && t.attempt > 1 {
 			m.last[t.key] = cameBackAs{e.lastAgent(t), dedupe.CapAttempt(t.attempt - 1)}
-			m.others = append(m.others, &coordinator.EndedBefore{Task: t.task}) // that agent may tell of its end yet
+			m.others = append(m.others, &coordinator.EndedBefore{Task: t.task}) // that agent may report its end yet
 		}
 		switch {
 		case t == nil || t.state >= stateDispatching || t.attempt > 1:
@@ -182,7 +182,7 @@ func (e *Engine) imageOrders(m *Image) {
 			m.others = append(m.others, &coordinator.Consumed{Agent: a.Spec.ID, Ever: true, Told: a.ConsumedTold})
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(e.fleet.Left)) { // those that have tasks yet
+	for _, id := range slices.Sorted(maps.Keys(e.fleet.Left)) { // agents that still have tasks
 		if e.fleet.Left[id].Tracked {
 			m.others = append(m.others, &coordinator.Tracked{Agent: id})
 		}

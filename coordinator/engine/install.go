@@ -83,10 +83,10 @@ func (e *Engine) install(now time.Time, p *coordinator.Policy) {
 	e.claimsUnder(now)
 }
 
-// left sees to the work of an agent that the policy no longer lists. What it
-// may still tell about goes on being awaited; the rest is let go.
+// left handles the work of an agent that the policy no longer lists. The reports that it may still send are waited
+// for; the rest is let go.
 func (e *Engine) left(a *agent) {
-	e.leaveQueue(a) // it may be anybody's by now
+	e.leaveQueue(a) // another agent may use it by now
 	for i := 0; i < len(a.Open); {
 		switch t := a.Open[i]; {
 		case t.state == stateLeased && t.Over:
@@ -102,8 +102,8 @@ func (e *Engine) left(a *agent) {
 	}
 }
 
-// admitAgain judges tasks anew that waited under another policy. Whose turn it is shows only when all
-// of them stand in line: what a reload adds would else go to the group whose tasks are the oldest.
+// admitAgain judges tasks anew that waited under another policy. Whose turn it is can be seen only when all of them
+// stand in line: otherwise what a reload adds would go to the group whose tasks are the oldest.
 func (e *Engine) admitAgain(now time.Time, tasks []*openTask) {
 	sortByDue(tasks)
 	e.rejudging = true
@@ -133,8 +133,7 @@ func (e *Engine) lineUp(now time.Time, t *openTask) {
 	}
 }
 
-// failBeyondRoom fails those of the tasks, in the order of byDue, for which the backlog has no room, the
-// last ones first.
+// failBeyondRoom fails the tasks, in the order of byDue, for which the backlog has no room, the last ones first.
 func (e *Engine) failBeyondRoom(now time.Time, tasks []*openTask) {
 	for i := len(tasks) - 1; i >= 0 && e.backlog() > e.policy.Settings.MaxQueueSize; i-- {
 		t := tasks[i]

@@ -10,12 +10,12 @@ import (
 	"taskbus/coordinator/engine/internal/isolation"
 )
 
-// A task that brings its agent down takes with it what the agent has in hand beside it. None
-// of them is to blame for sure: all are suspected. One that is suspected until one more failure
-// would end it gets an agent to itself: if that goes down as well it was the task, each time.
+// A task that crashes its agent takes with it the other tasks that the agent has in hand. None of them is certain
+// to be the cause: all are suspected. A task that is suspected until one more failure would end it gets an agent to
+// itself: if that one crashes as well, the task was the cause, each time.
 //
-// Package isolation keeps the pending tasks that must be alone, but for those whose strategy makes nothing of
-// the agents that they could have: these are looked at again in their time.
+// Package isolation stores the pending tasks that must be alone, except those whose strategy gives no score to the
+// agents that they could have: these are checked again later.
 
 // aloneGroup is such tasks that the same agents could take and that wait for the same quota.
 type aloneGroup = isolation.Group[*openTask, *class]
@@ -24,22 +24,22 @@ func newIsolated() isolation.Groups[*openTask, *class] {
 	return isolation.New(byDue, func(t *openTask) *isolation.Ticket[*openTask, *class] { return &t.isolation })
 }
 
-// nextAlone is the first, by priority and then by when it is due, of the tasks that wait for no quota and
-// are first in one of those groups; nil: there is none. One that others wait behind is not among them either,
-// until it is to try again: each refusal lets it try anew (admission.Waits.Left), so that Apply would never end.
+// nextAlone returns the first, by priority and then by when it is due, of the tasks that wait for no quota and are
+// first in one of those groups; nil: there is none. A task that others wait behind is not among them either, until
+// it is to try again: each refusal lets it try anew (admission.Waits.Left), so that Apply would never end.
 func (e *Engine) nextAlone(of func(*aloneGroup) bool) *openTask {
 	next, _ := e.isolated.First(of, func(t *openTask) bool { return !e.waitsForQuota(t) && !e.parked(t) })
 	return next
 }
 
-// mustBeAlone tells whether the task is suspected, and one more failure may end it.
+// mustBeAlone reports whether the task is suspected, and one more failure may end it.
 func (e *Engine) mustBeAlone(t *openTask) bool {
 	n, s := len(t.suspected), &e.policy.Settings
 	return n > 0 && n+len(t.failed) >= max(1, min(s.PoisonedAfter, s.MaxRetryAttempts)-1)
 }
 
-// spareSuspected lets a task that must be alone, and that all its agents have had, go to those
-// once more with which it went down in company.
+// spareSuspected lets a task that must be alone, and that all its agents have had, go once more to the agents with
+// which it failed while they had other tasks.
 func (e *Engine) spareSuspected(t *openTask) {
 	if !e.mustBeAlone(t) {
 		return
@@ -77,9 +77,9 @@ func (t *openTask) lostAt(a *agent, before *openTask, ev *coordinator.TaskReturn
 	return true
 }
 
-// hasDoneAlone tells whether an agent that says no more than how many tasks it runs, and that has
-// this one to itself, has none in hand any more: an idle agent takes what waits in its queue within
-// an interval. made is when it said so.
+// hasDoneAlone reports whether an agent that reports no more than how many tasks it runs, and that has this one to
+// itself, has none in hand any more: an idle agent takes what waits in its queue within an interval. made is when
+// it reported that.
 func (e *Engine) hasDoneAlone(t *openTask, made time.Time) bool {
 	a := t.agent
 	return t.Apart && !e.following && t.state == stateLeased && !a.Tracked && !t.Over && !t.unanswered &&
@@ -94,8 +94,8 @@ func (e *Engine) freeFor(t *openTask) agentset.Set {
 	return e.fleet.Ready
 }
 
-// serveIsolated gives tasks that must be alone to agents that have nothing else, and sees to it
-// that one agent is kept free for the others.
+// serveIsolated gives tasks that must be alone to agents that have nothing else, and reserves one free agent for
+// the others.
 func (e *Engine) serveIsolated(now time.Time) {
 	i := &e.isolated
 	if i.Empty() && e.fleet.Kept() == nil {
@@ -119,7 +119,7 @@ func (e *Engine) serveIsolated(now time.Time) {
 	e.keepFree(now)
 }
 
-// keepFree changes the agent that is kept free, if another should be.
+// keepFree changes the agent that is reserved for them, if it should be another one.
 func (e *Engine) keepFree(now time.Time) {
 	f := &e.fleet
 	former, next := f.Kept(), e.worthKeeping()

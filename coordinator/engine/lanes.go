@@ -7,13 +7,13 @@ import (
 	"taskbus/coordinator/engine/internal/lanes"
 )
 
-// How a task gets into its lane and out of it. Which one does, and where to, is for package lanes to say. A task
-// that moves is published there, confirmed, written down in the journal, acknowledged, in this order. So the
-// lane has what the journal says is in it, and a task whose move was cut short is in two queues, and known as a
-// copy in one of them. It loses nothing by it: the message goes there as it came, with when it was accepted.
+// How a task gets into its lane and out of it. Package lanes decides which task moves, and where to. A task that
+// moves is published there, confirmed, written to the journal, acknowledged, in this order. So the lane has what
+// the journal says is in it, and a task whose move was interrupted is in two queues, and known as a copy in one of
+// them. It loses nothing by it: the message is published there as it came, with the time at which it was accepted.
 //
-// Only what has never been given to an agent is moved: a message of its producer's, without
-// a history. What comes back from agents is bounded by its own prefetch.
+// Only tasks that were never given to an agent are moved: a message of its producer, without a history. What comes
+// back from agents is bounded by their own prefetch.
 
 // laneView is what the planner of lanes reads of the engine.
 type laneView Engine
@@ -74,7 +74,7 @@ func (e *Engine) mayMove(t *openTask) bool {
 	return e.policy.Lanes != nil && t.ownMessage && t.attempt == 1 && len(t.tried) == 0 && !t.withdrawn && !t.stays
 }
 
-// joinLine counts a task that begins to wait among those that may be moved.
+// joinLine counts a task that begins to wait as one that may be moved.
 func (e *Engine) joinLine(now time.Time, t *openTask) {
 	if !e.mayMove(t) {
 		return
@@ -206,8 +206,8 @@ func (e *Engine) inLane(now time.Time, t *openTask) {
 	e.tasks.drop(t)
 }
 
-// forgetMoving gives up a task whose move was cut short: its lane may have it, and the
-// queue that it comes from has it again.
+// forgetMoving gives up a task whose move was interrupted: its lane may have it, and the queue that it comes from
+// has it again.
 func (e *Engine) forgetMoving(t *openTask) {
 	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
 		e.messages.Unanswered(t.key)
@@ -215,6 +215,6 @@ func (e *Engine) forgetMoving(t *openTask) {
 	e.forgetWithdrawn(t)
 }
 
-// LanesWatched names the lanes at which the shell should look now, at most so many: those
-// that may hold something, each about once a second.
+// LanesWatched returns the names of the lanes that the shell should check now, at most so many: lanes that may
+// contain something, each about once a second.
 func (e *Engine) LanesWatched(now time.Time, most int) []string { return e.lanes.Watched(now, most) }

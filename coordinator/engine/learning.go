@@ -16,7 +16,7 @@ func (e *Engine) kind(taskType string) *learning.Type {
 	return e.learner.Type(taskType)
 }
 
-// setLearning changes how quickly outcomes count and are forgotten. What was learnt before is kept.
+// setLearning changes how quickly outcomes count and are forgotten. What was learnt before is preserved.
 func (e *Engine) setLearning(s coordinator.Learning) {
 	settings := learning.Settings{
 		Prior: s.Prior, Weight: s.PriorWeight, HalfLife: s.HalfLife, HalfLifeOutcomes: s.HalfLifeOutcomes,

@@ -20,17 +20,17 @@ type lease struct {
 	agent      *agent // that has the dispatch; nil before the first
 	dispatchID string
 	fleet.Dispatch
-	unanswered bool // nobody knows whether it arrived: the broker has its task still
+	unanswered bool // it is not known whether it arrived: the broker still has its task
 	begun      bool // a report has listed it
 	// returning: the agent has said that it gives it back; attempted: it had begun.
 	returning, attempted bool
 	probe                bool // it is the one task by which a half-open breaker tries its agent
-	// said are its words with that, retryAfter how long it asks not to be given the task again.
+	// said is the text that it sent with that, retryAfter how long it asks not to be given the task again.
 	said       string
 	retryAfter time.Duration
 	generation uint64              // of its agent's breakers when it was made
 	batch      string              // the batch that it is dispatched with; empty: alone
-	service    coordinator.Service // the model that its agent is told to use; zero: the task names no alternatives
+	service    coordinator.Service // the model that its agent is to use; zero: the task names no alternatives
 	timeout    time.Duration       // how long the agent may work on it
 	deadline   time.Time           // when its result is overdue; zero until it is confirmed
 	runsFrom   time.Time           // when that time began to run
@@ -39,8 +39,8 @@ type lease struct {
 // Try returns the id of the task and its attempt.
 func (t *openTask) Try() (coordinator.TaskID, int) { return t.task.ID, t.attempt }
 
-// leaseMargin is how much longer than the agent may work we wait for its result:
-// an agent that notices itself that time is up should have the first word.
+// leaseMargin is how much longer than the agent may work we wait for its result: an agent that notices itself that
+// time is up should report first.
 const leaseMargin = time.Second
 
 // leaseRetry is how long an overdue lease waits while its result could not have come.
@@ -62,10 +62,9 @@ func (e *Engine) beginLease(now time.Time, t *openTask, f coordinator.Fate) {
 	e.watchLease(t)
 }
 
-// watchLease sets the timer of a lease whose end somebody will tell. One that has
-// a past is watched in any case: whoever had it before may still report. So is
-// one that was never answered: it waits for a copy of its task. And one that has its agent to
-// itself, which gets nothing else before that is over.
+// watchLease sets the timer of a lease whose end will be reported. A lease of a task with a history is watched in
+// any case: an agent that had it before may still report. So is one that was never answered: it waits for a copy of
+// its task. So is one that has its agent to itself, because the agent gets nothing else before that is over.
 func (e *Engine) watchLease(t *openTask) {
 	if t.agent.Tracked || len(t.tried) > 0 || t.unanswered || t.Apart {
 		e.timers.schedule(&t.expire, t.deadline)
@@ -102,12 +101,12 @@ func (e *Engine) renew(t *openTask) {
 	e.watchLease(t)
 }
 
-// leaseExpired ends a task whose agent has not told in time how it ended. The
-// agent is told to stop; its slot stays taken until its own report says otherwise.
+// leaseExpired ends a task whose agent has not reported in time how it ended. The agent is sent the order to stop;
+// its slot stays taken until its own report says otherwise.
 func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	a := t.agent
 	switch {
-	case e.deaf(): // nobody could have told us
+	case e.deaf(): // no report could have reached us
 		e.timers.schedule(&t.expire, now.Add(leaseRetry))
 		return
 	case t.unanswered: // should the broker still have it, it is as good as new
@@ -150,7 +149,7 @@ func (e *Engine) leaseExpired(now time.Time, t *openTask) {
 	e.close(t, fate)
 }
 
-// close ends an open task that an agent has: its outcome is told.
+// close ends an open task that an agent has: its outcome is announced.
 func (e *Engine) close(t *openTask, f coordinator.Fate) *coordinator.Remembered {
 	noted := e.note(t, f, t.agent.Serial, t.attempt)
 	e.retire(t)
@@ -172,8 +171,7 @@ func (e *Engine) retire(t *openTask) {
 	}
 }
 
-// letGo forgets a dispatch: its agent's heartbeats speak for it, and nobody will
-// tell how it ended.
+// letGo forgets a dispatch: its agent's heartbeats count it, and no agent will report how it ended.
 func (e *Engine) letGo(t *openTask) {
 	if r := e.recordOf(t); r != nil && t.withdrawn {
 		e.dedupe.Withdraw(r, t.cancelReason)

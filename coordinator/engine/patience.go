@@ -33,8 +33,8 @@ func (e *Engine) pendingUntil(now time.Time, t *openTask) time.Time {
 	return e.within(t, since.Add(timeout))
 }
 
-// goesOnUntil is until when a task may be pending whose time is over: longer if something has moved
-// for its class, or an agent is awaited that could take it; not after now if neither is so.
+// goesOnUntil returns until when a task whose time is over may stay pending: longer if its class makes progress, or
+// an agent is expected that could take it; not after now if neither is so.
 func (e *Engine) goesOnUntil(now time.Time, t *openTask) time.Time {
 	until := e.movedAt(now, t).Add(e.policy.Settings.AssignmentTimeout)
 	if !until.After(now) && e.awaits(now, t) {
@@ -66,8 +66,8 @@ func (e *Engine) heldThroughout(t *openTask) bool {
 	return e.policy.Settings.MaxTimeout > 0 && !e.mayMove(t)
 }
 
-// maxWait is how long the task may wait for its first agent, from when it was accepted, by its own
-// word or its type's; 0: no such bound.
+// maxWait returns how long the task may wait for its first agent, from when it was accepted, as the task or its
+// type says; 0: no such bound.
 func (e *Engine) maxWait(t *openTask) time.Duration {
 	switch {
 	case !t.ownMessage || len(t.tried) > 0:
@@ -91,9 +91,9 @@ func (e *Engine) whyNow(now time.Time, t *openTask) string {
 	return ""
 }
 
-// movedAt is when something moved last for tasks such as this one, as far as is known; the zero
-// time: it counts for nothing, or nothing ever did. Of those that wait for quota it is what moves
-// for their group; of one that its strategy gives to none of the agents that are free, nothing.
+// movedAt returns when something moved last for tasks such as this one, as far as is known; the zero time: it does
+// not count, or nothing has moved yet. For tasks that wait for quota it is what moves for their group; for a task
+// that its strategy gives to none of the free agents, nothing.
 func (e *Engine) movedAt(now time.Time, t *openTask) time.Time {
 	s, c := &e.policy.Settings, t.needs.class
 	if s.CountsWaiting || s.AssignmentTimeout == 0 || t.state == stateUnscored || c == nil {
@@ -136,8 +136,8 @@ func (e *Engine) agentsMovedAt(now time.Time, c *class) (last time.Time) {
 	return last
 }
 
-// atWork reports whether the agent has something that it was given, within the time that it has for
-// it. One that tells no more than how much it runs has the time of its latest task.
+// atWork reports whether the agent has something that it was given, within the time that it has for it. An agent
+// that reports no more than how much it runs has the time of its latest task.
 func (a *agent) atWork(now time.Time) bool {
 	for _, t := range a.Open {
 		if !t.Over && (t.state == stateDispatching || t.state == stateLeased && !t.unanswered && now.Before(t.deadline)) {
@@ -179,8 +179,8 @@ func (a *agent) isAwaited(openedAt time.Time) bool {
 // may wait for an agent that has not been heard.
 const awaitLook = time.Second
 
-// expired ends the waiting of a task that no agent could take in time, or the lease
-// of one whose agent has not said in time how it ended.
+// expired ends the waiting of a task that no agent could take in time, or the lease of one whose agent has not
+// reported in time how it ended.
 func (e *Engine) expired(now time.Time, t *openTask) {
 	if t.state == stateLeased {
 		e.leaseExpired(now, t)

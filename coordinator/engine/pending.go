@@ -27,7 +27,7 @@ type class struct {
 	feasible agentset.Set
 	able     int                  // how many are in feasible
 	nobody   bool                 // feasible is empty: no agent of this fleet
-	routed   bool                 // of a task type's route: kept for the policy's life
+	routed   bool                 // of a task type's route: preserved for the policy's life
 	asked    int                  // tasks that came since demand was last handed over
 	lots     market.Class         // the open auctions of its tasks
 	served   time.Time            // when one of its tasks was dispatched
@@ -47,7 +47,7 @@ func (c *class) Admission() *admission.ClassState { return &c.lacks }
 // pending is every task that waits: for a slot or for quota, in the queue, or aside.
 type pending struct {
 	queue.Queue[*openTask, *class]
-	count [4]int // by priority, those that wait aside included
+	count [4]int // by priority, including tasks that wait aside
 	key   criteria.Key
 }
 
@@ -76,7 +76,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	return c
 }
 
-// before tells which of two tasks of a group and priority goes first.
+// before reports whether a, of two tasks of a group and priority, goes before b.
 func before(a, b *openTask) bool {
 	if a.due != b.due {
 		return a.due < b.due
@@ -93,8 +93,8 @@ type kin struct {
 	stays bool
 	// noTokens: they take no LLM tokens, so that they do not wait with others of their group that lack some.
 	noTokens bool
-	// asks: they are offered before they are given to anybody. They have classes of
-	// their own, because one that is not to be offered yet must not keep others waiting.
+	// asks: the tasks are offered before they are given to an agent. They have classes of their own, because one
+	// that is not to be offered yet must not keep others waiting.
 	asks bool
 }
 
