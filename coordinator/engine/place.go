@@ -38,9 +38,9 @@ type Place struct {
 	Part float64
 	// Strict: what waits at a higher priority goes first.
 	Strict bool
-	// Starts is after how long it probably starts if no more come: without quotas, and 0 where that cannot
-	// be told: tasks go before it, or no slot's end is known, and nothing that waits for the same agents
-	// was dispatched of late.
+	// Starts is after how long it probably starts if no more tasks come: without quotas, and 0 where that is not
+	// known: tasks go before it, or no slot's end is known, and nothing that waits for the same agents was
+	// dispatched recently.
 	Starts time.Duration
 
 	// Lacks is the quota that it waits for, and LacksText the same for people; nil: for none.
@@ -51,16 +51,14 @@ type Place struct {
 	// it: at most; and, if every task costs what was thought, at most. Largest numbers stand for
 	// all that is larger.
 	Bound, Likely int64
-	// QuotaDelay is for how long quota may keep it besides, at most, if each takes what was
-	// thought, and those who come take no more for their cost than those who wait. QuotaLikely
-	// is how long it takes if others take nothing more than that while it waits for something
-	// else, either.
+	// QuotaDelay is for how long quota may delay it in addition, at most, if each task uses what was estimated, and
+	// new tasks cost no more than the waiting ones. QuotaLikely is how long it takes if, in addition, no others use
+	// quota while it waits for something else.
 	QuotaDelay, QuotaLikely time.Duration
 	// Rate is the cost that is dispatched in a second, of late; without quotas how many tasks that wait
 	// for the same agents. 0: nothing was.
 	Rate float64
-	// Unbounded is the rule because of which nobody can tell when it starts; empty: Bound
-	// holds.
+	// Unbounded is the rule because of which it is not known when it starts; empty: Bound holds.
 	Unbounded string
 	// Dearest is what a task is taken to cost at most.
 	Dearest int64
@@ -69,8 +67,8 @@ type Place struct {
 // mostPreceding is how many tasks are counted that go before one.
 const mostPreceding = 10_000
 
-// Place tells where a task stands; false when it does not wait in its class or lane. It takes
-// O(classes + groups + 10,000), and with quotas O(tasks that wait + agents) besides.
+// Place returns where a task stands; false when it does not wait in its class or lane. It takes O(classes + groups
+// + 10,000), and with quotas O(tasks that wait + agents) besides.
 func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool) {
 	e.quotas.Ledger.Looking(true)
 	defer e.quotas.Ledger.Looking(false)
@@ -206,12 +204,11 @@ func (e *Engine) waiter(task *coordinator.Task) (t *openTask, laned bool) {
 	return nil, false
 }
 
-// among counts what else waits, and tells the levels at which something does, with a bit
-// for each.
+// among counts what else waits, and returns the levels at which something does, with a bit for each.
 func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 	for _, c := range e.pending.Active() {
 		c.Waiting.Leaves(func(leaf, level, n int, _ bool) {
-			levels |= 1 << level // also of those who wait for quota: they may have it sooner
+			levels |= 1 << level // also of tasks that wait for quota: they may have it sooner
 			switch {
 			case level > t.level:
 				p.Higher += n
@@ -230,10 +227,10 @@ func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 	return levels | 1<<t.level
 }
 
-// bound works out what may be dispatched before the task. Every task is taken to cost no
-// more than the dearest of late, and of those who wait; and no more of them are open at a time
-// than the agents online have slots. (Where as many calls of the dearest cost more than a
-// group may owe, some debts are forgiven, and others may go before it for these, too.)
+// bound computes what may be dispatched before the task. Every task is assumed to cost no more than the most
+// expensive recent one, and than the most expensive waiting one; and no more of them are open at a time than the
+// agents online have slots. (Where as many calls of the most expensive cost more than the debt that a group may
+// have, some debts are forgiven, and others may go before it for these, too.)
 func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	q := &e.quotas
 	its := e.chargedBefore(t, p.InLane)
@@ -299,13 +296,13 @@ func (e *Engine) slotsOnline(t *openTask) (slots int64, takers int) {
 	return slots, takers
 }
 
-// takesWork tells whether the agent of that number may have the task, is online and takes work.
+// takesWork reports whether the agent of that number may have the task, is online and takes work.
 func (e *Engine) takesWork(t *openTask, number int) bool {
 	a := e.fleet.Agents[number]
 	return t.needs.class.Usable.Has(number) && a.State == coordinator.AgentOnline && !a.Cordoned
 }
 
-// LacksQuota tells for people what quota a waiting task waits for; false: for none.
+// LacksQuota returns, as text for users, what quota a waiting task waits for; false: for none.
 func (e *Engine) LacksQuota(task *coordinator.Task) (string, bool) {
 	t, laned := e.waiter(task)
 	if t == nil || laned {
@@ -350,8 +347,8 @@ func (e *Engine) demandOf(t *openTask) fairshare.Charge {
 	return c
 }
 
-// chargedBefore adds up what its group's tasks ahead of it take: those of its priority before it, all of
-// other priorities, which go first or by the share of the low ones, and as many as its lane holds.
+// chargedBefore adds up what its group's tasks ahead of it use: the tasks of its priority before it, all of other
+// priorities, which go first or by the share of the low ones, and as many as its lane holds.
 func (e *Engine) chargedBefore(t *openTask, inLane int) *admission.Precedence {
 	its, agents := e.demandOf(t), e.quotas.AgentsDiffer(t.task.Group)
 	b := admission.Precedes(&its)

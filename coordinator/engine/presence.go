@@ -18,8 +18,8 @@ const (
 	flapMax    = 30 * time.Second
 )
 
-// enter moves the agent to a state, tells the world when that is a change, and
-// begins or ends taking back what waits in its queue.
+// enter moves the agent to a state, announces that if it is a change, and begins or ends taking back what waits in
+// its queue.
 func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	if a.State == s {
 		return
@@ -27,7 +27,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	wasOnline, isNew := a.State == coordinator.AgentOnline, !e.openedAt.IsZero() &&
 		(a.State != coordinator.AgentNeverSeen || !now.Before(e.graceEnd))
 	a.State, a.Suspect = s, false
-	if s == coordinator.AgentOnline && isNew { // else it is we who are new
+	if s == coordinator.AgentOnline && isNew { // otherwise it is this coordinator that is new
 		a.Since = now
 		e.ramp(now, a)
 	}
@@ -66,7 +66,7 @@ func (e *Engine) enter(now time.Time, a *agent, s coordinator.AgentState) {
 	e.fleet.Refresh(a)
 }
 
-// tell announces the agent's state if the world has heard another.
+// tell announces the agent's state if it differs from the one announced last.
 func (e *Engine) tell(a *agent) {
 	if a.Told != a.State {
 		a.Told = a.State
@@ -89,7 +89,7 @@ func (e *Engine) departed(now time.Time, a *agent) {
 		hold *= 2
 	}
 	if !a.Unsteady && a.LeftCount == flapFree+1 {
-		e.tell(a) // the last word for a while
+		e.tell(a) // the last announcement for a while
 	}
 	a.Unsteady = true
 	e.timers.schedule(&a.steady, now.Add(min(hold, flapMax)))
@@ -156,7 +156,7 @@ func (e *Engine) ordered(now time.Time, ev coordinator.AgentOrdered) {
 	e.wake(now, a)
 }
 
-// What is seen of agents in the broker: whether anybody reads their queues.
+// What is seen of agents in the broker: whether their queues have consumers.
 
 // maxTakeBacks is how many agents' queues are consumed for others at once.
 const maxTakeBacks = 256
@@ -181,7 +181,7 @@ func (e *Engine) queueSeen(now time.Time, ev coordinator.QueueSeen) {
 			e.comeBack(now, a)
 		}
 	case now.Sub(a.MissedAt) > fleet.MissedFor:
-		a.MissedAt = now // it may be connecting again: the next look tells
+		a.MissedAt = now // it may be connecting again: the next check decides
 		if a.HadConsumer && !a.SeenConsumer {
 			a.Unattended = true
 			e.fleet.Refresh(a)
@@ -222,8 +222,7 @@ func (e *Engine) attended(a *agent) {
 	e.fleet.Refresh(a)
 }
 
-// comeBack is the return of an agent whose consumer had gone: to what its reports
-// say of it.
+// comeBack handles the return of an agent whose consumer had gone: its state follows from its reports.
 func (e *Engine) comeBack(now time.Time, a *agent) {
 	switch {
 	case a.Report.Status == coordinator.StatusOffline:
@@ -251,9 +250,8 @@ func (e *Engine) askForQueue(now time.Time, a *agent) {
 	e.timers.schedule(&a.recheck, now.Add(queueRecheck))
 }
 
-// missesQueue takes note of a dispatch that was returned as unroutable. A queue
-// that was asked for a moment ago is not asked for again at once: where somebody
-// cannot tell that it is missing, every dispatch would come back.
+// missesQueue takes note of a dispatch that was returned as unroutable. A queue that was asked for a moment ago is
+// not asked for again at once: where it cannot be detected that it is missing, every dispatch would come back.
 func (e *Engine) missesQueue(now time.Time, a *agent) {
 	if a.QueueMissing || a.Number < 0 {
 		return

@@ -129,8 +129,8 @@ func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
 	}
 }
 
-// quotaEnded records and tells how a reservation has ended. Usage that exceeds the trust limit, or by far what was
-// reserved, is told once for each dispatch.
+// quotaEnded records and announces how a reservation has ended. Usage that exceeds the trust limit, or by far what
+// was reserved, is announced once for each dispatch.
 func (e *Engine) quotaEnded(id coordinator.TaskID, x admission.End) {
 	if x.Ended == nil { // nothing but its turn was charged
 		return
@@ -177,7 +177,7 @@ func (e *Engine) quotaAlerts() {
 	}
 }
 
-// quotaDue ends reservations whose time is over without a report of how they went. What waits is served at the
+// quotaDue ends reservations whose time is over without a report of how they went. Waiting tasks are served at the
 // end of this moment's duties.
 func (e *Engine) quotaDue(now time.Time) {
 	q := &e.quotas
@@ -247,9 +247,9 @@ func (e *Engine) quotaTime(now time.Time) time.Time {
 	return now
 }
 
-// serviceOf is the model that an agent is told to use for the task; zero: the task names no alternatives.
-// A dispatch that is sent again names the model that it named before. Without quotas there is nothing to
-// choose by, and it is the first.
+// serviceOf returns the model that an agent is to use for the task; zero: the task names no alternatives. A
+// dispatch that is sent again names the model that it named before. Without quotas there is no criterion for the
+// choice, and it is the first.
 func (e *Engine) serviceOf(t *openTask) coordinator.Service {
 	switch all := t.task.Alternatives; {
 	case len(all) == 0:
@@ -271,7 +271,7 @@ func (t *openTask) modelsOf() *coordinator.RouteChoice {
 	return t.quota.Models
 }
 
-// leafOf is the tenant queue whose turn the task is charged to.
+// leafOf returns the tenant queue whose turn the task is charged to.
 func (e *Engine) leafOf(t *openTask) int { return e.quotas.Shares.Leaf(t.task.Group) }
 
 // levelOf is the task's place among the priorities.

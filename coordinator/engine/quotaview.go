@@ -23,10 +23,9 @@ func (e *Engine) QuotasMissing() bool {
 	return !e.quotas.Installed() && e.quotas.Ledger.Remembers()
 }
 
-// Quotas copies what readers want to see of quotas: at most most of the nodes that are
-// wanted (nil: all). Nothing changes but the time. It takes O(nodes + groups + leaves that
-// wait in all classes), whatever waits there. An engine that follows tells how it was when
-// the latest record was made.
+// Quotas returns a copy of the state of quotas for readers: at most most of the nodes that are wanted (nil: all).
+// Nothing changes but the time. It takes O(nodes + groups + leaves that wait in all classes), however many tasks
+// wait there. A standby engine returns the state at the time of the latest record.
 func (e *Engine) Quotas(now time.Time, most int,
 	wanted func(n *coordinator.QuotaNode, provider string) bool) QuotaSnapshot {
 	if !e.quotas.Installed() {
@@ -93,9 +92,9 @@ func (e *Engine) ExplainQuota(now time.Time, question *QuotaQuestion) (a QuotaAn
 	return e.quotas.Explain(e.quotaTime(now), &e.calls, question), true
 }
 
-// explainLack adds to how a task would be decided, or why it waits, what quota it lacks, with the
-// reason for which it waits or fails then. open is the task if it is open, else nil; chosen who it
-// would go to but for quota.
+// explainLack adds to how a task would be decided, or why it waits, what quota it lacks, with the reason for which
+// it waits or fails then. open is the task if it is open, else nil; chosen the agent that it would go to but for
+// quota.
 func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 	d *coordinator.Decision) (coordinator.Reason, string) {
 	lacks, able := e.lackOf(e.quotaTime(now), t, open)
@@ -115,8 +114,8 @@ func (e *Engine) explainLack(now time.Time, t, open *openTask, chosen *agent,
 	return coordinator.ReasonQuotaExhausted, d.Lacks.Text
 }
 
-// lackOf tells what quota keeps the task waiting, or would; nil: none does. able are then the
-// agents that have enough of their own, nil: it makes no difference.
+// lackOf returns what quota keeps the task waiting, or would; nil: none does. able are then the agents that have
+// enough of their own, nil: it makes no difference.
 func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verdict, able agentset.Set) {
 	if e.quotaDemand(t) == nil || open != nil && open.quota != nil && open.quota.Open { // it has what it needs
 		return nil, nil
@@ -134,8 +133,9 @@ func (e *Engine) lackOf(now time.Time, t, open *openTask) (lacks *fairshare.Verd
 	return lacks, nil
 }
 
-// explainModels adds to how a task would be decided how each of its models stands now. If it would wait
-// behind another, those of that one, which are the same: it is said what each must have again first.
+// explainModels adds to how a task would be decided how each of its models stands now. If it would wait behind
+// another task, it adds how they stand for that task instead; they are the same models: the explanation says what
+// each must have again first.
 func (e *Engine) explainModels(now time.Time, t *openTask, d *coordinator.Decision) {
 	routes := e.quotas.Routes(t.task)
 	if routes == nil || e.quotaDemand(t) == nil {

@@ -150,8 +150,8 @@ func standsBehind(w *admission.Wait, t *openTask, level int) bool {
 	return before(w.Task.(*openTask), t)
 }
 
-// overtakes has those of its group, or its pool, try again before which the task goes that begins
-// to wait. It may need less, and would stand behind one that waits.
+// overtakes lets those waits of its group, or its pool, try again that the task goes before as it begins to wait.
+// It may need less, and would stand behind one that waits.
 func (e *Engine) overtakes(t *openTask) {
 	whole, own := e.quotas.Waits.Of(t.needs.class, t.leaf)
 	for _, w := range [2]*admission.Wait{whole, own} {
@@ -196,7 +196,7 @@ func (v quotaView) Servable(of admission.Class) bool {
 	return c.Usable.First(e.fleet.Ready) >= 0 || e.claims.Len() > 0 && c.Usable.First(e.claims.pullers) >= 0
 }
 
-// Levels are those of the tasks that wait for an agent alone, and have one that is ready.
+// Levels returns the levels of the tasks that wait for an agent alone, and have one that is ready.
 func (v quotaView) Levels() uint8 {
 	next := v.e.pending.LineFor(v.e.fleet.Ready, fairshare.AllLevels, 0)
 	return next.Levels()
@@ -209,9 +209,9 @@ func (v quotaView) FirstLeaf(level int) (leaf int, ok bool) {
 	return leaf, c != nil
 }
 
-// scheduleQuota sets the timer to when quota may be back, or a reservation ends. A follower has none: a
-// reservation whose time is over may have been extended, or have ended otherwise, in records that are
-// yet to be folded, and only the leader writes down how it ends.
+// scheduleQuota sets the timer to when quota may be back, or a reservation ends. A standby has none: a reservation
+// whose time is over may have been extended, or have ended otherwise, in records that are yet to be folded, and
+// only the leader records how it ends.
 func (e *Engine) scheduleQuota() {
 	q := &e.quotas
 	if e.following {
@@ -253,8 +253,8 @@ func (e *Engine) serveQuotas(now time.Time) {
 	e.scheduleQuota() // whatever has ended meanwhile
 }
 
-// serveFirst serves the task whose turn it is of those that wait for an agent alone, and have one that is
-// ready, at these levels; at the others something waits for quota. false: there is none.
+// serveFirst serves the task whose turn it is among those that wait for an agent alone, and have one that is ready,
+// at these levels; at the others something waits for quota. false: there is none.
 func (e *Engine) serveFirst(now time.Time, levels, others uint8) bool {
 	next := e.pending.LineFor(e.fleet.Ready, levels, others)
 	defer next.End()

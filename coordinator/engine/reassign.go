@@ -32,7 +32,7 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		// Dead-lettering is at-least-once, and what has ended may still come back.
 		if before != nil && before.state < stateDispatching && ev.Attempt == before.attempt-1 {
 			e.recordReturned(before, 0, &ev)                      // whoever follows may still believe it with its agent
-			e.record(&coordinator.EndedBefore{Task: before.task}) // and may be told of its end
+			e.record(&coordinator.EndedBefore{Task: before.task}) // and its end may be reported to it
 		}
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
@@ -58,8 +58,8 @@ func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
 		t.lot = before.lot // others have bid for it
 	}
 	from := e.fleet.Known(ev.Agent)
-	// A mark stays for good: whatever agent it warned of may run the task for as long as
-	// that takes. Of what is forgotten nobody knows whether it has ended.
+	// A mark stays for good: an agent that it warned of may run the task for as long as that takes. Of a forgotten
+	// dispatch it is not known whether it has ended.
 	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || r == nil || before != nil && before.maybeDuplicate ||
 		mayReachAgent(ev.Cause, before)
 	// What an agent gives back because it goes is no refusal.
@@ -130,7 +130,7 @@ func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordina
 	return true
 }
 
-// stopLost tells an agent that works on what has lost its channel that another gets it.
+// stopLost sends an agent that works on a task that has lost its channel the message that another agent gets it.
 func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
 	if a != nil && !a.Gone() && lostChannel(ev.Cause) {
 		e.emit(coordinator.Withdraw{
@@ -140,10 +140,9 @@ func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
 	}
 }
 
-// mayReachAgent tells whether an agent may run a dispatch that has come back. What was taken
-// back may reach its agent all the same, should our session end before the broker has our
-// acknowledgement. What was in its hand when its channel ended may go on there, unless it has
-// said that it ran the task, and does so no more.
+// mayReachAgent reports whether an agent may run a dispatch that has come back. What was taken back may reach its
+// agent all the same, should our session end before the broker has our acknowledgement. What an agent had in hand
+// when its channel ended may go on there, unless it has reported that it ran the task, and does so no more.
 func mayReachAgent(cause coordinator.ReturnCause, before *openTask) bool {
 	switch cause {
 	case coordinator.ReturnTakenBack, coordinator.ReturnDeliveryLimit:
@@ -154,7 +153,7 @@ func mayReachAgent(cause coordinator.ReturnCause, before *openTask) bool {
 	return false
 }
 
-// lists tells whether the agent, if there is any, says that it runs the task.
+// lists reports whether the agent, if there is any, says that it runs the task.
 func (a *agent) lists(task coordinator.TaskID) bool {
 	if a == nil {
 		return false
@@ -173,8 +172,8 @@ func lostChannel(cause coordinator.ReturnCause) bool {
 // stillRuns reports whether the agent that has the dispatch says that it runs it.
 func (t *openTask) stillRuns() bool { return t.Listed && !t.withdrawn && !t.returning }
 
-// isCopy tells whether what came back has been decided again already, or ended.
-// A return may be faster than the broker's answer to the dispatch.
+// isCopy reports whether what came back has been decided again already, or ended. A return may be faster than the
+// broker's answer to the dispatch.
 func (e *Engine) isCopy(r *dedupe.Record, before *openTask, ev *coordinator.TaskReturned) bool {
 	switch r.Fate {
 	case coordinator.FateOpen, coordinator.FateDispatched:
@@ -183,7 +182,7 @@ func (e *Engine) isCopy(r *dedupe.Record, before *openTask, ev *coordinator.Task
 		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
 	case coordinator.FateLetGo:
 		return int(r.Attempt) != ev.Attempt || e.fleet.Named(r.Ref) != ev.Agent
-	case coordinator.FateFailed: // delivered again: whether its outcome got through nobody knows
+	case coordinator.FateFailed: // delivered again: it is not known whether its outcome got through
 		return !ev.Redelivered && ev.Attempt <= int(r.Attempt)
 	case coordinator.FateCancelled:
 		return !r.Unconfirmed(ev.Redelivered)
@@ -202,8 +201,7 @@ const (
 	copyOfKnown                      // its task has ended, or goes on under another dispatch
 )
 
-// judgeReturn tells what a dispatch that comes back means; r is the record of its task's id, and
-// may be nil.
+// judgeReturn returns what a dispatch that comes back means; r is the record of its task's id, and may be nil.
 func (e *Engine) judgeReturn(r *dedupe.Record, ev *coordinator.TaskReturned) returnVerdict {
 	switch {
 	case r == nil, r.Fate == coordinator.FateWithdrawn:
@@ -222,19 +220,16 @@ func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
 	return e.judgeReturn(e.dedupe.Lookup(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings.DedupeWindow), ev) != goesOn
 }
 
-// isDispatch tells whether it is this dispatch of the task that came back.
+// isDispatch reports whether it is this dispatch of the task that came back.
 func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
 	return t.attempt == ev.Attempt && t.agent.Spec.ID == ev.Agent
 }
 
-// history notes who has had the task and on whom it has failed, and reports whether this
-// try counts among those after which the task fails. A dispatch that
-// was taken out of an agent's queue before the agent had it in hand was never
-// tried there; one that the agent had begun, or held when it went away, has
-// failed on it.
+// history notes which agents have had the task and on which it has failed, and reports whether this try counts
+// among those after which the task fails. A dispatch that was taken out of an agent's queue before the agent had it
+// in hand was never tried there; one that the agent had begun, or held when it went away, has failed on it.
 //
-// While a session has ended in which we consumed the agent's queue, it may be we who had it in
-// hand.
+// While a session has ended in which we consumed the agent's queue, it may be this coordinator that had it in hand.
 func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask,
 	flags dedupe.Flags) (counts bool) {
 	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
@@ -302,12 +297,12 @@ func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned,
 	case counts && t.tries >= e.policy.Settings.MaxRetryAttempts:
 		if a := e.fleet.Known(ev.Agent); t.gaveBack != "" && a != nil && a.Tracked {
 			t.exhausted = true
-			e.delay(now, t) // its word is on the way, and may tell that the task failed on it
+			e.delay(now, t) // its result is on the way, and may report that the task failed on it
 			return
 		}
 		e.failExhausted(now, t)
 	case ev.Cause == coordinator.ReturnTakenBack:
-		e.admit(now, t) // nobody refused it: there is nothing to wait for
+		e.admit(now, t) // no agent refused it: there is nothing to wait for
 	default:
 		e.delay(now, t)
 	}
@@ -344,7 +339,7 @@ func without(list []coordinator.AgentID, gone coordinator.AgentID) []coordinator
 	return slices.DeleteFunc(slices.Clone(list), func(id coordinator.AgentID) bool { return id == gone })
 }
 
-// with adds agents to a list, but for those that are there already.
+// with adds agents to a list, except those that are in it already.
 func with(list []coordinator.AgentID, ids ...coordinator.AgentID) []coordinator.AgentID {
 	for _, id := range ids {
 		if id != "" && !contains(list, id) {

@@ -81,8 +81,8 @@ func (t *openTask) assignment(d *coordinator.Decision) *coordinator.Assigned {
 	return r
 }
 
-// note changes the fate of the id of an open task. The record is nil when nobody needs
-// it: no dispatch was ever made under the id.
+// note changes the fate of the id of an open task. The record is nil when it is not needed: no dispatch was ever
+// made under the id.
 func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) *coordinator.Remembered {
 	e.dedupe.Update(t.key, t.record, f, ref, attempt)
 	if !e.recorder.on || f.IsOpen() || attempt == 0 && f == coordinator.FateForgotten && t.assignedAt.IsZero() {
@@ -98,8 +98,8 @@ func (e *Engine) note(t *openTask, f coordinator.Fate, ref uint32, attempt int) 
 	return remembered
 }
 
-// noted records what has been changed in the record of an id that is not open; id names its task
-// where what has become of it is to be told.
+// noted records what has been changed in the record of an id that is not open; id names its task where the outcome
+// is to be reported.
 func (e *Engine) noted(r *dedupe.Record, id coordinator.TaskID) *coordinator.Remembered {
 	if !e.recorder.on || r == nil {
 		return nil
@@ -125,8 +125,8 @@ func (e *Engine) remembered(r *dedupe.Record) *coordinator.Remembered {
 	return m
 }
 
-// recordReturned records that a dispatch has come back: its agent has it no more. Of
-// the agent's word, which may be late, and of whether it was tried there, the flags tell.
+// recordReturned records that a dispatch has come back: its agent has it no more. The flags record what the agent
+// has reported, which may be late, and whether it was tried there.
 func (e *Engine) recordReturned(t *openTask, flags dedupe.Flags, ev *coordinator.TaskReturned) {
 	if e.recorder.on {
 		e.record(&coordinator.Remembered{
@@ -136,7 +136,7 @@ func (e *Engine) recordReturned(t *openTask, flags dedupe.Flags, ev *coordinator
 	}
 }
 
-// word is what the agent that has the dispatch has said of giving it back.
+// word returns what the agent that has the dispatch has reported about giving it back.
 func (l *lease) word() (flags dedupe.Flags) {
 	if l.returning {
 		flags |= dedupe.Returning

@@ -52,9 +52,9 @@ func (e *Engine) reported(now time.Time, ev coordinator.AgentReported) {
 	e.wake(now, a)
 }
 
-// relayed applies what an agent that reports for itself has told a coordinator over
-// HTTP: its capacity, and that it is alive. It is no word about its state: one that
-// said that it is offline is, until it says otherwise.
+// relayed applies what an agent that reports for itself has sent to a coordinator over HTTP: its capacity, and that
+// it is alive. It does not report its state: an agent that reported that it is offline is offline until it reports
+// otherwise.
 func (e *Engine) relayed(now time.Time, a *agent) {
 	if a.State == coordinator.AgentStale {
 		e.enter(now, a, coordinator.AgentOnline)
@@ -64,7 +64,7 @@ func (e *Engine) relayed(now time.Time, a *agent) {
 	e.wake(now, a)
 }
 
-// compareQueue tells of an agent of agents.yaml that consumes another queue.
+// compareQueue reports an agent of agents.yaml that consumes another queue.
 func (e *Engine) compareQueue(a *agent) {
 	announced := a.Report.Queue
 	if announced == "" || announced == a.Spec.Queue {
@@ -77,10 +77,9 @@ func (e *Engine) compareQueue(a *agent) {
 	}
 }
 
-// watch sees to it that silence makes the agent suspect, then stale, but not within
-// the grace of a session that has just opened. Only who is online can become
-// either. A timer that is set already is left as it is: when it is due the question
-// is asked again, and that costs less than a timer moved with every heartbeat.
+// watch ensures that silence makes the agent suspect, then stale, but not within the grace of a session that has
+// just opened. Only an agent that is online can become either. A timer that is set already is left as it is: when
+// it is due the question is asked again, and that costs less than a timer moved with every heartbeat.
 func (e *Engine) watch(now time.Time, a *agent) {
 	if a.State != coordinator.AgentOnline {
 		return
@@ -117,8 +116,8 @@ func (e *Engine) suspect(a *agent, silent bool) {
 // silentAt is when the agent will have been silent for too long.
 func (e *Engine) silentAt(a *agent) time.Time { return e.spared(a.Heard.Add(e.fleet.StaleAfter(a))) }
 
-// spared moves a moment out of the time in which nobody can be heard, and out of the one
-// after it in which agents are awaited.
+// spared moves a moment out of the time in which no agent can be heard, and out of the one after it in which agents
+// are awaited.
 func (e *Engine) spared(at time.Time) time.Time {
 	at = later(at, e.stall.tellBy)
 	if e.stall.held {
@@ -141,7 +140,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// refuseStatus tells that a report changed nothing, marking the first of a kind.
+// refuseStatus announces that a report changed nothing, marking the first of a kind.
 func (e *Engine) refuseStatus(id coordinator.AgentID, why coordinator.StatusRefusal) {
 	e.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: e.fleet.FirstRefusal(id, why)})
 }

@@ -22,15 +22,15 @@ func attemptOf(r *coordinator.Result) int {
 	return n
 }
 
-// resulted applies one task.result. The first result of a task counts; what comes
-// after it, or from somebody who never had the task, changes nothing.
+// resulted applies one task.result. The first result of a task counts; what comes after it, or from an agent that
+// never had the task, changes nothing.
 func (e *Engine) resulted(now time.Time, ev coordinator.ResultReported) {
 	e.takeResult(now, ev)
 	if !ev.Untold {
 		return
 	}
 	for _, f := range e.out {
-		if c, ok := f.(*coordinator.Completed); ok { // an agent may tell it twice
+		if c, ok := f.(*coordinator.Completed); ok { // an agent may report it twice
 			e.ends.Announce(coordinator.KeyOf(c.Result.Task))
 		}
 	}
@@ -71,11 +71,11 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	}
 }
 
-// ofFormerLife reports whether a result is older than the task: of a task of the same id that
-// was accepted before it, because its dispatch id says so, or because its agent, which may
-// know tasks by their ids alone, has repeated what it told of that one. A task that is marked
-// may have been accepted by a coordinator before this one as well, not long before. Was it
-// accepted by a clock that was ahead, so nothing follows from what the agent's says.
+// ofFormerLife reports whether a result is older than the task: of a task of the same id that was accepted before
+// it, because its dispatch id says so, or because its agent, which may know tasks by their ids alone, has repeated
+// what it reported of that one. A task that is marked may have been accepted by a coordinator before this one as
+// well, not long before. If it was accepted by a clock that was ahead, nothing follows from what the agent's clock
+// says.
 func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
 	life, _, _ := coordinator.ParseDispatchID(r.Task, r.DispatchID)
 	first, window := t.task.AcceptedAt, e.policy.Settings.DedupeWindow
@@ -90,7 +90,7 @@ func (e *Engine) ofFormerLife(t *openTask, r *coordinator.Result) bool {
 		a.Clock.Ours(r.Timestamp).Before(t.task.AcceptedAt.Add(-window))
 }
 
-// resultOfLease is the word of the agent that has the dispatch.
+// resultOfLease applies a result of the agent that has the dispatch.
 func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *openTask) {
 	r, a := &ev.Result, t.agent
 	if r.Outcome == coordinator.OutcomeRejected && t.returning {
@@ -114,7 +114,7 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 				e.dedupe.Update(t.key, t.record, coordinator.FateDispatched, t.number, t.attempt)
 				e.record(&coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now, Heard: true})
 			}
-			e.watchLease(t) // it may be its agent's first word
+			e.watchLease(t) // it may be its agent's first message
 		}
 		e.emit(coordinator.GivenBack{Result: *r, Attempt: t.attempt})
 		e.wake(now, a)
@@ -125,10 +125,9 @@ func (e *Engine) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 	e.wake(now, a)
 }
 
-// resultOfFormer is the word of an agent whose dispatch came back, or was taken
-// back, before: the task is with somebody else by now, or about to be. Work that
-// is done is done: the task has ended, and nobody need do it again. What else it
-// says is no news of the dispatch at hand.
+// resultOfFormer applies a result of an agent whose dispatch came back, or was taken back, before: another agent
+// has the task by now, or is about to get it. Completed work counts: the task has ended, and no agent needs to do
+// it again. Anything else that it reports says nothing about the current dispatch.
 func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t *openTask) {
 	r := &ev.Result
 	attempt := attemptOf(r)
@@ -143,7 +142,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	}
 	switch {
 	case r.Outcome == coordinator.OutcomeRejected && t.gaveBack == r.Agent:
-		// The ordinary course: the message was faster than the word that explains it.
+		// The usual order: the message was faster than the result that explains it.
 		t.gaveBack = ""
 		t.last.said = said(r.Error)
 		counts := r.RetryAfter <= 0 || e.asksAfterwards(now, t, r)
@@ -182,7 +181,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		e.ends.Keep(now, t.key, t.task)
 		e.record(&coordinator.EndedBefore{Task: t.task}) // a snapshot knows nothing of what is pending
 		return
-	case stateDispatching: // its agent is told when it has it
+	case stateDispatching: // its agent is sent the order when it has it
 		t.withdrawn, t.cancelReason, t.cancelToken = true, "another agent has done it", 0
 	default:
 		if !t.returning {
@@ -193,7 +192,7 @@ func (e *Engine) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 	e.retire(t)
 }
 
-// mayTryAgain tells whether it is pending after it has come back.
+// mayTryAgain reports whether it is pending after it has come back.
 func (t *openTask) mayTryAgain() bool {
 	return t.state == stateWaiting || t.state == stateUnscored || t.state == stateDelayed || t.state == stateBidding
 }
@@ -284,8 +283,8 @@ func (e *Engine) tellAgain(now time.Time, ev coordinator.ResultReported, rec *de
 	}
 }
 
-// refuseResult tells that a result changed nothing. What the stream's past
-// repeats is no news.
+// refuseResult announces that a result changed nothing. Results that are repeated from the stream's past are not
+// announced.
 func (e *Engine) refuseResult(ev coordinator.ResultReported, why coordinator.ResultRefusal) {
 	if ev.Live {
 		r := &ev.Result
