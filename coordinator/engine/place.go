@@ -228,9 +228,9 @@ func (e *Engine) among(t *openTask, p *Place) (levels uint8) {
 }
 
 // bound computes what may be dispatched before the task. Every task is assumed to cost no more than the most
-// expensive recent one, and than the most expensive waiting one; and no more of them are open at a time than the
-// agents online have slots. (Where as many calls of the most expensive cost more than the debt that a group may
-// have, some debts are forgiven, and others may go before it for these, too.)
+// expensive one among the recent and the waiting ones; and no more of them are open at a time than the agents online
+// have slots. (Where as many calls of the most expensive cost more than the debt that a group may have, some debts
+// are forgiven, and others may go before it for these, too.)
 func (e *Engine) bound(now time.Time, t *openTask, levels uint8, p *Place) {
 	q := &e.quotas
 	its := e.chargedBefore(t, p.InLane)

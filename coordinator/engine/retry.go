@@ -12,10 +12,10 @@ import (
 	"taskbus/coordinator/engine/internal/queue"
 )
 
-// A task that came back is tried again by an agent that has not had it, if one is there, else by
-// those that had it, after a longer wait: what kept an agent from it (a rate limit, a
-// start that takes a while) is rarely over in a quarter of a second. Which of the two it is, is asked
-// when the first wait is over, and once more if it waits for such an agent in vain.
+// A task that came back is tried again by an agent that has not had it, if one is there, else by the agents that
+// had it, after a longer wait: what prevented an agent from running it (a rate limit, a start that takes a while)
+// is rarely over in a quarter of a second. Which of the two it is, is decided when the first wait is over, and once
+// more if it waits for such an agent without success.
 
 // Back-off of a dispatch that came back, until another agent may have the task, or the same.
 var (
@@ -39,7 +39,7 @@ const (
 	anybodyAgain              // all
 )
 
-// lastTry is how the latest dispatch of a task came back, and the words of its agent, if it had any.
+// lastTry is how the latest dispatch of a task came back, and the text that its agent sent, if any.
 type lastTry struct {
 	agent coordinator.AgentID
 	end   coordinator.AttemptEnd
@@ -55,7 +55,7 @@ func (t *openTask) cameBefore() string {
 		t.last.end.Phrase())
 }
 
-// word is what the agent has said of giving it back, as far as that is known by now.
+// word returns what the agent has reported about giving it back, as far as that is known by now.
 func (l *lastTry) word() dedupe.Flags {
 	if l.end == coordinator.EndGivenUp {
 		return dedupe.Returning | dedupe.Attempted
@@ -63,10 +63,10 @@ func (l *lastTry) word() dedupe.Flags {
 	return dedupe.Returning
 }
 
-// maxSaid bounds, in bytes, what is kept of an agent's words.
+// maxSaid is how many bytes of the text that an agent sent are stored at most.
 const maxSaid = 256
 
-// said cuts an agent's words.
+// said cuts the text that an agent sent.
 func said(words string) string {
 	if len(words) <= maxSaid {
 		return words
@@ -103,8 +103,8 @@ func (e *Engine) chooseAgain(t *openTask) {
 	}
 }
 
-// anyThere reports whether an agent that can do the task, and is none of these, is there for
-// it now or when it has room. Those that have asked not to be given it yet are not.
+// anyThere reports whether an agent that can do the task, and is none of these, is there for it now or when it has
+// room. Agents that have asked not to be given it yet do not count.
 func (e *Engine) anyThere(t *openTask, but []coordinator.AgentID) bool {
 	f := &e.fleet
 	out := coordinator.MergeSorted(t.task.Excluded, coordinator.SortedUnique(slices.Clone(with(but, t.askedBy()...))))
@@ -158,9 +158,9 @@ func (e *Engine) heldUntil(t *openTask, until time.Time) time.Time {
 	return until
 }
 
-// retryDue queues a returned task whose back-off is over for the budget. One that
-// its agent did not take in time, or lost, is placed at once: what a dead agent
-// leaves behind is no storm of refusals, and is spread by the accept timeout.
+// retryDue queues a returned task whose back-off is over for the retry budget. A task that its agent did not take
+// in time, or lost, is placed at once: what a dead agent leaves behind is no storm of refusals, and is spread by
+// the accept timeout.
 func (e *Engine) retryDue(now time.Time, t *openTask) {
 	if t.exhausted {
 		e.leavePending(t)

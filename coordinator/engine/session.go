@@ -70,7 +70,7 @@ func (e *Engine) heardAgain(now time.Time, ev coordinator.SessionOpened) {
 // agent, because it may be in the agent's queue: a copy of the task goes the same
 // way.
 func (e *Engine) sessionLost(now time.Time) {
-	if e.stall.held { // what could not be told in an alarm is awaited
+	if e.stall.held { // reports that an alarm held up are awaited
 		e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
 	}
 	e.connected, e.stall.held = false, false // the next session says so anew
@@ -119,7 +119,7 @@ func (e *Engine) endTakeBacks() {
 func (e *Engine) giveUp() {
 	for _, t := range e.inOrder() {
 		if t.state == stateBidding {
-			e.closeLot(e.now, t, auction.WindowOver) // nobody can be told
+			e.closeLot(e.now, t, auction.WindowOver) // no result can be sent
 		}
 		if t.state != stateDispatching && t.state != stateMoving {
 			e.timers.cancel(&t.expire)
@@ -140,16 +140,15 @@ func (e *Engine) giveUp() {
 	e.retries.Clear()
 }
 
-// The clock of a leader before this one may have been ahead, by years where a machine has lost its
-// battery. What it wrote is folded as it is; what would happen by that only when the time has come
-// by this one's clock too is brought back to now, as if it had been done a moment ago: leases run
-// for as long as they may from now on, nobody is ejected for longer than ever, and what is learnt
-// counts.
+// The clock of a leader before this one may have been ahead, by years where a machine has lost its battery. What it
+// recorded is folded as it is; what would happen by that only when the time has come by this one's clock too is
+// brought back to now, as if it had been done a moment ago: leases run for as long as they may from now on, no
+// agent is ejected for longer than the limit, and what is learnt counts.
 //
-// (Who was behind is no trouble: what it gave time for is over, and has the grace of the session.)
+// (A clock that was behind causes no problem: the times that it set are over, and have the grace of the session.)
 
-// notAfter tells that it is now, whatever records have said, all but budgets, which know since Lead. It is called
-// with every session; where one clock has told everything nothing changes.
+// notAfter limits to now the times that records have set, all but those of budgets, which are limited since Lead.
+// It is called with every session; where one clock has set all times nothing changes.
 func (e *Engine) notAfter(now time.Time) {
 	for _, t := range e.tasks.all {
 		if t != nil && t.state == stateLeased {
@@ -175,8 +174,8 @@ func (e *Engine) quotasNotAfter(now time.Time) {
 	}
 }
 
-// leaseNotAfter bounds a lease by what one has that begins now. The reports of an agent that tells
-// no ends speak for a dispatch only if that was before they were made.
+// leaseNotAfter bounds a lease by what one has that begins now. The reports of an agent that reports no ends count
+// a dispatch only if it was made before they were.
 func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
 	if t.assignedAt.After(now) {
 		t.assignedAt = now
@@ -193,24 +192,24 @@ func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
 	}
 }
 
-// stall is a time in which no agent can tell anything: there is no session, or the broker
-// holds up publishers. Clocks that run out for want of a word stand meanwhile, and what
-// could not be told is heard before any of them goes on.
+// stall is a time in which no agent can report anything: there is no session, or the broker holds up publishers.
+// Clocks that run out because a report is missing stand meanwhile, and reports that could not be sent are received
+// before any of them goes on.
 type stall struct {
-	since time.Time // when it began; zero: agents can tell
+	since time.Time // when it began; zero: agents can report
 	held  bool      // the broker holds up publishers
-	// tellBy is until when what could not be told before is awaited.
+	// tellBy is until when reports that could not be sent before are awaited.
 	tellBy time.Time
 }
 
-// leastToTell is for how long at least what could not be told is awaited: agents that have
-// lost their connections come back in their own time, however often they report.
+// leastToTell is for how long at least reports that could not be sent are awaited: agents that have lost their
+// connections come back at different times, however often they report.
 const leastToTell = 10 * time.Second
 
-// deaf reports whether no agent can tell anything at the moment.
+// deaf reports whether no agent can report anything at the moment.
 func (e *Engine) deaf() bool { return !e.connected || e.stall.held }
 
-// begin notes that agents cannot tell anything from now on.
+// begin notes that agents cannot report anything from now on.
 func (s *stall) begin(now time.Time) {
 	if s.since.IsZero() {
 		s.since = now
@@ -231,7 +230,7 @@ func (e *Engine) publishingHeld(now time.Time, ev coordinator.PublishingHeld) {
 	e.stall.since = time.Time{}
 }
 
-// hearAgain ends a time in which nobody could be heard, from one moment until another.
+// hearAgain ends a time in which no agent could be heard, from one moment until another.
 func (e *Engine) hearAgain(now, from, until time.Time) {
 	e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
 	awaited := later(e.stall.tellBy, now.Add(leastToTell))

@@ -59,7 +59,7 @@ func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
 	}
 	a, outcome := t.agent, ev.Outcome
 	if t.resumed && outcome == coordinator.PublishAbandoned {
-		outcome = coordinator.PublishUnknown // of its earlier copy nobody knows still
+		outcome = coordinator.PublishUnknown // it is still not known whether its earlier copy arrived
 	}
 	switch outcome {
 	case coordinator.PublishConfirmed:

@@ -103,12 +103,12 @@ type waitOfClass struct {
 	class *class
 }
 
-// maxPaces bounds the sets of agents that are told apart where tasks wait for agents that they share.
+// maxPaces bounds the sets of agents that are distinguished where tasks wait for agents that they share.
 const maxPaces = 64
 
-// pacesTogether returns how many tasks wait, of a class and of those that compete with it for agents, be it by way of
-// others, and how many of these are dispatched in a second. Of classes that share agents one may go first for a
-// while: what another alone is dispatched then says nothing of when it has gone.
+// pacesTogether returns how many tasks wait, of a class and of the classes that compete with it for agents,
+// directly or through others, and how many of these are dispatched in a second. Of classes that share agents one
+// may go first for a while: the rate at which one alone is dispatched then says nothing about the time after that.
 func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond float64) {
 	type together struct {
 		agents    agentset.Set
@@ -191,9 +191,8 @@ func (w *Waiters) explain(t *openTask) (string, bool) {
 	return text, true
 }
 
-// Delayed tells of a task that came back and waits to be tried again: how it came back, and from
-// when on an agent that has not had it may have it, and any; then it waits for the retry budget. ok is
-// false when it does not.
+// Delayed describes a task that came back and waits to be tried again: how it came back, and from when on an agent
+// that has not had it may have it, and any; then it waits for the retry budget. ok is false when it does not.
 func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Time, ok bool) {
 	t := e.openTask(id)
 	if t == nil || t.state != stateDelayed {
@@ -202,8 +201,8 @@ func (e *Engine) Delayed(id coordinator.TaskID) (why string, other, same time.Ti
 	return fmt.Sprintf("%s %s", t.last.agent, t.last.end.Phrase()), t.retry.at, later(t.mayAgain, t.firstAsked()), true
 }
 
-// Gathering tells of a task that waits for others to share a batch with: how many they
-// are, at most, and until when. ok is false when it does not.
+// Gathering describes a task that waits for others to share a batch with: how many they are, at most, and until
+// when. ok is false when it does not.
 func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes time.Time, ok bool) {
 	t := e.openTask(id)
 	if t == nil || t.state != stateGathering {
@@ -214,8 +213,8 @@ func (e *Engine) Gathering(id coordinator.TaskID) (waiting, most int, closes tim
 	return len(members), limits.MaxSize, closes, true
 }
 
-// Bidding tells of a task that is being offered: to how many agents, how many bids
-// count by now, and until when they are taken. ok is false when it is not.
+// Bidding describes a task that is being offered: to how many agents, how many bids count by now, and until when
+// they are accepted. ok is false when it is not.
 func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinator.AgentID, closes time.Time, ok bool) {
 	t := e.openTask(id)
 	if t == nil || t.state != stateBidding {
@@ -227,10 +226,9 @@ func (e *Engine) Bidding(id coordinator.TaskID) (asked int, bidders []coordinato
 	return len(t.lot.Asked()), bidders, t.lot.Closes(), true
 }
 
-// Explain says how the task would be decided at this moment, without deciding
-// it: every agent that might have it, best first, and every one that might not,
-// nearest first. A task that could never be served is told so by its reason, one that has to
-// wait for quota by its reason and Decision.Lacks.
+// Explain says how the task would be decided at this moment, without deciding it: every agent that might have it,
+// best first, and every one that might not, nearest first. For a task that could never be served the reason says
+// so; for one that has to wait for quota the reason and Decision.Lacks do.
 func (e *Engine) Explain(now time.Time, task *coordinator.Task) (*coordinator.Decision, coordinator.Reason, string) {
 	e.quotas.Ledger.Looking(true)
 	defer e.quotas.Ledger.Looking(false)

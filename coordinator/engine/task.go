@@ -20,7 +20,7 @@ const (
 	stateDeciding    taskState = iota // between two steps of one Apply
 	stateWaiting                      // pending, in its class
 	stateDelayed                      // pending, until its back-off is over
-	stateUnscored                     // pending, aside: its strategy makes nothing of those who could have it
+	stateUnscored                     // pending, aside: its strategy gives no score to the agents that could have it
 	stateGathering                    // pending, until others have come that share its batch
 	stateBidding                      // pending, while agents bid for it
 	stateMoving                       // on its way into its lane, not yet there
@@ -41,21 +41,21 @@ type openTask struct {
 	attempt        int                   // of the dispatch being sought or made, from 1
 	tried          []coordinator.AgentID // that had it before, in order
 	tries          int                   // dispatches before that an agent had and did not do
-	failed         []coordinator.AgentID // those of them on which it failed
+	failed         []coordinator.AgentID // the ones on which it failed
 	untouched      []coordinator.AgentID // from whose queue it was taken back: they may have it once more
 	suspected      []coordinator.AgentID // that were lost with it and others in hand
 	isolation      isolation.Ticket[*openTask, *class]
-	gaveBack       coordinator.AgentID   // who gave it back without a word of its own yet
-	breakerFaults  []coordinator.AgentID // those whose breakers count a fault because of it
-	learnerFaults  []coordinator.AgentID // those of them whose rate of success it has lowered
+	gaveBack       coordinator.AgentID   // the agent that gave it back without a result of its own yet
+	breakerFaults  []coordinator.AgentID // agents whose breakers count a fault because of it
+	learnerFaults  []coordinator.AgentID // agents whose rate of success it has lowered, of those
 	maybeDuplicate bool
 	ownMessage     bool // the delivery held is its producer's message, not a dispatch that came back
 	fresh          bool // never dispatched, never seen before: it may share a batch
 	resumed        bool // an earlier copy of this very dispatch may have arrived
 	refused        bool // its agent refused it: trying again costs the retry budget
-	exhausted      bool // it has come back as often as it may, and waits for the last agent's word
+	exhausted      bool // it has come back as often as it may, and waits for the last agent's result
 	again          again
-	vain           bool      // it has waited in vain for an agent that has not had it
+	vain           bool      // it has waited without success for an agent that has not had it
 	mayAgain       time.Time // from when on an agent that had it may have it again
 	last           lastTry
 	asked          []respite // not to be given it before a time
@@ -70,9 +70,9 @@ type openTask struct {
 	needs   requirements
 	due     int64 // see queue.Due
 	arrival uint64
-	index   int             // place in its class while waiting, among those of its leaf and level
+	index   int             // place in its class while waiting, among the tasks of its leaf and level
 	leaf    int             // of the shares, that its turn is charged to
-	level   int             // of priority, among those of the backlog
+	level   int             // of priority, among the tasks of the backlog
 	quota   *admission.Hold // nil where there are no quotas
 
 	lot *lot // its latest auction; nil: it was not offered, or the auction was abandoned
@@ -146,13 +146,13 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 			e.messages.Came(key)
 		}
 		return
-	// none that is in doubt: its lane has kept it
+	// none that is in doubt: its lane has stored it
 	case ev.Lane != "" && r.Fate == coordinator.FateLaned && r.Content == ev.Task.ContentHash:
 		if r.Flags&dedupe.Withdrawn != 0 {
 			e.failWithdrawn(now, &ev, key)
 			return
 		}
-	case !r.Unconfirmed(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // told twice is better than never
+	case !r.Unconfirmed(ev.Redelivered) && e.isOwnMessage(&ev, key, r): // announced twice is better than never
 		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		e.messages.Acked(now, key)
 		return
@@ -190,7 +190,7 @@ func (e *Engine) received(now time.Time, ev coordinator.TaskReceived) {
 	}
 }
 
-// failWithdrawn tells of a task that somebody withdrew before it came.
+// failWithdrawn fails a task that was withdrawn before it came.
 func (e *Engine) failWithdrawn(now time.Time, ev *coordinator.TaskReceived, key coordinator.TaskKey) {
 	reason := e.dedupe.Reason(key) // which open forgets
 	t := e.open(now, ev.Handle, ev.Task, key)
@@ -198,8 +198,8 @@ func (e *Engine) failWithdrawn(now time.Time, ev *coordinator.TaskReceived, key 
 	e.failCancelled(now, t)
 }
 
-// mayResume tells whether the task can go the same way again: its agent is there,
-// and may still have it. It needs no free slot: it may be busy with this very task.
+// mayResume reports whether the task can go the same way again: its agent is there, and may still have it. It needs
+// no free slot: the agent may be busy with this very task.
 func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
 	if a.Number < 0 || a.State != coordinator.AgentOnline || a.Draining || a.QueueMissing || t.late(now) {
 		return false
@@ -238,8 +238,8 @@ func (e *Engine) resume(now time.Time, t, before *openTask) {
 	e.wake(now, a) // by the policy of now it may need its agent to itself no more
 }
 
-// acceptedWith has a task whose message came once more go on in the life that it has: what its
-// dispatches are called depends on when it was accepted.
+// acceptedWith lets a task whose message came once more continue the life that it has: the ids of its dispatches
+// depend on when it was accepted.
 func (e *Engine) acceptedWith(t, before *openTask) {
 	if t.task.AcceptedAt.Equal(before.task.AcceptedAt) {
 		return

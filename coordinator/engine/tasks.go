@@ -54,9 +54,9 @@ func (e *Engine) openTask(id coordinator.TaskID) *openTask {
 // has been dropped.
 func (e *Engine) recordOf(t *openTask) *dedupe.Record { return e.dedupe.Record(t.key, t.record) }
 
-// lookup drops what is beyond the limits of the dedupe window, and returns the record of a task id; nil:
-// it is not in the window. The id of a task that is being decided, or with an agent that will tell how
-// it ended, is kept as if it had just been seen.
+// lookup drops what is beyond the limits of the dedupe window, and returns the record of a task id; nil: it is not
+// in the window. The id of a task that is being decided, or with an agent that will report how it ended, stays in
+// it as if it had just been seen.
 func (e *Engine) lookup(now time.Time, key coordinator.TaskKey) *dedupe.Record {
 	w, s := &e.dedupe, &e.policy.Settings
 	x := w.Evict(now, later(now, e.now), dedupe.Limits{Age: s.DedupeWindow, IDs: s.DedupeMaxIDs})
@@ -88,7 +88,7 @@ func (e *Engine) mayForget(t *openTask, since time.Time) bool {
 // letGoWith lets go of a dispatch together with the record of its id.
 func (e *Engine) letGoWith(r *dedupe.Record, t *openTask) {
 	r.Fate, r.Ref = coordinator.FateForgotten, t.agent.Serial
-	e.noted(r, "") // as far as people are told it is with its agent
+	e.noted(r, "") // users are shown that it is with its agent
 	e.settleAsEstimated(t)
 	e.retire(t)
 }
@@ -110,8 +110,8 @@ func (e *Engine) Known(now time.Time, id coordinator.TaskID) *coordinator.Rememb
 	return m
 }
 
-// Overdue reports whether a task has ended because its agent had not told in time how it ended, or that
-// it has stopped.
+// Overdue reports whether a task has ended because its agent had not reported in time how it ended, or that it has
+// stopped.
 func Overdue(r *coordinator.Remembered) bool {
 	return r.Fate == coordinator.FateTimedOut ||
 		r.Fate == coordinator.FateCancelled && dedupe.Flags(r.Flags)&dedupe.Overdue != 0

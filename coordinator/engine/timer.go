@@ -34,10 +34,9 @@ const (
 // turns is how many there are at one Apply.
 const turns = 3
 
-// turn is when a duty is done among those that are due at one Apply. What ends
-// goes before what begins, or an Apply that comes late would give a task to an
-// agent that has been silent for too long already, or after its deadline. Of two
-// ends the agent's goes first: the slot that a lease leaves is nobody's then.
+// turn is when a duty is done among those that are due at one Apply. What ends goes before what begins, or an Apply
+// that comes late would give a task to an agent that has been silent for too long already, or after its deadline.
+// Of two ends the agent's goes first: the slot that a lease leaves is then not given to another task.
 func (d duty) turn() int { return min(int(d), turns-1) }
 
 // timer is a moment at which something is due for one task or one agent, which

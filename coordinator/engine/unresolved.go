@@ -54,11 +54,10 @@ func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []c
 	return with(nil, e.fleet.Named(r.Ref))
 }
 
-// mayAdopt reports whether the result may be of a dispatch made by a coordinator
-// before this one: its agent names a dispatch and is of the fleet, and either lists
-// the task, or could have been given more time than has passed since it told and
-// since we began. One that nobody has announced is not too old. Where there is a journal, and it
-// is empty, an agent's list alone speaks for such a dispatch.
+// mayAdopt reports whether the result may be of a dispatch made by a coordinator before this one: its agent names a
+// dispatch and is of the fleet, and either lists the task, or could have been given more time than has passed since
+// its report and since we began. A dispatch whose result has not been announced is not too old. Where there is a
+// journal, and it is empty, only an agent's list is evidence of such a dispatch.
 func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
 	r := &ev.Result
 	a := e.fleet.ByID[r.Agent]
@@ -85,10 +84,9 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 	return now.Before(e.adoptUntil) && now.Sub(told) < e.adoptFor
 }
 
-// adopt counts the end of a task that a coordinator before this one assigned. Its
-// message, should the broker still have it, is then known to be done with. What the
-// stream's past tells has been announced by whoever read it as news, unless it says
-// otherwise.
+// adopt counts the end of a task that a coordinator before this one assigned. Its message, should the broker still
+// have it, is then known to be done. Results from the stream's past have been announced by the coordinator that
+// read them as new, unless they say otherwise.
 func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
 	a := e.fleet.ByID[r.Agent]
@@ -129,7 +127,7 @@ func isLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
 	switch r.Fate {
 	case coordinator.FateLaned, coordinator.FateForgotten, coordinator.FateWithdrawn, coordinator.FateUnsettled:
 		return false // it goes on, or ends, with this message
-	case coordinator.FateFailed: // it is not known whether that was told, if it was held then
+	case coordinator.FateFailed: // it is not known whether that was announced, if it was held then
 		return !ev.Redelivered
 	case coordinator.FateCancelled:
 		return !r.Unconfirmed(ev.Redelivered)

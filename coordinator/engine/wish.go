@@ -12,8 +12,8 @@ import (
 // long: others that need the same do not wait behind it. When the time has come, or it would fail for want
 // of an agent, it joins the class of all that need the same.
 
-// wishLook is when a task is looked at again whose time has come while bids are taken for it, or it
-// waits for its batch.
+// wishLook is when a task whose time has come is checked again while bids are accepted for it, or it waits for its
+// batch.
 const wishLook = time.Second
 
 // only lists the preferred agents that alone may have the task as yet, sorted; none: any agent may.
@@ -31,8 +31,8 @@ func (e *Engine) only(t *openTask) []coordinator.AgentID {
 // narrow reports whether a task that has been resolved waits for its preferred agents alone.
 func (t *openTask) narrow() bool { return t.needs.class != nil && len(t.needs.class.only) > 0 }
 
-// watchWish has a task that waits for its preferred agents alone, or for others than those that asked for
-// time, looked at when that is over.
+// watchWish schedules a check of a task that waits for its preferred agents alone, or for others than the agents
+// that asked for time, when that is over.
 func (e *Engine) watchWish(t *openTask) {
 	at := t.firstAsked()
 	if t.narrow() {
@@ -83,8 +83,8 @@ func (e *Engine) widenNow(now time.Time, t *openTask) bool {
 	return true
 }
 
-// Wish tells of a task that waits for its preferred agents alone: for which of them, and until when. ok is
-// false when it does not.
+// Wish describes a task that waits for its preferred agents alone: for which of them, and until when. ok is false
+// when it does not.
 func (e *Engine) Wish(id coordinator.TaskID) (agents []coordinator.AgentID, until time.Time, ok bool) {
 	t := e.openTask(id)
 	if t == nil || !t.narrow() || t.state != stateWaiting && t.state != stateUnscored {
@@ -125,11 +125,11 @@ func (e *Engine) asksFreely(now time.Time, t *openTask) bool {
 	return now.Sub(t.task.AcceptedAt) < freeAsks
 }
 
-// asksAfterwards takes in that an agent asks for time whose message has come back before its word, and was
-// taken for a refusal. It reports whether that remains a try.
+// asksAfterwards applies that an agent asks for time whose message has come back before its result, and was taken
+// for a refusal. It reports whether that still counts as a try.
 func (e *Engine) asksAfterwards(now time.Time, t *openTask, r *coordinator.Result) (counts bool) {
 	t.asksFor(r.Agent, e.asksUntil(now, t, r.RetryAfter))
-	if !t.mayTryAgain() { // its next dispatch has told of it as a try
+	if !t.mayTryAgain() { // its next dispatch has counted it as a try
 		return true
 	}
 	counts = !e.asksFreely(now, t)
@@ -154,7 +154,7 @@ func (t *openTask) askedBy() (ids []coordinator.AgentID) {
 	return ids
 }
 
-// firstAsked is when the first of those times is over; zero: there is none.
+// firstAsked returns when the first of those times is over; zero: there is none.
 func (t *openTask) firstAsked() (at time.Time) {
 	for _, a := range t.asked {
 		if at.IsZero() || a.until.Before(at) {
