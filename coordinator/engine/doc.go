@@ -1,4 +1,4 @@
-// Package engine is the deterministic core: what must happen now?
+// Package engine is the deterministic core: it answers "what must happen now?"
 //
 //	Apply(now, event) → effects
 //
