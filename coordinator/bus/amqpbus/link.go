@@ -131,7 +131,7 @@ func (l *link) withinTime(limit time.Duration, doing string, request func() erro
 		select {
 		case <-answered:
 		default:
-			l.wire.kill(fmt.Errorf("no answer within %s", limit))
+			l.wire.kill(fmt.Errorf("no answer within %s (%s)", limit, doing))
 		}
 	})
 	defer timer.Stop()
