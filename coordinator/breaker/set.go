@@ -202,7 +202,7 @@ func (s *Set) Forgive(now time.Time, p Pair, task coordinator.TaskID) []Pair {
 	return s.changed
 }
 
-// Advance makes those half-open whose time is over. Fault, Success, Trip and Forgive
+// Advance makes those half-open that have been open for their time. Fault, Success, Trip and Forgive
 // do so by themselves.
 func (s *Set) Advance(now time.Time) []Pair {
 	s.begin(now)

@@ -10,7 +10,7 @@ import (
 
 // LLM quotas. A task is given to an agent only when its group has quota for it: that is reserved before the
 // dispatch, and settled when the dispatch ends. internal/admission keeps what is reserved and what waits; here it
-// is asked for, recorded and told.
+// is asked for, recorded and announced.
 //
 // Quota for a dispatch stands under its dispatch id. It ends
 //
