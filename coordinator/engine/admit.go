@@ -70,7 +70,7 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 	case t.late(now):
 		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 		return true
-	case t.needs.class.nobody:
+	case t.needs.class.unserved():
 		d := e.explain(now, t, false)
 		reason, text := e.reasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else an agent may come that can

@@ -49,7 +49,7 @@ func rejoin(before *agent) *agent {
 }
 
 // adoptFleet replaces the fleet by that of another policy, and cancels what was scheduled for agents that are
-// removed or whose queue changes.
+// removed or get another queue.
 func (e *Engine) adoptFleet(specs []coordinator.AgentSpec, settings coordinator.Settings) {
 	moved, gone := e.fleet.Adopt(specs, settings, rejoin)
 	for _, a := range e.fleet.Agents {
@@ -66,7 +66,7 @@ func (e *Engine) adoptFleet(specs []coordinator.AgentSpec, settings coordinator.
 	}
 }
 
-// finishedPast credits the end of a dispatch that is not open any more: one whose slot only the agent could free,
+// finishedPast credits the end of a dispatch that is not open any more: one that only the agent could free the slot of,
 // one that was let go because a report had covered it, or one that the agent said it runs although no dispatch to
 // it is open.
 func (e *Engine) finishedPast(now time.Time, a *agent, r *coordinator.Result, attempt int, letGo bool) {

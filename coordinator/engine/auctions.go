@@ -12,7 +12,7 @@ import (
 	"taskbus/coordinator/engine/internal/market"
 )
 
-// Auctions: a task whose strategy has a market is offered to agents that could have it, and the best bid gets it.
+// Auctions: a task is offered, if its strategy has a market, to agents that could have it, and the best bid gets it.
 // Package market stores the open lots and decides them. This file decides which agents are asked, what is
 // announced, and what is dispatched.
 
@@ -313,8 +313,8 @@ func (e *Engine) consider(now time.Time, l *lot) {
 	e.conclude(now, l, why)
 }
 
-// conclude decides an auction, and with it those with which it contends. A task whose deadline has
-// passed, because nothing was decided for a while, is given to no bidder.
+// conclude decides an auction, and with it those with which it contends. A task is given to no
+// bidder after its deadline, which may pass where nothing was decided for a while.
 func (e *Engine) conclude(now time.Time, l *lot, why auction.Closing) {
 	var over []ended
 	var left []closed // to be awarded

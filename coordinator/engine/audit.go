@@ -191,7 +191,7 @@ func (e *Engine) Waits(h coordinator.Handle) bool {
 
 // What the auditor finds in tasks.
 
-// held checks every task whose delivery is not settled.
+// held checks every task with a delivery that is not settled.
 func (x *inspection) held(handles iter.Seq[coordinator.Handle]) {
 	e := x.e
 	affordable := e.retries.All()
@@ -281,7 +281,7 @@ func (x *inspection) classes() {
 	}
 	inTurn(&e.audited.class, len(e.pending.Active()), auditClasses, func(i int) int {
 		c := e.pending.Active()[i].Of
-		if c.nobody != c.feasible.Empty() || !slices.Equal(c.Usable, e.ejections.Usable(c.feasible, c.required)) {
+		if c.unserved() != c.criteria.Set.Empty() || !slices.Equal(c.Usable, e.ejections.Usable(c.criteria.Set, c.required)) {
 			x.note(coordinator.InvariantAgentReady, "", "class %q: who is of use for it is not who is capable and trusted",
 				c.Key)
 		}

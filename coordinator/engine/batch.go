@@ -19,7 +19,7 @@ import (
 // Each task of a batch is an ordinary dispatch: it differs from a single one only in when it is decided and, for
 // the tasks after the first, in which agent it goes to.
 //
-// A task that has come back, is redelivered, or whose dispatch did not get through has waited long enough, and goes
+// A task that has come back, is redelivered, or did not get through has waited long enough, and goes
 // alone.
 
 // batchKey is what the tasks of one batch have in common: everything that the choice
@@ -72,7 +72,7 @@ func (e *Engine) gather(now time.Time, t *openTask) bool {
 	if !batched || t.from != "" { // it has waited in its lane
 		return false
 	}
-	if c := t.needs.class; c.nobody || c.First() != nil || !t.until.IsZero() ||
+	if c := t.needs.class; c.unserved() || c.First() != nil || !t.until.IsZero() ||
 		e.backlog() >= e.policy.Settings.MaxQueueSize {
 		return false
 	}

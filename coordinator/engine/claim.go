@@ -98,7 +98,7 @@ func (e *claimView) Limit(a *agent, r reach) pull.Limit {
 	case r.Tasks > 0:
 		return pull.LimitNone
 	case slices.ContainsFunc(e.pending.Active(), func(c *waitingClass) bool { // it could do it, but is ejected
-		return c.Of.feasible.Has(a.Number) && !c.Usable.Has(a.Number)
+		return c.Of.criteria.Set.Has(a.Number) && !c.Usable.Has(a.Number)
 	}):
 		return pull.LimitUnavailable
 	}

@@ -25,13 +25,7 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		{coordinator.OutcomeCancelled, 0},                 // says nothing: somebody else may try
 		{coordinator.OutcomeFailed, 2 * 30 * time.Second}, // ejected for the second time
 	} {
-		r := &rig{Engine: engine.New(), t: t, now: epoch, auctions: make(map[coordinator.TaskID]string)}
-		r.Record(true)
-		r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
-		r.apply(coordinator.SessionOpened{})
-		for _, a := range p.Agents {
-			r.hear(beat(a.ID).running())
-		}
+		r := leads(t, p)
 		r.give(job("busy").kind("x").prefers("a1")) // a1 is full from now on
 		r.fails("a0", "x", 5)
 		r.pass(10 * time.Second) // tasks may wait for 30 s

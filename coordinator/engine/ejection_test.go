@@ -175,11 +175,7 @@ func TestPoisonedTaskIsForgiven(t *testing.T) {
 		d = r.latest()
 		r.confirm(d.Handle)
 		r.tell(says(d.Agent, "bad").gaveUp())
-		r.last++
-		r.apply(coordinator.TaskReturned{
-			Handle: r.last, Task: d.Task, Agent: d.Agent, Attempt: d.Attempt, Tried: d.Tried, Failed: d.Failed,
-			Cause: coordinator.ReturnRejected,
-		})
+		r.returns(d, coordinator.ReturnRejected, false)
 	}
 	if f := r.failures[len(r.failures)-1]; f.Failure.Reason != coordinator.ReasonPoisoned {
 		t.Fatalf("%v, want poisoned", f.Failure)

@@ -34,7 +34,7 @@ type Engine struct {
 	retries  queue.Retries[*openTask]
 	retryEnd timer // of the time until the budget allows the next of them
 
-	held     map[coordinator.Handle]*openTask // every task whose delivery is not settled
+	held     map[coordinator.Handle]*openTask // every task with a delivery that is not settled
 	tasks    openTasks                        // those, and every task that an agent has
 	arrivals uint64                           // numbers the tasks, to break ties
 

@@ -8,7 +8,8 @@ import (
 	"taskbus/coordinator/engine/internal/choice"
 )
 
-// explain makes a full pass over the fleet for why each agent may not have the task; a detailed one lists them, bounded.
+// explain makes a full pass over the fleet for why each agent may not have the task; a detailed one lists them,
+// bounded.
 func (e *Engine) explain(now time.Time, t *openTask, detailed bool) *coordinator.Decision {
 	asked, claiming := t.askedOf(), 0
 	x := e.question(t).Explain(asked.Required, detailed)
@@ -63,14 +64,4 @@ func (e *Engine) reasonOf(d *coordinator.Decision, t *openTask) (coordinator.Rea
 func (t *openTask) askedOf() criteria.Needs {
 	n := &t.needs
 	return criteria.Needs{Task: t.task, Required: n.required, Barred: t.barredFrom(), Only: n.class.only}
-}
-
-// contains looks an agent up in a short list.
-func contains(list []coordinator.AgentID, id coordinator.AgentID) bool {
-	for _, x := range list {
-		if x == id {
-			return true
-		}
-	}
-	return false
 }

@@ -419,7 +419,7 @@ func (e *Engine) Refuser(task coordinator.Task) (refuse func(), ready, able int,
 	return func() {
 		d.Decision = coordinator.Decision{}
 		q.Refuse(d, ready)
-	}, ready, o.needs.class.able, ""
+	}, ready, o.needs.class.criteria.Able, ""
 }
 
 // CheckRefused compares what a choice of such a task says of the agents that are out with a full pass over

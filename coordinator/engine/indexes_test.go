@@ -80,12 +80,12 @@ func CheckIndexes(t failer, e *Engine) {
 	}
 	for c := range e.pending.All() {
 		for i := range f.Agents {
-			if c.Usable.Has(i) != (c.feasible.Has(i) && !e.ejections.Ejected(i, c.required...)) {
+			if c.Usable.Has(i) != (c.criteria.Set.Has(i) && !e.ejections.Ejected(i, c.required...)) {
 				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.required, c.Usable.Has(i))
 			}
 		}
-		if wrong := e.pending.Misfiled(&c.waitingClass); wrong != "" || c.nobody != c.feasible.Empty() {
-			t.Fatalf("class %q, nobody %v: %s", c.Key, c.nobody, wrong)
+		if wrong := e.pending.Misfiled(&c.waitingClass); wrong != "" || c.unserved() != c.criteria.Set.Empty() {
+			t.Fatalf("class %q, nobody %v: %s", c.Key, c.unserved(), wrong)
 		}
 	}
 	var count [4]int
@@ -115,9 +115,9 @@ func CheckIndexes(t failer, e *Engine) {
 			for i, a := range f.Agents {
 				why := criteria.Check(o.askedOf(), &a.Spec) // by all that is registered
 				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.Spec.ID))
-				if c.feasible.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
+				if c.criteria.Set.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
 					saysPlainly(why) {
-					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.Spec.ID, c.feasible.Has(i), why)
+					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.Spec.ID, c.criteria.Set.Has(i), why)
 				}
 			}
 			count[o.task.Priority]++
@@ -364,7 +364,7 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		want[is]++
 		why[a.Spec.ID] = is
 		all++
-		if c.feasible.Has(a.Number) {
+		if c.criteria.Set.Has(a.Number) {
 			feasible++
 		}
 	}

@@ -44,9 +44,9 @@ func (e *Engine) spareSuspected(t *openTask) {
 	if !e.mustBeAlone(t) {
 		return
 	}
-	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.nobody {
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.unserved() {
 		t.tried = slices.DeleteFunc(slices.Clone(t.tried), func(id coordinator.AgentID) bool {
-			return contains(t.suspected, id) && !contains(t.failed, id)
+			return slices.Contains(t.suspected, id) && !slices.Contains(t.failed, id)
 		})
 		t.untouched = with(t.untouched, t.suspected...)
 	}

@@ -72,7 +72,7 @@ func (e *Engine) resolve(t *openTask) (coordinator.Reason, string) {
 	of := kin{needs: asked, pool: pool, asks: t.asks(), stays: stays, noTokens: noTokens}
 	if criteria.Own(of.needs) || of.asks != (needs.strategy.Market != nil) || pool != "" || stays || noTokens {
 		t.needs.required, t.needs.class = of.needs.Required, e.class(of, !t.supposed)
-		if len(of.needs.Only) > 0 && t.needs.class.nobody { // none of them can ever have it
+		if len(of.needs.Only) > 0 && t.needs.class.unserved() { // none of them can ever have it
 			of.needs.Only = nil
 			t.needs.class = e.class(of, !t.supposed)
 		}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -141,7 +142,7 @@ func (e *Engine) forgive(now time.Time, t *openTask) {
 
 // forgiveFault takes back the fault that the task was for one agent's breakers.
 func (e *Engine) forgiveFault(now time.Time, t *openTask, id coordinator.AgentID) {
-	if !contains(t.breakerFaults, id) {
+	if !slices.Contains(t.breakerFaults, id) {
 		return
 	}
 	t.breakerFaults = without(t.breakerFaults, id)
@@ -158,7 +159,7 @@ func (e *Engine) applyBreakers(c *ejection.Changes) {
 	if len(c.Capabilities) > 0 {
 		for k := range e.pending.All() {
 			if c.Concern(k.required) {
-				k.Usable = e.ejections.Usable(k.feasible, k.required)
+				k.Usable = e.ejections.Usable(k.criteria.Set, k.required)
 			}
 		}
 	}

@@ -154,12 +154,12 @@ func (e *Engine) awaits(now time.Time, t *openTask) bool {
 		return false
 	}
 	c := t.needs.class
-	if c.nobody {
+	if c.unserved() {
 		return true // one may join
 	}
 	return slices.ContainsFunc(e.fleet.Agents, func(a *agent) bool {
 		return a.isAwaited(e.openedAt) &&
-			c.feasible.Has(a.Number)
+			c.criteria.Set.Has(a.Number)
 	})
 }
 

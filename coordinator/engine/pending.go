@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/flow"
@@ -20,13 +19,10 @@ type class struct {
 	waitingClass
 	required []string
 	only     []coordinator.AgentID // none: any agent may have its tasks
-	// criteria say which agents may have its tasks, whatever these are doing, and why the others may not.
+	// criteria say which agents may have its tasks, whatever these are doing, and why the others may not. Usable are
+	// those that may and are not ejected from a required capability; of these, those in fleet.ready may be given a
+	// task now.
 	criteria criteria.Feasible
-	// feasible are the agents that meet all criteria. Usable are those of them that are not ejected from a required
-	// capability; of these, those in fleet.ready may be given a task now.
-	feasible agentset.Set
-	able     int                  // how many are in feasible
-	nobody   bool                 // feasible is empty: no agent of this fleet
 	routed   bool                 // of a task type's route: preserved for the policy's life
 	asked    int                  // tasks that came since demand was last handed over
 	lots     market.Class         // the open auctions of its tasks
@@ -40,6 +36,9 @@ type (
 	waitingClass = queue.Class[*openTask, *class]
 	line         = queue.Line[*openTask, *class]
 )
+
+// unserved reports whether no agent of this fleet may ever have its tasks.
+func (c *class) unserved() bool { return c.criteria.Able == 0 }
 
 // Admission is what admission keeps of the class.
 func (c *class) Admission() *admission.ClassState { return &c.lacks }
@@ -67,9 +66,7 @@ func (e *Engine) class(of kin, keep bool) *class {
 	}
 	c := &class{required: of.needs.Required, only: of.needs.Only, criteria: f.Index.Meet(of.needs)}
 	p.Start(&c.waitingClass, key, c)
-	c.feasible, c.able = c.criteria.Set, c.criteria.Able
-	c.nobody = c.able == 0
-	c.Usable = e.ejections.Usable(c.feasible, c.required)
+	c.Usable = e.ejections.Usable(c.criteria.Set, c.required)
 	if keep {
 		p.Keep(&c.waitingClass, func(o *class) bool { return o.routed || o.lots.Open() > 0 || e.isolated.Has(o) })
 	}

@@ -101,9 +101,9 @@ func (e *Engine) Place(now time.Time, task *coordinator.Task) (p Place, ok bool)
 // amongAll is where the task stands where there are no groups that take turns.
 func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	var waiting [fairshare.Levels]int // of each priority; of its own those before it
-	its := t.needs.class.feasible
+	its := t.needs.class.criteria.Set
 	for _, c := range e.pending.Active() {
-		if c.Of.feasible.Common(its) == 0 {
+		if c.Of.criteria.Set.Common(its) == 0 {
 			continue
 		}
 		c.Waiting.Leaves(func(_, level, n int, _ bool) {
@@ -115,7 +115,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	}
 	for l := range e.lanes.All() {
 		c := e.pending.Find([]byte(l.Kind.Class))
-		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.Of.feasible.Common(its) == 0 {
+		if l.Ready == 0 || c == nil || l.Kind.Level == lanes.MixedLevel || c.Of.criteria.Set.Common(its) == 0 {
 			continue
 		}
 		if p.Waiting += l.Ready; l.Kind.Level != t.level {
@@ -143,7 +143,7 @@ func (e *Engine) amongAll(now time.Time, t *openTask, p *Place) {
 	const unit = 1e6
 	millionths := int64(0)
 	for c := range e.pending.All() { // the order does not matter to a sum of whole numbers
-		if c.feasible.Common(its) > 0 {
+		if c.criteria.Set.Common(its) > 0 {
 			millionths += int64(math.Round(c.pace.Rate(now) * unit))
 		}
 	}

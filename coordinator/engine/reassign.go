@@ -242,7 +242,7 @@ func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturne
 		before = nil // another dispatch says nothing of how this one came back
 	}
 	if before != nil {
-		begun, gaveUp, told, again = before.begun, before.attempted, before.returning, contains(before.tried, ev.Agent)
+		begun, gaveUp, told, again = before.begun, before.attempted, before.returning, slices.Contains(before.tried, ev.Agent)
 		// Of two copies the older may have come back, which knows less.
 		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...),
 			max(t.tries, before.tries)
@@ -342,7 +342,7 @@ func without(list []coordinator.AgentID, gone coordinator.AgentID) []coordinator
 // with adds agents to a list, except those that are in it already.
 func with(list []coordinator.AgentID, ids ...coordinator.AgentID) []coordinator.AgentID {
 	for _, id := range ids {
-		if id != "" && !contains(list, id) {
+		if id != "" && !slices.Contains(list, id) {
 			list = append(slices.Clip(list), id)
 		}
 	}

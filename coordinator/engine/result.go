@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"taskbus/coordinator"
@@ -57,7 +58,7 @@ func (e *Engine) takeResult(now time.Time, ev coordinator.ResultReported) {
 	case t.agent != nil && t.On() && t.agent.Spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt),
 		t.returning && t.agent.Spec.ID == r.Agent && (attempt == 0 || attempt == t.attempt):
 		e.resultOfLease(now, ev, t)
-	case (contains(t.tried, r.Agent) || contains(t.untouched, r.Agent)) && attempt < t.attempt:
+	case (slices.Contains(t.tried, r.Agent) || slices.Contains(t.untouched, r.Agent)) && attempt < t.attempt:
 		e.resultOfFormer(now, ev, t)
 	case attempt > 0 && attempt < t.attempt: // of a dispatch before this life of the task
 		e.settleLate(now, r, attempt)

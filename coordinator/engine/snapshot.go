@@ -70,7 +70,7 @@ func (e *Engine) Snapshot(now time.Time) coordinator.Snapshot {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Oldest, a.Oldest), slices.Compare(a.Required, b.Required))
 	})
 	for _, w := range waits[:min(len(waits), coordinator.MaxWaits)] {
-		w.class.feasible.Each(func(i int) { w.Able = append(w.Able, i) })
+		w.class.criteria.Set.Each(func(i int) { w.Able = append(w.Able, i) })
 		s.Waits = append(s.Waits, w.WaitSnapshot)
 	}
 	for _, t := range e.held {
@@ -118,7 +118,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 	var all []*together
 	for _, waiting := range e.pending.Active() {
 		c := waiting.Of
-		of := &together{agents: slices.Clone(c.feasible), tasks: c.Waiting.Len(), perSecond: c.pace.Rate(now)}
+		of := &together{agents: slices.Clone(c.criteria.Set), tasks: c.Waiting.Len(), perSecond: c.pace.Rate(now)}
 		if len(all) == maxPaces {
 			break // each of the others by itself
 		}
@@ -133,7 +133,7 @@ func (e *Engine) pacesTogether(now time.Time) func(*class) (tasks int, perSecond
 	}
 	return func(c *class) (int, float64) {
 		for _, o := range all {
-			if o.agents.Common(c.feasible) > 0 {
+			if o.agents.Common(c.criteria.Set) > 0 {
 				return o.tasks, o.perSecond
 			}
 		}

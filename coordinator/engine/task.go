@@ -205,7 +205,7 @@ func (e *Engine) mayResume(now time.Time, t *openTask, a *agent) bool {
 		return false
 	}
 	t.again = anybodyAgain // it is no other try
-	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.feasible.Has(a.Number) {
+	if reason, _ := e.resolve(t); reason == coordinator.ReasonNone && t.needs.class.criteria.Set.Has(a.Number) {
 		return true
 	}
 	t.again = notAgain

@@ -22,9 +22,6 @@ type Takers struct {
 // any group, if that is "".
 func (q *Quotas) AgentsDiffer(group string) bool { return len(q.owners[group]) > 0 }
 
-// Owners returns the agents that have quota of their own that a task of the group could be charged to.
-func (q *Quotas) Owners(group string) []coordinator.AgentID { return q.owners[group] }
-
 // ownersIn returns the agents that have quota of their own, by group, and all of them under "". What they have in a
 // provider's pool is for the groups below theirs, too, where those have quota by agent themselves.
 func ownersIn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
