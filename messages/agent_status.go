@@ -37,7 +37,7 @@ type AgentStatus struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 	// InstanceID names the process that reports; empty when not given.
 	InstanceID string `json:"instance_id,omitempty"`
-	// Relayed: a coordinator publishes it for the agent. Nobody else may set it.
+	// Relayed: a coordinator publishes it for the agent. No agent may set it.
 	Relayed bool `json:"relayed,omitempty"`
 	// Unknown as of TaskAssign.
 	Unknown []string `json:"-"`
@@ -101,76 +101,43 @@ func (d *Decoder) DecodeAgentStatus(body []byte, into *AgentStatus) *Refusal {
 	return d.slowAgentStatus(body, into)
 }
 
-// statusHas marks the required fields that were seen.
-type statusHas uint8
-
-const (
-	hasType statusHas = 1 << iota
-	hasAgent
-	hasStatus
-	hasLoad
-	hasActive
-	hasAvailable
-	hasTimestamp
-	hasAll = 1<<iota - 1
-)
-
 func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
-	if len(body) > d.limits.MaxBytes {
-		return false
-	}
 	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue, InstanceID: m.InstanceID}
 	*m = AgentStatus{}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return false
-	}
-	var has statusHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		found, ok := s.statusField(m, &old, key, d.statusFields)
-		if !ok {
-			return false
-		}
-		has |= found
-	}
-	m.Unknown = s.unknownFields
-	return s.complete() && has == hasAll
+	var ok bool
+	m.Unknown, ok = d.fast(body, d.limits, 7, func(s *scanner, key text) (required, ok bool) {
+		return s.statusField(m, &old, key, d.statusFields)
+	})
+	return ok
 }
 
-// statusField reads one field of an agent.status and tells which required one
-// it was, if any.
-func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (has statusHas, ok bool) {
+// statusField reads one field of an agent.status.
+func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "message_type":
-		return hasType, s.is(schemas.AgentStatus)
+		return true, s.is(schemas.AgentStatus)
 	case "agent_id":
 		raw, ok = s.id(maxID)
 		m.AgentID = keep(old.AgentID, raw)
-		return hasAgent, ok && !reservedAgentID(string(m.AgentID))
+		return true, ok && !reservedAgentID(string(m.AgentID))
 	case "status":
 		var t text
 		t, ok = s.plainText()
 		m.Status = statusOf(t.raw)
-		return hasStatus, ok && m.Status != coordinator.StatusUnknown
+		return true, ok && m.Status != coordinator.StatusUnknown
 	case "current_load":
 		m.CurrentLoad, ok = s.decimal(1)
-		return hasLoad, ok
+		return true, ok
 	case "active_tasks":
 		m.ActiveTasks, ok = s.whole(maxCount)
-		return hasActive, ok
+		return true, ok
 	case "available_capacity":
 		m.AvailableCapacity, ok = s.whole(maxCount)
-		return hasAvailable, ok
+		return true, ok
 	case "timestamp":
 		m.Timestamp, ok = s.time()
-		return hasTimestamp, ok
+		return true, ok
 	case "capabilities":
 		m.Capabilities, ok = fastList[string](s, maxCapabilities, validName)
 	case "queue":
@@ -200,7 +167,7 @@ func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (ha
 	default:
 		ok = s.unknown(key, known)
 	}
-	return 0, ok
+	return false, ok
 }
 
 func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {

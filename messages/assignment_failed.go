@@ -20,7 +20,7 @@ type AssignmentFailed struct {
 	Attempts int `json:"attempts"`
 	// Candidates is nil when the failure is not for want of an agent.
 	Candidates *Candidates `json:"candidates,omitempty"`
-	// RetryAt is from when on the task may succeed; zero when nobody can tell.
+	// RetryAt is from when on the task may succeed; zero when it is not known.
 	RetryAt  time.Time `json:"retry_at,omitzero"`
 	FailedAt time.Time `json:"failed_at"`
 }
@@ -42,7 +42,7 @@ type Nearest struct {
 	AgentID coordinator.AgentID `json:"agent_id"`
 	Why     string              `json:"why"`
 	// FreeInSeconds is when a slot of a full agent is expected to be free; 0 when
-	// nobody can tell.
+	// it is not known.
 	FreeInSeconds float64 `json:"free_in_seconds,omitempty"`
 }
 

@@ -61,7 +61,7 @@ func TestTypesAreToldApart(t *testing.T) {
 	}
 }
 
-// Whoever sends what does not belong there is told what does.
+// A refusal of what does not belong there says what does.
 func TestOtherTypesAreRefused(t *testing.T) {
 	d := newDecoder(t)
 	const requests, controls = "task.cancel, task.bid, task.bids or task.claim",

@@ -37,7 +37,7 @@ func TestAgentStatusCorpus(t *testing.T) {
 }
 
 // A refusal names the agent as far as it can be read, whatever is wrong with the rest:
-// somebody must find the agent that sends it.
+// an operator must find the agent that sends it.
 func TestRefusalNamesTheAgent(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range []struct{ name, body, want string }{

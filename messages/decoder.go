@@ -260,7 +260,7 @@ func (s *scanner) members(known []string) (m members) {
 	return m
 }
 
-// ambiguous forgets a member that occurs twice: nobody knows which is meant.
+// ambiguous forgets a member that occurs twice: it is not known which is meant.
 func (m *members) ambiguous(name string) {
 	switch name {
 	case "message_type":

@@ -28,7 +28,7 @@
 // task.request ([Decoder.DecodeRequest]) and an agent's control queue
 // ([Decoder.DecodeControl]).
 //
-// A field that no schema has is no fault: the typed value names it (Unknown), so that somebody
+// A field that no schema has is no fault: the typed value names it (Unknown), so that an operator
 // can be told what it is likely to mean ([Decoder.Nearest]). Of a message that cannot be used a
 // [Sketch] has what can be read.
 //

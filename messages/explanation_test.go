@@ -51,9 +51,11 @@ func TestExplanationOfADispatch(t *testing.T) {
 		want     string
 	}{
 		{"with scores, and one of the others by name", &scored,
-			"gpu-1 by reward_rate, best of 2 eligible among 9 agents (score 0.9; gpu-2 0.85); out: 1 full (gpu-3), 6 lack a required capability"},
+			"gpu-1 by reward_rate, best of 2 eligible among 9 agents (score 0.9; gpu-2 0.85); out: 1 full (gpu-3), 6 lack a " +
+				"required capability"},
 		{"preferred, without scores", &preferred,
-			"a1 by least_loaded, best of 3 eligible among 400 agents (preferred) (load 0.25); out: 2 silent for too long (a2 a3), 393 lack a required capability, 2 without quota of their own"},
+			"a1 by least_loaded, best of 3 eligible among 400 agents (preferred) (load 0.25); out: 2 silent for too long " +
+				"(a2 a3), 393 lack a required capability, 2 without quota of their own"},
 		{"by bids", &coordinator.Decision{Strategy: "market", Scored: true, Agent: "a", Auction: coordinator.AuctionAwarded,
 			Fleet: 4, Eligible: 2}, "a by market, best of 2 bidders among 4 agents"},
 		{"of a journal that says no more", &coordinator.Decision{Strategy: "market", Agent: "a", Fleet: 4, Eligible: 2},

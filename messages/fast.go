@@ -14,6 +14,41 @@ import (
 // the slightest doubt; the message is then read again by the slow path. What
 // they accept must fit the schema, with the value that the slow path gives.
 
+// fieldReader consumes the value of a key, and tells whether its object must have it.
+type fieldReader func(s *scanner, key text) (required, ok bool)
+
+// fast reads a message that must have so many required fields, and names those that its schema does not have.
+func (d *Decoder) fast(body []byte, l Limits, required int, read fieldReader) (unknown []string, ok bool) {
+	if len(body) > l.MaxBytes {
+		return nil, false
+	}
+	s := d.scanner(body, l)
+	defer d.release(s)
+	ok = s.fields(required, read) && s.complete()
+	return s.unknownFields, ok
+}
+
+// fields reads an object that must have so many required fields. No key comes twice, so that they can be counted.
+func (s *scanner) fields(required int, read fieldReader) bool {
+	var o object
+	if !s.openObject(&o) {
+		return false
+	}
+	for {
+		key, more := s.nextKey(&o)
+		if !more {
+			return s.fault == faultNone && required == 0
+		}
+		counts, ok := read(s, key)
+		if !ok {
+			return false
+		}
+		if counts {
+			required--
+		}
+	}
+}
+
 // plainText is a string without escapes.
 func (s *scanner) plainText() (text, bool) {
 	if s.peek() != '"' {
@@ -147,40 +182,22 @@ func fastObjects[T any](s *scanner, limit int, read func(*T) bool) ([]T, bool) {
 // agent_id it has one field that is known, which list reads.
 func (d *Decoder) fastAgentsList(body []byte, messageType, name string, known []string,
 	list func(*scanner) bool) (agent coordinator.AgentID, unknown []string, ok bool) {
-	if len(body) > d.limits.MaxBytes {
-		return "", nil, false
-	}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return "", nil, false
-	}
-	typed := false
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			return agent, s.unknownFields, s.complete() && typed && agent != ""
-		}
-		var ok bool
+	unknown, ok = d.fast(body, d.limits, 2, func(s *scanner, key text) (required, ok bool) {
 		switch string(key.raw) {
 		case "message_type":
-			ok = s.is(messageType)
-			typed = ok
+			return true, s.is(messageType)
 		case "agent_id":
 			var raw []byte
 			raw, ok = s.id(maxID)
 			agent = coordinator.AgentID(raw)
-			ok = ok && !reservedAgentID(string(agent))
+			return true, ok && !reservedAgentID(string(agent))
 		case name:
-			ok = list(s)
+			return false, list(s)
 		default:
-			ok = s.unknown(key, known)
+			return false, s.unknown(key, known)
 		}
-		if !ok {
-			return "", nil, false
-		}
-	}
+	})
+	return agent, unknown, ok
 }
 
 // nextPlain splits the first string off JSON text in which no string has an
@@ -227,26 +244,13 @@ func (s *scanner) labels() (map[string]string, bool) {
 // usage makes a new value, which shares the names of old (that may be nil) where
 // the message has the same. What an estimate alone may say goes into estimate; nil: it is none.
 func (s *scanner) usage(old *coordinator.Usage, estimate *EstimatedUsage) (*coordinator.Usage, bool) {
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	u := new(coordinator.Usage)
 	var provider, model string
 	if old != nil {
 		provider, model = old.Provider, old.Model
 	}
 	var input, output bool // given
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			if estimate != nil {
-				estimate.NoTokens = input && output && u.InputTokens == 0 && u.OutputTokens == 0
-			}
-			either := estimate == nil || len(estimate.Alternatives) == 0 || u.Provider == "" && u.Model == ""
-			return u, s.fault == faultNone && either
-		}
-		var ok bool
+	if !s.fields(0, func(s *scanner, key text) (required, ok bool) {
 		switch string(key.raw) {
 		case "alternatives":
 			if estimate != nil { // else it is unknown
@@ -270,34 +274,29 @@ func (s *scanner) usage(old *coordinator.Usage, estimate *EstimatedUsage) (*coor
 		default:
 			// Unknown, or known and escaped: the slow path can tell.
 		}
-		if !ok {
-			return nil, false
-		}
+		return false, ok
+	}) {
+		return nil, false
 	}
+	if estimate == nil {
+		return u, true
+	}
+	estimate.NoTokens = input && output && u.InputTokens == 0 && u.OutputTokens == 0
+	return u, len(estimate.Alternatives) == 0 || u.Provider == "" && u.Model == ""
 }
 
 // service reads one of the models that a task may go to.
 func (s *scanner) service(to *coordinator.Service) bool {
-	var o object
-	if !s.openObject(&o) {
-		return false
-	}
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			return s.fault == faultNone && to.Provider != ""
-		}
-		var ok bool
+	return s.fields(1, func(s *scanner, key text) (required, ok bool) {
 		switch string(key.raw) {
 		case "provider":
 			to.Provider, ok = s.serviceName()
+			return true, ok
 		case "model":
 			to.Model, ok = s.serviceName()
 		}
-		if !ok {
-			return false
-		}
-	}
+		return false, ok
+	})
 }
 
 // serviceName reads the name of a provider or model, as quotas.yaml may list it.

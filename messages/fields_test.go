@@ -2,57 +2,177 @@ package messages
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"taskbus/coordinator"
 	"taskbus/schemas"
+	"taskbus/tests/support/fields"
 )
 
-// fill gives every field below v a value: texts are the name of their field.
-func fill(t *testing.T, v reflect.Value, name string) {
+// taskPlaces is where each field of a task belongs: its key in task.assign, in task.dispatch, in the header by which
+// a dispatch is decided again, and in the events of its end; "": it is not there.
+var taskPlaces = map[string]struct{ assign, dispatch, header, completed, failed string }{
+	"ID":             {"task_id", "task_id", "", "", "task_id"}, // in task.completed it is the result's
+	"Type":           {"task_type", "task_type", "", "task_type", ""},
+	"Priority":       {"priority", "priority", "", "", ""},
+	"TraceID":        {"correlation_id", "correlation_id", "", "correlation_id", "correlation_id"},
+	"Timeout":        {"timeout_seconds", "", "timeout_seconds", "", ""}, // the dispatch has Dispatch.Timeout
+	"Deadline":       {"deadline", "deadline", "", "", ""},
+	"MaxWait":        {"max_wait_seconds", "", "", "", ""}, // ends with the first agent
+	"Required":       {"required_capabilities", "", "required_capabilities", "", ""},
+	"Preferred":      {"preferred_agents", "", "preferred_agents", "", ""},
+	"WidenAfter":     {"widen_after_seconds", "", "widen_after_seconds", "", ""},
+	"Excluded":       {"excluded_agents", "", "excluded_agents", "", ""},
+	"Strategy":       {"strategy", "", "strategy", "", ""},
+	"Group":          {"group", "", "group", "", ""},
+	"Labels":         {"labels", "", "labels", "", ""},
+	"Description":    {"description", "description", "", "", ""},
+	"NoBorrowing":    {"allow_borrowing", "", "allow_borrowing", "", ""},
+	"EstimatedUsage": {"estimated_usage", "", "estimated_usage", "", ""},
+	"NoTokens":       {"estimated_usage", "", "estimated_usage", "", ""},
+	"Alternatives":   {"estimated_usage", "", "estimated_usage", "", ""},
+	"ReplyTo":        {"", "", "reply_to", "", ""},
+	"TraceParent":    {}, // has a header of its own, as has TraceState
+	"TraceState":     {},
+	"AcceptedAt":     {"", "", "accepted_at", "", ""},
+	"ContentHash":    {"", "", "content_hash", "", ""},
+}
+
+// membersOf is what a message says by key, as JSON in which objects are in order.
+func membersOf(t *testing.T, body []byte) map[string]string {
 	t.Helper()
-	switch name = strings.ToLower(name); {
-	case v.Type() == reflect.TypeFor[time.Time]():
-		v.Set(reflect.ValueOf(at.Truncate(time.Microsecond)))
-	case v.Type() == reflect.TypeFor[*coordinator.Decision]():
-		v.Set(reflect.ValueOf(&coordinator.Decision{Strategy: "round_robin", Agent: "agent", Fleet: 3,
-			Missing: []coordinator.MissingCapability{{Capability: "gpu", Agents: 2}},
-			Nearest: &coordinator.Refusal{Agent: "agent", Why: coordinator.Eligible + 1, FreeIn: time.Second}}))
-	case v.Kind() == reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(t, v.Elem(), name)
-	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			fill(t, v.Field(i), v.Type().Field(i).Name)
+	var values map[string]any
+	if err := json.Unmarshal(body, &values); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	members := make(map[string]string, len(values))
+	for key, value := range values {
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case v.Kind() == reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(t, v.Index(0), name)
-	case v.Kind() == reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"key": name}))
-	case v.Kind() == reflect.String:
-		v.SetString(name)
-	case v.Kind() == reflect.Bool:
-		v.SetBool(true)
-	case v.Type() == reflect.TypeFor[time.Duration]():
-		v.Set(reflect.ValueOf(90 * time.Second))
-	case v.CanInt() || v.CanUint() || v.CanFloat():
-		v.Set(reflect.ValueOf(2).Convert(v.Type()))
-	default:
-		t.Fatalf("%s: no value for a %s", name, v.Type())
+		members[key] = string(text)
+	}
+	return members
+}
+
+// requireMembers: two messages say the same under each key but for these.
+func requireMembers(t *testing.T, where string, got, want map[string]string, but ...string) {
+	t.Helper()
+	all := maps.Clone(got)
+	maps.Copy(all, want)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if got[key] != want[key] && !slices.Contains(but, key) {
+			t.Errorf("%s: %s is %.100q, want %.100q", where, key, got[key], want[key])
+		}
+	}
+}
+
+// requireSame names the fields in which two values differ.
+func requireSame(t *testing.T, where string, got, want any) {
+	t.Helper()
+	for _, difference := range fields.Differences(got, want) {
+		t.Errorf("%s: %s", where, difference)
+	}
+}
+
+// filledTask has every field set: its tokens are said to be none, and it has alternatives.
+func filledTask() *coordinator.Task {
+	task := new(coordinator.Task)
+	fields.Fill(task)
+	task.EstimatedUsage = &coordinator.Usage{Requests: 2, CostUSD: 2} // the others are said by NoTokens and Alternatives
+	return task
+}
+
+// filledDispatch is a dispatch of the task with every field set.
+func filledDispatch(task *coordinator.Task) *coordinator.Dispatch {
+	d := new(coordinator.Dispatch)
+	fields.Fill(d)
+	d.Task, d.Timeout = task, task.Timeout
+	return d
+}
+
+// filledCompleted and filledFailed are ends of the task with every field set.
+func filledCompleted(task *coordinator.Task) *coordinator.Completed {
+	c := new(coordinator.Completed)
+	fields.Fill(c)
+	c.Task, c.Result.Outcome = task, coordinator.OutcomeSucceeded
+	return c
+}
+
+func filledFailed(task *coordinator.Task) *coordinator.Fail {
+	f := new(coordinator.Fail)
+	fields.Fill(f)
+	f.Task, f.Failure.Reason = task, coordinator.ReasonBacklogFull
+	return f
+}
+
+// What a field of a task says stands wherever taskPlaces has it, the same everywhere and under a key that the schema
+// knows, and nowhere else.
+func TestEveryFieldHasItsPlaces(t *testing.T) {
+	set, task := compiled(t), filledTask()
+	filled := filledDispatch(task)
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[coordinator.Task]()) {
+		keys, known := taskPlaces[field.Name]
+		if !known {
+			t.Errorf("Task.%s: taskPlaces does not say in which messages it belongs", field.Name)
+			continue
+		}
+		other := *task
+		fields.Vary(&other, field.Name)
+		for _, place := range []struct {
+			name, key string
+			write     func(*coordinator.Task) []byte
+		}{
+			{schemas.TaskAssign, keys.assign, func(t *coordinator.Task) []byte { return AppendTaskAssign(nil, t, nil) }},
+			{schemas.TaskDispatch, keys.dispatch, func(t *coordinator.Task) []byte {
+				d := *filled
+				d.Task = t
+				return AppendDispatch(nil, &d, nil)
+			}},
+			{schemas.TaskHeader, keys.header, func(t *coordinator.Task) []byte { return []byte(EncodeTaskHeader(t)) }},
+			{schemas.TaskCompleted, keys.completed, func(t *coordinator.Task) []byte {
+				return AppendTaskCompleted(nil, filledCompleted(t))
+			}},
+			{schemas.AssignmentFailed, keys.failed, func(t *coordinator.Task) []byte {
+				return AppendAssignmentFailed(nil, filledFailed(t))
+			}},
+		} {
+			where := "Task." + field.Name + ", " + place.name
+			says, without := membersOf(t, place.write(task)), membersOf(t, place.write(&other))
+			requireMembers(t, where, without, says, place.key)
+			if place.key == "" {
+				continue
+			}
+			if says[place.key] == without[place.key] {
+				t.Errorf("%s: it is not written as %s", where, place.key)
+			}
+			if assigned := membersOf(t, AppendTaskAssign(nil, task, nil)); keys.assign != "" {
+				if got, want := says[place.key], assigned[keys.assign]; got != want {
+					t.Errorf("%s: it is %.100s, and %.100s in %s", where, got, want, schemas.TaskAssign)
+				}
+			}
+			if !slices.Contains(set.Fields(place.name), place.key) {
+				t.Errorf("%s: schemas/%s.json has no %s", where, place.name, place.key)
+			}
+		}
 	}
 }
 
 // requireWhole: a message has all fields of its schema, and each field of what is read of it is set.
 func requireWhole(t *testing.T, d *Decoder, name string, body []byte, m any, refusal *Refusal, unset ...string) {
 	t.Helper()
-	var members map[string]any
-	if err := json.Unmarshal(body, &members); err != nil || refusal != nil {
-		t.Fatalf("%s: %v %+v\n%s", name, err, refusal, body)
+	if refusal != nil {
+		t.Fatalf("%s: %s\n%s", name, refusal.Text, body)
+	}
+	members := membersOf(t, body)
+	for key := range members {
+		if !slices.Contains(d.set.Fields(name), key) {
+			t.Errorf("%s: schemas/%s.json has no %s", name, name, key)
+		}
 	}
 	for _, field := range d.set.Fields(name) {
 		if _, has := members[field]; !has && field != "message_version" {
@@ -70,40 +190,45 @@ func requireWhole(t *testing.T, d *Decoder, name string, body []byte, m any, ref
 // A field that a task has arrives wherever it is to: what its producer writes, what its agent reads, what comes back
 // with a dispatch, and what is told of its end.
 func TestEveryFieldArrives(t *testing.T) {
-	d, task, payload := newDecoder(t), new(coordinator.Task), []byte(`{"a":1}`)
-	fill(t, reflect.ValueOf(task).Elem(), "")
-	task.EstimatedUsage = &coordinator.Usage{Requests: 2, CostUSD: 2} // the others are said by NoTokens and Alternatives
+	task, named := filledTask(), filledTask()
+	fields.Vary(named, "EstimatedUsage")
+	named.NoTokens, named.Alternatives = false, nil
+	for _, task := range []*coordinator.Task{task, named} {
+		everyFieldArrives(t, newDecoder(t), task, []byte(`{"a":1}`))
+	}
+}
+
+func everyFieldArrives(t *testing.T, d *Decoder, task *coordinator.Task, payload []byte) {
 	arrival := Arrival{Now: task.AcceptedAt, ContentHash: task.ContentHash, ReplyTo: task.ReplyTo,
 		TraceParent: task.TraceParent, TraceState: task.TraceState}
-	same := func(where string, got *coordinator.Task) {
-		t.Helper()
-		if !reflect.DeepEqual(got, task) {
-			t.Errorf("%s is read as\n%+v\nwant\n%+v", where, got, task)
-		}
-	}
-
 	body := AppendTaskAssign(nil, task, payload)
 	assign, refusal := d.slowTaskAssign(body)
 	requireWhole(t, d, schemas.TaskAssign, body, assign, refusal, "Unknown")
 	fast, ok := d.fastTaskAssign(body)
-	if !ok || !reflect.DeepEqual(fast, assign) {
-		t.Errorf("the fast path reads (%t) %+v, want %+v", ok, fast, assign)
+	if !ok {
+		t.Errorf("the fast path does not read %s", body)
 	}
+	requireSame(t, "task.assign, by the fast path", fast, assign)
 	marshalled, err := json.Marshal(assign)
-	if again, refusal := d.DecodeTaskAssign(marshalled); err != nil || !reflect.DeepEqual(again, assign) {
-		t.Errorf("marshalled it is %s %v %+v", marshalled, err, refusal)
+	if err != nil {
+		t.Fatal(err)
 	}
-	same("task.assign", assign.Task(arrival))
+	requireMembers(t, "task.assign, marshalled", membersOf(t, marshalled), membersOf(t, body))
+	requireSame(t, "the task of a task.assign", assign.Task(arrival), task)
 
-	dispatch := new(coordinator.Dispatch)
-	fill(t, reflect.ValueOf(dispatch).Elem(), "")
-	dispatch.Task, dispatch.Timeout = task, task.Timeout
+	dispatch := filledDispatch(task)
 	body = AppendExplainedDispatch(nil, dispatch, payload)
 	dispatched, refusal := d.slowTaskDispatch(body)
 	requireWhole(t, d, schemas.TaskDispatch, body, dispatched, refusal)
-	if fast, ok := d.fastTaskDispatch(body); !ok || !reflect.DeepEqual(fast, dispatched) {
-		t.Errorf("the fast path reads (%t) %+v, want %+v", ok, fast, dispatched)
+	fastDispatched, ok := d.fastTaskDispatch(body)
+	if !ok {
+		t.Errorf("the fast path does not read %s", body)
 	}
+	requireSame(t, "task.dispatch, by the fast path", fastDispatched, dispatched)
+	if marshalled, err = json.Marshal(dispatched); err != nil {
+		t.Fatal(err)
+	}
+	requireMembers(t, "task.dispatch, marshalled", membersOf(t, marshalled), membersOf(t, body), "message_type")
 	returned, refusal := d.DecodeReturned(body, EncodeTaskHeader(task), EncodeTriedHeader(dispatch))
 	if refusal != nil {
 		t.Fatal(refusal.Text)
@@ -111,16 +236,12 @@ func TestEveryFieldArrives(t *testing.T) {
 	back := returned.Task
 	back.TraceParent, back.TraceState = task.TraceParent, task.TraceState // have headers of their own
 	back.MaxWait = task.MaxWait                                           // ends with the first agent
-	same("a dispatch that comes back", back)
+	requireSame(t, "the task of a dispatch that comes back", back, task)
 
-	completed, failed := new(coordinator.Completed), new(coordinator.Fail)
-	fill(t, reflect.ValueOf(completed).Elem(), "")
-	fill(t, reflect.ValueOf(failed).Elem(), "")
-	completed.Result.Outcome, failed.Failure.Reason = coordinator.OutcomeSucceeded, coordinator.ReasonBacklogFull
-	body = AppendTaskCompleted(nil, completed)
+	body = AppendTaskCompleted(nil, filledCompleted(task))
 	ended, refusal := d.DecodeTaskCompleted(body)
 	requireWhole(t, d, schemas.TaskCompleted, body, ended, refusal)
-	body = AppendAssignmentFailed(nil, failed)
+	body = AppendAssignmentFailed(nil, filledFailed(task))
 	gone, refusal := d.DecodeAssignmentFailed(body)
 	requireWhole(t, d, schemas.AssignmentFailed, body, gone, refusal)
 }

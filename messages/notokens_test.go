@@ -7,7 +7,7 @@ import (
 )
 
 // An estimate that gives both tokens as 0 says that there are none; else what is 0 is not known. It is
-// the same however the message is read, for whoever sends it on, and when its dispatch comes back.
+// the same however the message is read, where it is sent on, and when its dispatch comes back.
 func TestEstimateOfNoTokens(t *testing.T) {
 	d := newDecoder(t)
 	for _, c := range []struct {

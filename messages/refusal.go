@@ -55,7 +55,7 @@ const PriorityUnread coordinator.Priority = 255
 
 // Fail renders the refusal as a failure with the reason invalid_message, for
 // AppendAssignmentFailed. traceID is used when the message gave none. It must
-// not be asked for when TaskID is empty: nobody could be told.
+// not be asked for when TaskID is empty: no sender could be answered.
 func (r *Refusal) Fail(traceID string, now time.Time) *coordinator.Fail {
 	if r.CorrelationID != "" {
 		traceID = r.CorrelationID

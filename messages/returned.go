@@ -45,7 +45,7 @@ type Returned struct {
 // of body, which must not be changed afterwards.
 func (d *Decoder) DecodeReturned(body []byte, taskHeader, triedHeader string) (*Returned, *Refusal) {
 	m, refusal := d.DecodeTaskDispatch(body)
-	// Read in any case: where the body is at fault it may still say whom to tell.
+	// Read in any case: where the body is at fault it may still name the sender.
 	header, headerRefusal := d.decodeHeader(schemas.TaskHeader, taskHeader)
 	var replyTo string
 	if headerRefusal == nil {

@@ -91,7 +91,7 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 	}
 }
 
-// A dispatch that comes back is the task it was, whoever has had it.
+// A dispatch that comes back is the task it was, whichever agents have had it.
 func TestReturnedRoundTrip(t *testing.T) {
 	d := newDecoder(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -137,7 +137,7 @@ func TestReturnedRoundTrip(t *testing.T) {
 	})
 }
 
-// The header may hold anything: who never had the task cannot have failed it.
+// The header may hold anything: an agent that never had the task cannot have failed it.
 func TestFailedAreAmongTried(t *testing.T) {
 	dispatch := sampleDispatch()
 	dispatch.Attempt, dispatch.Tried = 3, []coordinator.AgentID{"a1", "a2"}

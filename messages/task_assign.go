@@ -70,38 +70,11 @@ func (d *Decoder) DecodeTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 }
 
 func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
-	if len(body) > d.limits.MaxBytes {
-		return nil, false
-	}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	m := &TaskAssign{Priority: coordinator.PriorityNormal}
-	typed := false
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		var ok bool
-		switch string(key.raw) {
-		case "message_type":
-			ok = s.is(schemas.TaskAssign)
-			typed = ok
-		case "payload":
-			m.Payload, ok = s.payload()
-		default:
-			ok = s.taskField(m, key, d.taskFields)
-		}
-		if !ok {
-			return nil, false
-		}
-	}
-	m.Unknown = s.unknownFields
-	ok := s.complete() && typed && m.TaskID != "" && m.TaskType != "" && m.Payload != nil
+	var ok bool
+	m.Unknown, ok = d.fast(body, d.limits, 4, func(s *scanner, key text) (required, ok bool) {
+		return s.taskField(m, key, d.taskFields)
+	})
 	return m, ok
 }
 
@@ -114,14 +87,21 @@ func (s *scanner) payload() ([]byte, bool) {
 }
 
 // taskField reads one field of a task.assign.
-func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
+func (s *scanner) taskField(m *TaskAssign, key text, known []string) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
+	case "message_type":
+		return true, s.is(schemas.TaskAssign)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
+		return true, ok
 	case "task_type":
 		m.TaskType, ok = s.name("")
+		return true, ok
+	case "payload":
+		m.Payload, ok = s.payload()
+		return true, ok
 	case "priority":
 		var p int
 		p, ok = s.whole(maxPriority)
@@ -170,7 +150,7 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (ok bool) {
 	default:
 		ok = s.unknown(key, known)
 	}
-	return ok
+	return false, ok
 }
 
 func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {

@@ -112,63 +112,35 @@ func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
 	return m, ok && len(m.Offers) > 0
 }
 
-// offerHas marks the required fields that were seen.
-type offerHas uint8
-
-const (
-	offerTask offerHas = 1 << iota
-	offerAuction
-	offerType
-	offerRequired
-	offerWindow
-	offerAttempt
-	offerAll = 1<<iota - 1
-)
-
 func (s *scanner) offer(m *TaskOffer) bool {
 	m.Priority = coordinator.PriorityNormal
-	var o object
-	if !s.openObject(&o) {
-		return false
-	}
-	var has offerHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			return s.fault == faultNone && has == offerAll
-		}
-		found, ok := s.offerField(m, key)
-		if !ok {
-			return false
-		}
-		has |= found
-	}
+	return s.fields(6, func(s *scanner, key text) (required, ok bool) { return s.offerField(m, key) })
 }
 
-// offerField reads one field of an offer and tells which required one it was, if any.
-func (s *scanner) offerField(m *TaskOffer, key text) (has offerHas, ok bool) {
+// offerField reads one field of an offer.
+func (s *scanner) offerField(m *TaskOffer, key text) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
-		return offerTask, ok
+		return true, ok
 	case "auction_id":
 		raw, ok = s.id(maxDispatchID)
 		m.AuctionID = string(raw)
-		return offerAuction, ok
+		return true, ok
 	case "task_type":
 		m.TaskType, ok = s.name("")
-		return offerType, ok
+		return true, ok
 	case "required_capabilities":
 		m.RequiredCapabilities, ok = fastList[string](s, maxCapabilities, validName)
-		return offerRequired, ok
+		return true, ok
 	case "bid_window_ms":
 		m.BidWindowMS, ok = s.whole(maxBidWindow)
-		return offerWindow, ok && m.BidWindowMS > 0
+		return true, ok && m.BidWindowMS > 0
 	case "attempt":
 		m.Attempt, ok = s.whole(maxCount)
-		return offerAttempt, ok && m.Attempt > 0
+		return true, ok && m.Attempt > 0
 	case "description":
 		m.Description, ok = s.description()
 	case "priority":
@@ -184,7 +156,7 @@ func (s *scanner) offerField(m *TaskOffer, key text) (has offerHas, ok bool) {
 		// Within an offer any other key is just unknown, unless an escape hides one.
 		ok = s.unknown(key, nil)
 	}
-	return 0, ok
+	return false, ok
 }
 
 func (d *Decoder) slowTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {

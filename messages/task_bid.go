@@ -29,7 +29,7 @@ type TaskBid struct {
 
 // AppendTaskBid appends m as a task.bid message. A number beyond its range is brought
 // into it, and NaN becomes 0: what an agent's own formula spoils must not make a
-// message that nobody can read.
+// message that no reader takes.
 func AppendTaskBid(dst []byte, m *TaskBid) []byte {
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.TaskBid)
@@ -58,72 +58,41 @@ func (d *Decoder) DecodeTaskBid(body []byte) (*TaskBid, *Refusal) {
 	return d.slowTaskBid(body)
 }
 
-// bidHas marks the required fields that were seen.
-type bidHas uint8
-
-const (
-	bidType bidHas = 1 << iota
-	bidTask
-	bidAgent
-	bidFitness
-	bidActive
-	bidDuration
-	bidAll = 1<<iota - 1
-)
-
 func (d *Decoder) fastTaskBid(body []byte) (*TaskBid, bool) {
-	if len(body) > d.limits.MaxBytes {
-		return nil, false
-	}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	m := new(TaskBid)
-	var has bidHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		found, ok := s.bidField(m, key, d.bidFields)
-		if !ok {
-			return nil, false
-		}
-		has |= found
-	}
-	m.Unknown = s.unknownFields
-	return m, s.complete() && has == bidAll
+	var ok bool
+	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key text) (required, ok bool) {
+		return s.bidField(m, key, d.bidFields)
+	})
+	return m, ok
 }
 
-// bidField reads one field of a task.bid and tells which required one it was, if any.
-func (s *scanner) bidField(m *TaskBid, key text, known []string) (has bidHas, ok bool) {
+// bidField reads one field of a task.bid.
+func (s *scanner) bidField(m *TaskBid, key text, known []string) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "message_type":
-		return bidType, s.is(schemas.TaskBid)
+		return true, s.is(schemas.TaskBid)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
-		return bidTask, ok
+		return true, ok
 	case "auction_id":
 		raw, ok = s.id(maxDispatchID)
 		m.AuctionID = string(raw)
 	case "agent_id":
 		raw, ok = s.id(maxID)
 		m.AgentID = coordinator.AgentID(raw)
-		return bidAgent, ok && !reservedAgentID(string(m.AgentID))
+		return true, ok && !reservedAgentID(string(m.AgentID))
 	case "fitness":
 		m.Fitness, ok = s.decimal(1)
-		return bidFitness, ok
+		return true, ok
 	case "active_tasks":
 		m.ActiveTasks, ok = s.whole(maxCount)
-		return bidActive, ok
+		return true, ok
 	case "estimated_duration_seconds":
 		m.EstimatedDurationSeconds, ok = s.decimal(maxEstimate)
-		return bidDuration, ok
+		return true, ok
 	case "relevance":
 		m.Relevance, ok = s.decimal(1)
 		m.HasRelevance = true
@@ -133,7 +102,7 @@ func (s *scanner) bidField(m *TaskBid, key text, known []string) (has bidHas, ok
 	default:
 		ok = s.unknown(key, known)
 	}
-	return 0, ok
+	return false, ok
 }
 
 func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {

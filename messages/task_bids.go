@@ -62,29 +62,15 @@ func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
 // bid reads one of the bids of a task.bids. What the message has for all of them is
 // nothing that is known within one.
 func (s *scanner) bid(m *TaskBid) bool {
-	var o object
-	if !s.openObject(&o) {
-		return false
-	}
-	var has bidHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			return s.fault == faultNone && has == bidAll&^(bidType|bidAgent)
-		}
-		var found bidHas
-		var ok bool
+	return s.fields(4, func(s *scanner, key text) (required, ok bool) {
 		switch string(key.raw) {
 		case "message_type", "agent_id":
 			_, ok = s.value()
+			return false, ok
 		default:
-			found, ok = s.bidField(m, key, nil)
+			return s.bidField(m, key, nil)
 		}
-		if !ok {
-			return false
-		}
-		has |= found
-	}
+	})
 }
 
 func (d *Decoder) slowTaskBids(body []byte) (*TaskBids, *Refusal) {

@@ -72,7 +72,7 @@ type TaskCancelRequested struct {
 }
 
 // AppendTaskCancelRequested appends the task.cancel_requested event: at the given
-// time nobody was there to receive w.
+// time no agent was there to receive w.
 func AppendTaskCancelRequested(dst []byte, w *coordinator.Withdraw, at time.Time) []byte {
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.TaskCancelRequested)

@@ -113,103 +113,64 @@ func (d *Decoder) DecodeTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 // leastBatch is the smallest batch: what goes alone is in none.
 const leastBatch = 2
 
-// dispatchHas marks the required fields that were seen.
-type dispatchHas uint16
-
-const (
-	dispatchType dispatchHas = 1 << iota
-	dispatchTask
-	dispatchAgent
-	dispatchTrace
-	dispatchTime
-	dispatchQueue
-	dispatchTaskType
-	dispatchPayload
-	dispatchPriority
-	dispatchTimeout
-	dispatchID
-	dispatchAttempt
-	dispatchAll = 1<<iota - 1
-)
-
 func (d *Decoder) fastTaskDispatch(body []byte) (*TaskDispatch, bool) {
-	limits := d.limits.dispatched()
-	if len(body) > limits.MaxBytes {
-		return nil, false
-	}
-	s := d.scanner(body, limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return nil, false
-	}
 	m := new(TaskDispatch)
-	var has dispatchHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		found, ok := s.dispatchField(m, key, d.dispatchFields)
-		if !ok {
-			return nil, false
-		}
-		has |= found
-	}
-	return m, s.complete() && has == dispatchAll
+	_, ok := d.fast(body, d.limits.dispatched(), 12, func(s *scanner, key text) (required, ok bool) {
+		return s.dispatchField(m, key, d.dispatchFields)
+	})
+	return m, ok
 }
 
-// dispatchField reads one field of a task.dispatch and tells which required one
-// it was, if any.
-func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has dispatchHas, ok bool) {
+// dispatchField reads one field of a task.dispatch.
+func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "message_type":
-		return dispatchType, s.is(schemas.TaskDispatch)
+		return true, s.is(schemas.TaskDispatch)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
-		return dispatchTask, ok
+		return true, ok
 	case "assigned_agent":
 		raw, ok = s.id(maxID)
 		m.AssignedAgent = coordinator.AgentID(raw)
-		return dispatchAgent, ok && !reservedAgentID(string(raw))
+		return true, ok && !reservedAgentID(string(raw))
 	case "correlation_id":
 		raw, ok = s.printable()
 		m.CorrelationID = string(raw)
-		return dispatchTrace, ok
+		return true, ok
 	case "assignment_time":
 		m.AssignmentTime, ok = s.time()
-		return dispatchTime, ok
+		return true, ok
 	case "queue":
 		raw, ok = s.printable()
 		m.Queue = string(raw)
-		return dispatchQueue, ok
+		return true, ok
 	case "task_type":
 		m.TaskType, ok = s.name("")
-		return dispatchTaskType, ok
+		return true, ok
 	case "description":
 		m.Description, ok = s.description()
 	case "payload":
 		m.Payload, ok = s.payload()
-		return dispatchPayload, ok
+		return true, ok
 	case "priority":
 		var p int
 		p, ok = s.whole(maxPriority)
 		m.Priority = coordinator.Priority(p)
-		return dispatchPriority, ok
+		return true, ok
 	case "timeout_seconds":
 		m.TimeoutSeconds, ok = s.decimal(math.MaxFloat64)
-		return dispatchTimeout, ok && m.TimeoutSeconds > 0
+		return true, ok && m.TimeoutSeconds > 0
 	case "deadline":
 		m.Deadline, ok = s.time()
 	case "dispatch_id":
 		raw, ok = s.id(maxDispatchID)
 		m.DispatchID = string(raw)
-		return dispatchID, ok
+		return true, ok
 	case "attempt":
 		m.Attempt, ok = s.whole(maxCount)
-		return dispatchAttempt, ok && m.Attempt > 0
+		return true, ok && m.Attempt > 0
 	case "batch_id":
 		raw, ok = s.id(maxDispatchID)
 		m.BatchID = string(raw)
@@ -225,7 +186,7 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (has 
 	default:
 		ok = s.unknown(key, known)
 	}
-	return 0, ok
+	return false, ok
 }
 
 func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math"
 	"time"
-	"unicode/utf8"
 
 	"taskbus/coordinator"
 	"taskbus/schemas"
@@ -113,72 +112,40 @@ func (d *Decoder) DecodeTaskResult(body []byte, into *TaskResult) *Refusal {
 	return d.slowTaskResult(body, into)
 }
 
-// resultHas marks the required fields that were seen.
-type resultHas uint8
-
-const (
-	resultType resultHas = 1 << iota
-	resultTask
-	resultAgent
-	resultOutcome
-	resultTrace
-	resultTimestamp
-	resultAll = 1<<iota - 1
-)
-
 func (d *Decoder) fastTaskResult(body []byte, m *TaskResult) bool {
-	if len(body) > d.limits.MaxBytes {
-		return false
-	}
 	old := *m
 	*m = TaskResult{}
-	s := d.scanner(body, d.limits)
-	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
-		return false
-	}
-	var has resultHas
-	for {
-		key, more := s.nextKey(&o)
-		if !more {
-			break
-		}
-		found, ok := s.resultField(m, &old, key, d.resultFields)
-		if !ok {
-			return false
-		}
-		has |= found
-	}
-	m.Unknown = s.unknownFields
-	return s.complete() && has == resultAll
+	var ok bool
+	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key text) (required, ok bool) {
+		return s.resultField(m, &old, key, d.resultFields)
+	})
+	return ok
 }
 
-// resultField reads one field of a task.result and tells which required one it
-// was, if any.
-func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (has resultHas, ok bool) {
+// resultField reads one field of a task.result.
+func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (required, ok bool) {
 	var raw []byte
 	switch string(key.raw) {
 	case "message_type":
-		return resultType, s.is(schemas.TaskResult)
+		return true, s.is(schemas.TaskResult)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = keep(old.TaskID, raw)
-		return resultTask, ok
+		return true, ok
 	case "agent_id":
 		raw, ok = s.id(maxID)
 		m.AgentID = keep(old.AgentID, raw)
-		return resultAgent, ok && !reservedAgentID(string(m.AgentID))
+		return true, ok && !reservedAgentID(string(m.AgentID))
 	case "outcome":
 		m.Outcome, ok = s.outcome()
-		return resultOutcome, ok
+		return true, ok
 	case "correlation_id":
 		raw, ok = s.printable()
 		m.CorrelationID = keep(old.CorrelationID, raw)
-		return resultTrace, ok
+		return true, ok
 	case "timestamp":
 		m.Timestamp, ok = s.time()
-		return resultTimestamp, ok
+		return true, ok
 	case "attempted":
 		m.Attempted, ok = s.boolean()
 	case "retry_after_ms":
@@ -200,7 +167,7 @@ func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (has
 	default:
 		ok = s.unknown(key, known)
 	}
-	return 0, ok
+	return false, ok
 }
 
 // outcome reads the word for an outcome, without a copy of it.
@@ -215,11 +182,8 @@ func (s *scanner) outcome() (Outcome, bool) {
 
 // forPeople reads a text of at most MaxText characters.
 func (s *scanner) forPeople() (string, bool) {
-	t, ok := s.plainText()
-	if !ok || len(t.raw) > MaxText && utf8.RuneCount(t.raw) > MaxText {
-		return "", false
-	}
-	return Clean(string(t.raw), MaxText), true
+	text, ok := s.textOf(MaxText)
+	return Clean(text, MaxText), ok
 }
 
 func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {

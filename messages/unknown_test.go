@@ -107,11 +107,15 @@ func TestUnknownFields(t *testing.T) {
 func TestRefuseUnknown(t *testing.T) {
 	d := newDecoder(t)
 	for unknown, want := range map[string]string{
-		"prioritiy":             "/prioritiy: there is no such field of task.assign; did you mean priority? (global_settings.strict_messages)",
-		"timeout":               "/timeout: there is no such field of task.assign; did you mean timeout_seconds? (global_settings.strict_messages)",
-		"model":                 "/model: there is no such field of task.assign; did you mean estimated_usage? (global_settings.strict_messages)",
-		"estimated_usage.modle": "/estimated_usage.modle: there is no such field of task.assign; did you mean model? (global_settings.strict_messages)",
-		"zzz":                   "/zzz: there is no such field of task.assign (global_settings.strict_messages)",
+		"prioritiy": "/prioritiy: there is no such field of task.assign; did you mean priority? " +
+			"(global_settings.strict_messages)",
+		"timeout": "/timeout: there is no such field of task.assign; did you mean timeout_seconds? " +
+			"(global_settings.strict_messages)",
+		"model": "/model: there is no such field of task.assign; did you mean estimated_usage? " +
+			"(global_settings.strict_messages)",
+		"estimated_usage.modle": "/estimated_usage.modle: there is no such field of task.assign; did you mean model? " +
+			"(global_settings.strict_messages)",
+		"zzz": "/zzz: there is no such field of task.assign (global_settings.strict_messages)",
 	} {
 		if r := d.RefuseUnknown(schemas.TaskAssign, unknown); r.Text != want || r.Keyword != "additionalProperties" {
 			t.Errorf("%s: %+v\nwant %s", unknown, r, want)
