@@ -50,7 +50,8 @@ func (w *worker) keepHeard(ctx context.Context, l *link) {
 			text := "the control queue cannot be bound; another try follows"
 			if lacks(err, bus.ExchangeControl) {
 				text = "the exchange " + bus.ExchangeControl +
-					" does not exist: no offer, grant or withdrawal reaches this agent before a coordinator declares it (or taskbus topology apply)"
+					" does not exist: no offer, grant or withdrawal reaches this agent before a coordinator declares it (or " +
+					"taskbus topology apply)"
 			}
 			w.log.Warn(text, slog.Any("error", err))
 		}

@@ -3,25 +3,47 @@ package agent
 import (
 	"reflect"
 	"testing"
-	"time"
 
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
+	"taskbus/tests/support/fields"
 )
 
-// A handler is told what the dispatch says, but for what names its agent, and what bidders are told instead.
+// handlerFields is what a handler is told as of each field of a dispatch: the name of Task's; "": it is not told.
+var handlerFields = map[string]string{
+	"TaskID": "ID", "TaskType": "Type", "Payload": "Payload", "Priority": "Priority", "CorrelationID": "CorrelationID",
+	"DispatchID": "DispatchID", "Attempt": "Attempt", "AssignmentTime": "AssignedAt", "TimeoutSeconds": "Timeout",
+	"Deadline": "Deadline", "BatchID": "BatchID", "BatchSize": "BatchSize", "Explanation": "Explanation",
+	"Provider": "Provider", "Model": "Model",
+	"AssignedAgent": "", "Queue": "", // name the agent itself
+	"Description": "", // is for bidders
+}
+
+// A handler is told what the dispatch says.
 func TestHandlerIsToldEveryField(t *testing.T) {
-	kept := map[string]bool{"AssignedAgent": true, "Queue": true, "Description": true}
-	nothing := newTask(new(messages.TaskDispatch), bus.Delivery{})
-	for i, field := range reflect.VisibleFields(reflect.TypeFor[messages.TaskDispatch]()) {
-		m := new(messages.TaskDispatch)
-		for _, value := range []any{1, "x", time.Unix(1, 0)} {
-			if v := reflect.ValueOf(value); v.CanConvert(field.Type) {
-				reflect.ValueOf(m).Elem().Field(i).Set(v.Convert(field.Type))
+	m := new(messages.TaskDispatch)
+	fields.Fill(m)
+	told := reflect.ValueOf(newTask(m, bus.Delivery{})).Elem()
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[messages.TaskDispatch]()) {
+		name, known := handlerFields[field.Name]
+		if !known {
+			t.Errorf("TaskDispatch.%s: handlerFields does not say as what a handler is told of it", field.Name)
+			continue
+		}
+		other := *m
+		fields.Vary(&other, field.Name)
+		varied := reflect.ValueOf(newTask(&other, bus.Delivery{})).Elem()
+		for i := range told.NumField() {
+			own, changes := told.Type().Field(i).Name, !reflect.DeepEqual(told.Field(i).Interface(), varied.Field(i).Interface())
+			if changes != (own == name) {
+				t.Errorf("TaskDispatch.%s: agent.Task.%s comes of it: %t, want %t", field.Name, own, changes, own == name)
 			}
 		}
-		if told := !reflect.DeepEqual(newTask(m, bus.Delivery{}), nothing); told == kept[field.Name] {
-			t.Errorf("%s: the handler is told of it: %t", field.Name, told)
+		if got := told.FieldByName(name); name != "" && name != "Timeout" { // which is no number of seconds
+			want := reflect.ValueOf(*m).FieldByName(field.Name).Convert(got.Type())
+			if !reflect.DeepEqual(got.Interface(), want.Interface()) {
+				t.Errorf("TaskDispatch.%s: agent.Task.%s is %v, want %v", field.Name, name, got, want)
+			}
 		}
 	}
 }

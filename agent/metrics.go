@@ -51,7 +51,8 @@ func newMetrics(c Config) (*metrics, error) {
 			m.unregister()
 			if again := (prometheus.AlreadyRegisteredError{}); errors.As(err, &again) {
 				err = fmt.Errorf(
-					"%w: two agents need a Registerer each, such as prometheus.WrapRegistererWith(prometheus.Labels{\"agent_id\": …}, registry)", err)
+					"%w: two agents need a Registerer each, such as prometheus.WrapRegistererWith(prometheus.Labels{\"agent_id\": "+
+						"…}, registry)", err)
 			}
 			return nil, fmt.Errorf("the configuration cannot be used: Metrics: %w", err)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"taskbus/agent/balance"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // fleetStatistics are three agents online, one of them a1, and one that is gone: 21 items
@@ -39,13 +39,13 @@ func say(status int, body string) http.HandlerFunc {
 
 // What a coordinator says is understood, by the names that it has for it.
 func TestRegistryOfACoordinator(t *testing.T) {
-	body, err := json.Marshal(httpapi.AgentStats{
-		Agents: []httpapi.AgentInfo{
+	body, err := json.Marshal(view.AgentStats{
+		Agents: []view.AgentInfo{
 			{ID: "a1", State: "online", Capacity: 16, Pending: 7},
 			{ID: "a2", State: "online", Capacity: 8.5, Pending: 14},
 			{ID: "a3", State: "stale", Capacity: 4, Pending: 9},
 		},
-		TotalCapacity: 24.5, GlobalQueueDepth: 30, QueueDepth: httpapi.QueueDepth{Agents: 21, Waiting: 4, Unread: 5},
+		TotalCapacity: 24.5, GlobalQueueDepth: 30, QueueDepth: view.QueueDepth{Agents: 21, Waiting: 4, Unread: 5},
 	})
 	if err != nil {
 		t.Fatal(err)

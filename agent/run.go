@@ -105,7 +105,8 @@ func (w *worker) tellFault(err error, pause time.Duration) {
 	switch {
 	case errors.Is(err, bus.ErrInUse):
 		text =
-			"another process works as this agent, or the broker has not noticed yet that an earlier one is gone; waiting for its place"
+			"another process works as this agent, or the broker has not noticed yet that an earlier one is gone; waiting " +
+				"for its place"
 	case lacks(err, bus.ExchangeAgents):
 		text = "the exchange " + bus.ExchangeAgents +
 			", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)"
@@ -209,13 +210,15 @@ func (w *worker) connect(ctx context.Context) (*link, error) {
 	if withoutControl {
 		l.late = true
 		w.log.Warn("no control queue until the exchange "+bus.ExchangeControl+
-			" exists: till then nothing is offered or granted, tasks that are withdrawn will be worked on all the same, and nothing keeps a second process from working as this agent",
+			" exists: till then nothing is offered or granted, tasks that are withdrawn will be worked on all the same, and "+
+			"nothing keeps a second process from working as this agent",
 			slog.Any("error", why))
 		return l, nil
 	}
 	l.control = ""
 	w.log.Warn(
-		"no control queue: tasks that are withdrawn will be worked on all the same, and nothing keeps a second process from working as this agent",
+		"no control queue: tasks that are withdrawn will be worked on all the same, and nothing keeps a second process "+
+			"from working as this agent",
 		slog.Any("error", why))
 	return l, nil
 }

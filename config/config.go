@@ -152,18 +152,6 @@ func defaults() *Config {
 	}
 }
 
-// defaultAgent is an agent whose entry gives only what it must.
-func defaultAgent(id coordinator.AgentID) coordinator.AgentSpec {
-	return coordinator.AgentSpec{
-		ID:                  id,
-		Queue:               "agent." + string(id),
-		Rank:                3,
-		HealthCheckInterval: 30 * time.Second,
-		Timeout:             300 * time.Second,
-		AcceptTimeout:       60 * time.Second,
-	}
-}
-
 // Policy is what the engine needs of this configuration. Every call gives the
 // same value; neither the caller nor the engine may change it.
 func (c *Config) Policy() *coordinator.Policy { return &c.policy }

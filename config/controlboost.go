@@ -4,17 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
+	"taskbus/coordinator/pattern"
 )
 
 // boostPattern is how much more, or less: +50%, +200000, -1, +0.5.
-var boostPattern = regexp.MustCompile(`^[+-](0|[1-9][0-9]{0,15})(\.[0-9]{1,6})?%?$`)
+var boostPattern = pattern.New(`^[+-](0|[1-9][0-9]{0,15})(\.[0-9]{1,6})?%?$`)
 
 const boostRule = "an amount or percentage with its sign, such as +50% or +200000"
 
@@ -29,15 +30,15 @@ type boost struct {
 
 func parseBoost(text string) (b boost, err error) {
 	if !boostPattern.MatchString(text) {
-		return b, fmt.Errorf("must be %s, not %s", boostRule, echo(text))
+		return b, fmt.Errorf("must be %s, not %s", boostRule, yamlconf.Echo(text))
 	}
 	number, percent := strings.CutSuffix(text, "%")
 	by, ok := new(big.Rat).SetString(strings.TrimPrefix(number, "+"))
 	if !ok {
-		return b, fmt.Errorf("must be %s, not %s", boostRule, echo(text))
+		return b, fmt.Errorf("must be %s, not %s", boostRule, yamlconf.Echo(text))
 	}
 	if percent && by.Cmp(big.NewRat(mostBoostPercent, 1)) > 0 {
-		return b, fmt.Errorf("must be at most +%d%%, not %s; set the limit instead", mostBoostPercent, echo(text))
+		return b, fmt.Errorf("must be at most +%d%%, not %s; set the limit instead", mostBoostPercent, yamlconf.Echo(text))
 	}
 	return boost{by, percent}, nil
 }
@@ -45,8 +46,8 @@ func parseBoost(text string) (b boost, err error) {
 // of is the number after the boost, with at most so many decimal places, rounded down.
 func (b boost) of(text string, places int) (string, error) {
 	n, ok := new(big.Rat).SetString(text)
-	if !ok || !plainDecimal.MatchString(text) || len(text) > maxDigits {
-		return "", fmt.Errorf("%s is no number", echo(text))
+	if !ok || !yamlconf.PlainDecimal.MatchString(text) || len(text) > yamlconf.MaxDigits {
+		return "", fmt.Errorf("%s is no number", yamlconf.Echo(text))
 	}
 	if b.percent {
 		share := new(big.Rat).Mul(n, b.by)
@@ -63,7 +64,7 @@ func (b boost) of(text string, places int) (string, error) {
 	if !scaled.IsInt64() {
 		return "", errors.New("that is more than can be counted")
 	}
-	return inFull(scaled.Int64(), places), nil
+	return yamlconf.InFull(scaled.Int64(), places), nil
 }
 
 // boost raises or lowers a setting of a node by what it otherwise is.
@@ -83,7 +84,7 @@ func (e *controlEdit) boost(c *coordinator.QuotaControl) error {
 	switch c.Key {
 	case keyWeight:
 		weight := e.quotas.Nodes[i].Weight
-		if own := lookUp(entry, keyWeight); own != nil { // another boost may have changed it
+		if own := yamlconf.Lookup(entry, keyWeight); own != nil { // another boost may have changed it
 			weight, _ = strconv.ParseInt(own.Value, 10, 64) // as it was read
 		}
 		return e.boostWeight(entry, c, weight, b)
@@ -127,7 +128,7 @@ func (e *controlEdit) boostWeight(entry *yaml.Node, c *coordinator.QuotaControl,
 func (e *controlEdit) boostAll(entry *yaml.Node, i int, b boost) error {
 	for dim := range coordinator.Dimension(coordinator.NumDimensions) {
 		l := &entryLimit{entry: entry, node: &e.quotas.Nodes[i], dim: dim}
-		if rate := lookUp(entry, "rate_limit_rps"); dim == coordinator.DimRequests && rate != nil {
+		if rate := yamlconf.Lookup(entry, "rate_limit_rps"); dim == coordinator.DimRequests && rate != nil {
 			if err := e.boostLimit(l, i, "rate", b); err != nil {
 				return err
 			}
@@ -136,7 +137,7 @@ func (e *controlEdit) boostAll(entry *yaml.Node, i int, b boost) error {
 		l.plain()
 		for _, limit := range l.all() {
 			for _, attribute := range []string{"amount", "rate"} {
-				if own := lookUp(limit, attribute); own == nil || own.Value == wordByWeight {
+				if own := yamlconf.Lookup(limit, attribute); own == nil || own.Value == wordByWeight {
 					continue
 				}
 				if err := e.boostHeld(l, limit, attribute, b); err != nil {
@@ -150,7 +151,7 @@ func (e *controlEdit) boostAll(entry *yaml.Node, i int, b boost) error {
 
 // boostHeld changes a budget, a rate, or seats that are written.
 func (e *controlEdit) boostHeld(l *entryLimit, limit *yaml.Node, attribute string, b boost) error {
-	text, err := b.of(lookUp(limit, attribute).Value, l.places(attribute))
+	text, err := b.of(yamlconf.Lookup(limit, attribute).Value, l.places(attribute))
 	if err == nil {
 		putKey(limit, attribute, scalar(text))
 	}
@@ -196,14 +197,14 @@ func (e *controlEdit) boostLimit(l *entryLimit, i int, attribute string, b boost
 		places = rpsPlaces
 	} else {
 		l.plain()
-		if key, holder = attribute, l.having(attribute); holder == nil || lookUp(holder, key).Value == wordByWeight {
+		if key, holder = attribute, l.having(attribute); holder == nil || yamlconf.Lookup(holder, key).Value == wordByWeight {
 			var err error
 			if holder, err = e.ownPart(l, i, attribute); err != nil {
 				return err
 			}
 		}
 	}
-	text, err := b.of(lookUp(holder, key).Value, places)
+	text, err := b.of(yamlconf.Lookup(holder, key).Value, places)
 	if err != nil {
 		return err
 	}
@@ -214,7 +215,7 @@ func (e *controlEdit) boostLimit(l *entryLimit, i int, attribute string, b boost
 // having is the limit that has the attribute; nil: there is none.
 func (l *entryLimit) having(attribute string) *yaml.Node {
 	for _, limit := range l.all() {
-		if lookUp(limit, attribute) != nil {
+		if yamlconf.Lookup(limit, attribute) != nil {
 			return limit
 		}
 	}

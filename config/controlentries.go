@@ -6,6 +6,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -78,16 +79,16 @@ func (r *readEntries) forget() {
 func (r *readEntries) entry(c *coordinator.QuotaControl, list string) (*yaml.Node, error) {
 	known := r.registered[c.ID]
 	if known == nil || known.target != c.Target || known.text != c.Value {
-		d := &decoder{file: quotasFile}
-		tree := d.parseTree([]byte(c.Value))
+		d := newDecoder("", quotasFile)
+		tree := d.Parse([]byte(c.Value))
 		if tree == nil {
-			return nil, unplaced(d.faults)
+			return nil, unplaced(d.Faults)
 		}
 		if tree.Kind != yaml.MappingNode {
 			return nil, fmt.Errorf("the entry of %s %s must be an object with the keys of %s[] in quotas.yaml", c.Kind, c.Target,
 				list)
 		}
-		if lookUp(tree, "id") != nil {
+		if yamlconf.Lookup(tree, "id") != nil {
 			return nil, fmt.Errorf("the id of %s %s is said already; leave id out", c.Kind, c.Target)
 		}
 		tree = withoutComments(tree) // and the lines of another text
@@ -155,7 +156,7 @@ func toEdit(root *yaml.Node) *yaml.Node {
 // ownEntry is the entry of a list whose id that is, to be changed; nil: there is none.
 func (e *controlEdit) ownEntry(list *yaml.Node, id string) *yaml.Node {
 	for i, item := range list.Content {
-		if name := lookUp(item, "id"); name == nil || name.Value != id {
+		if name := yamlconf.Lookup(item, "id"); name == nil || name.Value != id {
 			continue
 		}
 		if !e.read.own[item] {

@@ -11,8 +11,8 @@ import (
 	"taskbus/coordinator"
 )
 
-// What is remembered of entries changes nothing: whoever works out one list of controls after the other
-// finds at each the same quotas, in the same words what does not fit, and the same text as one who reads
+// What is remembered of entries changes nothing: a reader that works out one list of controls after the other
+// finds at each the same quotas, in the same words what does not fit, and the same text as one that reads
 // all of it for the first time.
 func TestControlsAreReadAgainAsForTheFirstTime(t *testing.T) {
 	const text = `

@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -53,7 +54,7 @@ func limitKey(key string) (dim coordinator.Dimension, attribute string, err erro
 		}
 	}
 	return 0, "", fmt.Errorf("%s is no setting of a node%s; a limit is named as total_tokens.amount, with one of %s",
-		echo(key), didYouMean(key, known), strings.Join(limitAttributes, ", "))
+		yamlconf.Echo(key), yamlconf.DidYouMean(key, known), strings.Join(limitAttributes, ", "))
 }
 
 // set puts one setting of a node to a value.
@@ -121,7 +122,7 @@ func (l *entryLimit) set(attribute, value string) error {
 
 // rps is FAIR-SHARE's own key for it, where the entry has written the limit so.
 func (l *entryLimit) rps(attribute string) string {
-	if l.dim != coordinator.DimRequests || lookUp(l.entry, "rate_limit_rps") == nil {
+	if l.dim != coordinator.DimRequests || yamlconf.Lookup(l.entry, "rate_limit_rps") == nil {
 		return ""
 	}
 	return map[string]string{"rate": "rate_limit_rps", "burst": "burst_capacity"}[attribute]
@@ -134,9 +135,9 @@ func (l *entryLimit) plain() {
 		l.plainTotal()
 		l.plainInitial()
 	}
-	if rate := lookUp(l.entry, "rate_limit_rps"); l.dim == coordinator.DimRequests && rate != nil {
+	if rate := yamlconf.Lookup(l.entry, "rate_limit_rps"); l.dim == coordinator.DimRequests && rate != nil {
 		limit := newLimit("rate", rate, "per", word("second"), "borrow", scalar("0"))
-		if burst := lookUp(l.entry, "burst_capacity"); burst != nil {
+		if burst := yamlconf.Lookup(l.entry, "burst_capacity"); burst != nil {
 			putKey(limit, "burst", burst)
 		}
 		l.add(limit)
@@ -149,12 +150,12 @@ func (l *entryLimit) plain() {
 
 // plainTotal is plain for the budget of a group.
 func (l *entryLimit) plainTotal() {
-	total := lookUp(l.entry, "total_quota_monthly_tokens")
+	total := yamlconf.Lookup(l.entry, "total_quota_monthly_tokens")
 	if total == nil {
 		return
 	}
 	limit := newLimit("amount", total)
-	switch interval, seconds := lookUp(l.entry, "reset_interval"), lookUp(l.entry, "reset_interval_seconds"); {
+	switch interval, seconds := yamlconf.Lookup(l.entry, "reset_interval"), yamlconf.Lookup(l.entry, "reset_interval_seconds"); {
 	case seconds != nil:
 		putKey(limit, "interval_seconds", seconds)
 	case interval != nil:
@@ -170,7 +171,7 @@ func (l *entryLimit) plainTotal() {
 
 // plainInitial is plain for the budget of an agent: for the period of the group's.
 func (l *entryLimit) plainInitial() {
-	initial := lookUp(l.entry, "initial_quota")
+	initial := yamlconf.Lookup(l.entry, "initial_quota")
 	if initial == nil {
 		return
 	}
@@ -209,12 +210,12 @@ func wholeSeconds(d time.Duration) *yaml.Node {
 
 // all are the limits of the dimension as they are written: a budget, a rate, or both.
 func (l *entryLimit) all() []*yaml.Node {
-	limits := lookUp(l.entry, keyLimits)
+	limits := yamlconf.Lookup(l.entry, keyLimits)
 	if limits == nil {
 		return nil
 	}
-	switch is := lookUp(limits, l.dim.String()); {
-	case is == nil || isNull(is):
+	switch is := yamlconf.Lookup(limits, l.dim.String()); {
+	case is == nil || yamlconf.IsNull(is):
 		return nil
 	case is.Kind == yaml.SequenceNode:
 		return is.Content
@@ -240,7 +241,7 @@ func (l *entryLimit) add(limit *yaml.Node) { l.write(append(slices.Clone(l.all()
 
 // drop takes the budget or the rate out.
 func (l *entryLimit) drop(attribute string) {
-	l.write(slices.DeleteFunc(slices.Clone(l.all()), func(n *yaml.Node) bool { return lookUp(n, attribute) != nil }))
+	l.write(slices.DeleteFunc(slices.Clone(l.all()), func(n *yaml.Node) bool { return yamlconf.Lookup(n, attribute) != nil }))
 }
 
 // find is the one of the limits that an attribute belongs to; it is made where there is none.
@@ -259,7 +260,7 @@ func (l *entryLimit) find(attribute string) (*yaml.Node, error) {
 		}
 	}
 	for _, limit := range all {
-		if lookUp(limit, kind) != nil || lookUp(limit, "amount") == nil && lookUp(limit, "rate") == nil {
+		if yamlconf.Lookup(limit, kind) != nil || yamlconf.Lookup(limit, "amount") == nil && yamlconf.Lookup(limit, "rate") == nil {
 			return limit, nil
 		}
 	}
@@ -270,7 +271,7 @@ func (l *entryLimit) find(attribute string) (*yaml.Node, error) {
 
 // keepPeriod has what was a part by weight until now keep its period, unless it has one.
 func (l *entryLimit) keepPeriod(limit *yaml.Node, attribute string) {
-	if l.dim == coordinator.DimConcurrency || lookUp(limit, "per") != nil || lookUp(limit, "interval_seconds") != nil {
+	if l.dim == coordinator.DimConcurrency || yamlconf.Lookup(limit, "per") != nil || yamlconf.Lookup(limit, "interval_seconds") != nil {
 		return
 	}
 	switch rate := l.node.Rates[l.dim]; {

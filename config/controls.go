@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -35,7 +36,7 @@ type ControlledFile struct {
 // NewControlledFile is for the quotas of one file; nil: there is none.
 func NewControlledFile(base *coordinator.Quotas) *ControlledFile {
 	return &ControlledFile{base: base, read: newReadEntries(), tree: sync.OnceValue(func() *yaml.Node {
-		if root := (&decoder{file: quotasFile}).parseTree([]byte(base.Source)); root != nil {
+		if root := newDecoder("", quotasFile).Parse([]byte(base.Source)); root != nil {
 			return withoutComments(root)
 		}
 		return nil
@@ -156,14 +157,15 @@ type controlEdit struct {
 
 // readAgain reads the tree as it is now.
 func (e *controlEdit) readAgain() error {
-	d := &decoder{file: quotasFile, read: e.read}
+	d := newDecoder("", quotasFile)
+	d.read = e.read
 	q, g := d.quotaTree(e.root)
-	if len(d.faults) > 0 { // what was read before may stand elsewhere now: a fault says where
-		d = &decoder{file: quotasFile}
+	if len(d.Faults) > 0 { // what was read before may stand elsewhere now: a fault says where
+		d = newDecoder("", quotasFile)
 		q, g = d.quotaTree(e.root)
 	}
-	if len(d.faults) > 0 {
-		return unplaced(d.faults)
+	if len(d.Faults) > 0 {
+		return unplaced(d.Faults)
 	}
 	e.quotas, e.grown, e.byID = q, g, nil
 	return nil
@@ -222,7 +224,7 @@ func (e *controlEdit) ids(list string, all *yaml.Node) map[string]bool {
 	if ids == nil {
 		ids = make(map[string]bool, len(all.Content)+len(e.read.registered))
 		for _, item := range all.Content {
-			if id := lookUp(item, "id"); id != nil {
+			if id := yamlconf.Lookup(item, "id"); id != nil {
 				ids[id.Value] = true
 			}
 		}

@@ -118,7 +118,7 @@ func TestControlsChangeTheFile(t *testing.T) {
 		{"a model's rate", []coordinator.QuotaControl{set("openai/gpt-4o", "requests.rate", "50")}, requests, "openai/gpt-4o",
 			"rate 100 per minute, borrow 0, lend 0", "rate 50 per minute, borrow 0, lend 0"},
 
-		// 500,000 and half of it. Of 1,000,000 the pool keeps 250,000 - 50,000 for nobody.
+		// 500,000 and half of it. Of 1,000,000 the pool keeps 250,000 - 50,000 for no group.
 		{"a boost in percent, of a budget", []coordinator.QuotaControl{boosted("pool/alpha", "total_tokens", "+40%")}, tokens,
 			"pool/alpha", "500000 per month", "700000 per month"},
 		{"by an amount", []coordinator.QuotaControl{boosted("pool/alpha", "total_tokens.amount", "+123")}, tokens,
@@ -201,7 +201,8 @@ func TestControlsThatDoNotFit(t *testing.T) {
 		want    string
 	}{
 		{"more than there is", set("pool/alpha", "total_tokens.amount", "800000"),
-			"pool has 1000000 of total_tokens, less than those below it have of their own (alpha 800000, beta 300000); lower theirs or raise this"},
+			"pool has 1000000 of total_tokens, less than those below it have of their own (alpha 800000, beta 300000); " +
+				"lower theirs or raise this"},
 		{"likewise for a time", control(coordinator.ControlBoost, "pool/alpha", "total_tokens", "+50%"),
 			"(alpha 750000, beta 300000)"},
 		{"nothing left for who shares by weight", set("pool/alpha/a1", "total_tokens.amount", "500000"),
@@ -335,7 +336,7 @@ func TestControlsWithoutAFile(t *testing.T) {
 	if q, suspended := controlQuotas(base, nil); q != base || suspended != nil {
 		t.Error("without controls the file's quotas must be what counts, and no copy, which would be installed anew")
 	}
-	// An empty file is enough to register somebody.
+	// An empty file is enough to register a group.
 	q, suspended = controlQuotas(base,
 		[]coordinator.QuotaControl{control(coordinator.ControlGroup, "a", "",
 			`{"limits": {"requests": {"amount": 3, "per": "day"}}}`)})

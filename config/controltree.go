@@ -2,26 +2,15 @@ package config
 
 import (
 	"fmt"
-	"regexp"
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
+	"taskbus/coordinator/pattern"
 )
 
 // Where things stand in the tree of a quotas.yaml, for what changes it.
-
-// lookUp is the value of a key of a mapping; nil: it is not given.
-func lookUp(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				return n.Content[i+1]
-			}
-		}
-	}
-	return nil
-}
 
 // putKey gives a key of a mapping a value, in the place of the one that it has.
 func putKey(n *yaml.Node, key string, value *yaml.Node) {
@@ -47,11 +36,11 @@ func dropKey(n *yaml.Node, key string) {
 // section is the mapping or list under a key, made if there is none. The file has been read
 // without a fault: what stands there is of that kind, or nothing.
 func section(n *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
-	if isNull(n) { // a section with nothing under it
+	if yamlconf.IsNull(n) { // a section with nothing under it
 		*n = yaml.Node{Kind: yaml.MappingNode}
 	}
-	s := lookUp(n, key)
-	if s == nil || isNull(s) {
+	s := yamlconf.Lookup(n, key)
+	if s == nil || yamlconf.IsNull(s) {
 		s = &yaml.Node{Kind: kind}
 		putKey(n, key, s)
 	}
@@ -64,7 +53,7 @@ func section(n *yaml.Node, key string, kind yaml.Kind) *yaml.Node {
 // findEntry is the entry of a list whose key has that value; nil: there is none.
 func findEntry(list *yaml.Node, key, value string) *yaml.Node {
 	for _, item := range list.Content {
-		if name := lookUp(item, key); name != nil && name.Value == value {
+		if name := yamlconf.Lookup(item, key); name != nil && name.Value == value {
 			return item
 		}
 	}
@@ -77,26 +66,26 @@ func findPool(providers *yaml.Node, pool string) *yaml.Node {
 	provider, key := coordinator.CutPool(pool)
 	for _, item := range providers.Content {
 		its := ""
-		if own := lookUp(item, "key"); own != nil && !isNull(own) {
+		if own := yamlconf.Lookup(item, "key"); own != nil && !yamlconf.IsNull(own) {
 			its = own.Value
 		}
-		if name := lookUp(item, "provider"); name != nil && name.Value == provider && its == key {
+		if name := yamlconf.Lookup(item, "provider"); name != nil && name.Value == provider && its == key {
 			return item
 		}
 	}
 	return nil
 }
 
-var wholeText = regexp.MustCompile(`^[0-9]+$`)
+var wholeText = pattern.New(`^[0-9]+$`)
 
 // scalar is a value as it is written in the file: a number, if it looks like one.
 func scalar(text string) *yaml.Node {
 	tag := "!!str"
 	switch {
 	// a negative one is refused as one
-	case plainDecimal.MatchString(text) && wholeText.MatchString(text), decimal.MatchString(text):
+	case yamlconf.PlainDecimal.MatchString(text) && wholeText.MatchString(text), yamlconf.WholeNumber.MatchString(text):
 		tag = "!!int"
-	case plainDecimal.MatchString(text):
+	case yamlconf.PlainDecimal.MatchString(text):
 		tag = "!!float"
 	}
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
@@ -182,7 +171,8 @@ func (e *controlEdit) entryIn(n, provider, model *coordinator.QuotaNode) (*yaml.
 	case n.Kind == coordinator.QuotaAgent:
 		return nil,
 			fmt.Errorf(
-				"%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their group; change the agent's node below pool, or its group's here", short(n.ID))
+				"%s has nothing of its own in the tree of a provider: agents share there by the weight that they have in their "+
+					"group; change the agent's node below pool, or its group's here", short(n.ID))
 	default:
 		return pool, nil
 	}
@@ -192,5 +182,6 @@ func (e *controlEdit) entryIn(n, provider, model *coordinator.QuotaNode) (*yaml.
 // that it should not be said; but a control that has no place must be refused, and nothing more.
 func unlisted(n *coordinator.QuotaNode) error {
 	return fmt.Errorf(
-		"no entry of quotas.yaml is that of %s, so that nothing of it can be changed; change the file, and report this as a fault of Taskbus", short(n.ID))
+		"no entry of quotas.yaml is that of %s, so that nothing of it can be changed; change the file, and report this "+
+			"as a fault of Taskbus", short(n.ID))
 }

@@ -1,9 +1,11 @@
 package config
 
 import (
+	"maps"
 	"strings"
 	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -23,21 +25,17 @@ func (d *decoder) discovery(c *Config) reader {
 	return func(p place) {
 		found, enabled := defaultDiscovery(), false
 		template := &found.Template
-		d.object(p, readers{
-			"enabled":                d.boolean(&enabled),
-			"agents":                 words(d, &found.Agents, "patterns of agent ids", globPattern, globRule),
-			"capabilities":           words(d, &found.Capabilities, "capabilities", wordPattern, wordRule),
-			"queues":                 d.queuePatterns(&found.Queues),
-			"max_agents":             whole(d, &found.MaxAgents, 1, 10_000),
-			"max_concurrent_tasks":   whole(d, &found.MaxConcurrent, 1, 100_000),
-			"forget_after_seconds":   d.seconds(&found.ForgetAfter, 1, 31*day),
-			"priority":               whole(d, &template.Rank, 1, 5, "(1 goes first)"),
-			"health_check_interval":  d.seconds(&template.HealthCheckInterval, 1, day),
-			"timeout_seconds":        d.seconds(&template.Timeout, 1, 7*day),
-			"accept_timeout_seconds": d.seconds(&template.AcceptTimeout, 1, day),
-			"cost":                   d.number(&template.Cost, 0, maxCost),
-			"mode":                   d.mode(&template.Pull),
+		known := d.ofAgents(template)
+		maps.Copy(known, readers{
+			"enabled":              d.Bool(&enabled),
+			"agents":               d.Words(&found.Agents, "patterns of agent ids", aGlob),
+			"capabilities":         d.Words(&found.Capabilities, "capabilities", aWord),
+			"queues":               d.queuePatterns(&found.Queues),
+			"max_agents":           d.Whole(&found.MaxAgents, 1, 10_000),
+			"max_concurrent_tasks": d.Whole(&found.MaxConcurrent, 1, 100_000),
+			"forget_after_seconds": d.Seconds(&found.ForgetAfter, 1, 31*day),
 		})
+		d.Object(p, known)
 		if !enabled {
 			return
 		}
@@ -46,7 +44,7 @@ func (d *decoder) discovery(c *Config) reader {
 		d.needed(p, "capabilities", len(found.Capabilities),
 			"agents that join could offer nothing; list what may be offered, or set enabled: false")
 		c.policy.Discovery = &found
-		d.later(func() { d.checkAgentTimes(template, p, p, c) })
+		d.Later(func() { d.checkAgentTimes(template, p, p, c) })
 	}
 }
 
@@ -54,15 +52,15 @@ func (d *decoder) discovery(c *Config) reader {
 // a fault: it shows that something else was meant.
 func (d *decoder) queuePatterns(into *[]string) reader {
 	return func(p place) {
-		words(d, into, "patterns of queues", queueGlobPattern, queueGlobRule)(p)
+		d.Words(into, "patterns of queues", aQueueGlob)(p)
 		for _, pattern := range *into {
 			switch {
 			case coordinator.ReservedQueue(pattern):
-				d.fault(p, "%s is one of the names Taskbus and RabbitMQ keep for themselves, and no agent can have it; remove it",
-					echo(pattern))
+				d.Fault(p, "%s is one of the names Taskbus and RabbitMQ keep for themselves, and no agent can have it; remove it",
+					yamlconf.Echo(pattern))
 			case strings.HasPrefix(pattern, "agent."):
-				d.fault(p, "%s: the queue agent.<id> is the agent's own without being listed, and no other can have it; remove it",
-					echo(pattern))
+				d.Fault(p, "%s: the queue agent.<id> is the agent's own without being listed, and no other can have it; remove it",
+					yamlconf.Echo(pattern))
 			}
 		}
 	}
@@ -71,12 +69,12 @@ func (d *decoder) queuePatterns(into *[]string) reader {
 // needed sees that an allow-list of the enabled section names something. A list
 // with a fault of its own is left alone.
 func (d *decoder) needed(p place, key string, length int, why string) {
-	at := child(p, key, p)
+	at := p.Child(key, p)
 	switch {
-	case length > 0 || d.faultyBelow(at.path):
-	case has(p.node, key):
-		d.fault(at, "is empty while discovery is enabled: %s", why)
+	case length > 0 || d.FaultyBelow(at.Path):
+	case p.Has(key):
+		d.Fault(at, "is empty while discovery is enabled: %s", why)
 	default:
-		d.fault(at, "is missing while discovery is enabled: %s", why)
+		d.Fault(at, "is missing while discovery is enabled: %s", why)
 	}
 }

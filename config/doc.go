@@ -19,6 +19,11 @@
 // an option of a strategy that the strategy does not take, and a formula (see package
 // formula) that names what does not exist or gives no number.
 //
+// # Schemas
+//
+// The editors' schemas (agents.schema.json, quotas.schema.json) have keys, types, ranges, words and defaults of what
+// the readers accept ([taskbus/config/yamlconf.Describe]): `go generate ./config` writes them, and a test says when that is due.
+//
 // # Quotas
 //
 // quotas.yaml is read into lists of what is written (quotafile.go and the files beside it),

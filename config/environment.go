@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator/strategy"
 )
 
@@ -110,7 +111,7 @@ func ReadEnvironment(getenv func(string) string) (Environment, error) {
 	v.readSecret(&env.AdminToken, envToken, envTokenFile, "token")
 	v.read(envHistory, env.setHistory)
 	v.readFile(envHistoryFile, envHistory, env.setHistoryFromFile)
-	if err := faultsOrNil(v.faults); err != nil {
+	if err := yamlconf.ErrorOf(v.faults); err != nil {
 		return Environment{}, err
 	}
 	return env, nil
@@ -147,7 +148,8 @@ func (v *variableReader) readFile(name, other string, set func(path string) erro
 // setURL checks the broker's URL. What net/url says about a bad one quotes it,
 // with the password, and is therefore not passed on.
 func (e *Environment) setURL(value string) error {
-	const want = "; write amqp://user:password@host:5672/vhost (amqps:// for TLS), with special characters in user, password and vhost percent-encoded"
+	const want = "; write amqp://user:password@host:5672/vhost (amqps:// for TLS), with special characters in user, " +
+		"password and vhost percent-encoded"
 	u, err := url.Parse(value)
 	switch {
 	case err != nil:
@@ -169,7 +171,8 @@ func (e *Environment) setURL(value string) error {
 // setHistory checks where the history is to be kept. The value is not repeated: it may hold a
 // password.
 func (e *Environment) setHistory(value string) error {
-	const want = "; write off, the absolute path of a file such as /var/lib/taskbus/history.db, or postgres://user:password@host:5432/database"
+	const want = "; write off, the absolute path of a file such as /var/lib/taskbus/history.db, or " +
+		"postgres://user:password@host:5432/database"
 	if strings.Contains(value, "://") {
 		u, err := url.Parse(value)
 		switch {
@@ -240,7 +243,7 @@ func rootCause(err error) error {
 func (e *Environment) setPort(value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n > 65535 {
-		return errors.New("must be a port from 1 to 65535, or 0 for any free one, not " + echo(value))
+		return errors.New("must be a port from 1 to 65535, or 0 for any free one, not " + yamlconf.Echo(value))
 	}
 	e.Port = n
 	return nil
@@ -257,7 +260,7 @@ func (e *Environment) setLogLevel(value string) error {
 	case "ERROR":
 		e.LogLevel = LogError
 	default:
-		return errors.New("must be one of DEBUG, INFO, WARN, WARNING, ERROR, not " + echo(value))
+		return errors.New("must be one of DEBUG, INFO, WARN, WARNING, ERROR, not " + yamlconf.Echo(value))
 	}
 	return nil
 }
@@ -268,7 +271,7 @@ func (e *Environment) setLogFormat(value string) error {
 		e.LogFormat = f
 		return nil
 	default:
-		return errors.New("must be json or console, not " + echo(value))
+		return errors.New("must be json or console, not " + yamlconf.Echo(value))
 	}
 }
 
@@ -281,5 +284,5 @@ func (e *Environment) setStrategy(value string) error {
 }
 
 func unknownStrategy(name string) string {
-	return "no strategy is called " + echo(name) + didYouMean(name, strategy.Names())
+	return "no strategy is called " + yamlconf.Echo(name) + yamlconf.DidYouMean(name, strategy.Names())
 }

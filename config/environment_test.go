@@ -57,7 +57,8 @@ func TestEnvironmentFaultsComeTogether(t *testing.T) {
 		t.Fatalf("want *Faults, got %v", err)
 	}
 	want := strings.Join([]string{
-		"environment: RABBITMQ_URL: does not begin with amqp:// or amqps://; write amqp://user:password@host:5672/vhost (amqps:// for TLS), with special characters in user, password and vhost percent-encoded",
+		"environment: RABBITMQ_URL: does not begin with amqp:// or amqps://; write amqp://user:password@host:5672/vhost " +
+			"(amqps:// for TLS), with special characters in user, password and vhost percent-encoded",
 		"environment: RABBITMQ_URL_FILE: RABBITMQ_URL is set too; unset one of the two, so that it is clear which counts",
 		`environment: COORDINATOR_PORT: must be a port from 1 to 65535, or 0 for any free one, not "65536"`,
 		`environment: LOG_LEVEL: must be one of DEBUG, INFO, WARN, WARNING, ERROR, not "TRACE"`,

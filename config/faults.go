@@ -1,73 +1,20 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"taskbus/coordinator"
+	"taskbus/config/yamlconf"
 )
 
-// Fault is one thing that is wrong with the configuration.
-type Fault struct {
-	// Source is the file's name, or "environment".
-	Source string
-	// Line and Column count from 1; Line is 0 for the environment, and Column is
-	// 0 where the YAML parser gives none.
-	Line, Column int
-	// Path leads to the setting, e.g. "agents.gpu-1.max_concurrent_tasks", or
-	// names the variable. Empty for what concerns the file as a whole.
-	Path string
-	// Text says what is wrong and what to do.
-	Text string
-}
+// Fault is one thing that is wrong with the configuration. Its Source is the file's name, or "environment"; its Path
+// leads to the setting, or names the variable.
+type Fault = yamlconf.Fault
 
-// String renders "agents.yaml:12:5: agents.gpu-1.priority: text".
-func (f Fault) String() string {
-	var b strings.Builder
-	b.WriteString(f.Source)
-	for _, n := range []int{f.Line, f.Column} {
-		if n > 0 {
-			b.WriteByte(':')
-			b.WriteString(strconv.Itoa(n))
-		}
-	}
-	b.WriteString(": ")
-	if f.Path != "" {
-		b.WriteString(f.Path)
-		b.WriteString(": ")
-	}
-	b.WriteString(f.Text)
-	return b.String()
-}
-
-// Faults is the error of everything that reads a configuration: all that is
-// wrong, in the order of the file. List is never empty.
-type Faults struct{ List []Fault }
-
-// maxPrinted keeps a thoroughly broken file from flooding a log.
-const maxPrinted = 50
-
-// Error gives one line for each fault, and after maxPrinted of them only says
-// how many more there are; List has them all.
-func (e *Faults) Error() string {
-	var b strings.Builder
-	for i, f := range e.List {
-		if i == maxPrinted {
-			fmt.Fprintf(&b, "\n… and %d more faults", len(e.List)-maxPrinted)
-			break
-		}
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		b.WriteString(f.String())
-	}
-	return b.String()
-}
+// Faults is the error of everything that reads a configuration.
+type Faults = yamlconf.Faults
 
 // briefFaults is how many faults Brief gives in full.
 const briefFaults = 3
@@ -92,58 +39,4 @@ func Brief(err error) string {
 	}
 	fmt.Fprintf(&b, "and %d more; taskbus check %s", len(faults.List)-briefFaults, strings.Join(files, " "))
 	return b.String()
-}
-
-// refusePanic is deferred where a file is read. A file is read again by a running coordinator: what
-// its content makes of the reader, or of a library, is a fault of the file and never the end of the
-// process.
-func refusePanic(source string, err *error) {
-	if cause := recover(); cause != nil {
-		*err = &Faults{List: []Fault{{Source: source, Line: 1,
-			Text: clip(strings.Join(strings.Fields(fmt.Sprint(cause)), " ")) +
-				": reading this file has failed inside Taskbus; please report it, with the file"}}}
-	}
-}
-
-// faultsOrNil sorts the faults and makes an error of them, if there are any.
-func faultsOrNil(list []Fault) error {
-	if len(list) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(list, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return &Faults{List: list}
-}
-
-// maxEcho is how many characters of the file a fault repeats.
-const maxEcho = 40
-
-// clip shortens what stands in the file to what a line can hold.
-func clip(s string) string { return clipTo(s, maxEcho) }
-
-func clipTo(s string, most int) string {
-	if utf8.RuneCountInString(s) > most {
-		return string([]rune(s)[:most]) + "…"
-	}
-	return s
-}
-
-// echo quotes what stands in the file, shortened and without control characters.
-func echo(s string) string { return strconv.Quote(clip(s)) }
-
-// didYouMean ends a fault about an unknown name: with the known name that comes
-// closest, else with all of them (shortened when there are very many).
-func didYouMean(got string, known []string) string {
-	if len(known) == 0 {
-		return ""
-	}
-	if near := coordinator.DidYouMean(got, known); near != "" {
-		return "; " + near
-	}
-	const most = 32
-	if len(known) > most {
-		return fmt.Sprintf("; known are %s and %d more", strings.Join(known[:most], ", "), len(known)-most)
-	}
-	return "; known are " + strings.Join(known, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 	"taskbus/coordinator/strategy"
 )
@@ -27,7 +28,8 @@ func FuzzParse(f *testing.F) {
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"1/0 + labels.a\"}}",
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"\\x01 'a\\n\"}}",
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"task_type.matches('a{2}') ? 1 : 0\"}}",
-		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"labels.a.matches(task_labels.b) ? 1 : 0\"}}",
+		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"labels.a.matches(task_labels.b) " +
+			"? 1 : 0\"}}",
 		strings.Repeat("[", 20_000), strings.Repeat("a: ", 5_000), strings.Repeat("- ", 20_000), strings.Repeat("? ", 2_000),
 	} {
 		f.Add([]byte(seed))
@@ -67,7 +69,7 @@ func checkPolicy(t *testing.T, c *Config) {
 	ids := make([]coordinator.AgentID, 0, len(p.Agents))
 	for _, a := range p.Agents {
 		ids = append(ids, a.ID)
-		ok := idPattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 &&
+		ok := yamlconf.ID.Pattern.MatchString(string(a.ID)) && a.Queue != "" && len(a.Queue) <= 255 &&
 			!coordinator.ReservedQueue(a.Queue) &&
 			a.MaxConcurrent >= 1 && a.Rank >= 1 && a.Rank <= 5 && a.HealthCheckInterval > 0 && a.AcceptTimeout > 0 &&
 			a.HealthCheckInterval < p.Settings.StaleAfter && a.Timeout > 0 && a.Timeout <= p.Settings.MaxTimeout

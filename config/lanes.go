@@ -3,8 +3,9 @@ package config
 import (
 	"fmt"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // maxLanes bounds the groups with a lane of their own: each may become a queue.
@@ -24,15 +25,15 @@ const (
 func (d *decoder) lanes(c *Config) reader {
 	return func(p place) {
 		switch {
-		case isNull(p.node):
+		case p.Null():
 			return
-		case isScalar(p.node):
+		case p.Scalar():
 			on := false
-			if p.node.Tag != "!!bool" {
-				d.fault(p, "must be true, false or a list of the groups that have a lane each, not %s", found(p.node))
+			if p.Node.Tag != "!!bool" {
+				d.Fault(p, "must be true, false or a list of the groups that have a lane each, not %s", p.Found())
 				return
 			}
-			if d.boolean(&on)(p); on {
+			if d.Bool(&on)(p); on {
 				c.lanes = lanesYes
 			} else {
 				c.lanes = lanesNo
@@ -40,13 +41,13 @@ func (d *decoder) lanes(c *Config) reader {
 			return
 		}
 		keys := []string{}
-		d.list(p, "groups", func(item place) {
-			if key, ok := d.text(item, idPattern, idRule); ok {
+		d.List(p, "groups", func(item place) {
+			if key, ok := d.Take(item, yamlconf.ID); ok {
 				keys = append(keys, key)
 			}
 		})
 		if len(keys) > maxLanes {
-			d.fault(p, "names %d groups, and at most %d may have a lane of their own; the others share one", len(keys), maxLanes)
+			d.Fault(p, "names %d groups, and at most %d may have a lane of their own; the others share one", len(keys), maxLanes)
 		}
 		c.lanes, c.policy.Lanes = lanesOfList, append([]string{}, coordinator.SortedUnique(keys)...)
 	}
@@ -100,7 +101,7 @@ func (c *Config) lanesOf(q *coordinator.Quotas) {
 		return
 	}
 	all, top := []string{}, []string{}
-	for _, g := range fairshare.GroupsOf(q) {
+	for _, g := range fairqueue.NodesOf(q) {
 		all = append(all, g.Name)
 		if g.Parent < 0 {
 			top = append(top, g.Name)
@@ -126,7 +127,7 @@ func (c *Config) lanesAbove(q *coordinator.Quotas) {
 		return
 	}
 	p.LanesAbove = make(map[string]string)
-	groups := fairshare.GroupsOf(q)
+	groups := fairqueue.NodesOf(q)
 	for _, g := range groups { // parents come first
 		if g.Parent < 0 || p.HasLane(g.Name) {
 			continue
@@ -144,7 +145,8 @@ func (c *Config) Notes() (notes []string) {
 	}
 	if s := &c.policy.Settings; c.policy.Lanes == nil && s.AssignmentTimeout > s.MaxTimeout {
 		notes = append(notes, fmt.Sprintf(
-			"assignment_timeout_seconds: %.0f counts as %.0f, because without lanes a task that waits is held unacknowledged, which the broker allows for so long (broker_consumer_timeout_seconds less %.0f)",
+			"assignment_timeout_seconds: %.0f counts as %.0f, because without lanes a task that waits is held "+
+				"unacknowledged, which the broker allows for so long (broker_consumer_timeout_seconds less %.0f)",
 			s.AssignmentTimeout.Seconds(), s.MaxTimeout.Seconds(), consumerTimeoutMargin.Seconds()))
 	}
 	return append(notes, c.ignored...)

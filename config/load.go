@@ -11,8 +11,14 @@ import (
 	"strings"
 	"syscall"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator/strategy"
 )
+
+// Keys, types, ranges, words and defaults of both schemas are written out of the readers; descriptions, and conditions
+// between keys, by hand.
+//
+//go:generate go test . -run TestSchemasAreWhatIsRead -update
 
 //go:embed agents.schema.json
 var schema []byte
@@ -69,20 +75,18 @@ func readAtMost(path string, limit int64) (data []byte, err error) {
 // parse does everything in one go, so that the faults of the file and of the
 // override come together.
 func parse(data []byte, source, override string) (_ *Config, err error) {
-	defer refusePanic(source, &err)
-	d := &decoder{source: source, file: agentsFile}
+	defer yamlconf.RefusePanic(source, &err)
+	d := newDecoder(source, agentsFile)
 	c := defaults()
-	root := d.parseTree(data)
+	root := d.Parse(data)
 	if root != nil {
-		d.root(place{node: root}, c)
+		d.root(place{Node: root}, c)
 	}
-	for _, check := range d.checks {
-		check()
-	}
+	d.Check()
 	if override != "" {
 		d.override(override, c)
 	}
-	if err := faultsOrNil(d.faults); err != nil {
+	if err := yamlconf.ErrorOf(d.Faults); err != nil {
 		return nil, err
 	}
 	c.policy.Settings.MaxTimeout = c.maxTaskTimeout()
@@ -100,12 +104,12 @@ func (d *decoder) override(name string, c *Config) {
 		text = unknownStrategy(name)
 	case text == "" && name == strategy.MarketName:
 		if taskType := batched(c.policy.Routes); taskType != "" {
-			text = notInBatches + ", as tasks of the type " + clip(taskType) +
+			text = notInBatches + ", as tasks of the type " + yamlconf.Clip(taskType) +
 				" do; choose another strategy, or give that type one of its own"
 		}
 	}
 	if text != "" {
-		d.faults = append(d.faults, Fault{Source: environment, Path: envStrategy, Text: text})
+		d.Faults = append(d.Faults, Fault{Source: environment, Path: envStrategy, Text: text})
 		return
 	}
 	c.policy.Strategy = name

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/strategy"
@@ -277,7 +278,8 @@ func TestLoadAppliesTheEnvironment(t *testing.T) {
 		t.Error("the version does not tell the effective strategy")
 	}
 	for name, want := range map[string]string{
-		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under assignment_strategies with enabled: true, or choose another",
+		"round_robin": "environment: ASSIGNMENT_STRATEGY: the strategy round_robin is not enabled; list it under " +
+			"assignment_strategies with enabled: true, or choose another",
 		"fastest": `environment: ASSIGNMENT_STRATEGY: no strategy is called "fastest"; known are ` +
 			strings.Join(strategy.Names(), ", "),
 	} {
@@ -302,7 +304,8 @@ func TestTheEnvironmentCannotAuctionBatches(t *testing.T) {
 	}
 	write("  one: {}\n  some: {batch: {max_size: 2}}\n  more: {batch: {max_size: 2}}\n")
 	want :=
-		"environment: ASSIGNMENT_STRATEGY: agents bid for one task at a time in a market, while a batch goes to one agent as a whole, " +
+		"environment: ASSIGNMENT_STRATEGY: agents bid for one task at a time in a market, while a batch goes to one " +
+			"agent as a whole, " +
 			"as tasks of the type more do; choose another strategy, or give that type one of its own"
 	if _, err := Load(path, Environment{Strategy: "market"}); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -395,16 +398,16 @@ func TestFileSizeLimit(t *testing.T) {
 func TestManyFaultsArePrintedInPart(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("agents:\n")
-	for i := range maxPrinted + 7 {
+	for i := range yamlconf.MaxPrinted + 7 {
 		fmt.Fprintf(&text, "  a%d: {max_concurrent_tasks: 0}\n", i)
 	}
 	_, err := Parse([]byte(text.String()), "agents.yaml")
 	var faults *Faults
-	if !errors.As(err, &faults) || len(faults.List) != maxPrinted+7 {
-		t.Fatalf("want %d faults, got %v", maxPrinted+7, err)
+	if !errors.As(err, &faults) || len(faults.List) != yamlconf.MaxPrinted+7 {
+		t.Fatalf("want %d faults, got %v", yamlconf.MaxPrinted+7, err)
 	}
-	if lines := strings.Split(err.Error(), "\n"); len(lines) != maxPrinted+1 ||
-		lines[maxPrinted] != "… and 7 more faults" {
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != yamlconf.MaxPrinted+1 ||
+		lines[yamlconf.MaxPrinted] != "… and 7 more faults" {
 		t.Errorf("got %d lines, the last one %q", len(lines), lines[len(lines)-1])
 	}
 }
@@ -451,7 +454,7 @@ func TestDidYouMean(t *testing.T) {
 		{"colour", "; known are " + strings.Join(known, ", ")},
 	}
 	for _, test := range tests {
-		if got := didYouMean(test.got, known); got != test.want {
+		if got := yamlconf.DidYouMean(test.got, known); got != test.want {
 			t.Errorf("%s: got %q, want %q", test.got, got, test.want)
 		}
 	}
@@ -521,7 +524,7 @@ func TestLoadRefusesPipes(t *testing.T) {
 // Whatever fails inside while a file is read is a fault of that file, on one line.
 func TestPanicIsAFaultOfTheFile(t *testing.T) {
 	read := func() (err error) {
-		defer refusePanic("agents.yaml", &err)
+		defer yamlconf.RefusePanic("agents.yaml", &err)
 		panic("index out of range [2]\nwith length 2")
 	}
 	var faults *Faults

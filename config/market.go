@@ -22,15 +22,12 @@ type fallback struct {
 // fallback reads what a market is built on.
 func (d *decoder) fallback(into *fallback) reader {
 	return func(p place) {
-		name := p.node.Value
-		switch {
-		case !isScalar(p.node) || name != strategy.FallbackFirstMatch && !strategy.Known(name):
-			d.fault(p, "no strategy is called %s%s", found(p.node), d.suggest(name, fallbacks))
-		case name == strategy.MarketName:
-			d.fault(p, "a market cannot fall back to itself; choose another strategy, or %s", strategy.FallbackFirstMatch)
-		default:
-			*into = fallback{name, p}
+		if p.Scalar() && p.Node.Value == strategy.MarketName {
+			d.Fault(p, "a market cannot fall back to itself; choose another strategy, or %s", strategy.FallbackFirstMatch)
+			return
 		}
+		into.at = p
+		d.Known(&into.name, "strategy", fallbacks)(p)
 	}
 }
 
@@ -40,27 +37,9 @@ func fallbacks() []string {
 	return append(names, strategy.FallbackFirstMatch)
 }
 
-// milliseconds reads a whole number of milliseconds, from the least to the most.
-func (d *decoder) milliseconds(into *time.Duration, least, most time.Duration) reader {
-	return func(p place) {
-		n := int64(*into / time.Millisecond)
-		whole(d, &n, least.Milliseconds(), most.Milliseconds())(p)
-		*into = time.Duration(n) * time.Millisecond
-	}
-}
-
 // bidWindow reads how long bids are taken, at most or at least.
 func (d *decoder) bidWindow(into *time.Duration) reader {
-	return d.milliseconds(into, strategy.LeastBidWindow, strategy.MostBidWindow)
-}
-
-// choice reads one of two words, the second of which switches something on.
-func (d *decoder) choice(into *bool, off, on string) reader {
-	return func(p place) {
-		word := off
-		oneOf(d, &word, off, on)(p)
-		*into = word == on
-	}
+	return d.Milliseconds(into, strategy.LeastBidWindow, strategy.MostBidWindow)
 }
 
 // market builds the market once the other strategies are there. f is what it falls
@@ -77,10 +56,10 @@ func (d *decoder) market(listed *listedStrategies, key place, o strategy.Options
 	}
 	if !slices.Contains(listed.on, f.name) {
 		if at == key {
-			d.fault(at,
+			d.Fault(at,
 				"falls back to %s, which is not enabled; list that with enabled: true, or name another strategy, or %s, as its fallback", f.name, strategy.FallbackFirstMatch)
 		} else {
-			d.fault(at, "%s, or %s", disabled(f.name), strategy.FallbackFirstMatch)
+			d.Fault(at, "%s, or %s", disabled(f.name), strategy.FallbackFirstMatch)
 		}
 		return
 	}
@@ -99,12 +78,12 @@ func (d *decoder) checkBatch(p place, route *coordinator.Route, c *Config) {
 		return
 	}
 	const instead = "remove batch, or choose another strategy for this task type"
-	at := child(p, "batch", p)
+	at := p.Child("batch", p)
 	switch {
 	case route.Strategy == strategy.MarketName:
-		d.fault(at, "%s; %s", notInBatches, instead)
+		d.Fault(at, "%s; %s", notInBatches, instead)
 	case route.Strategy == "" && c.policy.Strategy == strategy.MarketName:
-		d.fault(at, "%s, and the default strategy is market; %s", notInBatches, instead)
+		d.Fault(at, "%s, and the default strategy is market; %s", notInBatches, instead)
 	}
 }
 

@@ -1,11 +1,11 @@
 package config
 
 import (
-	"regexp"
-
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
+	"taskbus/coordinator/pattern"
 )
 
 // The ranges of what is borrowed and lent.
@@ -46,8 +46,8 @@ func (t terms) changed(changes []change) terms {
 func noteChange[T any](d *decoder, into *[]change, read func(*T) reader, set func(*terms, T)) reader {
 	return func(p place) {
 		var v T
-		before := len(d.faults)
-		if read(&v)(p); len(d.faults) == before {
+		before := len(d.Faults)
+		if read(&v)(p); len(d.Faults) == before {
 			*into = append(*into, func(t *terms) { set(t, v) })
 		}
 	}
@@ -57,15 +57,17 @@ func noteChange[T any](d *decoder, into *[]change, read func(*T) reader, set fun
 func (d *decoder) borrowing(into *[]change) reader {
 	return func(p place) {
 		percent := func(most int64) func(*int64) reader {
-			return func(v *int64) reader { return whole(d, v, 0, most) }
+			return func(v *int64) reader { return d.Whole(v, 0, most) }
 		}
-		d.object(p, readers{
-			"rule": noteChange(d, into, d.borrowRule, func(t *terms, v coordinator.BorrowRule) { t.Rule = v }),
+		d.Object(p, readers{
+			"rule": noteChange(d, into, func(v *coordinator.BorrowRule) reader { return d.OneOf(v, borrowRules...) },
+				func(t *terms, v coordinator.BorrowRule) { t.Rule = v }),
 			"limit": noteChange(d, into, func(v *entryBound) reader { return d.entryBound(v, mostBorrowPercent) },
 				func(t *terms, v entryBound) { t.borrow = v }),
-			"priority": noteChange(d, into, func(v *int) reader { return whole(d, v, 0, mostBorrowPriority) },
+			"priority": noteChange(d, into, func(v *int) reader { return d.Whole(v, 0, mostBorrowPriority) },
 				func(t *terms, v int) { t.Priority = v }),
-			"global_pool": noteChange(d, into, d.boolean, func(t *terms, v bool) { t.NoGlobalPool = !v }),
+			"global_pool": noteChange(d, into, func(v *bool) reader { *v = true; return d.Bool(v) },
+				func(t *terms, v bool) { t.NoGlobalPool = !v }),
 			"surcharge_percent": noteChange(d, into, percent(mostSurchargePercent),
 				func(t *terms, v int64) { t.SurchargePercent = v }),
 			"headroom_percent": noteChange(d, into, percent(100), func(t *terms, v int64) { t.HeadroomPercent = v }),
@@ -76,31 +78,17 @@ func (d *decoder) borrowing(into *[]change) reader {
 // lending reads the section `lending` of an entry.
 func (d *decoder) lending(into *[]change) reader {
 	return func(p place) {
-		d.object(p, readers{"limit": noteChange(d, into,
+		d.Object(p, readers{"limit": noteChange(d, into,
 			func(v *entryBound) reader { return d.entryBound(v, mostLendPercent) },
 			func(t *terms, v entryBound) { t.lend = v })})
 	}
 }
 
-// The rules of borrowing.
+// borrowRules are the words of coordinator.BorrowRule.
 var borrowRules = []string{"accrued", "group_remaining", "never"}
 
-// borrowRule reads by which rule is borrowed.
-func (d *decoder) borrowRule(into *coordinator.BorrowRule) reader {
-	return func(p place) {
-		var word string
-		oneOf(d, &word, borrowRules...)(p)
-		for i, w := range borrowRules {
-			if w == word {
-				*into = [...]coordinator.BorrowRule{coordinator.BorrowAccrued, coordinator.BorrowGroupRemaining,
-					coordinator.BorrowNever}[i]
-			}
-		}
-	}
-}
-
 // percentPattern is a share of the nominal amount.
-var percentPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,5})%$`)
+var percentPattern = pattern.New(`^(0|[1-9][0-9]{0,5})%$`)
 
 const boundRule = "a number, a percentage such as 50%, or none"
 
@@ -115,26 +103,26 @@ func (d *decoder) entryBound(into *entryBound, most int64) reader {
 // boundOf reads a bound of a limit of that dimension; percentages up to most.
 func (d *decoder) boundOf(into *coordinator.Bound, dim coordinator.Dimension, most int64) reader {
 	return func(p place) {
-		text := p.node.Value
+		text := p.Node.Value
 		switch {
-		case isScalar(p.node) && text == "none":
+		case p.Scalar() && text == "none":
 			*into = coordinator.Bound{}
-		case isScalar(p.node) && percentPattern.MatchString(text):
-			n, ok := parseWhole(text[:len(text)-1], 0, most)
+		case p.Scalar() && percentPattern.MatchString(text):
+			n, ok := yamlconf.ParseWhole(text[:len(text)-1], 0, most)
 			if !ok {
-				d.fault(p, "must be a percentage from 0%% to %d%%, not %s", most, text)
+				d.Fault(p, "must be a percentage from 0%% to %d%%, not %s", most, text)
 				return
 			}
 			*into = coordinator.Bound{Kind: coordinator.BoundPercent, Value: n}
-		case isNumber(p):
+		case p.Number():
 			*into = coordinator.Bound{Kind: coordinator.BoundAmount}
 			if dim == coordinator.DimCost {
-				d.decimals(&into.Value, dollarPlaces, 0, maxAmount)(p)
+				d.Decimals(&into.Value, dollarPlaces, 0, maxAmount)(p)
 			} else {
-				whole(d, &into.Value, 0, maxAmount)(p)
+				d.Whole(&into.Value, 0, maxAmount)(p)
 			}
 		default:
-			d.fault(p, "must be %s, not %s", boundRule, found(p.node))
+			d.Fault(p, "must be %s, not %s", boundRule, p.Found())
 		}
 	}
 }
@@ -143,7 +131,7 @@ func (d *decoder) boundOf(into *coordinator.Bound, dim coordinator.Dimension, mo
 func (d *decoder) bound(into **coordinator.Bound, of bearer, dim coordinator.Dimension, most int64) reader {
 	return func(p place) {
 		if of == bearsPool {
-			d.fault(p, "a pool has nothing above it to borrow from or to lend to; remove it")
+			d.Fault(p, "a pool has nothing above it to borrow from or to lend to; remove it")
 			return
 		}
 		*into = new(coordinator.Bound)
@@ -171,24 +159,25 @@ type entryBounds struct {
 
 // met notes that an entry's bound concerns a limit; bounds reports whether it bounds that.
 func (e *entryBounds) met(b entryBound, bounds bool) {
-	if b.at.node == nil || b.Kind != coordinator.BoundAmount || b.Value == 0 {
+	if b.at.Node == nil || b.Kind != coordinator.BoundAmount || b.Value == 0 {
 		return
 	}
 	if e.bound == nil {
 		e.bound = make(map[*yaml.Node]bool)
 	}
-	if _, known := e.bound[b.at.node]; !known {
+	if _, known := e.bound[b.at.Node]; !known {
 		e.all = append(e.all, b)
 	}
-	e.bound[b.at.node] = e.bound[b.at.node] || bounds
+	e.bound[b.at.Node] = e.bound[b.at.Node] || bounds
 }
 
 // check refuses a number that bounds nothing: what it was meant to bound would be without bound.
 func (e *entryBounds) check(d *decoder) {
 	for _, b := range e.all {
-		if !e.bound[b.at.node] {
-			d.fault(b.at,
-				"bounds nothing: a number is of tokens, and there is no budget of tokens that it could bound; write a percentage, 0 for never, or borrow and lend at the limit that is meant")
+		if !e.bound[b.at.Node] {
+			d.Fault(b.at,
+				"bounds nothing: a number is of tokens, and there is no budget of tokens that it could bound; write a "+
+					"percentage, 0 for never, or borrow and lend at the limit that is meant")
 		}
 	}
 }

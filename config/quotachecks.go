@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/arith"
 )
 
 // limitKind is which of an entry's limits of a dimension is meant.
@@ -127,7 +127,7 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 		}
 		if kind == kindRate && l.Borrow == (coordinator.Bound{Kind: coordinator.BoundAmount}) {
 			if amount.Cmp(new(big.Rat).SetInt64(d.whole)) > 0 { // a cap promises nothing, but this one is never reached
-				g.d.fault(g.written(p, kind, dim), "%s is more than the %s of %s; lower it", amountText(kind, dim, l),
+				g.d.Fault(g.written(p, kind, dim), "%s is more than the %s of %s; lower it", amountText(kind, dim, l),
 					amountText(kind, dim, &whole), short(g.nodes[i].ID))
 			}
 			continue
@@ -135,7 +135,7 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 		promised.Add(&promised, amount)
 		own = append(own, fmt.Sprintf("%s %s", n.Name, amountText(kind, dim, l)))
 	}
-	for k, amount := range fairshare.Apportion(left, weights, nil) {
+	for k, amount := range arith.Apportion(left, weights, nil) {
 		if part := d.parts[k]; part.whole == coordinator.ByWeight {
 			part.whole, part.per = amount, d.per
 		}
@@ -146,12 +146,13 @@ func (g *grower) checkDivision(kind limitKind, dim coordinator.Dimension, d *div
 		if len(own) > most {
 			own = append(own[:most], fmt.Sprintf("%d more", len(own)-most))
 		}
-		g.d.fault(g.written(d, kind, dim),
+		g.d.Fault(g.written(d, kind, dim),
 			"%s has %s of %s, less than those below it have of their own (%s); lower theirs or raise this",
 			short(g.nodes[i].ID), amountText(kind, dim, &whole), dim, strings.Join(own, ", "))
 	case left == 0 && d.whole > 0 && starving != nil:
-		g.d.fault(g.written(starving, kind, dim),
-			"%s shares the %s of %s by weight, and others have all of it (%s) of their own; lower theirs, or give it an amount of its own (0: what others leave is all it has)",
+		g.d.Fault(g.written(starving, kind, dim),
+			"%s shares the %s of %s by weight, and others have all of it (%s) of their own; lower theirs, or give it an "+
+				"amount of its own (0: what others leave is all it has)",
 			short(g.nodes[starving.node].ID), dim, short(g.nodes[i].ID), amountText(kind, dim, &whole))
 	}
 }

@@ -16,9 +16,11 @@ func FuzzParseQuotas(f *testing.F) {
 		"groups: [[[", "groups: [{id: &a a}, {id: *a}]", "agents: [{id: 1, group_id: 1}]\ngroups: [{id: 1}]",
 		"currencies: {? a : 1}", "groups: {}",
 		"groups: [{id: a, limits: {cost_usd: {rate: 0.000001, interval_seconds: 86400}}}]",
-		"pool: {limits: {requests: {rate: 0.001, per: day}}}\ngroups: [{id: a, limits: {requests: {rate: 1000000000000, per: second, borrow: 0}}}]",
+		"pool: {limits: {requests: {rate: 0.001, per: day}}}\ngroups: [{id: a, limits: {requests: {rate: 1000000000000, " +
+			"per: second, borrow: 0}}}]",
 		"prices: [{provider: p, per_request: 0." + strings.Repeat("0", 70) + "1}]",
-		"pool: {limits: {concurrency: {amount: 1000000000}}}\ngroups: [{id: a}, {id: b, weight: 0}]\nproviders: [{provider: q, share: by_weight, groups: [{group: a}]}]",
+		"pool: {limits: {concurrency: {amount: 1000000000}}}\ngroups: [{id: a}, {id: b, weight: 0}]\nproviders: " +
+			"[{provider: q, share: by_weight, groups: [{group: a}]}]",
 	} {
 		f.Add([]byte(seed))
 	}

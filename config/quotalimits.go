@@ -66,14 +66,14 @@ func (d *decoder) limits(into *limits, of bearer) reader {
 		for dim := range coordinator.Dimension(coordinator.NumDimensions) {
 			known[dim.String()] = func(p place) { d.dimension(into, of, dim, p) }
 		}
-		d.object(p, known)
+		d.Object(p, known)
 	}
 }
 
 // dimension reads the limit of one dimension, or the list of its budget and its rate.
 func (d *decoder) dimension(into *limits, of bearer, dim coordinator.Dimension, p place) {
-	if p.node.Kind == yaml.SequenceNode && dim != coordinator.DimConcurrency && len(p.node.Content) > 0 {
-		d.items(p, "limits", func(item place) { d.limit(into, of, dim, item) })
+	if p.Node.Kind == yaml.SequenceNode && dim != coordinator.DimConcurrency && len(p.Node.Content) > 0 {
+		d.Items(p, "limits", func(item place) { d.limit(into, of, dim, item) })
 		return
 	}
 	d.limit(into, of, dim, p)
@@ -88,24 +88,24 @@ type writtenLimit struct {
 func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p place) {
 	var w writtenLimit
 	l := &ownLimit{at: p}
-	known := readers{"amount": w.amount.here, "borrow": d.bound(&l.borrow, of, dim, mostBorrowPercent),
+	known := readers{"amount": w.amount.Here, "borrow": d.bound(&l.borrow, of, dim, mostBorrowPercent),
 		"lend": d.bound(&l.lend, of, dim, mostLendPercent)}
 	example := "{amount: 20}"
 	if dim != coordinator.DimConcurrency {
 		example = "{amount: 1000, per: day} or {rate: 5, per: second}"
-		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.here, w.per.here, w.interval.here,
-			w.burst.here
+		known["rate"], known["per"], known["interval_seconds"], known["burst"] = w.rate.Here, w.per.Here, w.interval.Here,
+			w.burst.Here
 	}
-	before := len(d.faults)
-	if dim == coordinator.DimConcurrency && has(p.node, "rate") {
-		d.fault(p, "is no rate: it says how much may run at one time; write e.g. %s", example)
+	before := len(d.Faults)
+	if dim == coordinator.DimConcurrency && p.Has("rate") {
+		d.Fault(p, "is no rate: it says how much may run at one time; write e.g. %s", example)
 		return
 	}
-	if isNull(p.node) || p.node.Kind == yaml.SequenceNode && len(p.node.Content) == 0 {
-		d.fault(p, "no limit is given; write e.g. %s, or remove the key", example)
+	if p.Null() || p.Node.Kind == yaml.SequenceNode && len(p.Node.Content) == 0 {
+		d.Fault(p, "no limit is given; write e.g. %s, or remove the key", example)
 		return
 	}
-	d.objectOf(p, known, func() []string {
+	d.ObjectOf(p, known, func() []string {
 		own := slices.Sorted(maps.Keys(known))
 		if of == bearsPool { // which has them only to be refused
 			own = slices.DeleteFunc(own, func(key string) bool { return key == "borrow" || key == "lend" })
@@ -114,28 +114,28 @@ func (d *decoder) limit(into *limits, of bearer, dim coordinator.Dimension, p pl
 	})
 	slot := &into.budgets[dim]
 	switch {
-	case p.node.Kind != yaml.MappingNode: // said already
-	case w.amount.node != nil && w.rate.node != nil:
-		d.fault(w.rate, "amount makes a budget and rate a rate; write a list of two limits if both are meant")
-	case dim == coordinator.DimConcurrency && w.amount.node != nil:
+	case p.Node.Kind != yaml.MappingNode: // said already
+	case w.amount.Node != nil && w.rate.Node != nil:
+		d.Fault(w.rate, "amount makes a budget and rate a rate; write a list of two limits if both are meant")
+	case dim == coordinator.DimConcurrency && w.amount.Node != nil:
 		d.amount(&l.Nominal, of, dim, w.amount)
 		slot = &into.seats
-	case w.amount.node != nil:
+	case w.amount.Node != nil:
 		d.budget(l, of, dim, &w)
-	case w.rate.node != nil:
+	case w.rate.Node != nil:
 		d.rate(l, of, dim, &w)
 		slot = &into.rates[dim]
 	default:
-		d.fault(p, "says nothing; write e.g. %s", example)
+		d.Fault(p, "says nothing; write e.g. %s", example)
 	}
-	if len(d.faults) > before {
+	if len(d.Faults) > before {
 		return
 	}
 	if first := *slot; first != nil {
-		if w.amount.node != nil && slot != &into.seats && into.hold(l, of, dim) {
+		if w.amount.Node != nil && slot != &into.seats && into.hold(l, of, dim) {
 			return
 		}
-		d.fault(p, "is the second of its kind, after the one in line %d; remove one of the two", first.at.node.Line)
+		d.Fault(p, "is the second of its kind, after the one in line %d; remove one of the two", first.at.Node.Line)
 		return
 	}
 	*slot = l
@@ -154,14 +154,11 @@ func (into *limits) hold(l *ownLimit, of bearer, dim coordinator.Dimension) bool
 	return true
 }
 
-// here notes where something stands; it is read when all of it is known.
-func (p *place) here(at place) { *p = at }
-
 // byWeight reports whether by_weight stands there.
 func (d *decoder) byWeight(of bearer, p place) bool {
-	is := isScalar(p.node) && p.node.Value == wordByWeight
+	is := p.Scalar() && p.Node.Value == wordByWeight
 	if is && of != bearsMember {
-		d.fault(p, "only groups and agents share by weight; write a number")
+		d.Fault(p, "only groups and agents share by weight; write a number")
 	}
 	return is
 }
@@ -172,31 +169,29 @@ func (d *decoder) amount(into *int64, of bearer, dim coordinator.Dimension, p pl
 	case d.byWeight(of, p):
 		*into = coordinator.ByWeight
 	case dim == coordinator.DimCost:
-		d.decimals(into, dollarPlaces, 0, maxAmount)(p)
+		d.Decimals(into, dollarPlaces, 0, maxAmount)(p)
 	case dim == coordinator.DimConcurrency:
-		whole(d, into, 0, maxSeats)(p)
+		d.Whole(into, 0, maxSeats)(p)
 	default:
-		whole(d, into, 0, maxAmount)(p)
+		d.Whole(into, 0, maxAmount)(p)
 	}
 }
 
 // budget makes a budget of what is written.
 func (d *decoder) budget(l *ownLimit, of bearer, dim coordinator.Dimension, w *writtenLimit) {
 	d.amount(&l.Nominal, of, dim, w.amount)
-	if w.burst.node != nil {
-		d.fault(w.burst, "belongs to a rate, not to an amount; remove it")
+	if w.burst.Node != nil {
+		d.Fault(w.burst, "belongs to a rate, not to an amount; remove it")
 	}
 	if d.periodless(l, w, "budget") {
 		return
 	}
-	if w.interval.node != nil {
+	if w.interval.Node != nil {
 		l.Period.Unit = coordinator.PerInterval
-		d.seconds(&l.Period.Interval, 1, mostBudgetPeriod)(w.interval)
+		d.Seconds(&l.Period.Interval, 1, mostBudgetPeriod)(w.interval)
 		return
 	}
-	var word string
-	oneOf(d, &word, budgetPeriods...)(w.per)
-	l.Period.Unit = budgetUnits[word]
+	d.OneOf(&l.Period.Unit, budgetPeriods...)(w.per)
 }
 
 // rate makes a rate of what is written.
@@ -205,25 +200,25 @@ func (d *decoder) rate(l *ownLimit, of bearer, dim coordinator.Dimension, w *wri
 		l.Nominal = coordinator.ByWeight
 	}
 	switch {
-	case w.burst.node == nil:
+	case w.burst.Node == nil:
 	case dim == coordinator.DimCost:
-		d.decimals(&l.Burst, dollarPlaces, 1, maxAmount)(w.burst)
+		d.Decimals(&l.Burst, dollarPlaces, 1, maxAmount)(w.burst)
 	default:
-		whole(d, &l.Burst, 1, maxAmount)(w.burst)
+		d.Whole(&l.Burst, 1, maxAmount)(w.burst)
 	}
 	if d.periodless(l, w, "rate") {
 		return
 	}
 	var per time.Duration
-	if w.interval.node != nil {
-		d.seconds(&per, 1, mostRatePeriod)(w.interval)
+	if w.interval.Node != nil {
+		d.Seconds(&per, 1, mostRatePeriod)(w.interval)
 	} else {
 		var word string
-		oneOf(d, &word, ratePeriods...)(w.per)
+		d.OneOf(&word, ratePeriods...)(w.per)
 		per = rateUnits[word]
 	}
 	if dim == coordinator.DimCost {
-		d.decimals(&l.Nominal, dollarPlaces, 1, maxAmount)(w.rate)
+		d.Decimals(&l.Nominal, dollarPlaces, 1, maxAmount)(w.rate)
 		l.Per = per
 		return
 	}
@@ -239,7 +234,7 @@ func (d *decoder) every(l *coordinator.QuotaLimit, per time.Duration, places int
 		unit *= 10
 	}
 	var n int64
-	d.decimals(&n, places, 1, most*unit)(p)
+	d.Decimals(&n, places, 1, most*unit)(p)
 	common := gcd(n, unit)
 	l.Nominal, l.Per = n/common, per*time.Duration(unit/common)
 	if l.Burst == 0 && l.Per != per {
@@ -258,21 +253,21 @@ func gcd(a, b int64) int64 {
 // reports whether there is nothing to read of it.
 func (d *decoder) periodless(l *ownLimit, w *writtenLimit, kind string) bool {
 	given := w.per
-	if given.node == nil {
+	if given.Node == nil {
 		given = w.interval
 	}
 	switch {
 	case l.Nominal == coordinator.ByWeight:
-		if given.node != nil {
-			d.fault(given, "a part by weight is for the period of the %s it is a part of; remove it", kind)
+		if given.Node != nil {
+			d.Fault(given, "a part by weight is for the period of the %s it is a part of; remove it", kind)
 		}
 		return true
-	case given.node == nil:
-		d.fault(l.at, "does not say for how long; add per: %s, or interval_seconds",
+	case given.Node == nil:
+		d.Fault(l.at, "does not say for how long; add per: %s, or interval_seconds",
 			strings.Join(map[string][]string{"budget": budgetPeriods, "rate": ratePeriods}[kind], ", "))
 		return true
-	case w.per.node != nil && w.interval.node != nil:
-		d.fault(w.interval, "per says for how long already; remove one of the two")
+	case w.per.Node != nil && w.interval.Node != nil:
+		d.Fault(w.interval, "per says for how long already; remove one of the two")
 		return true
 	}
 	return false
@@ -280,13 +275,9 @@ func (d *decoder) periodless(l *ownLimit, w *writtenLimit, kind string) bool {
 
 // The words for periods, and what they stand for.
 var (
-	budgetPeriods = []string{"minute", "hour", "day", "week", "month", "year"}
-	budgetUnits   = map[string]coordinator.PeriodUnit{
-		"minute": coordinator.PerMinute, "hour": coordinator.PerHour, "day": coordinator.PerDay,
-		"week": coordinator.PerWeek, "month": coordinator.PerMonth, "year": coordinator.PerYear,
-	}
-	ratePeriods = []string{"second", "minute", "hour", "day"}
-	rateUnits   = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour,
+	budgetPeriods = []string{"minute", "hour", "day", "week", "month", "year"} // by coordinator.PeriodUnit
+	ratePeriods   = []string{"second", "minute", "hour", "day"}
+	rateUnits     = map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour,
 		"day": 24 * time.Hour}
 	// resetIntervals are FAIR-SHARE's words.
 	resetIntervals = map[string]coordinator.PeriodUnit{

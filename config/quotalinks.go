@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -12,7 +13,7 @@ import (
 // have parts of a pool, providers and models.
 func (d *decoder) link(f *quotaFile) {
 	for _, group := range f.groups {
-		if group.parent.node == nil {
+		if group.parent.Node == nil {
 			continue
 		}
 		if above := d.groupAt(f, group.parent); above != nil {
@@ -21,7 +22,7 @@ func (d *decoder) link(f *quotaFile) {
 	}
 	d.cutCircles(f.groups)
 	for _, agent := range f.agents {
-		if agent.group.node == nil {
+		if agent.group.Node == nil {
 			continue
 		}
 		if group := d.groupAt(f, agent.group); group != nil {
@@ -44,14 +45,14 @@ func (d *decoder) link(f *quotaFile) {
 
 // groupAt finds the group that is named there; nil if there is none.
 func (d *decoder) groupAt(f *quotaFile, p place) *listedGroup {
-	name, ok := d.text(p, idPattern, idRule)
+	name, ok := d.Take(p, yamlconf.ID)
 	if !ok {
 		return nil
 	}
 	group := f.byName[name]
 	if group == nil {
-		d.fault(p, "no group is called %s%s", name,
-			d.suggest(name, func() []string { return slices.Sorted(maps.Keys(f.byName)) }))
+		d.Fault(p, "no group is called %s%s", name,
+			d.Suggest(name, func() []string { return slices.Sorted(maps.Keys(f.byName)) }))
 	}
 	return group
 }
@@ -72,8 +73,8 @@ func (d *decoder) cutCircles(groups []*listedGroup) {
 		for y := x.above; y != x && len(chain) < maxLevels; y = y.above {
 			chain = append(chain, y.name)
 		}
-		d.fault(x.parent, "goes round in a circle: %s; remove the parent of one of them",
-			clipTo(strings.Join(append(chain, x.name), " → "), 200))
+		d.Fault(x.parent, "goes round in a circle: %s; remove the parent of one of them",
+			yamlconf.ClipTo(strings.Join(append(chain, x.name), " → "), 200))
 		x.above = nil
 	}
 }
@@ -81,32 +82,32 @@ func (d *decoder) cutCircles(groups []*listedGroup) {
 // service checks the provider and the model that a group's tasks use.
 func (d *decoder) service(f *quotaFile, group *listedGroup) {
 	provider, ok := "", true
-	if group.provider.node != nil {
-		provider, ok = d.text(group.provider, idPattern, idRule)
+	if group.provider.Node != nil {
+		provider, ok = d.Take(group.provider, yamlconf.ID)
 		// Nothing would be charged to one that is neither limited nor priced: it is misspelt.
 		if known := f.providersKnown(); ok && !slices.Contains(known, provider) {
-			d.fault(group.provider, "no provider is called %s%s", provider,
-				d.suggest(provider, func() []string { return known }))
+			d.Fault(group.provider, "no provider is called %s%s", provider,
+				d.Suggest(provider, func() []string { return known }))
 			ok = false
 		}
 	}
-	if group.model.node == nil {
+	if group.model.Node == nil {
 		return
 	}
-	model, modelOK := d.text(group.model, modelPattern, modelRule)
+	model, modelOK := d.Take(group.model, aModel)
 	for x := group; x != nil && provider == "" && ok; x = x.above {
-		if x.provider.node != nil {
-			provider = x.provider.node.Value
+		if x.provider.Node != nil {
+			provider = x.provider.Node.Value
 		}
 	}
 	switch {
 	case !ok || !modelOK:
 	case provider == "":
-		d.fault(group.model, "says nothing without provider; add the model's provider")
+		d.Fault(group.model, "says nothing without provider; add the model's provider")
 	default:
 		if known := f.modelsKnown(provider); len(known) > 0 && !slices.Contains(known, model) {
-			d.fault(group.model, "no model of %s is called %s%s", provider, model,
-				d.suggest(model, func() []string { return known }))
+			d.Fault(group.model, "no model of %s is called %s%s", provider, model,
+				d.Suggest(model, func() []string { return known }))
 		}
 	}
 }

@@ -50,7 +50,8 @@ func TestSourceWithQuotas(t *testing.T) {
 	}
 	_, err := ParseSource("agents: 1"+documentBreak+"groups: 1\n", "recorded")
 	if want :=
-		"recorded:1:9: agents: must be a mapping of agent ids to agents, not 1\nrecorded (quotas.yaml):1:9: groups: must be a list of groups, not 1"; err == nil || err.Error() != want {
+		"recorded:1:9: agents: must be a mapping of agent ids to agents, not 1\nrecorded (quotas.yaml):1:9: groups: must " +
+			"be a list of groups, not 1"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -62,10 +63,12 @@ func TestVersionFollowsTheQuotas(t *testing.T) {
 	const base = "groups: [{id: a, total_quota_monthly_tokens: 100}, {id: b}]\nagents: [{id: x, group_id: a}]\nproviders: [{provider: p}]\n"
 	for name, same := range map[string]string{
 		"comments": "# hi\n" + base,
-		"order":    "agents: [{id: x, group_id: a}]\ngroups: [{id: b}, {id: a, total_quota_monthly_tokens: 100}]\nproviders: [{provider: p}]\n",
+		"order": "agents: [{id: x, group_id: a}]\ngroups: [{id: b}, {id: a, total_quota_monthly_tokens: " +
+			"100}]\nproviders: [{provider: p}]\n",
 		"spelt-out values": base +
 			"timezone: UTC\nrepay_percent: 20\npool: {borrowing: {rule: accrued, global_pool: true}}\n",
-		"the full language": "groups: [{id: a, limits: {total_tokens: {amount: 100, per: month}}}, {id: b, weight: 1}]\nagents: [{id: x, group_id: a, initial_quota: 0}]\nproviders: [{provider: p, share: first_come}]\n",
+		"the full language": "groups: [{id: a, limits: {total_tokens: {amount: 100, per: month}}}, {id: b, weight: " +
+			"1}]\nagents: [{id: x, group_id: a, initial_quota: 0}]\nproviders: [{provider: p, share: first_come}]\n",
 		"unused currencies": base + "currencies: {EUR: 1.08}\n",
 	} {
 		if got, want := version(same), version(base); got != want {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/arith"
 )
 
 // FAIR-SHARE's own example (3.2.1), read as it stands there.
@@ -50,10 +50,10 @@ func TestFairShareExample(t *testing.T) {
 		}
 	}
 	// 500,000 by 5:5 and 300,000 by 2:3 of the nodes' weights.
-	if got := fairshare.Apportion(500_000, []int64{want[2].Weight, want[3].Weight}, nil); !slices.Equal(got, []int64{250_000, 250_000}) {
+	if got := arith.Apportion(500_000, []int64{want[2].Weight, want[3].Weight}, nil); !slices.Equal(got, []int64{250_000, 250_000}) {
 		t.Errorf("project_alpha: %v", got)
 	}
-	if got := fairshare.Apportion(300_000, []int64{want[5].Weight, want[6].Weight}, nil); !slices.Equal(got, []int64{120_000, 180_000}) {
+	if got := arith.Apportion(300_000, []int64{want[5].Weight, want[6].Weight}, nil); !slices.Equal(got, []int64{120_000, 180_000}) {
 		t.Errorf("project_beta: %v", got)
 	}
 }
@@ -127,7 +127,7 @@ func limitOutline(l *coordinator.QuotaLimit) string {
 }
 
 // Nothing depends on the order in which the file lists its entries: neither the nodes, nor
-// thereby who gets the unit that a division leaves over.
+// thereby which gets the unit that a division leaves over.
 func TestQuotaOrderDoesNotMatter(t *testing.T) {
 	base := mustParse(t, "agents: {}")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -186,7 +186,7 @@ func fits(whole int64, groups []*planned) bool {
 	if left < 0 || left == 0 && whole > 0 && byWeight {
 		return false
 	}
-	for i, part := range fairshare.Apportion(left, weights, nil) {
+	for i, part := range arith.Apportion(left, weights, nil) {
 		if own := groups[i].own; own >= 0 {
 			part = own
 		}

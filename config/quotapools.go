@@ -1,6 +1,9 @@
 package config
 
-import "taskbus/coordinator"
+import (
+	"taskbus/config/yamlconf"
+	"taskbus/coordinator"
+)
 
 // listedPool is the pool, a provider or a model, and how it is shared.
 type listedPool struct {
@@ -40,7 +43,7 @@ func (d *decoder) loss(into *listedLoss, known readers) readers {
 	into.word = lossDeny
 	known["on_loss"] = func(p place) {
 		into.at = p
-		oneOf(d, &into.word, lossDeny, lossAllow, lossSafe)(p)
+		d.OneOf(&into.word, lossDeny, lossAllow, lossSafe)(p)
 	}
 	known["safe_limits"] = func(p place) {
 		into.safe = p
@@ -52,11 +55,11 @@ func (d *decoder) loss(into *listedLoss, known readers) readers {
 // checkLoss holds the two against each other.
 func (d *decoder) checkLoss(l *listedLoss) {
 	switch {
-	case l.word == lossSafe && l.safe.node == nil:
-		d.fault(l.at,
+	case l.word == lossSafe && l.safe.Node == nil:
+		d.Fault(l.at,
 			"safe needs safe_limits: what each coordinator may admit by itself, such as {requests: {rate: 10, per: second}}")
-	case l.word != lossSafe && l.safe.node != nil:
-		d.fault(l.safe, "is what on_loss: safe admits; add that, or remove this")
+	case l.word != lossSafe && l.safe.Node != nil:
+		d.Fault(l.safe, "is what on_loss: safe admits; add that, or remove this")
 	}
 }
 
@@ -101,7 +104,7 @@ type listedPart struct {
 // pool reads the section `pool`.
 func (d *decoder) pool(into *listedPool) reader {
 	return func(p place) {
-		d.object(p, d.loss(&into.loss, readers{"limits": d.limits(&into.limits, bearsPool),
+		d.Object(p, d.loss(&into.loss, readers{"limits": d.limits(&into.limits, bearsPool),
 			"borrowing": d.borrowing(&into.terms), "lending": d.lending(&into.terms)}))
 		d.checkLoss(&into.loss)
 	}
@@ -111,34 +114,34 @@ func (d *decoder) pool(into *listedPool) reader {
 func (d *decoder) providers(f *quotaFile) reader {
 	return func(p place) {
 		named := make(names)
-		d.items(p, "providers", func(item place) {
+		d.Items(p, "providers", func(item place) {
 			one := &listedPool{}
 			known := d.shares(one)
 			var key string
 			var keyAt place
-			known["provider"] = d.name(&one.name, &one.at, idPattern, idRule)
-			known["key"] = d.name(&key, &keyAt, idPattern, idRule)
+			known["provider"] = d.name(&one.name, &one.at, yamlconf.ID)
+			known["key"] = d.name(&key, &keyAt, yamlconf.ID)
 			known["limits"] = d.limits(&one.limits, bearsPool)
 			known["borrowing"], known["lending"] = d.borrowing(&one.terms), d.lending(&one.terms)
 			known["models"] = d.models(one)
-			d.object(item, d.loss(&one.loss, known))
+			d.Object(item, d.loss(&one.loss, known))
 			d.checkLoss(&one.loss)
 			if one.name == poolName {
-				d.fault(one.at, "pool is the name of what belongs to no provider; choose another")
+				d.Fault(one.at, "pool is the name of what belongs to no provider; choose another")
 				return
 			}
 			if one.name != "" { // else what stands there is faulted
 				one.name = coordinator.PoolOfKey(one.name, key)
 			}
 			if len(one.name) > maxPoolName {
-				d.fault(keyAt, "makes %s: provider and key have at most %d bytes together", short(one.name), maxPoolName-1)
+				d.Fault(keyAt, "makes %s: provider and key have at most %d bytes together", short(one.name), maxPoolName-1)
 				return
 			}
 			if d.named(named, item, "provider", one.name, one.at) {
 				f.providers = append(f.providers, one)
 			}
-			if len(one.models) > 0 && one.share.node != nil {
-				d.fault(one.share, "a provider that lists models is shared by its models; move this to them")
+			if len(one.models) > 0 && one.share.Node != nil {
+				d.Fault(one.share, "a provider that lists models is shared by its models; move this to them")
 			}
 		})
 		d.keyedOrNot(f.providers)
@@ -156,9 +159,9 @@ func (d *decoder) keyedOrNot(providers []*listedPool) {
 	}
 	for _, p := range providers {
 		if keyed[p.name] {
-			d.fault(p.at,
+			d.Fault(p.at,
 				"%s is listed with keys as well; give this entry a key, too: the name of the provider alone stands for all of them",
-				clip(p.name))
+				yamlconf.Clip(p.name))
 		}
 	}
 }
@@ -167,12 +170,12 @@ func (d *decoder) keyedOrNot(providers []*listedPool) {
 func (d *decoder) models(into *listedPool) reader {
 	return func(p place) {
 		named := make(names)
-		d.items(p, "models", func(item place) {
+		d.Items(p, "models", func(item place) {
 			one := &listedPool{}
 			known := d.shares(one)
-			known["model"] = d.name(&one.name, &one.at, modelPattern, modelRule)
+			known["model"] = d.name(&one.name, &one.at, aModel)
 			known["limits"] = d.limits(&one.limits, bearsModel)
-			d.object(item, known)
+			d.Object(item, known)
 			if d.named(named, item, "model", one.name, one.at) {
 				into.models = append(into.models, one)
 			}
@@ -186,18 +189,18 @@ func (d *decoder) shares(into *listedPool) readers {
 		"share": func(p place) {
 			const firstCome = "first_come"
 			word := firstCome
-			oneOf(d, &word, firstCome, wordByWeight)(p)
+			d.OneOf(&word, firstCome, wordByWeight)(p)
 			if into.shared = word == wordByWeight; into.shared {
 				into.share = p
 			}
 		},
 		"groups": func(p place) {
 			named := make(names)
-			d.items(p, "groups", func(item place) {
+			d.Items(p, "groups", func(item place) {
 				part := &listedPart{}
-				d.object(item, readers{
-					"group":     d.name(&part.group, &part.at, idPattern, idRule),
-					"weight":    func(p place) { part.weight = new(int64); whole(d, part.weight, 0, maxWeight)(p) },
+				d.Object(item, readers{
+					"group":     d.name(&part.group, &part.at, yamlconf.ID),
+					"weight":    func(p place) { part.weight = new(int64); d.Whole(part.weight, 0, maxWeight)(p) },
 					"limits":    d.limits(&part.limits, bearsMember),
 					"borrowing": d.borrowing(&part.terms),
 					"lending":   d.lending(&part.terms),

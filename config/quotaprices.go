@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -25,17 +26,17 @@ type currencies map[string]*big.Rat
 func (d *decoder) currencies(into *currencies) reader {
 	return func(p place) {
 		*into = make(currencies)
-		d.entries(p, "a mapping of currencies to US dollars", func(key, value place) {
-			name, ok := d.text(key, currencyPattern, currencyRule)
+		d.Entries(p, "a mapping of currencies to US dollars", func(key, value place) {
+			name, ok := d.Take(key, aCurrency)
 			if name == dollar {
-				d.fault(key, "a US dollar is what the others are counted in; remove it")
+				d.Fault(key, "a US dollar is what the others are counted in; remove it")
 				return
 			}
 			worth := new(big.Rat)
-			before := len(d.faults)
-			d.exact(worth, maxExchange)(value)
-			if worth.Sign() == 0 && len(d.faults) == before {
-				d.fault(value, "must be above 0: it is what one %s is worth in US dollars", clip(key.node.Value))
+			before := len(d.Faults)
+			d.Exact(worth, maxExchange)(value)
+			if worth.Sign() == 0 && len(d.Faults) == before {
+				d.Fault(value, "must be above 0: it is what one %s is worth in US dollars", yamlconf.Clip(key.Node.Value))
 			}
 			if ok {
 				(*into)[name] = worth
@@ -62,14 +63,14 @@ func (l *listedPrice) amounts(d *decoder) readers {
 	price := func(i int) reader {
 		return func(p place) {
 			n := new(big.Rat)
-			before := len(d.faults)
-			if d.exact(n, maxPrice)(p); len(d.faults) == before {
+			before := len(d.Faults)
+			if d.Exact(n, maxPrice)(p); len(d.Faults) == before {
 				l.given[i].price, l.given[i].at = n, p
 			}
 		}
 	}
 	return readers{
-		"currency":                  l.currency.here,
+		"currency":                  d.Noted(&l.currency, d.Text(new(string), aCurrency)),
 		"per_request":               price(0),
 		"input_per_million_tokens":  price(1),
 		"output_per_million_tokens": price(2),
@@ -83,34 +84,32 @@ func (l *listedPrice) none() bool {
 
 const noPrice = "gives no price; add per_request, input_per_million_tokens or output_per_million_tokens"
 
-// The words of unpriced, in the order of coordinator.UnpricedRule.
-var unpricedWords = []string{"refuse", "warn", "price"}
-
 // unpriced reads what becomes of models without a price. They cost unpriced_price where that is to be.
 func (d *decoder) unpriced(f *quotaFile) {
-	u, word := &f.unpriced, unpricedWords[0]
-	if before := len(d.faults); u.rule.node != nil {
-		if oneOf(d, &word, unpricedWords...)(u.rule); len(d.faults) > before {
+	u := &f.unpriced
+	if before := len(d.Faults); u.rule.Node != nil {
+		// The words are in the order of coordinator.UnpricedRule.
+		if d.OneOf(&f.quotas.Unpriced, "refuse", "warn", "price")(u.rule); len(d.Faults) > before {
 			return
 		}
 	}
-	f.quotas.Unpriced = coordinator.UnpricedRule(max(0, slices.Index(unpricedWords, word)))
 	charged := f.quotas.Unpriced == coordinator.UnpricedCharge
 	switch {
-	case u.price.node == nil && charged:
-		d.fault(u.rule,
-			"does not say which price; add unpriced_price, such as {input_per_million_tokens: 10, output_per_million_tokens: 30}")
-	case u.price.node == nil:
+	case u.price.Node == nil && charged:
+		d.Fault(u.rule,
+			"does not say which price; add unpriced_price, such as {input_per_million_tokens: 10, "+
+				"output_per_million_tokens: 30}")
+	case u.price.Node == nil:
 	case !charged:
-		d.fault(u.price, "says nothing without unpriced: price; add that, or remove this")
+		d.Fault(u.price, "says nothing without unpriced: price; add that, or remove this")
 	default:
-		before := len(d.faults)
+		before := len(d.Faults)
 		u.listed.at = u.price
-		d.object(u.price, u.listed.amounts(d))
-		if u.listed.none() && len(d.faults) == before {
-			d.fault(u.price, noPrice)
+		d.Object(u.price, u.listed.amounts(d))
+		if u.listed.none() && len(d.Faults) == before {
+			d.Fault(u.price, noPrice)
 		}
-		d.later(func() {
+		d.Later(func() {
 			if worth, ok := d.worth(&u.listed, f.currencies); ok {
 				d.inDollars(&u.listed, worth)
 				f.quotas.UnpricedPrice = u.listed.Price
@@ -122,30 +121,23 @@ func (d *decoder) unpriced(f *quotaFile) {
 // prices reads the section `prices`.
 func (d *decoder) prices(f *quotaFile) reader {
 	return func(p place) {
-		d.items(p, "prices", func(item place) {
+		d.Items(p, "prices", func(item place) {
 			l := listedPrice{at: item}
-			optional := func(into *string, rule string) reader {
-				pattern := wordPattern
-				if rule == modelRule {
-					pattern = modelPattern
-				}
-				return func(p place) { *into, _ = d.text(p, pattern, rule) }
-			}
-			before, known := len(d.faults), l.amounts(d)
-			known["provider"] = d.name(&l.Provider, &l.provider, idPattern, idRule)
-			known["model"], known["operation"] = optional(&l.Model, modelRule), optional(&l.Operation, wordRule)
-			d.object(item, known)
+			before, known := len(d.Faults), l.amounts(d)
+			known["provider"] = d.name(&l.Provider, &l.provider, yamlconf.ID)
+			known["model"], known["operation"] = d.Text(&l.Model, aModel), d.Text(&l.Operation, aWord)
+			d.Object(item, known)
 			switch {
-			case len(d.faults) > before:
-			case l.provider.node == nil:
-				d.fault(place{item.node, join(item.path, "provider")}, "is missing; say which provider it is the price of")
+			case len(d.Faults) > before:
+			case l.provider.Node == nil:
+				d.Need(item, "provider", "; say which provider it is the price of")
 			case l.none():
-				d.fault(item, noPrice)
+				d.Fault(item, noPrice)
 			default:
 				f.prices = append(f.prices, l)
 			}
 		})
-		d.later(func() { d.convert(f) })
+		d.Later(func() { d.convert(f) })
 	}
 }
 
@@ -157,10 +149,10 @@ func (d *decoder) convert(f *quotaFile) {
 		l := &f.prices[i]
 		s := service{l.Provider, l.Model, l.Operation}
 		if line, twice := first[s]; twice {
-			d.fault(l.at, "is a second price for the same as in line %d; remove one of the two", line)
+			d.Fault(l.at, "is a second price for the same as in line %d; remove one of the two", line)
 			continue
 		}
-		first[s] = l.at.node.Line
+		first[s] = l.at.Node.Line
 		worth, ok := d.worth(l, f.currencies)
 		if !ok {
 			continue
@@ -192,25 +184,25 @@ func (d *decoder) inDollars(l *listedPrice, worth *big.Rat) {
 		*into, ok = microUSD(g.price, worth)
 		switch {
 		case !ok:
-			d.fault(g.at, "is more than %d US dollars; lower it", maxAmount/1_000_000)
+			d.Fault(g.at, "is more than %d US dollars; lower it", maxAmount/1_000_000)
 		case *into == 0 && g.price.Sign() > 0:
-			d.fault(g.at, "is less than half a millionth of a US dollar, and would count as nothing; write 0 if that is meant")
+			d.Fault(g.at, "is less than half a millionth of a US dollar, and would count as nothing; write 0 if that is meant")
 		}
 	}
 }
 
 // worth is what one unit of a price's currency is worth in US dollars.
 func (d *decoder) worth(l *listedPrice, all currencies) (*big.Rat, bool) {
-	if l.currency.node == nil || isScalar(l.currency.node) && l.currency.node.Value == dollar {
+	if l.currency.Node == nil || l.currency.Scalar() && l.currency.Node.Value == dollar {
 		return big.NewRat(1, 1), true
 	}
-	name, ok := d.text(l.currency, currencyPattern, currencyRule)
+	name, ok := d.Take(l.currency, aCurrency)
 	if !ok {
 		return nil, false
 	}
 	worth, known := all[name]
 	if !known {
-		d.fault(l.currency, "what one %s is worth is not listed under currencies%s", name, d.suggest(name, func() []string {
+		d.Fault(l.currency, "what one %s is worth is not listed under currencies%s", name, d.Suggest(name, func() []string {
 			return append(slices.Sorted(maps.Keys(all)), dollar)
 		}))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -26,14 +27,14 @@ func QuotasSchema() []byte { return bytes.Clone(quotasSchema) }
 // ParseQuotas reads the text of a quotas.yaml. source names it in faults. The error is always
 // a *Faults.
 func ParseQuotas(data []byte, source string) (_ *coordinator.Quotas, err error) {
-	defer refusePanic(source, &err)
-	d := &decoder{source: source, file: quotasFile}
-	root := d.parseTree(data)
+	defer yamlconf.RefusePanic(source, &err)
+	d := newDecoder(source, quotasFile)
+	root := d.Parse(data)
 	var q *coordinator.Quotas
 	if root != nil {
 		q, _ = d.quotaTree(root)
 	}
-	if err := faultsOrNil(d.faults); err != nil {
+	if err := yamlconf.ErrorOf(d.Faults); err != nil {
 		return nil, err
 	}
 	q.Source = quotasSourceOf(root)
@@ -42,14 +43,12 @@ func ParseQuotas(data []byte, source string) (_ *coordinator.Quotas, err error) 
 
 // quotaTree reads the tree of a whole file. What it gives is of use if there are no faults.
 func (d *decoder) quotaTree(root *yaml.Node) (*coordinator.Quotas, *grower) {
-	f := &quotaFile{quotas: defaultQuotas(), byName: make(map[string]*listedGroup)}
-	d.quotaRoot(f)(place{node: root})
-	for _, check := range d.checks {
-		check()
-	}
+	f := newQuotaFile()
+	d.quotaRoot(f)(place{Node: root})
+	d.Check()
 	d.link(f)
 	g := d.grow(f)
-	if len(d.faults) == 0 {
+	if len(d.Faults) == 0 {
 		g.checkSums()
 		g.bounded.check(d)
 	}
@@ -127,7 +126,7 @@ func LoadWithQuotas(path, quotas string, env Environment) (_ *Config, err error)
 	if err := both(err, quotasErr); err != nil {
 		return nil, err
 	}
-	defer refusePanic(quotas, &err)
+	defer yamlconf.RefusePanic(quotas, &err)
 	return c.WithQuotas(q), nil
 }
 

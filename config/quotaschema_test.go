@@ -174,7 +174,7 @@ func eachQuotaSetting(t *testing.T, try func(at where, node map[string]any)) {
 	}
 }
 
-// A key that nobody knows makes the loader list those it does.
+// An unknown key makes the loader list those it does.
 func TestQuotasSchemaHasTheLoadersKeys(t *testing.T) {
 	for _, s := range quotaSections(t) {
 		at := append(slices.Clone(s.at), "zzzzzzzz")
@@ -276,32 +276,6 @@ func TestQuotasSchemaWordsAreTheLoaders(t *testing.T) {
 	})
 	if tried != 10 { // three rules of borrowing, two shares, reset_interval, two of on_loss, unpriced, unknown_callers
 		t.Errorf("%d enumerations found, want 10", tried)
-	}
-}
-
-// The patterns of names are written down twice; they must be the same.
-func TestQuotasSchemaPatternsAreTheLoaders(t *testing.T) {
-	patterns := map[string]string{
-		"id": idPattern.String(), "group_id": idPattern.String(), "parent": idPattern.String(), "group": idPattern.String(),
-		"provider": idPattern.String(),
-		"model":    modelPattern.String(), "key": idPattern.String(), "operation": wordPattern.String(),
-		"currency": currencyPattern.String(), "timezone": zonePattern.String(),
-	}
-	found := make(map[string]bool)
-	eachQuotaSetting(t, func(at where, node map[string]any) {
-		key := at[len(at)-1].(string)
-		if pattern, ok := node["pattern"].(string); ok {
-			found[key] = true
-			if pattern != patterns[key] {
-				t.Errorf("%s: the schema has %s, the loader %s", at, pattern, patterns[key])
-			}
-		}
-	})
-	if len(found) != len(patterns) {
-		t.Errorf("patterns of %v, want of %v", slices.Sorted(maps.Keys(found)), slices.Sorted(maps.Keys(patterns)))
-	}
-	if QuotasSchema()[0] = 'x'; QuotasSchema()[0] != '{' {
-		t.Error("QuotasSchema hands out the embedded bytes themselves")
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -54,9 +55,9 @@ func amountText(kind limitKind, dim coordinator.Dimension, l *coordinator.QuotaL
 // unitText writes an amount in the unit of quotas.yaml: dollars, not micro-USD.
 func unitText(dim coordinator.Dimension, n int64) string {
 	if dim == coordinator.DimCost {
-		return inFull(n, dollarPlaces)
+		return yamlconf.InFull(n, dollarPlaces)
 	}
-	return inFull(n, 0)
+	return yamlconf.InFull(n, 0)
 }
 
 // perText is " per second", or " per 90 s" where there is no word for it.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -105,13 +106,13 @@ func (g *grower) group(above int, group *listedGroup) {
 // defaults are the provider and model that a group's tasks use: its own, else those of the
 // group above it.
 func (g *grower) defaults(above int, group *listedGroup) (provider, model string) {
-	if group.provider.node != nil {
-		provider = group.provider.node.Value
+	if group.provider.Node != nil {
+		provider = group.provider.Node.Value
 	} else {
 		provider, model = g.nodes[above].Provider, g.nodes[above].Model
 	}
-	if group.model.node != nil {
-		model = group.model.node.Value
+	if group.model.Node != nil {
+		model = group.model.Node.Value
 	}
 	return provider, model
 }
@@ -174,8 +175,9 @@ func (g *grower) add(above int, s stem) int {
 	}
 	if len(g.nodes) == maxQuotaNodes {
 		g.full = true
-		g.d.fault(s.at,
-			"makes more than %d nodes: every group and every agent is one, in the pool and in every provider or model that they share; share fewer of them by weight", maxQuotaNodes)
+		g.d.Fault(s.at,
+			"makes more than %d nodes: every group and every agent is one, in the pool and in every provider or model that "+
+				"they share; share fewer of them by weight", maxQuotaNodes)
 		return -1
 	}
 	n := coordinator.QuotaNode{ID: s.name, Kind: s.kind, Name: s.name, Parent: above, Provider: s.provider, Model: s.model,
@@ -190,11 +192,11 @@ func (g *grower) add(above int, s stem) int {
 		r.terms, r.level = g.origins[above].terms, g.origins[above].level+1
 	}
 	if r.level > maxLevels {
-		g.d.fault(s.at, "%s is in level %d of its tree; %d are the most", short(n.ID), r.level, maxLevels)
+		g.d.Fault(s.at, "%s is in level %d of its tree; %d are the most", short(n.ID), r.level, maxLevels)
 		return -1
 	}
 	if g.taken[n.ID] {
-		g.d.fault(s.at,
+		g.d.Fault(s.at,
 			"%s is the name of another node as well: a group, agent or model must not be called as another beside it",
 			short(n.ID))
 		return -1
@@ -207,7 +209,7 @@ func (g *grower) add(above int, s stem) int {
 		n.Borrowing = r.terms.Borrowing
 	}
 	if g.limit(&n, &r, s.member); r.level > maxLevels {
-		g.d.fault(s.at,
+		g.d.Fault(s.at,
 			"%s is in level %d of its tree, where each period beside that of its own limit counts as one; %d are the most",
 			short(n.ID), r.level, maxLevels)
 		return -1
@@ -225,7 +227,7 @@ func (g *grower) top(i int) *coordinator.QuotaNode {
 }
 
 // short is an id that fits into a line.
-func short(id string) string { return clipTo(id, 3*maxEcho) }
+func short(id string) string { return yamlconf.ClipTo(id, 3*yamlconf.MaxEcho) }
 
 // limit gives a node its limits: its own, and parts of what is above it.
 func (g *grower) limit(n *coordinator.QuotaNode, r *origin, member bool) {
@@ -297,7 +299,7 @@ func (g *grower) one(n *coordinator.QuotaNode, r *origin, dim coordinator.Dimens
 	l := own.QuotaLimit
 	if l.Nominal == coordinator.ByWeight {
 		if above == nil {
-			g.d.fault(own.at, "there is nothing to share: %s has no %s of %s; give it one, or write a number",
+			g.d.Fault(own.at, "there is nothing to share: %s has no %s of %s; give it one, or write a number",
 				short(g.nodes[n.Parent].ID), kind, dim)
 			return nil
 		}
@@ -336,7 +338,7 @@ func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator
 	}
 	l.Borrow = *own.borrow
 	if n.Borrowing.Rule == coordinator.BorrowNever && l.Borrow != (coordinator.Bound{Kind: coordinator.BoundAmount}) {
-		g.d.fault(own.at, "may borrow by its own word and never by the rule of %s; remove borrow, or choose another rule",
+		g.d.Fault(own.at, "may borrow by its own word and never by the rule of %s; remove borrow, or choose another rule",
 			short(n.ID))
 	}
 }
@@ -345,7 +347,7 @@ func (g *grower) bounds(l *coordinator.QuotaLimit, own *ownLimit, n *coordinator
 func (f *quotaFile) tops() []*listedGroup {
 	var tops []*listedGroup
 	for _, group := range f.groups {
-		if group.parent.node == nil {
+		if group.parent.Node == nil {
 			tops = append(tops, group)
 		}
 	}

@@ -3,8 +3,9 @@ package config
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
+	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -19,185 +20,189 @@ const (
 	mostMetricsAgents = 1000
 )
 
+// agedPriorities is why priority_ageing_seconds and low_priority_percent count no more.
+const agedPriorities = "priorities take turns by global_settings.priority_weights of agents.yaml; delete the key"
+
+// defaultLearning and defaultBreaker are the defaults of the packages learning and
+// breaker, written out so that a file that repeats them has the same version.
+func defaultLearning() coordinator.Learning {
+	return coordinator.Learning{Prior: 0.9, PriorWeight: 10, HalfLife: 24 * time.Hour, HalfLifeOutcomes: 200}
+}
+
+func defaultBreaker() coordinator.Breaker {
+	return coordinator.Breaker{Consecutive: 5, Base: 30 * time.Second, Longest: 300 * time.Second, MaxShare: 0.1}
+}
+
 // root reads the whole file into c.
 func (d *decoder) root(p place, c *Config) {
-	d.object(p, readers{
+	s := &c.policy.Settings
+	l, b := &s.Learning, &s.Breaker
+	hours, breaks := l.HalfLife.Hours(), !b.Off
+	d.Object(p, readers{
 		"agents":                d.agents(c),
 		"task_routing":          d.routes(c),
 		"assignment_strategies": d.strategies(c),
-		"global_settings":       d.settings(c),
-		"learning":              d.learning(c),
-		"circuit_breaker":       d.breaker(c),
-		"discovery":             d.discovery(c),
-		"dedupe":                d.dedupe(c),
-		"journal":               d.journal(c),
-		"topology":              oneOf(d, &c.Topology, TopologyDeclare, TopologyVerify, TopologyOff),
-		"queues":                oneOf(d, &c.Queues, QueuesQuorum, QueuesClassic),
-		"http":                  d.http(c),
-		"events":                d.events(c),
-		"log":                   d.log(c),
-		"metrics":               d.metrics(c),
+		"global_settings":       d.Section(d.settings(c)),
+		"learning": d.Section(readers{
+			"prior":              d.Number(&l.Prior, 0.001, 0.999),
+			"prior_weight":       d.Number(&l.PriorWeight, 0.1, 10_000),
+			"half_life_hours":    d.Number(&hours, 0.01, 8760),
+			"half_life_outcomes": d.Number(&l.HalfLifeOutcomes, 1, 1e6),
+		}),
+		"circuit_breaker": d.Section(readers{
+			"enabled":            d.Bool(&breaks),
+			"consecutive_faults": d.Whole(&b.Consecutive, 1, 1000),
+			"base_seconds":       d.Seconds(&b.Base, 1, day),
+			"longest_seconds":    d.Seconds(&b.Longest, 1, day),
+			"max_ejected_share":  d.Above(&b.MaxShare, 0, 1),
+		}),
+		"discovery": d.discovery(c),
+		"dedupe": d.Section(readers{
+			"window_seconds": d.Seconds(&s.DedupeWindow, 1, 7*day),
+			"max_ids":        d.Whole(&s.DedupeMaxIDs, 1, 10_000_000),
+		}),
+		"journal": d.Section(readers{
+			"enabled":                 d.Bool(&c.Journal),
+			"record_inputs":           d.Bool(&c.RecordInputs),
+			"record_inputs_max_bytes": d.Whole(&c.RecordInputsBytes, 1<<20, 1<<40),
+		}),
+		"topology": d.OneOf(&c.Topology, string(TopologyDeclare), string(TopologyVerify), string(TopologyOff)),
+		"queues":   d.OneOf(&c.Queues, string(QueuesQuorum), string(QueuesClassic)),
+		"http": d.Section(readers{
+			"bind":                     d.bind(&c.HTTPBind),
+			"advertise_url":            d.advertiseURL(&c.AdvertiseURL),
+			"legacy_ratelimit_headers": d.Bool(&c.LegacyRateLimitHeaders),
+		}),
+		"events": d.Section(readers{"task_dispatched": d.Bool(&c.TaskDispatchedEvents)}),
+		"log": d.Section(readers{
+			"tasks": d.OneOf(&c.LogTasks, string(LogTasksAll), string(LogTasksFailures), string(LogTasksNone)),
+		}),
+		"metrics": d.Section(readers{"agents": d.Whole(&c.MetricsAgents, 0, mostMetricsAgents)}),
 	})
-	d.later(func() { d.checkServed(p, c) })
-	if canHaveKeys(p.node) && !has(p.node, "agents") {
-		d.fault(place{p.node, "agents"}, "is missing; list the fleet under it, or write `agents: {}` if there is none yet")
-	}
+	l.HalfLife, b.Off = time.Duration(hours*float64(time.Hour)), !breaks
+	d.Later(func() { d.checkSections(p, c) })
+	d.Later(func() { d.checkServed(p, c) })
+	d.Need(p, "agents", "; list the fleet under it, or write `agents: {}` if there is none yet")
 }
 
-// settings reads the section `global_settings`.
-func (d *decoder) settings(c *Config) reader {
+// settings are the keys of the section `global_settings`.
+func (d *decoder) settings(c *Config) readers {
 	s := &c.policy.Settings
-	return func(p place) {
-		d.object(p, readers{
-			"max_retry_attempts":            whole(d, &s.MaxRetryAttempts, 0, 100),
-			"poisoned_after_agents":         whole(d, &s.PoisonedAfter, 1, 100),
-			"stale_agent_threshold_seconds": d.seconds(&s.StaleAfter, 2, day),
-			"max_queue_size":                whole(d, &s.MaxQueueSize, 1, 10_000_000),
-			"assignment_timeout_seconds":    d.seconds(&s.AssignmentTimeout, 0, day),
-			"assignment_timeout_counts":     d.timeoutCounts(s),
-			"lanes":                         d.lanes(c),
-			"max_load":                      d.fraction(&s.MaxLoad),
-			"eligible_statuses":             d.eligibleStatuses(&s.BusyIsEligible),
-			"priority_order":                d.priorityOrder(&s.Priorities),
-			"priority_weights":              d.priorityWeights(&s.Priorities),
-			"priority_ageing_seconds":       d.ignored(&c.ignored, agedPriorities),
-			"broker_consumer_timeout_seconds": d.seconds(&c.BrokerConsumerTimeout, 180, 31*day,
-				"(a task may take as long as this less 120)"),
-			"max_message_bytes":       whole(d, &c.MaxMessageBytes, 1024, mostMessageBytes),
-			"window":                  whole(d, &c.Window, 1, 100_000),
-			"window_bytes":            whole(d, &c.WindowBytes, 1<<20, 64<<30),
-			"shutdown_grace_seconds":  d.seconds(&c.ShutdownGrace, 1, 3600),
-			"seed":                    whole(d, &s.Seed, 0, maxSeed),
-			"suspect_after_intervals": whole(d, &s.SuspectIntervals, 0, 1000),
-			"dead_after_intervals":    whole(d, &s.DeadIntervals, 0, 1000),
-			"refuse_backlogged":       d.boolean(&s.RefuseBacklogged),
-			"slow_start_seconds":      d.seconds(&s.SlowStart, 0, 3600),
-			"explain_dispatches":      d.boolean(&c.ExplainDispatches),
-			"refuse_unserved":         d.boolean(&c.RefuseUnserved),
-			"strict_messages":         d.boolean(&c.StrictMessages),
-		})
-		d.later(func() { d.checkIntervals(p, s) })
-		d.later(func() {
-			const name = "global_settings.window_bytes"
-			if c.WindowBytes < int64(c.MaxMessageBytes) && !d.faulty(name) && !d.faulty("global_settings.max_message_bytes") {
-				d.fault(child(p, "window_bytes", p),
-					"%d is less than max_message_bytes (%d): the largest task would never fit; raise this or lower that",
-					c.WindowBytes, c.MaxMessageBytes)
-			}
-		})
+	weights := readers{}
+	for level := range s.Priorities.Weights {
+		weights[coordinator.Priority(level).String()] = d.Whole(&s.Priorities.Weights[level], 1, coordinator.MaxPriorityWeight)
+	}
+	return readers{
+		"max_retry_attempts":            d.Whole(&s.MaxRetryAttempts, 0, 100),
+		"poisoned_after_agents":         d.Whole(&s.PoisonedAfter, 1, 100),
+		"stale_agent_threshold_seconds": d.Seconds(&s.StaleAfter, 2, day),
+		"max_queue_size":                d.Whole(&s.MaxQueueSize, 1, 10_000_000),
+		"assignment_timeout_seconds":    d.Seconds(&s.AssignmentTimeout, 0, day),
+		"assignment_timeout_counts":     d.OneOf(&s.CountsWaiting, "stuck", "waiting"),
+		"lanes":                         d.lanes(c),
+		"max_load":                      d.Above(&s.MaxLoad, 0, 1),
+		"eligible_statuses":             d.eligibleStatuses(&s.BusyIsEligible),
+		"priority_order":                d.OneOf(&s.Priorities.Strict, "weighted", "strict"),
+		"priority_weights":              d.Section(weights),
+		"priority_ageing_seconds":       d.Ignored(&c.ignored, agedPriorities),
+		"broker_consumer_timeout_seconds": d.Seconds(&c.BrokerConsumerTimeout, 180, 31*day,
+			"(a task may take as long as this less 120)"),
+		"max_message_bytes":       d.Whole(&c.MaxMessageBytes, 1024, mostMessageBytes),
+		"window":                  d.Whole(&c.Window, 1, 100_000),
+		"window_bytes":            d.Whole(&c.WindowBytes, 1<<20, 64<<30),
+		"shutdown_grace_seconds":  d.Seconds(&c.ShutdownGrace, 1, 3600),
+		"seed":                    d.Whole(&s.Seed, 0, maxSeed),
+		"suspect_after_intervals": d.Whole(&s.SuspectIntervals, 0, 1000),
+		"dead_after_intervals":    d.Whole(&s.DeadIntervals, 0, 1000),
+		"refuse_backlogged":       d.Bool(&s.RefuseBacklogged),
+		"slow_start_seconds":      d.Seconds(&s.SlowStart, 0, 3600),
+		"explain_dispatches":      d.Bool(&c.ExplainDispatches),
+		"refuse_unserved":         d.Bool(&c.RefuseUnserved),
+		"strict_messages":         d.Bool(&c.StrictMessages),
 	}
 }
 
-// timeoutCounts reads for which time the assignment timeout is meant.
-func (d *decoder) timeoutCounts(s *coordinator.Settings) reader {
-	return func(p place) {
-		const waiting = "waiting"
-		counts := "stuck"
-		oneOf(d, &counts, counts, waiting)(p)
-		s.CountsWaiting = counts == waiting
+// checkSections holds settings of one section against each other. p is the whole file. A setting that is itself at
+// fault is held against none.
+func (d *decoder) checkSections(p place, c *Config) {
+	s := &c.policy.Settings
+	check := func(wrong bool, section, key, other, format string, args ...any) {
+		in := p.Child(section, p)
+		at := in.Child(key, in)
+		if wrong && !d.Faulty(at.Path) && (other == "" || !d.Faulty(in.Child(other, in).Path)) {
+			d.Fault(at, format, args...)
+		}
 	}
+	check(s.DeadIntervals > 0 && s.DeadIntervals <= s.SuspectIntervals, "global_settings", "dead_after_intervals", "",
+		"%d is not above suspect_after_intervals (%d): an agent would be dead before it is suspect; raise this or lower that",
+		s.DeadIntervals, s.SuspectIntervals)
+	check(c.WindowBytes < int64(c.MaxMessageBytes), "global_settings", "window_bytes", "max_message_bytes",
+		"%d is less than max_message_bytes (%d): the largest task would never fit; raise this or lower that",
+		c.WindowBytes, c.MaxMessageBytes)
+	check(s.Breaker.Longest < s.Breaker.Base, "circuit_breaker", "longest_seconds", "base_seconds",
+		"%d is less than base_seconds (%d): the first ejection would be longer than the longest; raise this or lower that",
+		s.Breaker.Longest/time.Second, s.Breaker.Base/time.Second)
+	check(c.RecordInputs && !c.Journal, "journal", "record_inputs", "",
+		"inputs are recorded in the journal, which is switched off; set journal.enabled to true")
 }
 
 // eligibleStatuses reads which reported statuses may get work: always ready, and
 // busy if listed.
 func (d *decoder) eligibleStatuses(busy *bool) reader {
 	return func(p place) {
-		before, ready := len(d.faults), isNull(p.node)
-		d.list(p, "statuses", func(item place) {
+		before, ready := len(d.Faults), p.Null()
+		d.List(p, "statuses", func(item place) {
 			var status string
-			oneOf(d, &status, "ready", "busy")(item)
+			d.OneOf(&status, "ready", "busy")(item)
 			ready = ready || status == "ready"
 			*busy = *busy || status == "busy"
 		})
-		if !ready && len(d.faults) == before {
-			d.fault(p, "must contain ready: without it an idle agent would get nothing; write [ready] or [ready, busy]")
+		if !ready && len(d.Faults) == before {
+			d.Fault(p, "must contain ready: without it an idle agent would get nothing; write [ready] or [ready, busy]")
 		}
 	}
 }
 
-// dedupe reads the section `dedupe`.
-func (d *decoder) dedupe(c *Config) reader {
-	s := &c.policy.Settings
+// bind reads the address of the HTTP server.
+func (d *decoder) bind(into *string) reader {
 	return func(p place) {
-		d.object(p, readers{
-			"window_seconds": d.seconds(&s.DedupeWindow, 1, 7*day),
-			"max_ids":        whole(d, &s.DedupeMaxIDs, 1, 10_000_000),
-		})
+		bind := p.Node.Value
+		if _, err := netip.ParseAddr(bind); !p.Scalar() || err != nil && bind != "localhost" {
+			d.Fault(p,
+				"must be an IP address such as 127.0.0.1 or 0.0.0.0, or localhost, without a port (COORDINATOR_PORT gives "+
+					"that), not %s", p.Found())
+			return
+		}
+		*into = bind
 	}
 }
 
-// journal reads the section `journal`.
-func (d *decoder) journal(c *Config) reader {
+// aURL is what the URL of a coordinator looks like.
+var aURL = yamlconf.NewForm(`^https?://[^/?#@]+$`, "the URL at which the other coordinators reach this one, such as "+
+	"http://taskbus-1:8551: without user, query or path")
+
+// advertiseURL reads where the other coordinators reach this one.
+func (d *decoder) advertiseURL(into *string) reader {
 	return func(p place) {
-		d.object(p, readers{
-			"enabled":                 d.boolean(&c.Journal),
-			"record_inputs":           d.boolean(&c.RecordInputs),
-			"record_inputs_max_bytes": whole(d, &c.RecordInputsBytes, 1<<20, 1<<40),
-		})
-		const name = "journal.record_inputs"
-		d.later(func() {
-			if c.RecordInputs && !c.Journal && !d.faulty(name) {
-				d.fault(child(p, "record_inputs", p),
-					"inputs are recorded in the journal, which is switched off; set journal.enabled to true")
-			}
-		})
+		text, ok := d.Take(p, aURL)
+		switch {
+		case !ok:
+		case badURL(text) != "":
+			d.Fault(p, "must be %s, not %s", aURL.Says, p.Found())
+		default:
+			*into = text
+		}
 	}
 }
-
-// http reads the section `http`.
-func (d *decoder) http(c *Config) reader {
-	return func(p place) {
-		d.object(p, readers{"bind": func(p place) {
-			bind := p.node.Value
-			if _, err := netip.ParseAddr(bind); !isScalar(p.node) || err != nil && bind != "localhost" {
-				d.fault(p,
-					"must be an IP address such as 127.0.0.1 or 0.0.0.0, or localhost, without a port (COORDINATOR_PORT gives that), not %s", found(p.node))
-				return
-			}
-			c.HTTPBind = bind
-		}, "advertise_url": func(p place) {
-			if fault := badURL(p.node.Value); !isScalar(p.node) || fault != "" {
-				d.fault(p,
-					"must be the URL at which the other coordinators reach this one, such as http://taskbus-1:8551: without user, query or path, not %s", found(p.node))
-				return
-			}
-			c.AdvertiseURL = p.node.Value
-		}, "legacy_ratelimit_headers": d.boolean(&c.LegacyRateLimitHeaders)})
-	}
-}
-
-// urlPattern is what the URL of a coordinator looks like. The JSON Schema holds the same pattern.
-var urlPattern = regexp.MustCompile(`^https?://[^/?#@]+$`)
 
 // badURL says what is wrong with the URL of a coordinator; empty: nothing.
 func badURL(text string) string {
 	u, err := url.Parse(text)
 	switch {
-	case !urlPattern.MatchString(text):
+	case !aURL.Pattern.MatchString(text):
 		return "it must be http:// or https://, a host and a port"
 	case err != nil || u.Host == "":
 		return "it is no URL"
 	}
 	return ""
-}
-
-// events reads the section `events`.
-func (d *decoder) events(c *Config) reader {
-	return func(p place) {
-		d.object(p, readers{"task_dispatched": d.boolean(&c.TaskDispatchedEvents)})
-	}
-}
-
-// log reads the section `log`.
-func (d *decoder) log(c *Config) reader {
-	return func(p place) {
-		d.object(p, readers{"tasks": oneOf(d, &c.LogTasks, LogTasksAll, LogTasksFailures, LogTasksNone)})
-	}
-}
-
-// metrics reads the section `metrics`.
-func (d *decoder) metrics(c *Config) reader {
-	return func(p place) {
-		d.object(p, readers{"agents": whole(d, &c.MetricsAgents, 0, mostMetricsAgents)})
-	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
 
@@ -86,7 +87,7 @@ func ParseSource(text, source string) (*Config, error) {
 // withoutComments copies a tree.
 func withoutComments(n *yaml.Node) *yaml.Node {
 	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Content: make([]*yaml.Node, len(n.Content))}
-	if isNull(n) {
+	if yamlconf.IsNull(n) {
 		c.Value = "null" // the encoder takes a value with nothing in it for a text
 	}
 	for i, child := range n.Content {
@@ -97,7 +98,7 @@ func withoutComments(n *yaml.Node) *yaml.Node {
 
 // markDefault makes a strategy the default of a file.
 func markDefault(root *yaml.Node, name string, enabled []coordinator.Strategy) {
-	section := child(place{node: root}, "assignment_strategies", place{}).node
+	section := yamlconf.Lookup(root, "assignment_strategies")
 	if section == nil {
 		section = &yaml.Node{Kind: yaml.MappingNode}
 		root.Content = append(root.Content, word("assignment_strategies"), section)

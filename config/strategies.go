@@ -11,14 +11,10 @@ import (
 	"taskbus/coordinator/strategy"
 )
 
-// strategyName reads the name of a strategy that exists, enabled or not.
-func (d *decoder) strategyName(p place) (string, bool) {
-	name := p.node.Value
-	if !strategy.Known(name) || !isScalar(p.node) {
-		d.fault(p, "no strategy is called %s%s", found(p.node), d.suggest(name, strategy.Names))
-		return "", false
-	}
-	return name, true
+// strategyName reads the name of a strategy that exists, enabled or not; "" if there is none.
+func (d *decoder) strategyName(p place) (name string) {
+	d.Known(&name, "strategy", strategy.Names)(p)
+	return name
 }
 
 // notEnabled says why a known strategy may not be chosen; empty if it may.
@@ -49,16 +45,16 @@ type listedStrategies struct {
 // that needs no options is enabled; with it only those listed and not switched off.
 func (d *decoder) strategies(c *Config) reader {
 	return func(p place) {
-		if isNull(p.node) {
+		if p.Null() {
 			return
 		}
-		before := len(d.faults)
+		before := len(d.Faults)
 		var listed listedStrategies
-		d.entries(p, "a mapping of strategy names to settings", func(key, value place) { d.strategy(&listed, key, value) })
+		d.Entries(p, "a mapping of strategy names to settings", func(key, value place) { d.strategy(&listed, key, value) })
 		if listed.market != nil {
 			listed.market()
 		}
-		if len(d.faults) > before {
+		if len(d.Faults) > before {
 			// What is wrong here must not make the routes look wrong too.
 			return
 		}
@@ -67,12 +63,12 @@ func (d *decoder) strategies(c *Config) reader {
 		_, standard := c.policy.Find(strategy.Default)
 		switch {
 		case len(listed.enabled) == 0:
-			d.fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all",
+			d.Fault(p, "no strategy is enabled; enable at least one of %s, or remove the section to enable all",
 				strings.Join(strategy.Names(), ", "))
 		case listed.marked != "":
 			c.policy.Strategy = listed.marked
 		case !standard:
-			d.fault(p,
+			d.Fault(p,
 				"no strategy is marked as the default, and %s, which would be it, is not enabled; add default: true to one",
 				strategy.Default)
 		}
@@ -81,39 +77,39 @@ func (d *decoder) strategies(c *Config) reader {
 
 // strategy reads one entry.
 func (d *decoder) strategy(listed *listedStrategies, key, value place) {
-	before := len(d.faults)
-	name, known := d.strategyName(key)
+	before := len(d.Faults)
+	name := d.strategyName(key)
 	on, isDefault, o, market := true, false, strategy.Defaults(), fallback{}
-	settings := readers{"enabled": d.boolean(&on), "default": d.boolean(&isDefault)}
+	settings := readers{"enabled": d.Bool(&on), "default": d.Bool(&isDefault)}
 	own := slices.Collect(maps.Keys(settings)) // what is named where a key is unknown
 	for option, read := range (readers{
 		strategy.OptionWeights:       d.weights(&o.Weights),
-		strategy.OptionAffinityLabel: d.label(&o.AffinityLabel),
-		strategy.OptionSessionLabel:  d.label(&o.SessionLabel),
-		strategy.OptionExploration:   d.exploration(&o.Exploration),
+		strategy.OptionAffinityLabel: d.Text(&o.AffinityLabel, aLabel),
+		strategy.OptionSessionLabel:  d.Text(&o.SessionLabel, aLabel),
+		strategy.OptionExploration:   d.Number(&o.Exploration, 0, strategy.MaxExploration),
 		strategy.OptionFormula:       d.formula(&o),
 		strategy.OptionBidWindow:     d.bidWindow(&o.Market.BidWindow),
 		strategy.OptionMinBidWindow:  d.bidWindow(&o.Market.MinBidWindow),
 		strategy.OptionFallback:      d.fallback(&market),
-		strategy.OptionInvite:        d.choice(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll),
-		strategy.OptionFitness:       d.choice(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported),
-		strategy.OptionPrefer:        d.choice(&o.Specialists, strategy.PreferGeneralists, strategy.PreferSpecialists),
+		strategy.OptionInvite:        d.OneOf(&o.Market.InviteAll, strategy.InviteSample, strategy.InviteAll),
+		strategy.OptionFitness:       d.OneOf(&o.Market.Reported, strategy.FitnessAppraised, strategy.FitnessReported),
+		strategy.OptionPrefer:        d.OneOf(&o.Specialists, strategy.PreferGeneralists, strategy.PreferSpecialists),
 	}) {
-		if known && !strategy.Takes(name, option) {
-			settings[option] = func(p place) { d.fault(p, "%s", strategy.NotTaken(name, option)) }
+		if name != "" && !strategy.Takes(name, option) {
+			settings[option] = func(p place) { d.Fault(p, "%s", strategy.NotTaken(name, option)) }
 			continue
 		}
 		settings[option], own = read, append(own, option)
 	}
-	d.objectOf(value, settings, func() []string { return slices.Sorted(slices.Values(own)) })
+	d.ObjectOf(value, settings, func() []string { return slices.Sorted(slices.Values(own)) })
 	switch {
-	case !known:
+	case name == "":
 		return
 	case isDefault && !on:
-		d.fault(child(value, "default", key),
+		d.Fault(value.Child("default", key),
 			"a strategy that is not enabled cannot be the default; enable it or mark another")
 	case isDefault && listed.marked != "":
-		d.fault(child(value, "default", key), "%s is marked as the default already; only one strategy can be", listed.marked)
+		d.Fault(value.Child("default", key), "%s is marked as the default already; only one strategy can be", listed.marked)
 	case isDefault:
 		listed.marked = name
 	}
@@ -121,7 +117,7 @@ func (d *decoder) strategy(listed *listedStrategies, key, value place) {
 		listed.on = append(listed.on, name)
 	}
 	switch {
-	case !on || len(d.faults) > before:
+	case !on || len(d.Faults) > before:
 	case name == strategy.MarketName:
 		listed.market = func() { d.market(listed, key, o, market) }
 	default:
@@ -136,7 +132,7 @@ func (d *decoder) build(listed *listedStrategies, key place, name string, o stra
 		if cause := errors.Unwrap(err); cause != nil {
 			err = cause // the place names the strategy
 		}
-		d.fault(key, "%s", err)
+		d.Fault(key, "%s", err)
 		return
 	}
 	listed.enabled = append(listed.enabled, s)
@@ -150,46 +146,32 @@ func (d *decoder) weights(into *map[string]float64) reader {
 		for _, w := range strategy.Weights() {
 			known[w.Term] = func(p place) {
 				var weight float64
-				d.number(&weight, 0, strategy.MaxWeight)(p)
+				d.Number(&weight, 0, strategy.MaxWeight)(p)
 				given[w.Term] = weight
 			}
 		}
-		d.object(p, known)
+		d.Object(p, known)
 		*into = given
 	}
-}
-
-// label reads the name of a label.
-func (d *decoder) label(into *string) reader {
-	return func(p place) {
-		if name, ok := d.text(p, labelPattern, labelRule); ok {
-			*into = name
-		}
-	}
-}
-
-// exploration reads the share of tasks that are explored with.
-func (d *decoder) exploration(into *float64) reader {
-	return d.number(into, 0, strategy.MaxExploration)
 }
 
 // formula reads and compiles the formula of `expression`.
 func (d *decoder) formula(o *strategy.Options) reader {
 	return func(p place) {
-		if !isScalar(p.node) || isNull(p.node) {
-			d.fault(p, "must be a formula, e.g. success_rate / (1.0 + load), not %s", found(p.node))
+		if !p.Scalar() || p.Null() {
+			d.Fault(p, "must be a formula, e.g. success_rate / (1.0 + load), not %s", p.Found())
 			return
 		}
-		score, err := formula.Compile(p.node.Value)
+		score, err := formula.Compile(p.Node.Value)
 		var wrong *formula.Error
 		if errors.As(err, &wrong) && wrong.Unknown != "" {
-			d.fault(p, "%s%s", err, d.suggest(wrong.Unknown, formula.Names))
+			d.Fault(p, "%s%s", err, d.Suggest(wrong.Unknown, formula.Names))
 			return
 		}
 		if err != nil {
-			d.fault(p, "%s", err)
+			d.Fault(p, "%s", err)
 			return
 		}
-		o.Formula, o.FormulaText = score, p.node.Value
+		o.Formula, o.FormulaText = score, p.Node.Value
 	}
 }

@@ -14,7 +14,8 @@ func TestVersionFollowsTheContentAlone(t *testing.T) {
 		"spelt-out values": base + "topology: declare\nglobal_settings: {max_load: 0.90, eligible_statuses: [ready]}\n",
 		"discovery off":    base + "discovery: {agents: [worker-*], capabilities: [gpu], max_agents: 7}\n",
 		"default weights": base +
-			"assignment_strategies: {capability_match: , least_loaded: , load_balanced: , market: {invite: sample}, priority_based: , reward_rate: {exploration: 0.05}, round_robin: , weighted: {weights: {free: 1.0}}}\n",
+			"assignment_strategies: {capability_match: , least_loaded: , load_balanced: , market: {invite: sample}, " +
+			"priority_based: , reward_rate: {exploration: 0.05}, round_robin: , weighted: {weights: {free: 1.0}}}\n",
 		"default learning": base +
 			"learning: {prior: 0.9, half_life_hours: 24}\ncircuit_breaker: {enabled: true, consecutive_faults: 5}\n",
 		"repeated words": "agents:\n  a: {max_concurrent_tasks: 1, capabilities: []}\n  b: {max_concurrent_tasks: 2}\n",

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
 )
@@ -56,7 +57,8 @@ func (c *Config) Warnings() []Warning {
 		// One lost heartbeat must not take an agent out of service.
 		if p.Settings.StaleAfter < 2*g.HealthCheckInterval {
 			fails(
-				"%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set stale_agent_threshold_seconds to at least %d",
+				"%s reports every %.0f s but counts as offline after %.0f s of silence: one late heartbeat is enough; set "+
+					"stale_agent_threshold_seconds to at least %d",
 				g.ID, g.HealthCheckInterval.Seconds(), p.Settings.StaleAfter.Seconds(), 2*g.HealthCheckInterval/time.Second)
 		}
 		if len(p.Routes) > 0 && !useful(g, p.Routes) {
@@ -72,17 +74,20 @@ func (c *Config) Warnings() []Warning {
 			fails("%s will hold no auctions: with assignment_timeout_seconds: 0 no task waits for bids", name)
 		case 2*m.Floor > wait:
 			fails(
-				"%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				"%s will hold no auctions: min_bid_window_ms is %d, more than half of the %.0f s that a task may wait "+
+					"(assignment_timeout_seconds); set it to at most %d",
 				name, m.Floor.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
 		case 2*m.Ceiling > wait:
 			fails(
-				"%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait (assignment_timeout_seconds); set it to at most %d",
+				"%s may have to cut auctions short: bid_window_ms is %d, more than half of the %.0f s that a task may wait "+
+					"(assignment_timeout_seconds); set it to at most %d",
 				name, m.Ceiling.Milliseconds(), wait.Seconds(), (wait / 2).Milliseconds())
 		}
 	}
 	if p.Discovery != nil && c.Auth != AuthStrict {
 		advice(
-			"discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is admitted, and gets tasks")
+			"discovery is enabled without agents.auth: strict: whoever may publish a status can join under any id that is " +
+				"admitted, and gets tasks")
 	}
 	if len(p.Routes) == 0 && len(p.Agents) > 0 {
 		advice("no task_routing: a task without required_capabilities will fail with unknown_task_type")
@@ -113,15 +118,16 @@ func useful(g *coordinator.AgentSpec, routes map[string]coordinator.Route) bool 
 // checkServed refuses routes that no agent can serve, where global_settings.refuse_unserved asks for
 // that. p is the whole file.
 func (d *decoder) checkServed(p place, c *Config) {
-	routing := child(p, "task_routing", p)
-	if !c.RefuseUnserved || len(d.faults) > 0 { // other faults may be why
+	routing := p.Child("task_routing", p)
+	if !c.RefuseUnserved || len(d.Faults) > 0 { // other faults may be why
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.policy.Routes)) {
 		if route := c.policy.Routes[name]; !served(&c.policy, route) {
-			d.fault(child(routing, name, routing),
-				"no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under agents, or list an agent that has them",
-				clip(strings.Join(route.Required, ", ")))
+			d.Fault(routing.Child(name, routing),
+				"no agent has all of %s, and global_settings.refuse_unserved is true; correct the capabilities here or under "+
+					"agents, or list an agent that has them",
+				yamlconf.Clip(strings.Join(route.Required, ", ")))
 		}
 	}
 }

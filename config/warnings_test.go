@@ -59,14 +59,15 @@ func TestBrief(t *testing.T) {
 			list = append(list, Fault{Source: []string{"agents.yaml", environment, "quotas.yaml"}[i%3], Line: i + 1,
 				Text: "wrong"})
 		}
-		return Brief(fmt.Errorf("read: %w", &Faults{list}))
+		return Brief(fmt.Errorf("read: %w", &Faults{List: list}))
 	}
 	// One more takes no more room than to say that there is one.
 	if got := text(4); strings.Count(got, "wrong") != 4 || strings.Count(got, "; ") != 3 || strings.Contains(got, "\n") {
 		t.Errorf("4 faults: %q", got)
 	}
 	if got, want := text(40),
-		"agents.yaml:1: wrong; environment:2: wrong; quotas.yaml:3: wrong; and 37 more; taskbus check agents.yaml quotas.yaml"; got != want {
+		"agents.yaml:1: wrong; environment:2: wrong; quotas.yaml:3: wrong; and 37 more; taskbus check agents.yaml "+
+			"quotas.yaml"; got != want {
 		t.Errorf("40 faults: %q, want %q", got, want)
 	}
 	if got := Brief(errors.New("no such file")); got != "no such file" {

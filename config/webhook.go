@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"taskbus/config/yamlconf"
 )
 
 // The variables of the webhook.
@@ -42,7 +44,7 @@ func ReadWebhook(getenv func(string) string) (Webhook, error) {
 		case "slack":
 			w.Slack = true
 		default:
-			return errors.New("must be standard or slack, not " + echo(value))
+			return errors.New("must be standard or slack, not " + yamlconf.Echo(value))
 		}
 		return nil
 	})
@@ -60,7 +62,7 @@ func ReadWebhook(getenv func(string) string) (Webhook, error) {
 			fault(envWebhookFormat, "is set, but nothing is sent: set "+envWebhookURL+" as well, or unset it")
 		}
 	}
-	if err := faultsOrNil(v.faults); err != nil {
+	if err := yamlconf.ErrorOf(v.faults); err != nil {
 		return Webhook{}, err
 	}
 	return w, nil

@@ -4,33 +4,33 @@ import "time"
 
 // AgentSpec is what agents.yaml says of one agent.
 type AgentSpec struct {
-	ID AgentID
+	ID AgentID `rec:"1"`
 	// Queue is where its dispatches go.
-	Queue string
+	Queue string `rec:"2,name"`
 	// Capabilities it offers. Sorted, without duplicates.
-	Capabilities []string
+	Capabilities []string `rec:"3,name"`
 	// MaxConcurrent is how many tasks it may have at once; at least 1.
-	MaxConcurrent int
+	MaxConcurrent int `rec:"4"`
 	// Rank is agents.yaml's `priority`, 1 to 5: the lower goes first. It is named
 	// so because a task's [Priority] runs the other way.
-	Rank int
+	Rank int `rec:"5"`
 	// HealthCheckInterval is how often the agent promises to report.
-	HealthCheckInterval time.Duration
+	HealthCheckInterval time.Duration `rec:"6"`
 	// Timeout for its tasks where the task gives none of its own.
-	Timeout time.Duration
+	Timeout time.Duration `rec:"7"`
 	// AcceptTimeout is how long a dispatch may wait in its queue before the
 	// broker takes it back (task.reassign).
-	AcceptTimeout time.Duration
+	AcceptTimeout time.Duration `rec:"8"`
 	// SuccessRate, 0 to 1, is used instead of what is learnt, where SuccessStated.
-	SuccessRate   float64
-	SuccessStated bool
+	SuccessRate   float64 `rec:"9"`
+	SuccessStated bool    `rec:"10"`
 	// Cost of one of its tasks in any unit that the whole fleet shares; 0 means not
 	// stated, and the measured mean is used.
-	Cost float64
+	Cost float64 `rec:"11"`
 	// Labels of the agent, for affinity.
-	Labels map[string]string
+	Labels map[string]string `rec:"12"`
 	// Pull: it claims its tasks itself.
-	Pull PullMode
+	Pull PullMode `rec:"-"`
 }
 
 // AgentStatus is what an agent says of its own state.
@@ -60,40 +60,41 @@ func (s AgentStatus) String() string {
 
 // AgentReport is one agent.status message, validated.
 type AgentReport struct {
-	Agent  AgentID
-	Status AgentStatus
+	Agent  AgentID     `rec:"1"`
+	Status AgentStatus `rec:"2"`
 	// Load is current_load, 0 to 1.
-	Load float64
+	Load float64 `rec:"3"`
 	// Active is active_tasks: how many tasks the agent says it runs.
-	Active int
+	Active int `rec:"4"`
 	// Available is available_capacity: how many more it says it can take.
-	Available int
+	Available int `rec:"5"`
 	// MaxConcurrent, if positive, lowers (never raises) the configured maximum.
-	MaxConcurrent int
+	MaxConcurrent int `rec:"8"`
 	// ActiveTasks are active_task_ids: what it runs at the moment. nil when the
 	// agent does not say; an empty list says that it runs nothing.
-	ActiveTasks []TaskID
+	ActiveTasks []TaskID `rec:"7,name,empty"`
 	// Capabilities, Queue and Labels are what the agent announces of itself; used only
 	// for an agent that agents.yaml does not list (see Discovery).
-	Capabilities []string
-	Queue        string
-	Labels       map[string]string
+	Capabilities []string          `rec:"9,name"`
+	Queue        string            `rec:"10,name"`
+	Labels       map[string]string `rec:"11"`
 	// Capacity is capacity_items_per_second, meant only when HasCapacity: 0 says that
 	// it is not known. Pending is pending_items, meant only when HasPending.
-	Capacity                float64
-	Pending                 int
-	HasCapacity, HasPending bool
+	Capacity    float64 `rec:"12"`
+	Pending     int     `rec:"13"`
+	HasCapacity bool    `rec:"14"`
+	HasPending  bool    `rec:"15"`
 	// Relayed: a coordinator published it for the agent, which reported it over HTTP. It
 	// speaks for capacity and pending items, and shows that the agent is alive; the
 	// rest is taken from the agent's own reports where there are any.
-	Relayed bool
+	Relayed bool `rec:"16"`
 	// Instance names the process that reports; empty: it does not say.
-	Instance string
+	Instance string `rec:"17,name"`
 	// Timestamp is the agent's own clock.
-	Timestamp time.Time
+	Timestamp time.Time `rec:"6"`
 	// UserID is the broker-validated name of the connection's user; empty when
 	// the publisher did not set it.
-	UserID string
+	UserID string `rec:"18,name"`
 }
 
 // AgentView is what a strategy may know of an agent when it ranks it. The engine

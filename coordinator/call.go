@@ -35,44 +35,44 @@ func (o CallOp) String() string {
 
 // Call is a request about an LLM call, or several together, that belongs to no task. It is immutable.
 type Call struct {
-	Op CallOp
+	Op CallOp `rec:"1"`
 	// Key of the reservation, made of its agent's name and of the id that it was given.
-	Key TaskKey
+	Key TaskKey `rec:"2"`
 	// Keep: its end is remembered for a while, because the caller may report it again.
-	Keep bool
+	Keep bool `rec:"12"`
 	// Agent that makes it; empty: no particular agent. Group that is charged; empty: the agent's.
-	Agent AgentID
-	Group string
+	Agent AgentID `rec:"3"`
+	Group string  `rec:"4,name"`
 	// OwnOnly: the request was made with Agent's own token. The group and the reservation must be the
 	// agent's.
-	OwnOnly bool
+	OwnOnly bool `rec:"5"`
 	// Admitted, of CallCharge, and of CallSettle of the same: a coordinator has admitted it by itself,
 	// because it could ask no leader. It has seen to it that the agent may use the group, and judged what
 	// that says of itself (OwnOnly): it is charged as it was answered.
-	Admitted bool
+	Admitted bool `rec:"13"`
 	// Operation by which prices and estimates may differ, as the type of a task; may be empty.
-	Operation string
+	Operation string `rec:"6,name"`
 	// Usage that is expected (CallExtend: besides; CallSettle: that there was), and how it is meant.
-	Usage Usage
-	Meant UsageMeant
+	Usage Usage      `rec:"7"`
+	Meant UsageMeant `rec:"8"`
 	// Seats, at least 0, that it takes while it runs.
-	Seats       int64
-	NoBorrowing bool
+	Seats       int64 `rec:"9"`
+	NoBorrowing bool  `rec:"14"`
 	// Priority decides for which waiting tasks it stands back.
-	Priority Priority
+	Priority Priority `rec:"10"`
 	// TTL is how long the reservation stands; 0: as long as quotas.yaml says. Of CallExtend from
 	// now on, 0: as before.
-	TTL time.Duration
+	TTL time.Duration `rec:"11"`
 	// Routes are the models that it may go to, in the order of preference, instead of the one that
 	// Usage names; empty: only that one.
-	Routes []Service
+	Routes []Service `rec:"15"`
 	// Heard is what the provider has answered, with CallSettle and CallRelease; nil: not reported.
-	Heard *ProviderWord
+	Heard *ProviderWord `rec:"16"`
 	// Asked is a hash of what is asked for under an id of the caller's (see HashAsked), so that the id does not
 	// stand for another call as well; 0: not known.
-	Asked uint64
+	Asked uint64 `rec:"17,hash"`
 	// ChargeUntold: if the end of the call is never reported, it is charged as reserved, and not given back.
-	ChargeUntold bool
+	ChargeUntold bool `rec:"18"`
 }
 
 // UsageMeant is how what is stated of a call's usage is meant.
@@ -134,8 +134,8 @@ func (c *Call) HashAsked() uint64 {
 // CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for
 // any. CallAnswered follows.
 type CallAsked struct {
-	Token uint64
-	Calls []Call
+	Token uint64 `rec:"1"`
+	Calls []Call `rec:"2"`
 }
 
 // CallState is what has become of what was asked about a call.

@@ -40,10 +40,12 @@ func TestDecisionText(t *testing.T) {
 			"offered first (to 2), for at most 500ms; if no agent bids: a1 by market, best of 3 eligible among 12 agents"},
 		{"would wait for quota", Decision{Agent: "a1", Strategy: "least_loaded", Eligible: 3, Fleet: 12,
 			Lacks: &QuotaLack{Text: "it is used up; back at noon"}},
-			"would go to a1 once its quota allows: it is used up; back at noon (a1 by least_loaded, best of 3 eligible among 12 agents)"},
+			"would go to a1 once its quota allows: it is used up; back at noon (a1 by least_loaded, best of 3 eligible " +
+				"among 12 agents)"},
 		{"would be offered when there is quota", Decision{Agent: "a1", Strategy: "market", Eligible: 3, Fleet: 12, Offers: 2,
 			Window: 500 * time.Millisecond, Lacks: &QuotaLack{Text: "it is used up"}},
-			"would be offered once its quota allows: it is used up (offered first (to 2), for at most 500ms; if no agent bids: a1 by market, best of 3 eligible among 12 agents)"},
+			"would be offered once its quota allows: it is used up (offered first (to 2), for at most 500ms; if no agent " +
+				"bids: a1 by market, best of 3 eligible among 12 agents)"},
 		{"waits for quota, and no agent is free", Decision{Fleet: 1, Refused: refused(map[Ineligibility]int{Full: 1}),
 			Lacks: &QuotaLack{Text: "it is used up"}},
 			"0 of 1 agents eligible: 1 full; it waits for quota, too: it is used up"},

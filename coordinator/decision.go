@@ -234,3 +234,19 @@ func SortedUnique[S ~string](list []S) []S {
 
 // Age is how long ago the task was accepted, never negative.
 func (t *Task) Age(now time.Time) time.Duration { return max(0, now.Sub(t.AcceptedAt)) }
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Earlier returns the earlier of two times.
+func Earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -11,10 +11,10 @@ import (
 // decision uses exactly one Policy. It is immutable.
 type Policy struct {
 	// Version names the configuration in /status and logs (a short content hash).
-	Version string
+	Version string `rec:"1"`
 	// Source is the text it can be read from again, without comments and without
 	// secrets; empty where there is none. Nothing is decided by it: it is for recordings.
-	Source string
+	Source string `rec:"2"`
 	// Agents, sorted by ID.
 	Agents []AgentSpec
 	// Routes by task type.

@@ -7,20 +7,23 @@ import (
 
 // Service is a model of a provider that a call may go to. Provider may name one of its keys as
 // "provider@key".
-type Service struct{ Provider, Model string }
+type Service struct {
+	Provider string `rec:"1,name"`
+	Model    string `rec:"2,name"`
+}
 
 // ProviderWord is what a provider has said of its own limits when it answered a call, or refused
 // it. The zero value says nothing.
 type ProviderWord struct {
 	// Status of its answer (HTTP); 0: there was none.
-	Status int
+	Status int `rec:"1"`
 	// RetryAfter is for how long it wants to be left alone; 0: it has not said.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `rec:"2"`
 	// Told has a bit for each dimension of which it has said how much Remains in the window at hand.
-	Told    uint8
-	Remains Amounts
+	Told    uint8   `rec:"3"`
+	Remains Amounts `rec:"4"`
 	// Latency from the call to its answer, or to its first token; 0: not measured.
-	Latency time.Duration
+	Latency time.Duration `rec:"5"`
 }
 
 // Throttled reports whether the provider refused a call because of a limit of its own.
@@ -33,33 +36,35 @@ func (w *ProviderWord) Failed() bool { return w.Status == 0 || w.Status >= 500 }
 // wants no call, and at what part of its rates it is used.
 type PoolHeard struct {
 	// Node of the pool or model.
-	Node string
-	At   time.Time
+	Node string    `rec:"1,name"`
+	At   time.Time `rec:"2"`
 	// BlockedUntil it is left alone; zero: it is not.
-	BlockedUntil time.Time
+	BlockedUntil time.Time `rec:"3"`
 	// PerMille of its rates that are used: 1000, less after it has refused a call. CutAt is when it
 	// was reduced last, and Refusals how often in a row it has refused a call without saying for
 	// how long.
-	PerMille int64
-	CutAt    time.Time
-	Refusals int64
+	PerMille int64     `rec:"4"`
+	CutAt    time.Time `rec:"5"`
+	Refusals int64     `rec:"6"`
 	// By is the agent whose own report set this state; empty: a gateway's report, or none. Such a report
 	// alone does not close it again before RestUntil, nor take anything off its rates before TakesAfter.
-	By                    AgentID
-	RestUntil, TakesAfter time.Time
+	By         AgentID   `rec:"7"`
+	RestUntil  time.Time `rec:"8"`
+	TakesAfter time.Time `rec:"9"`
 	// Taken is what was taken off its rates because less remains, by its report, than was counted.
-	Taken Amounts
+	Taken Amounts `rec:"10"`
 	// Before: it is part of a snapshot. Calls of which the answer was reported are counted then, up to
 	// a bound, with how many in a million succeeded of late, and their mean latency.
-	Before         bool
-	Calls, Success int64
-	Latency        time.Duration
+	Before  bool          `rec:"11"`
+	Calls   int64         `rec:"12"`
+	Success int64         `rec:"13"`
+	Latency time.Duration `rec:"14"`
 	// Teller is the agent that reported the latest of them itself, empty: a gateway did; and
 	// what success and latency were when its words in a row began; of latency 0: it was not known, -1:
 	// by one agent alone.
-	Teller       AgentID
-	BeganSuccess int64
-	BeganLatency time.Duration
+	Teller       AgentID       `rec:"15"`
+	BeganSuccess int64         `rec:"16"`
+	BeganLatency time.Duration `rec:"17"`
 }
 
 // RouteScore is how a model that a call, or a task, might go to was judged.

@@ -41,26 +41,26 @@ type QuotaControl struct {
 	// ID follows from what it changes: there is one control for each thing that can be
 	// changed, and one of the same ID takes the place of the one before. A correction takes the place of none:
 	// its ID follows from when it was asked for and its Value, too.
-	ID   string
-	Kind QuotaControlKind
+	ID   string           `rec:"1"`
+	Kind QuotaControlKind `rec:"2"`
 	// Target is the id of a node of the quota trees; of a group or agent that is registered its
 	// own id.
-	Target string
+	Target string `rec:"3,name"`
 	// Key names the setting of the node, as weight or total_tokens.amount, and of ControlCorrect the
 	// dimension; of ControlGroup and ControlAgent it is empty.
-	Key string
+	Key string `rec:"4,name"`
 	// Value of the setting; of ControlBoost with its sign, as +50% or -1; of a group or agent
 	// its entry in quotas.yaml, as JSON without the id; of ControlCorrect by how much, as -1900, dollars
 	// of cost_usd.
-	Value string
+	Value string `rec:"5"`
 	// Until is when it ends by itself; zero: never.
-	Until time.Time
+	Until time.Time `rec:"6"`
 	// At is when it was made, By is the operator who made it, and why, for people. Of those that a rule has
 	// made Rule is its name in quotas.yaml.
-	At     time.Time
-	By     string
-	Reason string
-	Rule   string
+	At     time.Time `rec:"7"`
+	By     string    `rec:"8,name"`
+	Reason string    `rec:"9"`
+	Rule   string    `rec:"10,name"`
 }
 
 // MaxQuotaControls is how many may stand at one time: a file's worth of exceptions belongs into the
@@ -121,9 +121,9 @@ func (c *QuotaControl) Same(o *QuotaControl) bool {
 // with them are in order, and says what these are with PolicyChanged, which comes next.
 // QuotaControlsStand follows, with the same token, unless that is 0.
 type QuotaControlsRequested struct {
-	Set    []QuotaControl
-	Remove []string // ids; one that does not stand is passed over
-	Token  uint64
+	Set    []QuotaControl `rec:"1"`
+	Remove []string       `rec:"2"` // ids; one that does not stand is passed over
+	Token  uint64         `rec:"3"`
 }
 
 // QuotaControlsStand reports that the standing controls have changed, once the journal has that:
@@ -138,22 +138,22 @@ type QuotaControlsStand struct {
 // QuotaControlled says how the standing controls have changed.
 type QuotaControlled struct {
 	// First: those before are forgotten. It is part of snapshots.
-	First   bool
-	Set     []QuotaControl
-	Removed []string
+	First   bool           `rec:"1"`
+	Set     []QuotaControl `rec:"2"`
+	Removed []string       `rec:"3"`
 	// Day is the beginning of the day that is counted for the rules of quotas.yaml, Uses what has
 	// been used on it, by node. Another Day than before begins anew; zero: nothing is said of it.
-	Day  time.Time
-	Uses []QuotaUse
+	Day  time.Time  `rec:"4"`
+	Uses []QuotaUse `rec:"5"`
 }
 
 // QuotaUse is what a node of the pool has used on one day.
 type QuotaUse struct {
-	Node string
-	Used Amounts
+	Node string  `rec:"1,name"`
+	Used Amounts `rec:"2"`
 	// Answers that say how long they took, and Took in all.
-	Answers int64
-	Took    time.Duration
+	Answers int64         `rec:"3"`
+	Took    time.Duration `rec:"4"`
 	// Run is on how many days in a row before it has used less than the rule about that wants.
-	Run int
+	Run int `rec:"5"`
 }

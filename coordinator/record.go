@@ -33,62 +33,73 @@ func CallKey(agent AgentID, id string) TaskKey {
 // needed to see the dispatch to its end without its producer. It takes the place of
 // any dispatch of that task before it.
 type Assigned struct {
-	Task    *Task
-	Agent   AgentID
-	Attempt int
+	Task    *Task   `rec:"1,set"`
+	Agent   AgentID `rec:"2"`
+	Attempt int     `rec:"3"`
 	// Strategy that chose, among so many Eligible agents of the Fleet.
-	Strategy        string
-	Eligible, Fleet int
-	At              time.Time
+	Strategy string    `rec:"4,name"`
+	Eligible int       `rec:"5"`
+	Fleet    int       `rec:"6"`
+	At       time.Time `rec:"7"`
 	// Timeout is how long the agent may work.
-	Timeout time.Duration
+	Timeout time.Duration `rec:"8"`
 	// Tried are the agents that had it before, Failed those of them on which it failed, and Untouched those
 	// from whose queues it was taken back; Suspected are those that were lost with it and others in hand;
 	// Blamed those that a fault was attributed to because of it, and Taught those whose success rate it has
 	// lowered.
-	Tried, Failed, Untouched, Suspected, Blamed, Taught []AgentID
+	Tried     []AgentID `rec:"11"`
+	Failed    []AgentID `rec:"12"`
+	Untouched []AgentID `rec:"16"`
+	Suspected []AgentID `rec:"17"`
+	Blamed    []AgentID `rec:"18"`
+	Taught    []AgentID `rec:"19"`
 	// Tries is as in Dispatch; 0: as many as Tried.
-	Tries int
+	Tries int `rec:"20"`
 	// Generation of the agent's breakers, and whether the task is a Probe of one.
-	Generation uint64
-	Probe      bool
+	Generation uint64 `rec:"9"`
+	Probe      bool   `rec:"21"`
 	// Batch that it is dispatched with; empty: alone.
-	Batch string
+	Batch string `rec:"13,name"`
 	// Service is the model that the agent has to use; zero: the task names no alternatives.
-	Service Service
+	Service Service `rec:"14"`
 	// MaybeDuplicate: an earlier copy may have reached an agent. OwnMessage: the
 	// delivery behind it is its producer's message, not a dispatch that came back.
-	MaybeDuplicate, OwnMessage bool
+	MaybeDuplicate bool `rec:"15"`
+	OwnMessage     bool `rec:"10"`
 }
 
 // Settled says that the agent's queue has the dispatch. While only
 // Assigned is known of a dispatch it may have been published or not, and the broker
 // delivers its task again.
 type Settled struct {
-	Key TaskKey
+	Key TaskKey `rec:"1"`
 	// Attempt is 0 where this says no more than that a message of the task was acknowledged.
-	Attempt int
-	At      time.Time
+	Attempt int       `rec:"2"`
+	At      time.Time `rec:"3"`
 	// Nowhere: its task was acknowledged without it, because the task has ended.
 	// Heard: its agent has reported it; the broker still has its task.
-	Nowhere, Heard bool
+	Nowhere bool `rec:"4"`
+	Heard   bool `rec:"5"`
 }
 
 // LeaseChanged is what has become known of a dispatch that an agent has.
 type LeaseChanged struct {
-	Key     TaskKey
-	Attempt int
+	Key     TaskKey `rec:"1"`
+	Attempt int     `rec:"2"`
 	// Withdrawn: its cancellation was requested, for Reason (which may be empty).
-	Withdrawn bool
-	Reason    string
+	Withdrawn bool   `rec:"3"`
+	Reason    string `rec:"4"`
 	// Returning: its agent has said that it gives it back; Begun: and that it had begun.
-	Returning, Begun bool
+	Returning bool `rec:"5"`
+	Begun     bool `rec:"6"`
 	// Failed, Blamed and Taught as in Assigned: an agent that had it before may say later
 	// that it failed there.
-	Failed, Blamed, Taught []AgentID
+	Failed []AgentID `rec:"7"`
+	Blamed []AgentID `rec:"8"`
+	Taught []AgentID `rec:"9"`
 	// Said are the agent's words with that, RetryAfter how long it asks not to be given the task again.
-	Said       string
-	RetryAfter time.Duration
+	Said       string        `rec:"10"`
+	RetryAfter time.Duration `rec:"11"`
 }
 
 // AttemptEnd is how a dispatch came back that an agent did not do.
@@ -184,67 +195,71 @@ func (f Fate) HasEnded() bool {
 // Remembered is what is known of a task id that is with no agent (any more). It ends
 // the dispatch of the task, if there is one.
 type Remembered struct {
-	Key TaskKey
+	Key TaskKey `rec:"1"`
 	// ID of the task; empty where nothing but its key is remembered.
-	ID      TaskID
-	Content uint64 // see Task.ContentHash
-	Fate    Fate
+	ID      TaskID `rec:"2"`
+	Content uint64 `rec:"3,hash"` // see Task.ContentHash
+	Fate    Fate   `rec:"4"`
 	// Seen is when the id was last seen, from which its dedupe window counts.
-	Seen time.Time
+	Seen time.Time `rec:"5"`
 	// Agent that had it last; empty: none.
-	Agent AgentID
+	Agent AgentID `rec:"6"`
 	// Attempt of the latest dispatch made under this id; 0: none.
-	Attempt int
+	Attempt int `rec:"7"`
 	// Flags are the engine's own.
-	Flags uint8
+	Flags uint8 `rec:"8"`
 	// Reason for which it was cancelled; Why it failed.
-	Reason string
-	Why    Reason
+	Reason string `rec:"9"`
+	Why    Reason `rec:"10"`
 	// End is how its latest dispatch came back, and Said its agent's words, where the record says no more
 	// than that it did, or that its task has failed since.
-	End  AttemptEnd
-	Said string
+	End  AttemptEnd `rec:"11"`
+	Said string     `rec:"12"`
 	// Work is how long its agent says that it worked; 0: not known.
-	Work time.Duration
+	Work time.Duration `rec:"13"`
 	// Text is the reason of its failure for people. Task is what it was accepted with, where no record
 	// before this one has that.
-	Text string
-	Task *Task
+	Text string `rec:"14"`
+	Task *Task  `rec:"15"`
 	// Late is its agent's report that came after the task had timed out, and changes nothing; nil: none.
-	Late *Outcome
+	Late *Outcome `rec:"16"`
 }
 
 // EndedBefore is a task that no agent has any more, but whose end may have to be published again: what it
 // was accepted with. Only snapshots have it.
-type EndedBefore struct{ Task *Task }
+type EndedBefore struct {
+	Task *Task `rec:"1,set"`
+}
 
 // TaskBefore is what is shown of one recent task, for `taskbus tasks` and `taskbus explain`. No
 // decision depends on it. Snapshots alone have it.
 type TaskBefore struct {
-	Task *Task
+	Task *Task `rec:"1,set"`
 	// State, and the Outcome of each attempt, are in the words that people are shown.
-	State    string
-	Attempts []AttemptBefore // the latest last
+	State    string          `rec:"2,name"`
+	Attempts []AttemptBefore `rec:"3"` // the latest last
 	// Strategy that made the latest decision, at DecidedAt, among so many Eligible agents of the Fleet;
 	// empty: not known.
-	Strategy        string
-	Eligible, Fleet int
-	DecidedAt       time.Time
+	Strategy  string    `rec:"4,name"`
+	Eligible  int       `rec:"5"`
+	Fleet     int       `rec:"6"`
+	DecidedAt time.Time `rec:"7"`
 	// Waited is for how long it has waited so far, WaitsFrom since when it does again; zero: it does not.
-	Waited    time.Duration
-	WaitsFrom time.Time
+	Waited    time.Duration `rec:"8"`
+	WaitsFrom time.Time     `rec:"9"`
 	// CompletedAt is when its result counted; zero: it has none. Work as in Remembered.
-	CompletedAt time.Time
-	Work        time.Duration
-	Failure     Failure
+	CompletedAt time.Time     `rec:"10"`
+	Work        time.Duration `rec:"11"`
+	Failure     Failure       `rec:"12"`
 }
 
 // AttemptBefore is one dispatch of such a task.
 type AttemptBefore struct {
-	Agent           AgentID
-	Number          int // 0: not known
-	At              time.Time
-	Outcome, Detail string // empty: not known; Detail without what an agent says of an error
+	Agent   AgentID   `rec:"1"`
+	Number  int       `rec:"2"` // 0: not known
+	At      time.Time `rec:"3"`
+	Outcome string    `rec:"4,name"`
+	Detail  string    `rec:"5"` // empty: not known; Detail without what an agent says of an error
 }
 
 // Attribution is how the end of a dispatch is attributed to its agent.
@@ -260,19 +275,19 @@ const (
 
 // Learnt is how one dispatch ended, as given to the learner.
 type Learnt struct {
-	Agent       AgentID
-	Type        string // of the task; empty: one that no route names
-	Attribution Attribution
-	At          time.Time
-	Duration    time.Duration // 0: not known
-	CostUSD     float64       // 0: not known
+	Agent       AgentID       `rec:"1"`
+	Type        string        `rec:"2,name"` // of the task; empty: one that no route names
+	Attribution Attribution   `rec:"3"`
+	At          time.Time     `rec:"4"`
+	Duration    time.Duration `rec:"5"` // 0: not known
+	CostUSD     float64       `rec:"6"` // 0: not known
 }
 
 // Forgiven takes one fault of an agent back.
 type Forgiven struct {
-	Agent AgentID
-	Type  string
-	At    time.Time
+	Agent AgentID   `rec:"1"`
+	Type  string    `rec:"2,name"`
+	At    time.Time `rec:"3"`
 }
 
 // LearntBefore is everything that has been learnt at some moment, as one of the
@@ -280,103 +295,114 @@ type Forgiven struct {
 // of when. It is part of snapshots.
 type LearntBefore struct {
 	// First: forget what was learnt so far; AsOf counts.
-	First bool
-	AsOf  time.Time
-	Agent AgentID // empty: all agents
+	First bool      `rec:"1"`
+	AsOf  time.Time `rec:"2"`
+	Agent AgentID   `rec:"3"` // empty: all agents
 	// Typed: the row is of one type (Type, which is empty for all that no route names).
-	Typed bool
-	Type  string
-	Sums  [6]float64 // in the order of the learner's own
+	Typed bool       `rec:"4"`
+	Type  string     `rec:"5,name"`
+	Sums  [6]float64 `rec:"6"` // in the order of the learner's own
 }
 
 // BreakerChanged is the breaker of one agent and capability.
 type BreakerChanged struct {
-	Agent      AgentID
-	Capability string
+	Agent      AgentID `rec:"1"`
+	Capability string  `rec:"2,name"`
 	// Gone: it has nothing to remember; nothing else but Generation counts then.
-	Gone bool
+	Gone bool `rec:"3"`
 	// State: 0 closed, 1 open, 2 half-open. Cause: 0 faults in a row, 1 the posterior,
 	// 2 a probe.
-	State, Cause uint8
-	Faults       []TaskID
-	Opened       int
-	ClosedAt     time.Time
+	State    uint8     `rec:"4,max=2"`
+	Cause    uint8     `rec:"5,max=2"`
+	Faults   []TaskID  `rec:"6"`
+	Opened   int       `rec:"7"`
+	ClosedAt time.Time `rec:"8"`
 	// Until is its deadline; zero: none.
-	Until         time.Time
-	Since, Before uint64
-	Probe         TaskID
-	Probing       bool
+	Until   time.Time `rec:"9"`
+	Since   uint64    `rec:"10"`
+	Before  uint64    `rec:"11"`
+	Probe   TaskID    `rec:"12"`
+	Probing bool      `rec:"13"`
 	// Generation of all breakers.
-	Generation uint64
+	Generation uint64 `rec:"14"`
 }
 
 // Ordered is an operator's order that stands from now on.
 type Ordered struct {
-	Agent AgentID
-	Order Order
+	Agent AgentID `rec:"1"`
+	Order Order   `rec:"2"`
 }
 
 // Tracked says that the ends of the agent's dispatches are known.
-type Tracked struct{ Agent AgentID }
+type Tracked struct {
+	Agent AgentID `rec:"1"`
+}
 
 // Consumed says that the agent's queue has been seen with a consumer (Ever), so that
 // one that is missing means something; or that it may come back without one.
 type Consumed struct {
-	Agent AgentID
-	Ever  bool
+	Agent AgentID `rec:"1"`
+	Ever  bool    `rec:"2"`
 	// Told is when the agent had made its latest report by then, by its own clock; zero: not known. A
 	// goodbye that it has said before, and that is read again, says nothing.
-	Told time.Time
+	Told time.Time `rec:"3"`
 }
 
 // Doubted says how many messages of a task that has ended the broker may deliver again,
 // from the time of leaders before. It is part of snapshots.
 type Doubted struct {
-	Key      TaskKey
-	Messages int
+	Key      TaskKey `rec:"1"`
+	Messages int     `rec:"2"`
 }
 
 // Joined says which agents have joined by themselves, or say something else of themselves
 // now, and which of those before have left the fleet again.
 type Joined struct {
-	Agents []AgentSpec
-	Left   []AgentID
+	Agents []AgentSpec `rec:"1"`
+	Left   []AgentID   `rec:"2"`
 }
 
 // AgentBefore is what snapshots say of one agent, after the tasks that it has.
 type AgentBefore struct {
-	Agent AgentID
+	Agent AgentID `rec:"1"`
 	// Assigned counts its confirmed dispatches, LastAssigned numbers the latest.
-	Assigned, LastAssigned uint64
+	Assigned     uint64 `rec:"2"`
+	LastAssigned uint64 `rec:"3"`
 	// Items done in BusySeconds, both decayed, and Samples of them (see package learning).
-	Items, BusySeconds float64
-	Samples            int
+	Items       float64 `rec:"4"`
+	BusySeconds float64 `rec:"5"`
+	Samples     int     `rec:"6"`
 }
 
 // Calibrated is what outcomes have taught about how far an agent's bids are right, all of it
 // (see auction.CalibrationState).
 type Calibrated struct {
-	Agent              AgentID
-	Ratio, Brier, Bias float64
-	Timed, Judged      int
+	Agent  AgentID `rec:"1"`
+	Ratio  float64 `rec:"2"`
+	Brier  float64 `rec:"3"`
+	Bias   float64 `rec:"4"`
+	Timed  int     `rec:"5"`
+	Judged int     `rec:"6"`
 }
 
 // Owed is a pending failure without a delivery behind it: it must be published until Paid.
 type Owed struct {
-	Task    *Task
-	Failure Failure
+	Task    *Task   `rec:"1,set"`
+	Failure Failure `rec:"2"`
 }
 
 // Paid says that the pending failure of a task has been published.
-type Paid struct{ Key TaskKey }
+type Paid struct {
+	Key TaskKey `rec:"1"`
+}
 
 // LaneKnown says whether a lane may hold something. It is known before anything is moved
 // there, so that a lane that the policy no longer has is read until it is empty. A lane of
 // the policy of which there is no such record is looked at: its queue may be older than the
 // journal.
 type LaneKnown struct {
-	Lane  string
-	Known bool
+	Lane  string `rec:"1,name"`
+	Known bool   `rec:"2"`
 }
 
 func (*Assigned) record()        {}

@@ -6,51 +6,55 @@ import "time"
 
 // QuotaReserved says that quota is set aside for a call or task.
 type QuotaReserved struct {
-	Key             TaskKey // of the reservation's id
-	Group           string
-	Agent           AgentID
-	Provider, Model string
-	Amounts         Amounts
-	// Expect is what was charged to the group's turn for it (see fairshare.Shares).
-	Expect      int64
-	NoBorrowing bool
-	At, Until   time.Time // Until zero: it does not end by itself
+	Key      TaskKey `rec:"1"` // of the reservation's id
+	Group    string  `rec:"2,name"`
+	Agent    AgentID `rec:"3"`
+	Provider string  `rec:"4,name"`
+	Model    string  `rec:"5,name"`
+	Amounts  Amounts `rec:"6"`
+	// Expect is what was charged to the group's turn for it (see fairqueue.Shares).
+	Expect      int64     `rec:"7"`
+	NoBorrowing bool      `rec:"8"`
+	At          time.Time `rec:"9"`
+	Until       time.Time `rec:"10"` // Until zero: it does not end by itself
 	// Before: it is part of a snapshot, and what follows is as it stood then.
-	Before bool
-	State  uint8 // 0 open, 1 expired, 2 ended and remembered, 3 likewise: charged in one step
-	Loans  []QuotaLoan
+	Before bool        `rec:"16"`
+	State  uint8       `rec:"17"` // 0 open, 1 expired, 2 ended and remembered, 3 likewise: charged in one step
+	Loans  []QuotaLoan `rec:"18"`
 	// Served are the nodes whose rates served it, in the order of its rates.
-	Served []string
+	Served []string `rec:"11,name"`
 	// Level is the priority of the task that was served by it, and Waiting has a bit for each priority of
 	// which a task could have been served instead, its own among them: the next turn among priorities
-	// depends on that (see fairshare.Shares.Served). 0: on nothing.
-	Level   Priority
-	Waiting uint8
+	// depends on that (see fairqueue.Shares.Served). 0: on nothing.
+	Level   Priority `rec:"12"`
+	Waiting uint8    `rec:"13"`
 	// Call: it is not for a task. Operation is then what sort of call it is, and Untold says that it is
 	// charged, and not given back, if its end is never reported.
-	Call      bool
-	Operation string
-	Untold    bool
-	Known     NameKept
+	Call      bool     `rec:"14"`
+	Operation string   `rec:"15,name"`
+	Untold    bool     `rec:"19"`
+	Known     NameKept `rec:"20"`
 	// Asked is a hash of what was asked for (see Call); 0: not known.
-	Asked uint64
+	Asked uint64 `rec:"21,hash"`
 	// Payer is the group that a task is charged to that names none: its agent's.
-	Payer string
+	Payer string `rec:"22,name"`
 }
 
 // QuotaLoan is what one node's budget has borrowed of another's for a reservation; of no node in particular
 // if From is empty.
 type QuotaLoan struct {
-	From, To  string
-	Dimension Dimension
-	Amount    int64
+	From      string    `rec:"1,name"`
+	To        string    `rec:"2,name"`
+	Dimension Dimension `rec:"3"`
+	Amount    int64     `rec:"4"`
 }
 
 // QuotaExtended says that more is set aside, or for longer.
 type QuotaExtended struct {
-	Key       TaskKey
-	More      Amounts
-	At, Until time.Time // Until zero: as before
+	Key   TaskKey   `rec:"1"`
+	More  Amounts   `rec:"2"`
+	At    time.Time `rec:"3"`
+	Until time.Time `rec:"4"` // Until zero: as before
 }
 
 // QuotaEnd is how a reservation ended.
@@ -66,27 +70,28 @@ const (
 
 // QuotaEnded says that a reservation has ended.
 type QuotaEnded struct {
-	Key  TaskKey
-	How  QuotaEnd
-	Used Amounts
-	At   time.Time
+	Key  TaskKey   `rec:"1"`
+	How  QuotaEnd  `rec:"2"`
+	Used Amounts   `rec:"3"`
+	At   time.Time `rec:"4"`
 	// Keep: it is remembered, because the report may be repeated.
-	Keep bool
+	Keep bool `rec:"5"`
 	// Heard: the provider's answer to the call was reported with it; Failed: it was none that helps.
-	Heard, Failed bool
+	Heard  bool `rec:"6"`
+	Failed bool `rec:"7"`
 	// Type of the task from whose usage the estimator has learnt; empty: it has not.
-	Type string
+	Type string `rec:"8,name"`
 	// Took is how long its agent says that it worked, or the provider took to answer the call; 0:
 	// not given.
-	Took time.Duration
+	Took time.Duration `rec:"9"`
 	// Late is the owner of a reservation that had expired before it was settled, nil of all others: readers
 	// that add up the journal need not remember what has expired.
-	Late *QuotaOwner
+	Late *QuotaOwner `rec:"10"`
 	// Word says whose report ended it.
-	Word QuotaWord
+	Word QuotaWord `rec:"11"`
 	// Told is what it was said to have used, if that was more than is accepted: Used is less then. Else it
 	// is zero.
-	Told Amounts
+	Told Amounts `rec:"12"`
 }
 
 // QuotaWord is whose report ended a reservation. The numbers are part of the journal and never change.
@@ -107,12 +112,13 @@ const (
 
 // QuotaOwner says for which task and tenant quota was set aside, and when.
 type QuotaOwner struct {
-	Group           string
-	Agent           AgentID
-	Provider, Model string
-	Call            bool // and not a task
-	At              time.Time
-	Known           NameKept
+	Group    string    `rec:"1,name"`
+	Agent    AgentID   `rec:"2"`
+	Provider string    `rec:"3,name"`
+	Model    string    `rec:"4,name"`
+	Call     bool      `rec:"5"` // and not a task
+	At       time.Time `rec:"6"`
+	Known    NameKept  `rec:"7"`
 }
 
 // NameKept is the names under which the usage history counts a call: an agent may send any name, and
@@ -131,40 +137,42 @@ const (
 // QuotaBefore is what snapshots say of one node's budget or rate in one dimension. The first
 // of them has no Node, and says as of when.
 type QuotaBefore struct {
-	Node      string
-	Dimension Dimension
-	Rate      bool
-	Start     int64   // of a budget's period, in ns since 1970
-	Values    []int64 // in the order of the ledger's own
+	Node      string    `rec:"1,name"`
+	Dimension Dimension `rec:"2"`
+	Rate      bool      `rec:"3"`
+	Start     int64     `rec:"4"` // of a budget's period, in ns since 1970
+	Values    []int64   `rec:"5"` // in the order of the ledger's own
 }
 
 // QuotaTold says that it was published that so many percent of a node's budget are used or set aside (see
 // [QuotaReached]): it is not published again in that period, nor for less.
 type QuotaTold struct {
-	Node      string
-	Dimension Dimension
-	Percent   int64
-	At        time.Time
+	Node      string    `rec:"1,name"`
+	Dimension Dimension `rec:"2"`
+	Percent   int64     `rec:"3"`
+	At        time.Time `rec:"4"`
 }
 
 // EstimateBefore is what snapshots say of what calls have taken: one row of the estimator's
-// (see fairshare.EstimatorRow). The First of them is without a row of its own.
+// (see estimates.Row). The First of them is without a row of its own.
 type EstimateBefore struct {
-	First         bool
-	Tenant, Model string
-	Level         uint8
-	Input         bool
-	Bucket        int
-	Sum           int64
-	Counts        []uint32
+	First  bool     `rec:"1"`
+	Tenant string   `rec:"2,name"`
+	Model  string   `rec:"3,name"`
+	Level  uint8    `rec:"4"`
+	Input  bool     `rec:"5"`
+	Bucket int      `rec:"6"`
+	Sum    int64    `rec:"7"`
+	Counts []uint32 `rec:"8"`
 }
 
-// ShareBefore is what snapshots say of the turns of one group (see fairshare.Tags).
+// ShareBefore is what snapshots say of the turns of one group (see fairqueue.Tags).
 type ShareBefore struct {
 	// First: forget what was said of shares before.
-	First         bool
-	Group, Parent string
+	First  bool   `rec:"1"`
+	Group  string `rec:"2,name"`
+	Parent string `rec:"3,name"`
 	// Own: of what stands for the tasks of an inner group itself.
-	Own    bool
-	Values []int64 // in the order of the shares' own
+	Own    bool    `rec:"4"`
+	Values []int64 `rec:"5"` // in the order of the shares' own
 }

@@ -25,29 +25,29 @@ func (o Outcome) Final() bool { return o != OutcomeRejected }
 
 // Result is one task.result message, validated.
 type Result struct {
-	Task  TaskID
-	Agent AgentID
+	Task  TaskID  `rec:"1"`
+	Agent AgentID `rec:"2"`
 	// DispatchID names the attempt; empty when the agent does not say.
-	DispatchID string
-	Outcome    Outcome
+	DispatchID string  `rec:"3"`
+	Outcome    Outcome `rec:"4"`
 	// Attempted, with OutcomeRejected, says that the agent had begun and could not
 	// go on: it counts as a failure of this task on this agent (see
 	// Settings.PoisonedAfter). Without it the agent merely refuses.
-	Attempted bool
+	Attempted bool `rec:"5"`
 	// RetryAfter, with OutcomeRejected, is how long this agent asks not to be given the task
 	// again; 0: it does not say.
-	RetryAfter time.Duration
-	TraceID    string
+	RetryAfter time.Duration `rec:"6"`
+	TraceID    string        `rec:"7"`
 	// Timestamp is the agent's own clock.
-	Timestamp time.Time
+	Timestamp time.Time `rec:"8"`
 	// Duration of the work; 0 when not given.
-	Duration time.Duration
+	Duration time.Duration `rec:"9"`
 	// Error is for people; empty when there was none.
-	Error string
+	Error string `rec:"10"`
 	// Usage is nil when not given.
-	Usage *Usage
+	Usage *Usage `rec:"11"`
 	// Offset is its place in the stream task.result; -1 when it did not come by it.
-	Offset int64
+	Offset int64 `rec:"12"`
 }
 
 // ResultRefusal is why a result changed nothing.

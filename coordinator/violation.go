@@ -1,5 +1,10 @@
 package coordinator
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Invariant names a rule that the books of a coordinator obey at every moment. The
 // set is closed: the codes are labels of a metric, and the comments below are the
 // table of docs/reference/metrics.md.
@@ -79,4 +84,35 @@ type Violation struct {
 	IDs []string
 	// Count is how many cases there are.
 	Count int
+}
+
+// Violations are what a check has found, one for each invariant at most.
+type Violations []Violation
+
+// Note adds a case of an invariant that does not hold. id is that of the task, agent or quota; empty: it is a matter
+// of none.
+func (s *Violations) Note(which Invariant, id, format string, args ...any) {
+	v := Violation{Invariant: which, Text: fmt.Sprintf(format, args...), Count: 1}
+	if id != "" {
+		v.Text, v.IDs = id+": "+v.Text, []string{id}
+	}
+	s.Add(Violations{v})
+}
+
+// Add adds what another check has found.
+func (s *Violations) Add(found Violations) {
+	for _, f := range found {
+		i := slices.IndexFunc(*s, func(v Violation) bool { return v.Invariant == f.Invariant })
+		if i < 0 {
+			*s = append(*s, f)
+			continue
+		}
+		v := &(*s)[i]
+		v.Count += f.Count
+		for _, id := range f.IDs {
+			if len(v.IDs) < MaxViolationIDs && !slices.Contains(v.IDs, id) {
+				v.IDs = append(v.IDs, id)
+			}
+		}
+	}
 }

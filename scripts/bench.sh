@@ -19,6 +19,9 @@ others='
 engine ./coordinator/engine    ^BenchmarkApply$/^agents=(100|1000|100000)$            40000x 3
 engine ./coordinator/engine    ^BenchmarkChoose$/^(load_balanced|reward_rate)$        500ms  3
 engine ./coordinator/simulator ^BenchmarkPlay$/^(herding|ten-thousand)$/^reward_rate$ 500ms  1
+engine ./coordinator/engine    ^BenchmarkAuctions$/^all$                              500ms  3
+engine ./coordinator/engine    ^BenchmarkWaitingClaims$                               500ms  3
+engine ./coordinator/httpapi   ^BenchmarkReserve$                                     500ms  3
 quotas ./coordinator/engine    ^BenchmarkQuotas$                                      50000x 3
 quotas ./coordinator/fairshare ^BenchmarkCheck$                                       500ms  3
 '
@@ -86,8 +89,8 @@ main() {
 	only_one bench
 	scripts/ensure.sh rabbitmq
 	own_broker bench --no-management
-	RABBITMQ_URL=$(scripts/broker.sh url --dir "$broker_dir")
-	export RABBITMQ_URL
+	TASKBUS_BENCH_BROKER=$(scripts/broker.sh url --dir "$broker_dir")
+	export TASKBUS_BENCH_BROKER
 	go test -c -o .run/bench.test ./tests/bench
 	if [ -n "$base" ]; then against "$base"; exit; fi
 	local status=0

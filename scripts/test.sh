@@ -24,6 +24,7 @@ one_goroutine=(
 	coordinator/credential
 	coordinator/criteria
 	coordinator/engine
+	coordinator/engine/internal/audit
 	coordinator/engine/internal/choice
 	coordinator/engine/internal/claims
 	coordinator/engine/internal/dedupe
@@ -32,9 +33,16 @@ one_goroutine=(
 	coordinator/engine/internal/fleet
 	coordinator/engine/internal/isolation
 	coordinator/engine/internal/market
+	coordinator/engine/internal/questions
 	coordinator/engine/internal/queue
+	coordinator/engine/internal/state
 	coordinator/engine/internal/unresolved
 	coordinator/fairshare
+	coordinator/fairshare/arith
+	coordinator/fairshare/calendar
+	coordinator/fairshare/estimates
+	coordinator/fairshare/fairqueue
+	coordinator/fairshare/rates
 	coordinator/gateway
 	coordinator/heard
 	coordinator/journal
@@ -59,8 +67,8 @@ one_goroutine_tests=(
 	config:TestQuotaNodesAreBounded
 	config:TestQuotasSchemaBoundsAreTheLoaders
 	config:TestQuotasSchemaLimitsAreTheLoaders
-	cmd/taskbus:TestSimulatePulling
-	cmd/taskbus:TestSimulateSharing
+	cmd/taskbus/internal/sim:TestSimulatePulling
+	cmd/taskbus/internal/sim:TestSimulateSharing
 	tests:TestChartsAreWhatTheirCommandsDraw
 )
 # These wait for a broker, most of the time: they begin first.
@@ -130,13 +138,13 @@ run_all() {
 		go test -vet=off -p 2 -timeout 6m -run "$alone" $packages || failed=true
 		# Four packages at a time on two cores: most of them wait for the broker.
 		step "go test -race, all others but those against the clock (two minutes; the first time four, two of them in silence while it compiles)"
-		go test -race -vet=off -p 4 -timeout 6m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
+		go test -race -vet=off -p 4 -timeout 12m -skip "$alone" "${waiting[@]/#/./}" $others || failed=true
 		go test -race -vet=off -timeout 6m -run AnotherGoroutine ./coordinator/engine/internal/dedupe || failed=true
 	}
-	step "go test -race, whole programs against the clock (two and a half minutes)"
-	go test -race -vet=off -p 2 -timeout 8m "${against_the_clock[@]/#/./}" || failed=true
+	step "go test -race, whole programs against the clock, one package at a time (four minutes)"
+	go test -race -vet=off -p 1 -timeout 12m "${against_the_clock[@]/#/./}" || failed=true
 	step "go test ./tests/failover: the times are part of what it promises (a minute and a half)"
-	go test -vet=off -timeout 8m ./tests/failover || failed=true
+	go test -vet=off -timeout 12m ./tests/failover || failed=true
 	! $failed
 }
 

@@ -147,7 +147,7 @@ var (
 	histogram = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// unknownSeries are those that an expression uses and nobody has. An expression without any
+// unknownSeries are those that an expression uses and nothing exports. An expression without any
 // looks at nothing of Taskbus, and is its own complaint.
 func unknownSeries(expr string, known []string) (unknown []string) {
 	used := series.FindAllString(expr, -1)

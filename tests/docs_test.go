@@ -74,7 +74,7 @@ func sameNames[V any](t *testing.T, page string, rows map[string]V, want []strin
 }
 
 // A strategy that is in the registry alone would be refused by editors, and
-// nobody would know of it.
+// it would not be known.
 func TestStrategiesAreDescribed(t *testing.T) {
 	var root schemaNode
 	if err := json.Unmarshal(config.Schema(), &root); err != nil {
@@ -175,6 +175,7 @@ func endpoints(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var rows [][]string
+	var calls []string // which docs/reference/calls.md describes
 	for i := 0; i < len(document.Paths.Content); i += 2 {
 		path, methods := document.Paths.Content[i].Value, document.Paths.Content[i+1].Content
 		for j := 0; j < len(methods); j += 2 {
@@ -193,12 +194,13 @@ func endpoints(t *testing.T) string {
 			case len(s) == 1:
 				request += " " + slices.Collect(maps.Keys(s[0]))[0]
 			case len(s) > 1:
-				request += " caller"
+				calls = append(calls, request)
+				continue
 			}
 			rows = append(rows, []string{request, operation.Summary})
 		}
 	}
-	return listOf(rows)
+	return listOf(append(rows, []string{strings.Join(calls, ", ") + " caller", "[Calls](calls.md)."}))
 }
 
 // invariants is the table of what the auditor looks at: the comments of their constants.

@@ -25,17 +25,19 @@ const module = "taskbus/"
 // Modules outside the standard library that the table hands out.
 const (
 	modAmqp091    = "github.com/rabbitmq/amqp091-go"
+	modCobra      = "github.com/spf13/cobra"
+	modPflag      = "github.com/spf13/pflag"
 	modCel        = "github.com/google/cel-go"
 	modEnvoy      = "github.com/envoyproxy/go-control-plane/envoy"
 	modFsnotify   = "github.com/fsnotify/fsnotify"
 	modGonum      = "gonum.org/v1/gonum"
-	modGonumPlot  = "gonum.org/v1/plot"
 	modGrpc       = "google.golang.org/grpc"
 	modJsonschema = "github.com/santhosh-tekuri/jsonschema/v5"
 	modPgx        = "github.com/jackc/pgx/v5"
 	modPrometheus = "github.com/prometheus/client_golang/prometheus"
 	modProtobuf   = "google.golang.org/protobuf"
 	modSQLite     = "modernc.org/sqlite"
+	modXimage     = "golang.org/x/image"
 	modXsync      = "golang.org/x/sync"
 	modXxhash     = "github.com/cespare/xxhash/v2"
 	modYaml       = "gopkg.in/yaml.v3"
@@ -67,100 +69,182 @@ type rule struct {
 // table has one row for each package, by its path in the module; a row that ends
 // in "/..." is for everything below that has no row of its own.
 var table = map[string]rule{
-	"coordinator":              {std: stdPure},
-	"coordinator/strategy":     {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/capacity":     {std: stdPure},
-	"coordinator/learning":     {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
-	"coordinator/breaker":      {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/auction":      {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/criteria":     {std: stdPure, may: []string{"coordinator", "coordinator/agentset"}},
-	"coordinator/pull":         {std: stdPure, may: []string{"coordinator"}},
-	"coordinator/agentset":     {std: stdPure},
-	"coordinator/heap":         {std: stdPure},
-	"coordinator/fairshare":    {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
-	"coordinator/llmcalls":     {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/quotacontrol": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare"}},
-	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/criteria",
-		"coordinator/engine/internal/admission", "coordinator/engine/internal/choice",
-		"coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
-		"coordinator/engine/internal/ejection",
-		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/engine/internal/queue",
-		"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow", "coordinator/heap", "coordinator/strategy",
-		"coordinator/engine/internal/ends", "coordinator/engine/internal/isolation",
-		"coordinator/engine/internal/unresolved",
-		"coordinator/learning", "coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull",
-		"coordinator/fairshare", "coordinator/llmcalls", "coordinator/quotacontrol"}},
+	"coordinator":          {std: stdPure},
+	"coordinator/strategy": {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/capacity": {std: stdPure},
+	"coordinator/learning": {std: stdPure, may: []string{"coordinator", modGonum + "/mathext"}},
+	"coordinator/breaker":  {std: stdPure, may: []string{"coordinator", "coordinator/heap"}},
+	"coordinator/auction":  {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/criteria": {std: stdPure, may: []string{"coordinator", "coordinator/agentset"}},
+	"coordinator/pull":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/agentset": {std: stdPure},
+	"coordinator/heap":     {std: stdPure},
+	"coordinator/pattern":  {std: stdPure},
+	"coordinator/fairshare": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare/arith",
+		"coordinator/fairshare/calendar", "coordinator/fairshare/estimates", "coordinator/fairshare/rates",
+		"coordinator/heap"}},
+	"coordinator/fairshare/arith":     {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/fairshare/calendar":  {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/fairshare/estimates": {std: stdPure},
+	"coordinator/fairshare/fairqueue": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare/arith",
+		"coordinator/heap"}},
+	"coordinator/fairshare/rates": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare/arith"}},
+	"coordinator/llmcalls": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/fairshare/calendar", "coordinator/fairshare/estimates"}},
+	"coordinator/onloss": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/fairshare/estimates", "coordinator/llmcalls"}},
+	"coordinator/quotacontrol": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/fairshare/calendar"}},
+	"coordinator/engine": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/auction", "coordinator/engine/internal/admission", "coordinator/engine/internal/audit",
+		"coordinator/engine/internal/choice", "coordinator/engine/internal/claims",
+		"coordinator/engine/internal/dedupe", "coordinator/engine/internal/ejection",
+		"coordinator/engine/internal/fleet", "coordinator/engine/internal/isolation",
+		"coordinator/engine/internal/lanes", "coordinator/engine/internal/market",
+		"coordinator/engine/internal/place", "coordinator/engine/internal/questions",
+		"coordinator/engine/internal/queue", "coordinator/engine/internal/state", "coordinator/fairshare",
+		"coordinator/fairshare/fairqueue",
+		"coordinator/learning", "coordinator/pull", "coordinator/quotacontrol"}},
 	"coordinator/replay": {may: []string{"coordinator", "coordinator/strategy", "coordinator/engine",
-		"coordinator/journal"}},
-	"coordinator/simulator": {may: []string{modYaml, "coordinator", "coordinator/strategy",
+		"coordinator/heap", "coordinator/journal"}},
+	"coordinator/simulator": {may: []string{"config/yamlconf", "coordinator", "coordinator/strategy",
 		"coordinator/engine"}},
 	"coordinator/simulator/pulling": {may: []string{"coordinator", "coordinator/pull", "coordinator/simulator",
 		"agent/balance"}},
-	"coordinator/simulator/sharing": {may: []string{"coordinator/heap", "coordinator/fairshare",
+	"coordinator/simulator/sharing": {may: []string{"coordinator/fairshare", "coordinator/simulator",
+		"coordinator/fairshare/estimates", "coordinator/fairshare/fairqueue"}},
+	"coordinator/simulator/priorities": {may: []string{"coordinator", "coordinator/fairshare/fairqueue",
 		"coordinator/simulator"}},
-	"coordinator/simulator/priorities": {may: []string{"coordinator", "coordinator/heap", "coordinator/fairshare",
-		"coordinator/simulator"}},
-	"coordinator/simulator/chart": {may: []string{modGonumPlot + "/...", "coordinator/simulator",
+	"coordinator/simulator/chart": {may: []string{modXimage + "/...", "coordinator/simulator",
 		"coordinator/simulator/pulling"}},
 	"messages": {may: []string{"schemas", "coordinator"}},
 	"schemas":  {may: []string{modJsonschema}},
-	"config": {may: []string{modYaml, modFsnotify, "config/formula", "coordinator",
-		"coordinator/criteria", "coordinator/strategy", "coordinator/fairshare"}},
-	"config/formula":          {may: []string{modCel + "/...", "coordinator", "coordinator/strategy"}},
+	"config": {may: []string{modYaml, modFsnotify, "config/formula", "config/yamlconf", "coordinator",
+		"coordinator/criteria", "coordinator/pattern", "coordinator/strategy", "coordinator/fairshare/fairqueue",
+		"coordinator/fairshare/arith"}},
+	"config/yamlconf":         {may: []string{modYaml, "coordinator", "coordinator/pattern"}},
+	"config/formula":          {may: []string{modCel + "/...", "coordinator", "coordinator/pattern", "coordinator/strategy"}},
 	"coordinator/bus":         {},
 	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", modAmqp091, modZerolog}},
 	"coordinator/journal":     {may: []string{"coordinator", "coordinator/bus"}},
 	"coordinator/failpoint":   {},
 	"coordinator/heard":       {may: []string{"coordinator"}},
-	"coordinator/usage":       {std: stdPure, may: []string{"coordinator", "coordinator/journal"}},
+	"coordinator/usage": {std: stdPure, may: []string{"coordinator", "coordinator/journal", "coordinator/pattern",
+		"coordinator/view"}},
 	"coordinator/usage/store": {may: []string{"coordinator", "coordinator/usage", modPgx + "/...", modSQLite}},
 	"coordinator/usage/history": {may: []string{"coordinator/bus", "coordinator/journal", "coordinator/usage",
 		"coordinator/usage/store", modZerolog}},
 	"coordinator/credential": {},
-	"coordinator/gateway":    {may: []string{"coordinator", "coordinator/credential"}},
+	"coordinator/view":       {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/gateway":    {may: []string{"coordinator", "coordinator/credential", "coordinator/view"}},
 	"coordinator/httpapi": {may: []string{"coordinator", "coordinator/credential", "coordinator/gateway",
-		"coordinator/heard", "coordinator/usage", "messages", "schemas", modPrometheus + "/..."}},
+		"coordinator/heard", "coordinator/pattern", "coordinator/usage", "coordinator/view", "messages", "schemas",
+		modPrometheus + "/..."}},
 	"coordinator/callcache": {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi",
 		"agent/quota"}},
 	"coordinator/webhook": {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
-	"coordinator/rls": {may: []string{"coordinator", "messages", "coordinator/gateway", modGrpc + "/...",
+	"coordinator/rls": {may: []string{"coordinator", "coordinator/gateway", "coordinator/pattern", "messages", modGrpc + "/...",
 		modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "messages", "schemas",
-		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare", "coordinator/llmcalls",
+		"coordinator", "coordinator/strategy", "coordinator/auction", "coordinator/fairshare",
+		"coordinator/fairshare/fairqueue", "coordinator/llmcalls",
 		"coordinator/engine",
 		"coordinator/bus", "coordinator/journal", "coordinator/failpoint", "coordinator/gateway", "coordinator/httpapi",
-		"coordinator/usage",
+		"coordinator/usage", "coordinator/view",
+		"coordinator/service/internal/callgate", "coordinator/service/internal/intake",
+		"coordinator/service/internal/journaling", "coordinator/service/internal/metrics",
+		"coordinator/service/internal/outbox", "coordinator/service/internal/recent",
+		"coordinator/service/internal/telemetry", "coordinator/service/internal/views",
 		modPrometheus + "/...", modZerolog, modXxhash, modXsync + "/...",
 	}},
 
+	// The rooms of the shell: none knows the service or its session.
+	"coordinator/service/internal/telemetry": {may: []string{modZerolog}},
+	"coordinator/service/internal/views": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",
+		"coordinator/view"}},
+	"coordinator/service/internal/metrics": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",
+		"coordinator/fairshare", "coordinator/fairshare/fairqueue", "coordinator/service/internal/telemetry",
+		"coordinator/service/internal/views", "coordinator/strategy", "coordinator/view", modPrometheus + "/..."}},
+	"coordinator/service/internal/recent": {may: []string{"coordinator", "coordinator/engine", "coordinator/view"}},
+	"coordinator/service/internal/intake": {may: []string{"coordinator", "coordinator/bus", "messages", modXxhash}},
+	"coordinator/service/internal/outbox": {may: []string{"coordinator", "coordinator/bus", "messages", "schemas", modXxhash}},
+	"coordinator/service/internal/journaling": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",
+		"coordinator/failpoint", "coordinator/journal", modPrometheus + "/...", modZerolog}},
+	"coordinator/service/internal/callgate": {may: []string{"coordinator", "coordinator/gateway", "coordinator/httpapi",
+		"coordinator/onloss", "coordinator/service/internal/telemetry", "coordinator/view", modPrometheus + "/...", modZerolog}},
+
 	// The parts of the engine: none knows the engine or another part; flow is what several count with.
 	"coordinator/engine/internal/admission": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
-		"coordinator/engine/internal/flow", "coordinator/fairshare", "coordinator/heap", "coordinator/llmcalls"}},
+		"coordinator/engine/internal/flow", "coordinator/fairshare", "coordinator/heap", "coordinator/llmcalls",
+		"coordinator/fairshare/estimates", "coordinator/fairshare/fairqueue"}},
 	"coordinator/engine/internal/flow": {std: stdPure, may: []string{"coordinator"}},
+	"coordinator/engine/internal/place": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+		"coordinator/fairshare/fairqueue"}},
 	"coordinator/engine/internal/choice": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
 		"coordinator/criteria", "coordinator/learning"}},
-	"coordinator/engine/internal/claims": {std: stdPure, may: []string{"coordinator", "coordinator/pull"}},
+	"coordinator/engine/internal/claims": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/pull"}},
 	"coordinator/engine/internal/dedupe": {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine/internal/ejection": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
 		"coordinator/breaker"}},
 	"coordinator/engine/internal/ends":      {std: stdPure, may: []string{"coordinator"}},
 	"coordinator/engine/internal/isolation": {std: stdPure, may: []string{"coordinator/heap"}},
-	"coordinator/engine/internal/lanes": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare",
+	"coordinator/engine/internal/lanes": {std: stdPure, may: []string{"coordinator", "coordinator/fairshare/fairqueue",
 		"coordinator/heap"}},
 	"coordinator/engine/internal/fleet": {
 		std: stdPure, may: []string{"coordinator", "coordinator/agentset", "coordinator/capacity", "coordinator/criteria"},
 	},
 	"coordinator/engine/internal/market": {std: stdPure, may: []string{"coordinator", "coordinator/auction"}},
 	"coordinator/engine/internal/queue": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
-		"coordinator/fairshare"}},
+		"coordinator/fairshare/fairqueue"}},
 	"coordinator/engine/internal/unresolved": {std: stdPure, may: []string{"coordinator"}},
+
+	// What the parts are put together in: the state knows them, and questions and audit know the state.
+	"coordinator/engine/internal/state": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/auction", "coordinator/capacity", "coordinator/criteria",
+		"coordinator/engine/internal/admission", "coordinator/engine/internal/choice",
+		"coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
+		"coordinator/engine/internal/ejection", "coordinator/engine/internal/ends",
+		"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow",
+		"coordinator/engine/internal/isolation", "coordinator/engine/internal/lanes",
+		"coordinator/engine/internal/market", "coordinator/engine/internal/queue",
+		"coordinator/engine/internal/unresolved", "coordinator/fairshare", "coordinator/fairshare/fairqueue",
+		"coordinator/heap",
+		"coordinator/learning", "coordinator/llmcalls", "coordinator/quotacontrol"}},
+	"coordinator/engine/internal/questions": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
+		"coordinator/engine/internal/admission", "coordinator/engine/internal/fleet",
+		"coordinator/engine/internal/lanes", "coordinator/engine/internal/place",
+		"coordinator/engine/internal/state", "coordinator/fairshare", "coordinator/fairshare/fairqueue"}},
+	"coordinator/engine/internal/audit": {std: stdPure, may: []string{"coordinator",
+		"coordinator/engine/internal/admission", "coordinator/engine/internal/fleet",
+		"coordinator/engine/internal/state", "coordinator/fairshare/fairqueue"}},
 
 	"agent": {may: []string{"agent/balance", "messages", "coordinator/bus", "coordinator/bus/amqpbus",
 		modPrometheus}},
 	"agent/balance": {may: []string{"coordinator", "coordinator/capacity", modYaml}},
 	"agent/quota":   {},
 	"cmd/...":       {all: true},
+
+	// The rooms of the command: none knows another, and cli, which all stand on, knows none.
+	"cmd/taskbus/internal/cli": {may: []string{"config", "coordinator", "coordinator/bus", "coordinator/bus/amqpbus",
+		"coordinator/gateway", "coordinator/view", "messages", modCobra, modZerolog}},
+	"cmd/taskbus/internal/journal": {may: []string{"cmd/taskbus/internal/cli", "config", "coordinator",
+		"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", "coordinator/view",
+		"messages", modCobra}},
+	"cmd/taskbus/internal/quota": {may: []string{"agent/quota", "cmd/taskbus/internal/cli", "coordinator",
+		"coordinator/callcache", "coordinator/httpapi", "coordinator/view", modCobra}},
+	"cmd/taskbus/internal/setup": {may: []string{"cmd/taskbus/internal/cli", "config", "coordinator", "coordinator/bus",
+		"coordinator/bus/amqpbus", "coordinator/criteria", "coordinator/fairshare", "coordinator/journal",
+		"coordinator/view", "messages", "schemas", modCobra}},
+	"cmd/taskbus/internal/task": {may: []string{"cmd/taskbus/internal/cli", "coordinator", "coordinator/bus",
+		"coordinator/httpapi", "coordinator/view", "messages", "schemas", modCobra}},
+	"cmd/taskbus/internal/fleet": {may: []string{"cmd/taskbus/internal/cli", "config", "coordinator", "coordinator/bus",
+		"coordinator/credential", "coordinator/view", "messages", modCobra}},
+	"cmd/taskbus/internal/sim": {may: []string{"cmd/taskbus/internal/cli", "config", "config/formula",
+		"config/yamlconf", "coordinator", "coordinator/gateway", "coordinator/replay", "coordinator/strategy",
+		"coordinator/view", "coordinator/simulator/...", modCobra, modPflag}},
+
 	// Examples are what a stranger writes: with the SDK, or knowing the bus alone.
 	"examples/...": {may: []string{modAmqp091, "agent", "agent/quota", "messages"}},
 	"tests/...":    {all: true},
@@ -169,14 +253,18 @@ var table = map[string]rule{
 // clockless packages may use the time package for its types only.
 var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/heap", "coordinator/strategy", "coordinator/learning",
 	"coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare",
-	"coordinator/llmcalls", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
+	"coordinator/fairshare/arith", "coordinator/fairshare/rates", "coordinator/fairshare/calendar", "coordinator/fairshare/fairqueue",
+	"coordinator/fairshare/estimates",
+	"coordinator/llmcalls", "coordinator/onloss", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
 	"coordinator/engine/internal/admission", "coordinator/engine/internal/choice",
 	"coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
 	"coordinator/engine/internal/ejection",
 	"coordinator/engine/internal/lanes", "coordinator/engine/internal/market", "coordinator/engine/internal/queue",
-	"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow", "coordinator/simulator",
+	"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow", "coordinator/engine/internal/place",
+	"coordinator/engine/internal/state", "coordinator/engine/internal/questions", "coordinator/engine/internal/audit",
+	"coordinator/simulator",
 	"coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities",
-	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "agent/balance"}
+	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "coordinator/view", "agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
@@ -216,7 +304,7 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"pure package, I/O below", "taskbus/coordinator/engine", "net/http", "no I/O, clock, chance"},
 		{"pure package, chance", "taskbus/coordinator/strategy", "math/rand/v2", "no I/O, clock, chance"},
 		{"a name that only begins alike", "taskbus/coordinator/engine", "iter", ""},
-		{"engine, strategy", "taskbus/coordinator/engine", "taskbus/coordinator/strategy", ""},
+		{"engine, learning", "taskbus/coordinator/engine", "taskbus/coordinator/learning", ""},
 		{"a part of the engine knows no engine", "taskbus/coordinator/engine/internal/dedupe", "taskbus/coordinator/engine",
 			rowSays},
 		{"calls know no engine", "taskbus/coordinator/llmcalls", "taskbus/coordinator/engine", rowSays},
@@ -230,6 +318,9 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
 		{"but not the client", "taskbus/cmd/taskbus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"nor what supports tests", "taskbus/cmd/taskbus", "taskbus/tests/support/membus", "nothing of tests/"},
+		{"nor of commands", "taskbus/cmd/taskbus/internal/task", "taskbus/cmd/taskbus/internal/clitest", "nothing of tests/"},
+		{"a room of the command knows no other", "taskbus/cmd/taskbus/internal/task", "taskbus/cmd/taskbus/internal/fleet",
+			rowSays},
 		{"tests may", "taskbus/tests/support/bustest", "taskbus/tests/support/membus", ""},
 		{"the bench relay is a bare client", "taskbus/tests/bench", modAmqp091, ""},
 		{"the global logger", "taskbus/cmd/taskbus", modZerolog + "/log", "global logger"},
@@ -305,7 +396,11 @@ func importViolations(path string, imports []string) []string {
 	return found
 }
 
-func inTests(path string) bool { return below(path, []string{module + "tests"}) }
+// inTests reports whether a package is for tests only. What supports the tests of packages that are internal stands
+// beside them.
+func inTests(path string) bool {
+	return below(path, []string{module + "tests", module + "cmd/taskbus/internal/clitest"})
+}
 
 func seesClient(name string) bool {
 	return name == "coordinator/bus/amqpbus" || strings.HasPrefix(name, "tests/") || strings.HasPrefix(name, "examples/")

@@ -12,9 +12,11 @@ var asksFirst = regexp.MustCompile(`^(?:Package|Command) \S+ (?:is |(?:answers|s
 // synopsisMost bounds, in characters, what the table of packages says of one.
 const synopsisMost = 240
 
-// packageList is the first sentence of every package's documentation.
+// packageList is the first sentence of every package's documentation. Of internal packages it has the names, in the row
+// of the package that they are the parts of.
 func packageList(t *testing.T) string {
 	var rows [][]string
+	parts := make(map[string]string) // by the path before internal
 	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		if strings.HasPrefix(name, "tests") || strings.HasPrefix(name, "examples") {
@@ -31,7 +33,15 @@ func packageList(t *testing.T) string {
 			t.Errorf("%s: the first sentence of its documentation has %d characters beyond the name, want 1 to %d", name,
 				len(says), synopsisMost)
 		}
-		rows = append(rows, []string{"`" + name + "`", says})
+		if of, part, internal := strings.Cut(name, "/internal/"); internal {
+			parts[of] += ", " + part
+		} else {
+			rows = append(rows, []string{name, "", says})
+		}
+	}
+	for _, row := range rows {
+		row[1] = strings.Replace(parts[row[0]], ", ", "parts: ", 1)
+		row[0] = "`" + row[0] + "`"
 	}
 	return listOf(rows)
 }

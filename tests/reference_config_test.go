@@ -179,6 +179,9 @@ func keyRows(prefix string, n schemaNode) (rows [][]string) {
 		if slices.Contains(n.Required, p.name) {
 			values = "required; " + values
 		}
+		if strings.HasPrefix(p.Description, "As for ") { // and so are the values
+			values = ""
+		}
 		rows = append(rows, []string{"`" + prefix + p.name + "`", values, markdown(p.Description)})
 	}
 	return rows
@@ -284,7 +287,9 @@ func variables(t *testing.T) string {
 		rows = append(rows, []string{name, v.Default, v.Meaning})
 	}
 	read := inSource(t, "config", `\benv[A-Z]\w* += "([A-Z_]+)"`)
-	read = append(read, inSource(t, "cmd/taskbus", `getenv\("([A-Z_]+)"\)`)...)
+	for _, dir := range []string{"cmd/taskbus", "cmd/taskbus/internal/cli", "cmd/taskbus/internal/quota"} {
+		read = append(read, inSource(t, dir, `[gG]etenv\("([A-Z_]+)"\)`)...)
+	}
 	// Variables of the system, which are not set for Taskbus.
 	system := []string{"STATE_DIRECTORY", "XDG_STATE_HOME", "HOME", "USER", "LOGNAME", "GOGC", "GOMEMLIMIT"}
 	read = slices.DeleteFunc(read, func(name string) bool { return slices.Contains(system, name) })

@@ -136,7 +136,8 @@ func (c Config) Check() error {
 	if fine := r.URL == "" || soundURL(r.URL); !fine {
 		// The URL itself is not shown: it may hold a password.
 		fault(
-			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out")
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, " +
+				"or leave it out")
 	}
 	within("registry.connection-timeout-ms", r.ConnectionTimeoutMS, 100, 60_000)
 	within("registry.heartbeat-interval-ms", r.HeartbeatIntervalMS, 1000, 60_000)

@@ -37,8 +37,10 @@ func read(t *testing.T, text string) Config {
 // The keys stand in a file under `agent:`, which may have more beside that.
 func TestParse(t *testing.T) {
 	all := read(t,
-		"server: {port: 8080}\nagent:\n  load-balancing: {enabled: true, base-discovery-interval-ms: 900, min-discovery-interval-ms: 300, "+
-			"max-discovery-interval-ms: 9000, load-factor-threshold: 0.2, capacity-report-interval-ms: 5000, capacity-window-size: 30}\n"+
+		"server: {port: 8080}\nagent:\n  load-balancing: {enabled: true, base-discovery-interval-ms: 900, "+
+			"min-discovery-interval-ms: 300, "+
+			"max-discovery-interval-ms: 9000, load-factor-threshold: 0.2, capacity-report-interval-ms: 5000, "+
+			"capacity-window-size: 30}\n"+
 			"spring: {application: {name: x}}\n")
 	want := LoadBalancing{
 		Enabled: true, BaseDiscoveryIntervalMS: 900, MinDiscoveryIntervalMS: 300, MaxDiscoveryIntervalMS: 9000,
@@ -120,9 +122,11 @@ func TestCheck(t *testing.T) {
 		{"claim", func(b *LoadBalancing, _ *Registry) { b.MaxClaimItems = 10_001 },
 			"load-balancing.max-claim-items 10001: give 1 to 10000"},
 		{"no URL", func(_ *LoadBalancing, r *Registry) { r.URL = "agent-registry:8090" },
-			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out"},
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, " +
+				"or leave it out"},
 		{"a password", func(_ *LoadBalancing, r *Registry) { r.URL = "http://me:secret@host/" },
-			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, or leave it out"},
+			"registry.url: give http or https with a host and without user or password, such as http://agent-registry:8090, " +
+				"or leave it out"},
 		{"timeout", func(_ *LoadBalancing, r *Registry) { r.ConnectionTimeoutMS = 99 },
 			"registry.connection-timeout-ms 99: give 100 to 60000"},
 		{"heartbeat", func(_ *LoadBalancing, r *Registry) { r.HeartbeatIntervalMS = 999 },
@@ -130,9 +134,11 @@ func TestCheck(t *testing.T) {
 		{"ttl", func(_ *LoadBalancing, r *Registry) { r.HeartbeatTTLMS = 600_001 },
 			"registry.heartbeat-ttl-ms 600001: give 1000 to 600000"},
 		{"heartbeats that expire", func(_ *LoadBalancing, r *Registry) { r.HeartbeatIntervalMS = 30_000 },
-			"registry.heartbeat-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every report is out of date before the next"},
+			"registry.heartbeat-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every report is out " +
+				"of date before the next"},
 		{"reports that expire", func(b *LoadBalancing, _ *Registry) { b.CapacityReportIntervalMS = 30_000 },
-			"load-balancing.capacity-report-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every report is out of date before the next"},
+			"load-balancing.capacity-report-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every " +
+				"report is out of date before the next"},
 		{"two at once", func(b *LoadBalancing, _ *Registry) { b.MaxClaimItems, b.Mode = -1, "x" },
 			"load-balancing.mode \"x\": give equal, literal or literal-share\nload-balancing.max-claim-items -1: give 1 to 10000"},
 	}

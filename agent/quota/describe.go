@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // maxRead bounds what is read of a request before it is sent.
@@ -78,7 +79,7 @@ func described(r *http.Request, provider string, body []byte, size int64) Call {
 		provider = p
 	}
 	c := Call{Provider: provider, InputTokens: new((size + bytesPerToken - 1) / bytesPerToken)}
-	if len(a.model) <= 128 && modelName.MatchString(a.model) {
+	if len(a.model) <= 128 && modelName().MatchString(a.model) {
 		c.Model = a.model
 	}
 	switch {
@@ -91,7 +92,9 @@ func described(r *http.Request, provider string, body []byte, size int64) Call {
 }
 
 // modelName are names that quotas.yaml may have; others are charged to the provider.
-var modelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+var modelName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+})
 
 func providerOf(host string) string {
 	for host = strings.ToLower(host); host != ""; {

@@ -19,6 +19,7 @@ import (
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -87,7 +88,7 @@ func TestExampleProgram(t *testing.T) {
 		Match(out) {
 		t.Errorf("%d granted and %d refused:\n%s", granted, refused, out)
 	}
-	q, err := s.Quotas(ctx, httpapi.QuotaSelection{Limit: 1000})
+	q, err := s.Quotas(ctx, view.QuotaSelection{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -229,7 +230,7 @@ func (r *rig) close(c *quota.Client) {
 func (r *rig) budget(at string) (used, reserved int) {
 	r.t.Helper()
 	synctest.Wait()
-	q, err := r.hosts[at].service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1000})
+	q, err := r.hosts[at].service.Quotas(context.Background(), view.QuotaSelection{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -170,7 +170,8 @@ func (t *teller) lose(n notice, err error) {
 		text = "what a call has used is not believed of the agent's own word; as much as was reserved is charged"
 	case n.granter != nil:
 		text =
-			"the end of a call could not be told that a coordinator has admitted without a leader; that one charges what was asked for, or nothing if it was restarted before"
+			"the end of a call could not be told that a coordinator has admitted without a leader; that one charges what " +
+				"was asked for, or nothing if it was restarted before"
 		more = append(more, "coordinator", n.granter.url)
 	case n.op == opCharge:
 		text = "what calls without a reservation have used could not be reported; it is not charged"

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"taskbus/cmd/taskbus/internal/cli"
 )
 
 // A webhook that would never work is refused before anything runs, without its URL.
@@ -24,10 +26,10 @@ func TestServeRefusesAWebhook(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig()
 			for k, v := range c.env {
-				r.env[k] = v
+				r.Env[k] = v
 			}
-			code := r.run(t, "serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0")
-			if said := r.err.String(); code != exitConfig || !strings.Contains(said, c.want) ||
+			code := r.Run(t, "serve", "--config", "internal/setup/testdata/agents.yaml", "--http", "127.0.0.1:0")
+			if said := r.Err.String(); code != cli.ExitConfig || !strings.Contains(said, c.want) ||
 				strings.Contains(said, "hidden") {
 				t.Errorf("exit code %d: %s", code, said)
 			}
@@ -38,13 +40,13 @@ func TestServeRefusesAWebhook(t *testing.T) {
 // With one that is in order it starts, and logs where it sends.
 func TestServeWithAWebhook(t *testing.T) {
 	r := newRig()
-	r.env["TASKBUS_WEBHOOK_URL"], r.env["TASKBUS_WEBHOOK_FORMAT"] = "https://hooks.example/hidden", "slack"
+	r.Env["TASKBUS_WEBHOOK_URL"], r.Env["TASKBUS_WEBHOOK_FORMAT"] = "https://hooks.example/hidden", "slack"
 	s := startServe(t, r)
 	s.until(t, "the line of the webhook", func() bool {
-		return strings.Contains(s.err.String(), `"host":"hooks.example","slack":true,"keys":0`)
+		return strings.Contains(s.Err.String(), `"host":"hooks.example","slack":true,"keys":0`)
 	})
-	s.signals <- syscall.SIGTERM
-	if code := <-s.exit; code != exitOK || strings.Contains(s.err.String(), "hidden") {
-		t.Errorf("exit code %d; log:\n%s", code, s.err.String())
+	s.Signals <- syscall.SIGTERM
+	if code := <-s.exit; code != cli.ExitOK || strings.Contains(s.Err.String(), "hidden") {
+		t.Errorf("exit code %d; log:\n%s", code, s.Err.String())
 	}
 }

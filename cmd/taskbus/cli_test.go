@@ -9,22 +9,25 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/internal/clitest"
 )
 
 // vague are words of help that leave open what is meant.
 var vague = regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|everybody|whoever|whom|anew|divided by)\b`)
 
 func TestEveryCommandTeaches(t *testing.T) {
-	everyCommand(newRig().rootCommand(), func(c *cobra.Command) {
+	clitest.EveryCommand(rootCommand(&newRig().App), func(c *cobra.Command) {
 		t.Run(c.CommandPath(), func(t *testing.T) {
 			if c.Short == "" || len(c.Long) < 80 {
 				t.Errorf("help says too little: short %q, long %q", c.Short, c.Long)
 			}
 			r := newRig()
-			if code := r.run(t, append(strings.Fields(c.CommandPath())[1:], "--help")...); code != exitOK {
-				t.Fatalf("--help exits with %d: %s", code, r.err.String())
+			if code := r.Run(t, append(strings.Fields(c.CommandPath())[1:], "--help")...); code != cli.ExitOK {
+				t.Fatalf("--help exits with %d: %s", code, r.Err.String())
 			}
-			help := r.out.String()
+			help := r.Out.String()
 			if !strings.Contains(help, "Examples:") ||
 				!strings.Contains(help, "  "+strings.Split(strings.TrimSpace(c.Example), "\n")[0]) {
 				t.Errorf("--help shows no example:\n%s", help)
@@ -51,10 +54,10 @@ func TestUsageErrorsAreShort(t *testing.T) {
 		{"tasks", "cancel", "t", novel}, {"agents", novel}, {"agents", "drain", "a", "--wait", "--timeout", novel},
 	} {
 		r := newRig()
-		if code := r.run(t, args...); code != exitUsage {
-			t.Errorf("%.40q: exit code %d, want %d", args, code, exitUsage)
+		if code := r.Run(t, args...); code != cli.ExitUsage {
+			t.Errorf("%.40q: exit code %d, want %d", args, code, cli.ExitUsage)
 		}
-		if said := r.err.String(); len(said) > maxUsageError+100 || !strings.Contains(said, "--help`") {
+		if said := r.Err.String(); len(said) > 500 || !strings.Contains(said, "--help`") {
 			t.Errorf("%.40q: %d bytes, or no hint: %.200s", args, len(said), said)
 		}
 	}
@@ -68,79 +71,79 @@ func TestExitCodes(t *testing.T) {
 		code int
 		says string // on standard error
 	}{
-		{"version", "version", nil, exitOK, ""},
-		{"no command shows help", "", nil, exitOK, ""},
-		{"completion is cobra's own", "completion bash", nil, exitOK, ""},
+		{"version", "version", nil, cli.ExitOK, ""},
+		{"no command shows help", "", nil, cli.ExitOK, ""},
+		{"completion is cobra's own", "completion bash", nil, cli.ExitOK, ""},
 
-		{"unknown command", "frobnicate", nil, exitUsage, "`taskbus --help`"},
-		{"misspelt command", "stauts", nil, exitUsage, "did you mean status?"},
-		{"misspelt order", "agents drian a", nil, exitUsage, "did you mean drain?"},
-		{"unknown flag", "agents --frobnicate", nil, exitUsage, "`taskbus agents --help`"},
-		{"an argument too many", "agents x", nil, exitUsage, ""},
-		{"an argument too few", "explain", nil, exitUsage, "accepts 1 arg"},
-		{"unknown output", "version -o xml", nil, exitUsage, "table or json"},
-		{"check without a file", "check", nil, exitUsage, "--schema"},
-		{"check with a file and --schema", "check --schema testdata/agents.yaml", nil, exitUsage, ""},
-		{"explain of what is no id", "explain ../x", nil, exitUsage, "not a task id"},
-		{"cancel of what is no id", "tasks cancel ../x", nil, exitUsage, "not a task id"},
-		{"cancel of nothing", "tasks cancel", nil, exitUsage, "accepts 1 arg"},
-		{"cancel with a novel for a reason", "tasks cancel t --reason " + strings.Repeat("x", 2049), nil, exitUsage, "2048"},
-		{"drain of what is no id", "agents drain a/b", nil, exitUsage, "not an agent id"},
-		{"a time limit without waiting", "agents drain a --timeout 1s", nil, exitUsage, "--wait"},
-		{"a negative time limit", "agents drain a --wait --timeout -1s", nil, exitUsage, "negative"},
-		{"a time limit without a unit", "agents drain a --wait --timeout 30", nil, exitUsage, "--timeout"},
-		{"a question without a task", "whatif", nil, exitUsage, "accepts 1 arg"},
-		{"statistics of one agent", "agents stats a", nil, exitUsage, "unknown command"},
-		{"an agents' secret that is too short", "serve --config testdata/agents.yaml",
-			map[string]string{"TASKBUS_AGENT_SECRET": "secret"}, exitConfig, "TASKBUS_AGENT_SECRET"},
-		{"an unknown order", "agents destroy a", nil, exitUsage, "unknown command"},
-		{"tasks of an unknown state", "tasks --state lost", nil, exitUsage, "pending"},
-		{"tasks of what is no agent", "tasks --agent a/b", nil, exitUsage, "not an agent id"},
-		{"tasks without limit", "tasks --limit 0", nil, exitUsage, "1 to 1000"},
-		{"submit with flags that exclude each other", "submit --raw --validate-only -", nil, exitUsage, "exclude"},
-		{"a URL that is none", "agents --url localhost:8551", nil, exitUsage, "--url is not the URL"},
-		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, exitUsage,
+		{"unknown command", "frobnicate", nil, cli.ExitUsage, "`taskbus --help`"},
+		{"misspelt command", "stauts", nil, cli.ExitUsage, "did you mean status?"},
+		{"misspelt order", "agents drian a", nil, cli.ExitUsage, "did you mean drain?"},
+		{"unknown flag", "agents --frobnicate", nil, cli.ExitUsage, "`taskbus agents --help`"},
+		{"an argument too many", "agents x", nil, cli.ExitUsage, ""},
+		{"an argument too few", "explain", nil, cli.ExitUsage, "accepts 1 arg"},
+		{"unknown output", "version -o xml", nil, cli.ExitUsage, "table or json"},
+		{"check without a file", "check", nil, cli.ExitUsage, "--schema"},
+		{"check with a file and --schema", "check --schema internal/setup/testdata/agents.yaml", nil, cli.ExitUsage, ""},
+		{"explain of what is no id", "explain ../x", nil, cli.ExitUsage, "not a task id"},
+		{"cancel of what is no id", "tasks cancel ../x", nil, cli.ExitUsage, "not a task id"},
+		{"cancel of nothing", "tasks cancel", nil, cli.ExitUsage, "accepts 1 arg"},
+		{"cancel with a novel for a reason", "tasks cancel t --reason " + strings.Repeat("x", 2049), nil, cli.ExitUsage, "2048"},
+		{"drain of what is no id", "agents drain a/b", nil, cli.ExitUsage, "not an agent id"},
+		{"a time limit without waiting", "agents drain a --timeout 1s", nil, cli.ExitUsage, "--wait"},
+		{"a negative time limit", "agents drain a --wait --timeout -1s", nil, cli.ExitUsage, "negative"},
+		{"a time limit without a unit", "agents drain a --wait --timeout 30", nil, cli.ExitUsage, "--timeout"},
+		{"a question without a task", "whatif", nil, cli.ExitUsage, "accepts 1 arg"},
+		{"statistics of one agent", "agents stats a", nil, cli.ExitUsage, "unknown command"},
+		{"an agents' secret that is too short", "serve --config internal/setup/testdata/agents.yaml",
+			map[string]string{"TASKBUS_AGENT_SECRET": "secret"}, cli.ExitConfig, "TASKBUS_AGENT_SECRET"},
+		{"an unknown order", "agents destroy a", nil, cli.ExitUsage, "unknown command"},
+		{"tasks of an unknown state", "tasks --state lost", nil, cli.ExitUsage, "pending"},
+		{"tasks of what is no agent", "tasks --agent a/b", nil, cli.ExitUsage, "not an agent id"},
+		{"tasks without limit", "tasks --limit 0", nil, cli.ExitUsage, "1 to 1000"},
+		{"submit with flags that exclude each other", "submit --raw --validate-only -", nil, cli.ExitUsage, "exclude"},
+		{"a URL that is none", "agents --url localhost:8551", nil, cli.ExitUsage, "--url is not the URL"},
+		{"a URL that is none, from a variable", "agents", map[string]string{"TASKBUS_HTTP_URL": "://"}, cli.ExitUsage,
 			"TASKBUS_HTTP_URL"},
-		{"serve --http without a port", "serve --config testdata/agents.yaml --http localhost", nil, exitUsage, "host:port"},
-		{"profiles for all", "serve --config testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, exitUsage, "loopback"},
+		{"serve --http without a port", "serve --config internal/setup/testdata/agents.yaml --http localhost", nil, cli.ExitUsage, "host:port"},
+		{"profiles for all", "serve --config internal/setup/testdata/agents.yaml --http 0.0.0.0:0 --pprof", nil, cli.ExitUsage, "loopback"},
 
-		{"check of a faulty file", "check testdata/faulty.yaml", nil, exitFailed, ""},
-		{"check of a missing file", "check testdata/nowhere.yaml", nil, exitFailed, "nowhere.yaml"},
-		{"submit of a missing file", "submit testdata/nowhere.jsonl", nil, exitFailed, "nowhere.jsonl"},
-		{"no answer", "health --url http://127.0.0.1:1", nil, exitFailed, "is it running"},
-		{"the HTTP port cannot be had", "serve --config testdata/agents.yaml --http 192.0.2.1:1", nil, exitFailed,
+		{"check of a faulty file", "check internal/setup/testdata/faulty.yaml", nil, cli.ExitFailed, ""},
+		{"check of a missing file", "check internal/setup/testdata/nowhere.yaml", nil, cli.ExitFailed, "nowhere.yaml"},
+		{"submit of a missing file", "submit internal/setup/testdata/nowhere.jsonl", nil, cli.ExitFailed, "nowhere.jsonl"},
+		{"no answer", "health --url http://127.0.0.1:1", nil, cli.ExitFailed, "is it running"},
+		{"the HTTP port cannot be had", "serve --config internal/setup/testdata/agents.yaml --http 192.0.2.1:1", nil, cli.ExitFailed,
 			"--http or COORDINATOR_PORT"},
 
-		{"serve with a faulty file", "serve --config testdata/faulty.yaml", nil, exitConfig, "faulty.yaml:"},
-		{"serve without a file", "serve --config testdata/nowhere.yaml", nil, exitConfig, "--config"},
-		{"an admin token that is too short", "serve --config testdata/agents.yaml",
-			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
+		{"serve with a faulty file", "serve --config internal/setup/testdata/faulty.yaml", nil, cli.ExitConfig, "faulty.yaml:"},
+		{"serve without a file", "serve --config internal/setup/testdata/nowhere.yaml", nil, cli.ExitConfig, "--config"},
+		{"an admin token that is too short", "serve --config internal/setup/testdata/agents.yaml",
+			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, cli.ExitConfig, "TASKBUS_ADMIN_TOKEN"},
 		{"an admin token that is too short, for a command", "agents cordon a",
-			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, exitConfig, "TASKBUS_ADMIN_TOKEN"},
-		{"a bad variable", "serve --config testdata/agents.yaml", map[string]string{"LOG_LEVEL": "loud"}, exitConfig,
+			map[string]string{"TASKBUS_ADMIN_TOKEN": "secret"}, cli.ExitConfig, "TASKBUS_ADMIN_TOKEN"},
+		{"a bad variable", "serve --config internal/setup/testdata/agents.yaml", map[string]string{"LOG_LEVEL": "loud"}, cli.ExitConfig,
 			"LOG_LEVEL"},
-		{"a bad port", "serve --config testdata/agents.yaml", map[string]string{"COORDINATOR_PORT": "http"}, exitConfig,
+		{"a bad port", "serve --config internal/setup/testdata/agents.yaml", map[string]string{"COORDINATOR_PORT": "http"}, cli.ExitConfig,
 			"COORDINATOR_PORT"},
-		{"a bad address", "serve --config testdata/agents.yaml", map[string]string{"TASKBUS_HTTP_BIND": "0.0.0.0:80"},
-			exitConfig, "TASKBUS_HTTP_BIND"},
-		{"topology with a faulty file", "topology show --config testdata/faulty.yaml", nil, exitConfig, "faults"},
+		{"a bad address", "serve --config internal/setup/testdata/agents.yaml", map[string]string{"TASKBUS_HTTP_BIND": "0.0.0.0:80"},
+			cli.ExitConfig, "TASKBUS_HTTP_BIND"},
+		{"topology with a faulty file", "topology show --config internal/setup/testdata/faulty.yaml", nil, cli.ExitConfig, "faults"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig()
 			for k, v := range tc.env {
-				r.env[k] = v
+				r.Env[k] = v
 			}
-			if code := r.run(t, strings.Fields(tc.args)...); code != tc.code {
-				t.Errorf("taskbus %s: exit code %d, want %d; stderr: %s", tc.args, code, tc.code, r.err.String())
+			if code := r.Run(t, strings.Fields(tc.args)...); code != tc.code {
+				t.Errorf("taskbus %s: exit code %d, want %d; stderr: %s", tc.args, code, tc.code, r.Err.String())
 			}
-			text := r.err.String()
+			text := r.Err.String()
 			if !strings.Contains(text, tc.says) {
 				t.Errorf("stderr lacks %q: %s", tc.says, text)
 			}
-			if tc.code == exitOK && text != "" {
+			if tc.code == cli.ExitOK && text != "" {
 				t.Errorf("stderr is not empty: %s", text)
 			}
-			if (tc.code == exitUsage || tc.code == exitFailed) && strings.Count(text, "\n") > 1 {
+			if (tc.code == cli.ExitUsage || tc.code == cli.ExitFailed) && strings.Count(text, "\n") > 1 {
 				t.Errorf("more than one line: %s", text)
 			}
 		})
@@ -161,16 +164,16 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 		"amqp://user:" + canary,
 	} {
 		for _, args := range []string{
-			"submit -", "submit --raw -o json -", "topology apply --config testdata/agents.yaml",
-			"topology policies --config testdata/classic.yaml", "journal ls",
-			"agents --url http://user:" + canary + "@127.0.0.1:1", "serve --config testdata/agents.yaml --http 192.0.2.1:1",
+			"submit -", "submit --raw -o json -", "topology apply --config internal/setup/testdata/agents.yaml",
+			"topology policies --config internal/setup/testdata/classic.yaml", "journal ls",
+			"agents --url http://user:" + canary + "@127.0.0.1:1", "serve --config internal/setup/testdata/agents.yaml --http 192.0.2.1:1",
 		} {
 			r := newRig()
-			r.openBus = newMainApp().openBus
-			r.env["RABBITMQ_URL"] = url
-			r.in = strings.NewReader(`{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{}}`)
-			r.run(t, strings.Fields(args)...)
-			if text := r.out.String() + r.err.String(); strings.Contains(text, canary) {
+			r.OpenBus = newMainApp().OpenBus
+			r.Env["RABBITMQ_URL"] = url
+			r.In = strings.NewReader(`{"message_type":"task.assign","task_id":"t","task_type":"x","payload":{}}`)
+			r.Run(t, strings.Fields(args)...)
+			if text := r.Out.String() + r.Err.String(); strings.Contains(text, canary) {
 				t.Errorf("taskbus %s with %s printed the password: %s", args, strings.ReplaceAll(url, canary, "…"), text)
 			}
 		}
@@ -179,8 +182,8 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	r := newRig()
-	if code := r.run(t, "version", "-o", "json"); code != exitOK || !strings.Contains(r.out.String(), `"version"`) {
-		t.Errorf("exit code %d, output %s", code, r.out.String())
+	if code := r.Run(t, "version", "-o", "json"); code != cli.ExitOK || !strings.Contains(r.Out.String(), `"version"`) {
+		t.Errorf("exit code %d, output %s", code, r.Out.String())
 	}
 }
 
@@ -196,7 +199,7 @@ func undocumented(line string) string {
 		}
 		words[i], _, _ = strings.Cut(word, "|")
 	}
-	c, rest, err := newRig().rootCommand().Find(words)
+	c, rest, err := rootCommand(&newRig().App).Find(words)
 	if err != nil {
 		return err.Error()
 	}

@@ -8,7 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/cmd/taskbus/internal/demo"
+	"taskbus/cmd/taskbus/internal/setup"
 )
 
 type demoFlags struct {
@@ -18,7 +20,7 @@ type demoFlags struct {
 	keep   bool
 }
 
-func (a *app) demoCommand() *cobra.Command {
+func demoCommand(a *cli.App) *cobra.Command {
 	var flags demoFlags
 	c := &cobra.Command{
 		Use:   "demo TASKS",
@@ -40,9 +42,9 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
   RABBITMQ_URL=amqp://guest:guest@localhost:5672/ taskbus demo examples/tasks.jsonl
   taskbus demo --config my-agents.yaml --absent backup-1 my-tasks.jsonl`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.demo(c, flags, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error { return playDemo(a, c, flags, args[0]) },
 	}
-	configFlag(c.Flags(), &flags.config)
+	cli.ConfigFlag(c.Flags(), &flags.config)
 	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
 	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"},
 		"agents that are not started, so that their tasks fail")
@@ -51,12 +53,12 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 	return c
 }
 
-func (a *app) demo(c *cobra.Command, flags demoFlags, tasks string) error {
-	env, err := a.environment()
+func playDemo(a *cli.App, c *cobra.Command, flags demoFlags, tasks string) error {
+	env, err := a.Environment()
 	if err != nil {
 		return err
 	}
-	path, cfg, err := a.loadConfig(flags.config, env)
+	path, cfg, err := a.LoadConfig(flags.config, env)
 	if err != nil {
 		return err
 	}
@@ -70,16 +72,16 @@ func (a *app) demo(c *cobra.Command, flags demoFlags, tasks string) error {
 	if err := os.MkdirAll(filepath.Dir(flags.log), 0o755); err != nil {
 		return fmt.Errorf("make a folder for the coordinator's log: %w", err)
 	}
-	ctx, stop := a.stoppable(c.Context())
+	ctx, stop := a.Stoppable(c.Context())
 	defer stop()
 	err = demo.Run(ctx, demo.Options{
 		Program: program, ConfigPath: path, Config: cfg, TasksPath: tasks,
-		BrokerURL: env.RabbitMQURL.Reveal(), BrokerName: brokerAddress(env.RabbitMQURL), Bus: a.openQuietBus(env),
-		Topology: everything(cfg), Keep: flags.keep,
-		Absent: flags.absent, LogPath: flags.log, Out: a.out,
+		BrokerURL: env.RabbitMQURL.Reveal(), BrokerName: cli.BrokerAddress(env.RabbitMQURL), Bus: a.OpenQuietBus(env),
+		Topology: setup.Everything(cfg), Keep: flags.keep,
+		Absent: flags.absent, LogPath: flags.log, Out: a.Out,
 	})
 	if errors.Is(err, demo.ErrUnaccounted) {
-		return errReported // the summary has said which
+		return cli.ErrReported // the summary has said which
 	}
 	return err
 }

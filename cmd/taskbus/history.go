@@ -4,42 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"regexp"
-	"strings"
 	"time"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/history"
 	"taskbus/coordinator/usage/store"
+	"taskbus/coordinator/view"
 )
 
 // keepHistory makes the history of usage that the environment asks for.
-func (i *instance) keepHistory(a *app) error {
+func (i *instance) keepHistory(a *cli.App) error {
 	place, byDefault := i.env.History.Reveal(), false
 	switch {
 	case place == config.HistoryOff:
 		return nil
 	case place == "":
-		if place = historyFile(a.getenv, i.env); place == "" {
+		if place = cli.HistoryFile(a.Getenv, i.env); place == "" {
 			if i.cfg.Policy().Quotas != nil {
 				i.logger.Warn().
 					Msg(
-						"no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a PostgreSQL database in TASKBUS_HISTORY, or set it to off")
+						"no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a PostgreSQL " +
+							"database in TASKBUS_HISTORY, or set it to off")
 			}
 			return nil
 		}
 		byDefault = true
 	case store.Postgres(place):
 		if err := store.CheckURL(place); err != nil {
-			return configError(errors.New("environment: TASKBUS_HISTORY: " + err.Error()))
+			return cli.ConfigError(errors.New("environment: TASKBUS_HISTORY: " + err.Error()))
 		}
 	}
 	i.history = history.New(history.Options{
-		Bus: a.openBus(i.env.RabbitMQURL.Reveal(), i.logger), Session: sessionName("history"),
+		Bus: a.OpenBus(i.env.RabbitMQURL.Reveal(), i.logger), Session: cli.SessionName("history"),
 		Place: place, ByDefault: byDefault, Zone: i.reload.zone, Logger: i.logger,
 	})
 	return nil
@@ -52,31 +52,6 @@ func (r *reloader) zone() (*time.Location, bool) {
 		return nil, false
 	}
 	return q.Location, true
-}
-
-// unsafe are the characters that have no place in the name of a directory.
-var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
-
-// historyFile is the default place of the history; "" if there is no place.
-func historyFile(getenv func(string) string, env config.Environment) string {
-	// systemd names several directories with colons between them: the first is ours.
-	if dir, _, _ := strings.Cut(getenv("STATE_DIRECTORY"), ":"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "history.db")
-	}
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) {
-		home := getenv("HOME")
-		if !filepath.IsAbs(home) {
-			return ""
-		}
-		state = filepath.Join(home, ".local", "state")
-	}
-	_, where, _ := strings.Cut(brokerAddress(env.RabbitMQURL), "://")
-	name := strings.Trim(unsafe.ReplaceAllString(where, "-"), "-.")
-	if name == "" {
-		name = "broker"
-	}
-	return filepath.Join(state, "taskbus", name, "history.db")
 }
 
 // historySource is the history in the words of the HTTP interface.
@@ -98,14 +73,12 @@ func (h historySource) Zone() *time.Location {
 	return zone
 }
 
-func (h historySource) Projection(ctx context.Context) (httpapi.Projection, error) {
+func (h historySource) Projection(ctx context.Context) (view.Projection, error) {
 	s, err := h.history.Status(ctx)
-	p := httpapi.Projection{
+	p := view.Projection{
 		State: s.State, Detail: s.Detail, Place: s.Place,
 		Since: s.Mark.Since, UpTo: s.Mark.At, Offset: s.Mark.Offset, Rebuilds: s.Mark.Generation,
-	}
-	for _, g := range s.Gaps {
-		p.Gaps = append(p.Gaps, httpapi.HistoryGap{From: g.From, To: g.To, Offset: g.Offset, Lost: g.Lost, Reason: g.Reason})
+		Gaps: s.Gaps,
 	}
 	return p, err
 }
@@ -120,12 +93,12 @@ func (h historySource) standing(ctx context.Context) (service.HistoryStanding, e
 	return standing, err
 }
 
-func (h historySource) Rebuild(ctx context.Context) (httpapi.Rebuilt, error) {
+func (h historySource) Rebuild(ctx context.Context) (view.Rebuilt, error) {
 	made, err := h.history.Rebuild(ctx)
 	if errors.Is(err, history.ErrGoesOn) {
-		return httpapi.Rebuilt{}, httpapi.ErrRebuilding
+		return view.Rebuilt{}, httpapi.ErrRebuilding
 	}
-	r := httpapi.Rebuilt{Since: made.Since, FromDay: made.From, Kept: made.Kept, Rows: made.Rows, Offset: made.Offset}
+	r := view.Rebuilt{Since: made.Since, FromDay: made.From, Kept: made.Kept, Rows: made.Rows, Offset: made.Offset}
 	reaches := "The journal reaches back to " + made.Since.UTC().Format(time.RFC3339)
 	switch {
 	case made.From != "":

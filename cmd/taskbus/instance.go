@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
@@ -32,7 +33,7 @@ type parts struct {
 	// authorities of the other coordinators' certificates; nil: those of the system.
 	authorities *x509.CertPool
 
-	files    configFiles
+	files    cli.ConfigFiles
 	cfg      *config.Config
 	listener net.Listener
 	logger   zerolog.Logger
@@ -49,9 +50,9 @@ type instance struct {
 	alerts  *webhook.Sender  // nil: alerts are not sent
 }
 
-func (a *app) newInstance(p parts) (*instance, error) {
+func newInstance(a *cli.App, p parts) (*instance, error) {
 	if p.flags.pprof && !loopback(p.listener) {
-		return nil, usageError("--pprof shows the inside of the process and needs a loopback address, not %s",
+		return nil, cli.UsageError("--pprof shows the inside of the process and needs a loopback address, not %s",
 			p.listener.Addr())
 	}
 	i := &instance{parts: p, build: thisBuild()}
@@ -76,10 +77,10 @@ func (a *app) newInstance(p parts) (*instance, error) {
 		return nil, err
 	}
 	i.service, err = service.New(service.Options{
-		Config: p.cfg, ConfigPath: p.files.agents,
-		Bus: a.openBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
+		Config: p.cfg, ConfigPath: p.files.Agents,
+		Bus: a.OpenBus(p.env.RabbitMQURL.Reveal(), p.logger), Logger: p.logger, Registry: registry,
 		Instance:  fmt.Sprintf("taskbus@%s#%d", host, os.Getpid()),
-		BrokerURL: brokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
+		BrokerURL: cli.BrokerAddress(p.env.RabbitMQURL), Version: i.build.Version,
 		Address: p.advertised(), PeerToken: string(p.peerToken()), PeerAuthorities: p.authorities,
 		SkipCorrupt: p.flags.skipCorrupt,
 		History:     kept, Alerted: alerted(i.alerts),
@@ -107,7 +108,7 @@ func (a *app) newInstance(p parts) (*instance, error) {
 				Msg("an order over HTTP")
 		},
 		Report: func(path string, cause any, stack []byte) {
-			p.logger.Error().Str("path", path).Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).
+			p.logger.Error().Str("path", path).Str("cause", cli.OneLine(fmt.Sprint(cause))).Bytes("stack", stack).
 				Msg("an HTTP handler failed")
 		},
 	}

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+
+	"taskbus/cmd/taskbus/internal/cli"
 )
 
 // gatewaySecret is the token of all gateways.
@@ -33,7 +35,7 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 			}
 		}
 		r := newRig()
-		r.env["TASKBUS_GATEWAY_TOKEN"] = gatewaySecret
+		r.Env["TASKBUS_GATEWAY_TOKEN"] = gatewaySecret
 		s := startServe(t, r, "--config", agents, "--quotas", quotas, "--rls", "127.0.0.1:0")
 		s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
 
@@ -54,9 +56,9 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 			t.Errorf("with %q over HTTP: %d, limit and remaining %q, want %q", setting, resp.StatusCode, got, want)
 		}
 
-		rls := regexp.MustCompile(`"rls":"([^"]+)"`).FindStringSubmatch(s.err.String())
+		rls := regexp.MustCompile(`"rls":"([^"]+)"`).FindStringSubmatch(s.Err.String())
 		if rls == nil {
-			t.Fatalf("no rate-limit service in the start line:\n%s", s.err.String())
+			t.Fatalf("no rate-limit service in the start line:\n%s", s.Err.String())
 		}
 		conn, err := grpc.NewClient("passthrough:///"+rls[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
@@ -81,9 +83,9 @@ func TestLegacyRateLimitHeadersAreASetting(t *testing.T) {
 		if err := conn.Close(); err != nil {
 			t.Error(err)
 		}
-		s.signals <- syscall.SIGTERM
-		if code := <-s.exit; code != exitOK {
-			t.Errorf("with %q: exit code %d; log:\n%s", setting, code, s.err.String())
+		s.Signals <- syscall.SIGTERM
+		if code := <-s.exit; code != cli.ExitOK {
+			t.Errorf("with %q: exit code %d; log:\n%s", setting, code, s.Err.String())
 		}
 	}
 }

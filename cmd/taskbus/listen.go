@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/pflag"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/rls"
@@ -45,15 +46,15 @@ type gateways struct {
 const mostNames = 128
 
 // readGateways reads flags and variables; the certificates are read, too, and nothing listens yet.
-func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, error) {
-	g := &gateways{rls: cmp.Or(f.rls, a.getenv("TASKBUS_RLS"))}
+func readGateways(a *cli.App, f listenFlags, logger zerolog.Logger) (*gateways, error) {
+	g := &gateways{rls: cmp.Or(f.rls, a.Getenv("TASKBUS_RLS"))}
 	var err error
-	if g.token, err = config.ReadGatewayToken(a.getenv); err != nil {
-		return nil, configError(err)
+	if g.token, err = config.ReadGatewayToken(a.Getenv); err != nil {
+		return nil, cli.ConfigError(err)
 	}
-	cert, key, ca := cmp.Or(f.cert, a.getenv("TASKBUS_TLS_CERT")), cmp.Or(f.key, a.getenv("TASKBUS_TLS_KEY")),
-		cmp.Or(f.clientCA, a.getenv("TASKBUS_CLIENT_CA"))
-	if names := a.getenv("TASKBUS_GATEWAY_NAMES"); names != "" {
+	cert, key, ca := cmp.Or(f.cert, a.Getenv("TASKBUS_TLS_CERT")), cmp.Or(f.key, a.Getenv("TASKBUS_TLS_KEY")),
+		cmp.Or(f.clientCA, a.Getenv("TASKBUS_CLIENT_CA"))
+	if names := a.Getenv("TASKBUS_GATEWAY_NAMES"); names != "" {
 		for name := range strings.SplitSeq(names, ",") {
 			g.names = append(g.names, strings.TrimSpace(name))
 		}
@@ -61,31 +62,33 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	switch {
 	case (cert == "") != (key == ""):
 		return nil,
-			configError(
+			cli.ConfigError(
 				errors.New(
-					"a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) and --tls-key (TASKBUS_TLS_KEY), or none of them"))
+					"a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) and --tls-key " +
+						"(TASKBUS_TLS_KEY), or none of them"))
 	case ca != "" && cert == "":
 		return nil,
-			configError(
+			cli.ConfigError(
 				errors.New(
 					"--client-ca (TASKBUS_CLIENT_CA) needs --tls-cert and --tls-key: clients show certificates inside TLS only"))
 	case len(g.names) > 0 && ca == "":
 		return nil,
-			configError(
+			cli.ConfigError(
 				errors.New("TASKBUS_GATEWAY_NAMES needs --client-ca (TASKBUS_CLIENT_CA): without it no certificate counts"))
 	case len(g.names) > mostNames:
-		return nil, configError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names),
+		return nil, cli.ConfigError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names),
 			mostNames))
 	case g.rls != "" && g.token.Reveal() == "" && len(g.names) == 0:
 		return nil,
-			configError(
+			cli.ConfigError(
 				errors.New(
-					"no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
+					"no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with " +
+						"certificates, or leave --rls (TASKBUS_RLS) out"))
 	}
 	for _, name := range g.names {
 		if name == "" || len(name) > mostNames {
 			return nil,
-				configError(
+				cli.ConfigError(
 					fmt.Errorf(
 						"TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, separated by commas",
 						mostNames))
@@ -93,12 +96,12 @@ func (a *app) readGateways(f listenFlags, logger zerolog.Logger) (*gateways, err
 	}
 	if g.rls != "" {
 		if _, _, err := net.SplitHostPort(g.rls); err != nil {
-			return nil, usageError("--rls (TASKBUS_RLS) must be host:port such as 127.0.0.1:8552, not %q", g.rls)
+			return nil, cli.UsageError("--rls (TASKBUS_RLS) must be host:port such as 127.0.0.1:8552, not %q", g.rls)
 		}
 	}
 	if cert != "" {
 		if g.certs, err = readCertificates(cert, key, ca, logger); err != nil {
-			return nil, configError(err)
+			return nil, cli.ConfigError(err)
 		}
 	}
 	return g, nil
@@ -154,7 +157,7 @@ func (g *gateways) serve(ctx context.Context, src rls.Source, legacyHeaders bool
 		return nil
 	}
 	opts := rls.Options{LegacyLimitHeaders: legacyHeaders, Report: func(cause any, stack []byte) {
-		logger.Error().Str("cause", oneLine(fmt.Sprint(cause))).Bytes("stack", stack).
+		logger.Error().Str("cause", cli.OneLine(fmt.Sprint(cause))).Bytes("stack", stack).
 			Msg("the rate-limit service failed to answer")
 	}}
 	if g.certs != nil {

@@ -2,11 +2,11 @@ package main
 
 import (
 	"io"
-	"os"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 )
 
@@ -40,7 +40,7 @@ func logFormat(given config.LogFormat, w io.Writer) config.LogFormat {
 	switch {
 	case given != config.LogAuto:
 		return given
-	case terminal(w):
+	case cli.Terminal(w):
 		return config.LogConsole
 	default:
 		return config.LogJSON
@@ -77,19 +77,5 @@ func (c consoleWriter) WriteLevel(level zerolog.Level, line []byte) (int, error)
 
 // colourful reports whether w is a terminal that may show colours.
 func colourful(w io.Writer, getenv func(string) string) bool {
-	return getenv("NO_COLOR") == "" && terminal(w)
-}
-
-// terminal reports whether a stream is a terminal. /dev/null, a character device too, is none.
-func terminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	nothing, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(info, nothing)
+	return getenv("NO_COLOR") == "" && cli.Terminal(w)
 }

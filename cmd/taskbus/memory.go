@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"taskbus/cmd/taskbus/internal/cli"
 )
 
 const (
@@ -26,12 +28,12 @@ const (
 func memoryBound(alive uint64) int64 { return max(leastMemory, 2*int64(alive)+roomBeside) }
 
 // boundMemory sets how the heap is collected until ctx ends, as far as GOGC and GOMEMLIMIT say nothing.
-func (a *app) boundMemory(ctx context.Context) {
-	if a.getenv("GOGC") != "" {
+func boundMemory(ctx context.Context, a *cli.App) {
+	if a.Getenv("GOGC") != "" {
 		return
 	}
 	debug.SetGCPercent(gcPercent)
-	if a.getenv("GOMEMLIMIT") != "" {
+	if a.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
 	alive := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}

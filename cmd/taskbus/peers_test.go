@@ -8,6 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/internal/clitest"
 )
 
 // One that stands by asks its leader over TLS whose certificate is of an authority that no system
@@ -22,8 +25,8 @@ func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	leading := newRig()
-	start := func(r *rig) *serving {
-		r.broker, r.env["TASKBUS_GATEWAY_TOKEN"] = leading.broker, token
+	start := func(r *clitest.Rig) *serving {
+		r.Broker, r.Env["TASKBUS_GATEWAY_TOKEN"] = leading.Broker, token
 		return startServe(t, r, "--quotas", quotas, "--tls-cert", a.file("server.pem"), "--tls-key", a.file("server.key"))
 	}
 	client := using(a.trusting())
@@ -50,7 +53,7 @@ func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 		{"with the system's authorities", "", http.StatusServiceUnavailable},
 	} {
 		r := newRig()
-		r.env["TASKBUS_CA"] = tc.ca
+		r.Env["TASKBUS_CA"] = tc.ca
 		s := start(r)
 		s.until(t, "a standby", func() bool { return strings.Contains(get(s, "/readyz"), `"standby"`) })
 		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/quota/consume",
@@ -67,20 +70,20 @@ func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != tc.status {
-			t.Errorf("%s: %d %s, %v; want %d; log:\n%s", tc.name, resp.StatusCode, text, err, tc.status, s.err.String())
+			t.Errorf("%s: %d %s, %v; want %d; log:\n%s", tc.name, resp.StatusCode, text, err, tc.status, s.Err.String())
 		}
 		address := strings.TrimPrefix(leader.url, "https://")
 		if strings.Contains(string(text), address) || strings.Contains(string(text), "x509") {
 			t.Errorf("%s: an agent hears where the leader is, or what is wrong with its certificate: %s", tc.name, text)
 		}
-		if logged := strings.Contains(s.err.String(), "unknown authority"); logged != (tc.status != http.StatusOK) {
-			t.Errorf("%s: the log says that the authority is not known: %v:\n%s", tc.name, logged, s.err.String())
+		if logged := strings.Contains(s.Err.String(), "unknown authority"); logged != (tc.status != http.StatusOK) {
+			t.Errorf("%s: the log says that the authority is not known: %v:\n%s", tc.name, logged, s.Err.String())
 		}
-		s.signals <- syscall.SIGTERM
-		if code := <-s.exit; code != exitOK {
+		s.Signals <- syscall.SIGTERM
+		if code := <-s.exit; code != cli.ExitOK {
 			t.Errorf("%s: exit code %d", tc.name, code)
 		}
 	}
-	leader.signals <- syscall.SIGTERM
+	leader.Signals <- syscall.SIGTERM
 	<-leader.exit
 }

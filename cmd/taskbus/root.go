@@ -2,12 +2,14 @@ package main
 
 import (
 	"github.com/spf13/cobra"
-)
 
-// The values of -o.
-const (
-	outputTable = "table"
-	outputJSON  = "json"
+	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/internal/fleet"
+	"taskbus/cmd/taskbus/internal/journal"
+	"taskbus/cmd/taskbus/internal/quota"
+	"taskbus/cmd/taskbus/internal/setup"
+	"taskbus/cmd/taskbus/internal/sim"
+	"taskbus/cmd/taskbus/internal/task"
 )
 
 const rootLong = `Taskbus gives tasks to agents over RabbitMQ.
@@ -61,51 +63,33 @@ Exit codes:
       not help
   130 simulate was ended by Ctrl-C`
 
-func (a *app) rootCommand() *cobra.Command {
-	root := &cobra.Command{
+func rootCommand(a *cli.App) *cobra.Command {
+	return a.Frame(cli.Group(&cobra.Command{
 		Use:   "taskbus",
 		Short: "Task assignment for fleets of agents on RabbitMQ",
 		Long:  rootLong,
 		Example: `  taskbus serve --config config/agents.yaml
   taskbus submit examples/tasks.jsonl
   taskbus tasks --state failed`,
-		// Errors and usage are printed by exit, in one line.
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          subcommand,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			if a.output != outputTable && a.output != outputJSON {
-				return usageError("-o must be table or json, not %q", a.output)
-			}
-			a.began = true
-			return nil
-		},
-	}
-	root.PersistentFlags().StringVarP(&a.output, "output", "o", outputTable, "form of the output: table or json")
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.AddCommand(
-		a.serveCommand(),
-		a.checkCommand(),
-		a.submitCommand(),
-		a.statusCommand(),
-		a.agentsCommand(),
-		a.tasksCommand(),
-		a.deadCommand(),
-		a.explainCommand(),
-		a.whatIfCommand(),
-		a.capabilitiesCommand(),
-		a.quotaCommand(),
-		a.healthCommand(),
-		a.doctorCommand(),
-		a.demoCommand(),
-		a.simulateCommand(),
-		a.journalCommand(),
-		a.replayCommand(),
-		a.topologyCommand(),
-		a.versionCommand(),
-	)
-	return root
+	},
+		serveCommand(a),
+		setup.CheckCommand(a),
+		task.SubmitCommand(a),
+		fleet.StatusCommand(a),
+		fleet.AgentsCommand(a),
+		task.ListCommand(a),
+		task.DeadCommand(a),
+		task.ExplainCommand(a),
+		task.WhatIfCommand(a),
+		fleet.CapabilitiesCommand(a),
+		quota.Command(a),
+		fleet.HealthCommand(a),
+		setup.DoctorCommand(a),
+		demoCommand(a),
+		sim.SimulateCommand(a),
+		journal.Command(a),
+		sim.ReplayCommand(a),
+		setup.TopologyCommand(a),
+		versionCommand(a),
+	))
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 )
@@ -48,8 +49,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 			alerts.Wait()
 		}
 	}()
-	go i.watch(serving, i.files.agents)
-	go i.watch(serving, i.files.quotas)
+	go i.watch(serving, i.files.Agents)
+	go i.watch(serving, i.files.Quotas)
 
 	var limit time.Duration
 	var late <-chan time.Time // set once draining
@@ -131,12 +132,12 @@ type reloader struct {
 	current atomic.Pointer[config.Config]
 
 	mu    sync.Mutex
-	files configFiles
+	files cli.ConfigFiles
 	// broken is what has been wrong with the files since; empty while they are in order.
 	broken string
 }
 
-func newReloader(files configFiles, first *config.Config, apply func(*config.Config, error)) *reloader {
+func newReloader(files cli.ConfigFiles, first *config.Config, apply func(*config.Config, error)) *reloader {
 	r := &reloader{files: files, apply: apply}
 	r.current.Store(first)
 	return r
@@ -147,7 +148,7 @@ func newReloader(files configFiles, first *config.Config, apply func(*config.Con
 func (r *reloader) now(asked bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	cfg, err := r.files.load()
+	cfg, err := r.files.Load()
 	if err != nil {
 		if broken := err.Error(); asked || broken != r.broken {
 			r.broken = broken

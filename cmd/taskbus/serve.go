@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
 )
 
@@ -19,7 +20,7 @@ type serveFlags struct {
 	listen         listenFlags
 }
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(a *cli.App) *cobra.Command {
 	var flags serveFlags
 	c := &cobra.Command{
 		Use:   "serve",
@@ -74,10 +75,10 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
   taskbus serve --config /etc/taskbus/agents.yaml --http 0.0.0.0:8551
   LOG_LEVEL=debug LOG_FORMAT=json taskbus serve`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.serve(c.Context(), flags) },
+		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), a, flags) },
 	}
-	configFlag(c.Flags(), &flags.config)
-	quotasFlag(c.Flags(), &flags.quotas)
+	cli.ConfigFlag(c.Flags(), &flags.config)
+	cli.QuotasFlag(c.Flags(), &flags.quotas)
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")
@@ -88,47 +89,47 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 
 // serve reads what it needs, in the order in which faults are cheapest, and then
 // hands over to a coordinator.
-func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
+func serve(ctx context.Context, a *cli.App, flags serveFlags) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a.boundMemory(ctx)
-	env, err := a.environment()
+	boundMemory(ctx, a)
+	env, err := a.Environment()
 	if err != nil {
 		return err
 	}
-	files, cfg, err := a.findFiles(flags.config, flags.quotas, env)
+	files, cfg, err := a.FindFiles(flags.config, flags.quotas, env)
 	if err != nil {
 		return err
 	}
-	address, err := httpAddress(flags.http, a.getenv("TASKBUS_HTTP_BIND"), cfg, env)
+	address, err := httpAddress(flags.http, a.Getenv("TASKBUS_HTTP_BIND"), cfg, env)
 	if err != nil {
 		return err
 	}
-	agentSecret, err := config.ReadAgentSecret(a.getenv)
+	agentSecret, err := config.ReadAgentSecret(a.Getenv)
 	if err != nil {
-		return configError(err)
+		return cli.ConfigError(err)
 	}
-	hook, err := config.ReadWebhook(a.getenv)
+	hook, err := config.ReadWebhook(a.Getenv)
 	if err != nil {
-		return configError(err)
+		return cli.ConfigError(err)
 	}
-	logger, buffer := newLogger(env.LogLevel, logFormat(env.LogFormat, a.err), colourful(a.err, a.getenv), a.err)
+	logger, buffer := newLogger(env.LogLevel, logFormat(env.LogFormat, a.Err), colourful(a.Err, a.Getenv), a.Err)
 	defer func() {
 		// Whatever happens, no line is left behind.
 		if closeErr := buffer.Close(); err == nil && closeErr != nil {
 			err = fmt.Errorf("write the log: %w", closeErr)
 		}
 	}()
-	gateways, err := a.readGateways(flags.listen, logger)
+	gateways, err := readGateways(a, flags.listen, logger)
 	if err != nil {
 		return err
 	}
-	authorities, err := a.authorities()
+	authorities, err := a.Authorities()
 	if err != nil {
 		return err
 	}
 	// Taken over before anything runs: a signal must never hit a half-built one.
-	signals := a.notify()
+	signals := a.Notify()
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("listen for HTTP: %w; choose another address with --http or COORDINATOR_PORT", err)
@@ -136,22 +137,22 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 	if err := gateways.listen(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	i, err := a.newInstance(parts{flags, env, agentSecret, gateways, hook, authorities, files, cfg, listener, logger})
+	i, err := newInstance(a, parts{flags, env, agentSecret, gateways, hook, authorities, files, cfg, listener, logger})
 	if err != nil {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}
 	logger.Info().
-		Str("version", i.build.Version).Str("config", files.agents).Str("quotas", files.quotasName()).Str("config_version",
+		Str("version", i.build.Version).Str("config", files.Agents).Str("quotas", files.QuotasName()).Str("config_version",
 		cfg.FileVersion()).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
-		Str("broker", brokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).
+		Str("broker", cli.BrokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).
 		Str("rls", gateways.address()).
 		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").
 		Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
 		Msg("taskbus is starting")
-	if a.brokerUnset() {
-		logger.Warn().Str("broker", brokerAddress(env.RabbitMQURL)).
-			Msg(setBroker + "; until then the broker of this machine is used, as guest")
+	if a.BrokerUnset() {
+		logger.Warn().Str("broker", cli.BrokerAddress(env.RabbitMQURL)).
+			Msg(cli.SetBroker + "; until then the broker of this machine is used, as guest")
 	}
 	return i.run(ctx, signals)
 }
@@ -161,7 +162,7 @@ func (a *app) serve(ctx context.Context, flags serveFlags) (err error) {
 func httpAddress(flag, bind string, cfg *config.Config, env config.Environment) (string, error) {
 	if flag != "" {
 		if _, _, err := net.SplitHostPort(flag); err != nil {
-			return "", usageError("--http must be host:port such as 127.0.0.1:8551 or [::1]:8551, not %q", flag)
+			return "", cli.UsageError("--http must be host:port such as 127.0.0.1:8551 or [::1]:8551, not %q", flag)
 		}
 		return flag, nil
 	}
@@ -169,7 +170,7 @@ func httpAddress(flag, bind string, cfg *config.Config, env config.Environment) 
 		bind = cfg.HTTPBind
 	} else if bind != "localhost" && net.ParseIP(bind) == nil {
 		return "",
-			configError(
+			cli.ConfigError(
 				fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, not %q", bind))
 	}
 	return net.JoinHostPort(bind, fmt.Sprint(env.Port)), nil

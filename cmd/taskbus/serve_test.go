@@ -14,14 +14,16 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/config"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // serving is a `taskbus serve` that runs in this process, on a broker in memory.
 type serving struct {
-	*rig
+	*clitest.Rig
 	path string // of its agents.yaml
 	url  string
 	exit chan int
@@ -29,19 +31,19 @@ type serving struct {
 
 var listens = regexp.MustCompile(`"http":"(https?://[^"]+)"`)
 
-func startServe(t *testing.T, r *rig, args ...string) *serving {
+func startServe(t *testing.T, r *clitest.Rig, args ...string) *serving {
 	t.Helper()
-	s := &serving{rig: r, path: filepath.Join(t.TempDir(), "agents.yaml"), exit: make(chan int, 1)}
-	text, err := os.ReadFile("testdata/agents.yaml")
+	s := &serving{Rig: r, path: filepath.Join(t.TempDir(), "agents.yaml"), exit: make(chan int, 1)}
+	text, err := os.ReadFile("internal/setup/testdata/agents.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.write(t, string(text))
 	go func() {
-		s.exit <- r.run(t, append([]string{"serve", "--config", s.path, "--http", "127.0.0.1:0"}, args...)...)
+		s.exit <- r.Run(t, append([]string{"serve", "--config", s.path, "--http", "127.0.0.1:0"}, args...)...)
 	}()
 	s.until(t, "the start line", func() bool {
-		if m := listens.FindStringSubmatch(r.err.String()); m != nil {
+		if m := listens.FindStringSubmatch(r.Err.String()); m != nil {
 			s.url = m[1]
 		}
 		return s.url != ""
@@ -67,7 +69,7 @@ func (s *serving) until(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-limit.Done():
-			t.Fatalf("waited in vain for %s; log:\n%s", what, s.err.String())
+			t.Fatalf("waited in vain for %s; log:\n%s", what, s.Err.String())
 		}
 	}
 }
@@ -97,36 +99,36 @@ func TestServeFromStartToDrain(t *testing.T) {
 	if code := s.get(t, "/debug/pprof/", nil); code != http.StatusNotFound {
 		t.Errorf("/debug/pprof/ without --pprof: %d", code)
 	}
-	s.env["TASKBUS_HTTP_URL"] = s.url
-	if code := s.run(t, "health", "--live"); code != exitOK {
+	s.Env["TASKBUS_HTTP_URL"] = s.url
+	if code := s.Run(t, "health", "--live"); code != cli.ExitOK {
 		t.Errorf("taskbus health --live: exit code %d", code)
 	}
-	if code := s.run(t, "health"); (code == exitOK) != (s.get(t, "/health", nil) == http.StatusOK) {
+	if code := s.Run(t, "health"); (code == cli.ExitOK) != (s.get(t, "/health", nil) == http.StatusOK) {
 		t.Errorf("taskbus health: exit code %d, and /health says otherwise", code)
 	}
-	s.signals <- syscall.SIGTERM
-	if code := <-s.exit; code != exitOK {
-		t.Errorf("exit code after SIGTERM %d, want 0; log:\n%s", code, s.err.String())
+	s.Signals <- syscall.SIGTERM
+	if code := <-s.exit; code != cli.ExitOK {
+		t.Errorf("exit code after SIGTERM %d, want 0; log:\n%s", code, s.Err.String())
 	}
 	if code := s.get(t, "/livez", nil); code != 0 {
 		t.Errorf("HTTP still answers after the end: %d", code)
 	}
 	// Every line of the log is there, whole, with a time.
-	for line := range strings.Lines(s.err.String()) {
+	for line := range strings.Lines(s.Err.String()) {
 		var fields map[string]any
 		if err := json.Unmarshal([]byte(line), &fields); err != nil || fields["time"] == nil || fields["level"] == nil {
 			t.Errorf("log line %q: %v", line, err)
 		}
 	}
-	if !strings.Contains(s.err.String(), `"message":"stopped"`) {
-		t.Errorf("the last line is lost:\n%s", s.err.String())
+	if !strings.Contains(s.Err.String(), `"message":"stopped"`) {
+		t.Errorf("the last line is lost:\n%s", s.Err.String())
 	}
 }
 
 func TestServeReloads(t *testing.T) {
 	s := startServe(t, newRig(), "--pprof")
-	configured := func() httpapi.Config {
-		var status httpapi.Status
+	configured := func() view.Config {
+		var status view.Status
 		s.get(t, "/status", &status)
 		return status.Config
 	}
@@ -138,7 +140,7 @@ func TestServeReloads(t *testing.T) {
 		t.Errorf("a broken file became active, or it is not said why not: %+v", c)
 	}
 	s.write(t, "agents: {x: {max_concurrent_tasks: 1}}")
-	s.signals <- syscall.SIGHUP
+	s.Signals <- syscall.SIGHUP
 	s.until(t, "the new file", func() bool { return configured().Version != first.Version })
 	if c := configured(); !c.LastReloadOK || c.LastReloadError != "" {
 		t.Errorf("after a good file: %+v", c)
@@ -146,8 +148,8 @@ func TestServeReloads(t *testing.T) {
 	if code := s.get(t, "/debug/pprof/", nil); code != http.StatusOK {
 		t.Errorf("/debug/pprof/ with --pprof: %d", code)
 	}
-	s.signals <- syscall.SIGINT
-	if code := <-s.exit; code != exitOK {
+	s.Signals <- syscall.SIGINT
+	if code := <-s.exit; code != cli.ExitOK {
 		t.Errorf("exit code after SIGINT %d, want 0", code)
 	}
 }
@@ -159,35 +161,35 @@ func TestServeTakesOrders(t *testing.T) {
 		code                int
 		cordoned            bool
 	}{
-		{"without a token", "", `"http_changes":false`, exitFailed, false},
-		{"with a token", adminToken, `"http_changes":true`, exitOK, true},
+		{"without a token", "", `"http_changes":false`, cli.ExitFailed, false},
+		{"with a token", clitest.AdminToken, `"http_changes":true`, cli.ExitOK, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig()
-			r.env["TASKBUS_ADMIN_TOKEN"] = tc.token
+			r.Env["TASKBUS_ADMIN_TOKEN"] = tc.token
 			s := startServe(t, r)
 			s.until(t, "a session", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
 			operator := newRig()
-			operator.env["TASKBUS_ADMIN_TOKEN"], operator.env["TASKBUS_HTTP_URL"] = adminToken, s.url
-			if code := operator.run(t, "agents", "cordon", "gpu-1"); code != tc.code {
-				t.Errorf("exit code %d, want %d: %s", code, tc.code, operator.err.String())
+			operator.Env["TASKBUS_ADMIN_TOKEN"], operator.Env["TASKBUS_HTTP_URL"] = clitest.AdminToken, s.url
+			if code := operator.Run(t, "agents", "cordon", "gpu-1"); code != tc.code {
+				t.Errorf("exit code %d, want %d: %s", code, tc.code, operator.Err.String())
 			}
-			var status httpapi.Status
+			var status view.Status
 			s.get(t, "/status", &status)
 			for _, g := range status.Agents {
 				if g.Cordoned != (tc.cordoned && g.ID == "gpu-1") {
 					t.Errorf("%s: cordoned %v", g.ID, g.Cordoned)
 				}
 			}
-			s.signals <- syscall.SIGTERM
-			if code := <-s.exit; code != exitOK {
+			s.Signals <- syscall.SIGTERM
+			if code := <-s.exit; code != cli.ExitOK {
 				t.Errorf("exit code after SIGTERM %d, want 0", code)
 			}
-			log := s.err.String()
+			log := s.Err.String()
 			if !strings.Contains(log, tc.logged) || strings.Contains(log, `"path":"/agents/gpu-1/cordon"`) != tc.cordoned {
 				t.Errorf("log:\n%s", log)
 			}
-			if strings.Contains(log+operator.out.String()+operator.err.String(), adminToken[:8]) {
+			if strings.Contains(log+operator.Out.String()+operator.Err.String(), clitest.AdminToken[:8]) {
 				t.Error("the token was printed")
 			}
 		})
@@ -206,7 +208,7 @@ func TestServeSecondSignalEndsAtOnce(t *testing.T) {
 	r := newRig()
 	release := make(chan struct{})
 	defer close(release)
-	r.openBus = func(string, zerolog.Logger) bus.Bus { return stuckBus{release} }
+	r.OpenBus = func(string, zerolog.Logger) bus.Bus { return stuckBus{release} }
 	s := startServe(t, r)
 	if code := s.get(t, "/livez", nil); code != http.StatusOK {
 		t.Errorf("/livez while the broker is stuck: %d, want 200", code)
@@ -214,14 +216,14 @@ func TestServeSecondSignalEndsAtOnce(t *testing.T) {
 	if code := s.get(t, "/readyz", nil); code != http.StatusServiceUnavailable {
 		t.Errorf("/readyz while the broker is stuck: %d, want 503", code)
 	}
-	s.signals <- syscall.SIGTERM
-	s.until(t, "the drain to begin", func() bool { return strings.Contains(s.err.String(), "draining; a second signal") })
-	s.signals <- syscall.SIGTERM
-	if code := <-s.exit; code != exitFailed {
-		t.Errorf("exit code after the second signal %d, want %d", code, exitFailed)
+	s.Signals <- syscall.SIGTERM
+	s.until(t, "the drain to begin", func() bool { return strings.Contains(s.Err.String(), "draining; a second signal") })
+	s.Signals <- syscall.SIGTERM
+	if code := <-s.exit; code != cli.ExitFailed {
+		t.Errorf("exit code after the second signal %d, want %d", code, cli.ExitFailed)
 	}
-	if !strings.Contains(s.err.String(), "taskbus: stopped at once by a second signal") {
-		t.Errorf("log:\n%s", s.err.String())
+	if !strings.Contains(s.Err.String(), "taskbus: stopped at once by a second signal") {
+		t.Errorf("log:\n%s", s.Err.String())
 	}
 }
 
@@ -241,7 +243,7 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 		t.Fatal(err)
 	}
 	applied, faults := 0, 0
-	r := newReloader(configFiles{agents: path, quotas: filepath.Join(filepath.Dir(path), "quotas.yaml")}, cfg,
+	r := newReloader(cli.ConfigFiles{Agents: path, Quotas: filepath.Join(filepath.Dir(path), "quotas.yaml")}, cfg,
 		func(c *config.Config, err error) {
 			if (c == nil) == (err == nil) {
 				t.Errorf("applied %v with %v: want one of the two", c, err)
@@ -277,7 +279,7 @@ func TestReloaderSkipsWhatItKnows(t *testing.T) {
 }
 
 func TestHTTPAddress(t *testing.T) {
-	cfg, err := config.Load("testdata/agents.yaml", config.Environment{})
+	cfg, err := config.Load("internal/setup/testdata/agents.yaml", config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,14 +305,14 @@ func TestHTTPAddress(t *testing.T) {
 func TestServeSaysThatNoBrokerIsNamed(t *testing.T) {
 	for url, want := range map[string]bool{"": true, "amqp://broker.example:5672/": false} {
 		r := newRig()
-		r.env["RABBITMQ_URL"] = url
+		r.Env["RABBITMQ_URL"] = url
 		s := startServe(t, r)
 		s.until(t, "ready", func() bool { return s.get(t, "/readyz", nil) == http.StatusOK })
-		s.signals <- syscall.SIGTERM
+		s.Signals <- syscall.SIGTERM
 		<-s.exit
-		if got := strings.Contains(s.err.String(),
+		if got := strings.Contains(s.Err.String(),
 			"RABBITMQ_URL is not set; set it to amqp://user:password@host:5672/vhost"); got != want {
-			t.Errorf("with %q the log says that it is not set: %v, want %v:\n%s", url, got, want, s.err.String())
+			t.Errorf("with %q the log says that it is not set: %v, want %v:\n%s", url, got, want, s.Err.String())
 		}
 	}
 }

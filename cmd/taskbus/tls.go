@@ -2,14 +2,14 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"taskbus/cmd/taskbus/internal/cli"
 )
 
 // lookEvery is how often the files of certificates are looked at, at most: at a handshake.
@@ -115,22 +115,10 @@ func (c *certificates) read() (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.clientCA != "" {
-		if config.ClientCAs, err = readAuthorities(c.clientCA); err != nil {
+		if config.ClientCAs, err = cli.ReadAuthorities(c.clientCA); err != nil {
 			return nil, fmt.Errorf("read the authority of clients' certificates: %w", err)
 		}
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 	}
 	return config, nil
-}
-
-func readAuthorities(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, errors.New(path + " has no certificate as PEM")
-	}
-	return pool, nil
 }

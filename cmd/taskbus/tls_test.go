@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/coordinator/httpapi"
 )
 
@@ -42,13 +43,13 @@ func startTLS(t *testing.T, a *authority) (s *serving, rls string) {
 		t.Fatal(err)
 	}
 	r := newRig()
-	r.env["TASKBUS_GATEWAY_NAMES"] = "edge-1, edge-2"
-	r.env["TASKBUS_TLS_KEY"] = a.file("server.key")
+	r.Env["TASKBUS_GATEWAY_NAMES"] = "edge-1, edge-2"
+	r.Env["TASKBUS_TLS_KEY"] = a.file("server.key")
 	s = startServe(t, r, "--quotas", quotas, "--tls-cert", a.file("server.pem"), "--client-ca", a.file("ca.pem"), "--rls",
 		"127.0.0.1:0")
-	m := regexp.MustCompile(`"rls":"([^"]+)"`).FindStringSubmatch(r.err.String())
+	m := regexp.MustCompile(`"rls":"([^"]+)"`).FindStringSubmatch(r.Err.String())
 	if m == nil || !strings.HasPrefix(s.url, "https://") {
-		t.Fatalf("no rate-limit service, or no https, in the start line:\n%s", r.err.String())
+		t.Fatalf("no rate-limit service, or no https, in the start line:\n%s", r.Err.String())
 	}
 	none := using(a.trusting())
 	s.until(t, "ready", func() bool {
@@ -149,19 +150,19 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 		conn.Close()
 	}
 
-	s.env["TASKBUS_HTTP_URL"] = s.url
-	if code := s.run(t, "health", "--live"); code == exitOK {
+	s.Env["TASKBUS_HTTP_URL"] = s.url
+	if code := s.Run(t, "health", "--live"); code == cli.ExitOK {
 		t.Error("taskbus health trusts a certificate of an unknown authority")
 	}
-	s.env["TASKBUS_CA"] = a.file("ca.pem")
-	if code := s.run(t, "health", "--live"); code != exitOK {
-		t.Errorf("taskbus health with TASKBUS_CA: exit code %d; %s", code, s.err.String())
+	s.Env["TASKBUS_CA"] = a.file("ca.pem")
+	if code := s.Run(t, "health", "--live"); code != cli.ExitOK {
+		t.Errorf("taskbus health with TASKBUS_CA: exit code %d; %s", code, s.Err.String())
 	}
-	s.env["TASKBUS_CA"] = a.file("server.key")
-	if code := s.run(t, "health", "--live"); code != exitConfig {
-		t.Errorf("taskbus health with a TASKBUS_CA that is none: exit code %d, want %d", code, exitConfig)
+	s.Env["TASKBUS_CA"] = a.file("server.key")
+	if code := s.Run(t, "health", "--live"); code != cli.ExitConfig {
+		t.Errorf("taskbus health with a TASKBUS_CA that is none: exit code %d, want %d", code, cli.ExitConfig)
 	}
-	if text := s.err.String(); strings.Contains(text, "BEGIN") {
+	if text := s.Err.String(); strings.Contains(text, "BEGIN") {
 		t.Errorf("a key or certificate was printed: %s", text)
 	}
 }
@@ -263,29 +264,29 @@ func TestListenFaults(t *testing.T) {
 		exit int
 		says string
 	}{
-		{"a certificate without key", []string{"--tls-cert", cert}, nil, exitConfig, "needs its key"},
-		{"another's key", []string{"--tls-cert", ca, "--tls-key", key}, nil, exitConfig, "belong together"},
-		{"no such file", []string{"--tls-cert", cert + "x", "--tls-key", key}, nil, exitConfig, "no such file"},
-		{"clients' authority without TLS", []string{"--client-ca", ca}, nil, exitConfig, "inside TLS only"},
-		{"an authority that is none", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", key}, nil, exitConfig,
+		{"a certificate without key", []string{"--tls-cert", cert}, nil, cli.ExitConfig, "needs its key"},
+		{"another's key", []string{"--tls-cert", ca, "--tls-key", key}, nil, cli.ExitConfig, "belong together"},
+		{"no such file", []string{"--tls-cert", cert + "x", "--tls-key", key}, nil, cli.ExitConfig, "no such file"},
+		{"clients' authority without TLS", []string{"--client-ca", ca}, nil, cli.ExitConfig, "inside TLS only"},
+		{"an authority that is none", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", key}, nil, cli.ExitConfig,
 			"no certificate"},
-		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, exitConfig,
+		{"gateways' names without authority", nil, map[string]string{"TASKBUS_GATEWAY_NAMES": "edge"}, cli.ExitConfig,
 			"no certificate counts"},
 		{"an empty name", []string{"--tls-cert", cert, "--tls-key", key, "--client-ca", ca},
-			map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, exitConfig, "common names"},
-		{"an authority of coordinators that is none", nil, map[string]string{"TASKBUS_CA": key}, exitConfig, "TASKBUS_CA"},
-		{"a rate-limit service without clients", []string{"--rls", "127.0.0.1:0"}, nil, exitConfig, "no client could use"},
-		{"no port", []string{"--rls", "localhost"}, map[string]string{"TASKBUS_GATEWAY_TOKEN": token}, exitUsage, "--rls"},
+			map[string]string{"TASKBUS_GATEWAY_NAMES": "edge,"}, cli.ExitConfig, "common names"},
+		{"an authority of coordinators that is none", nil, map[string]string{"TASKBUS_CA": key}, cli.ExitConfig, "TASKBUS_CA"},
+		{"a rate-limit service without clients", []string{"--rls", "127.0.0.1:0"}, nil, cli.ExitConfig, "no client could use"},
+		{"no port", []string{"--rls", "localhost"}, map[string]string{"TASKBUS_GATEWAY_TOKEN": token}, cli.ExitUsage, "--rls"},
 		{"a port that cannot be", nil, map[string]string{"TASKBUS_RLS": "127.0.0.1:99999", "TASKBUS_GATEWAY_TOKEN": token},
-			exitFailed, "rate-limit service"},
+			cli.ExitFailed, "rate-limit service"},
 	} {
 		r := newRig()
 		for k, v := range tc.env {
-			r.env[k] = v
+			r.Env[k] = v
 		}
-		code := r.run(t, append([]string{"serve", "--config", "testdata/agents.yaml", "--http", "127.0.0.1:0"},
+		code := r.Run(t, append([]string{"serve", "--config", "internal/setup/testdata/agents.yaml", "--http", "127.0.0.1:0"},
 			tc.args...)...)
-		if text := r.err.String(); code != tc.exit || !strings.Contains(text, tc.says) {
+		if text := r.Err.String(); code != tc.exit || !strings.Contains(text, tc.says) {
 			t.Errorf("%s: exit code %d, want %d; said %q, want %q in it", tc.name, code, tc.exit, text, tc.says)
 		}
 	}

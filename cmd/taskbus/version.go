@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"taskbus/cmd/taskbus/internal/cli"
 )
 
 // version is set by the release build: -ldflags "-X main.version=v1.2.3".
@@ -39,7 +41,7 @@ func thisBuild() build {
 	return b
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Say which version this is",
@@ -51,10 +53,10 @@ taskbus_build_info.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if a.output == outputJSON {
-				return a.printJSON(b)
+			if a.Output == cli.OutputJSON {
+				return a.PrintJSON(b)
 			}
-			_, err := fmt.Fprintf(a.out, "taskbus %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
+			_, err := fmt.Fprintf(a.Out, "taskbus %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
 			return err
 		},
 	}

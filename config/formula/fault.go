@@ -2,11 +2,12 @@ package formula
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/google/cel-go/cel"
+
+	"taskbus/coordinator/pattern"
 )
 
 // Error is what is wrong with a formula.
@@ -32,11 +33,11 @@ func (e *Error) Error() string {
 }
 
 var (
-	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
-	overload   = regexp.MustCompile(`^found no matching overload for '([^']*)' applied to '(?:[^(]*\.)?\((.*)\)'`)
-	syntax     = regexp.MustCompile(`(?s)^Syntax error: (.*?)( expecting .*)?$`)
+	undeclared = pattern.New(`^undeclared reference to '([^']*)'`)
+	overload   = pattern.New(`^found no matching overload for '([^']*)' applied to '(?:[^(]*\.)?\((.*)\)'`)
+	syntax     = pattern.New(`(?s)^Syntax error: (.*?)( expecting .*)?$`)
 	// operator is how CEL calls + and the like.
-	operator = regexp.MustCompile(`^_?([^A-Za-z_]+)_?$`)
+	operator = pattern.New(`^_?([^A-Za-z_]+)_?$`)
 )
 
 // firstFault is the first thing that is wrong, an unknown name before any other: it

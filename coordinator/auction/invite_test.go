@@ -59,7 +59,7 @@ func TestInviteNever(t *testing.T) {
 	})
 }
 
-// TestInviteBest: the best are kept of those that were drawn, and nobody is asked who
+// TestInviteBest: the best are kept of those that were drawn, and no agent is asked that
 // cannot be.
 func TestInviteBest(t *testing.T) {
 	// 10 are asked of 20, twice as many are drawn: all.

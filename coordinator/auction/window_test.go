@@ -160,10 +160,6 @@ func TestClosing(t *testing.T) {
 	if got := b.Closing(opened, Patience{}); got != AllAnswered {
 		t.Errorf("everybody was withdrawn: %s", got)
 	}
-	b.Close()
-	if got := b.Closing(opened, Patience{}); got != WindowOver {
-		t.Errorf("closed: %s", got)
-	}
 }
 
 // TestEarlyIsRight: when an auction is unbeatable, no bid up to the possible one that

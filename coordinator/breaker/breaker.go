@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/heap"
 )
 
 // State of one breaker.
@@ -142,42 +143,19 @@ func (g *group) agents() []int {
 	return list
 }
 
-// deadlines is a heap (container/heap) of the breakers that have one, the earliest
-// first; equal ones in the order of capability and agent, so that equal histories
-// give equal answers.
-type deadlines []*breaker
-
-func (d deadlines) Len() int { return len(d) }
-
-func (d deadlines) Less(i, j int) bool {
-	a, b := d[i], d[j]
-	switch {
-	case !a.until.Equal(b.until):
-		return a.until.Before(b.until)
-	case a.group != b.group:
-		return a.group.capability < b.group.capability
+// newDeadlines makes a heap of the breakers that have a deadline, the earliest first; equal ones in the order of
+// capability and agent, so that equal histories give equal answers.
+func newDeadlines() heap.Heap[*breaker] {
+	return heap.Heap[*breaker]{
+		Before: func(a, b *breaker) bool {
+			switch {
+			case !a.until.Equal(b.until):
+				return a.until.Before(b.until)
+			case a.group != b.group:
+				return a.group.capability < b.group.capability
+			}
+			return a.agent < b.agent
+		},
+		Place: func(b *breaker, i int) { b.place = i },
 	}
-	return a.agent < b.agent
-}
-
-func (d deadlines) Swap(i, j int) {
-	d[i], d[j] = d[j], d[i]
-	d[i].place, d[j].place = i, j
-}
-
-// Push is called by container/heap.
-func (d *deadlines) Push(x any) {
-	b := x.(*breaker)
-	b.place = len(*d)
-	*d = append(*d, b)
-}
-
-// Pop is called by container/heap.
-func (d *deadlines) Pop() any {
-	last := len(*d) - 1
-	b := (*d)[last]
-	(*d)[last] = nil
-	*d = (*d)[:last]
-	b.place = -1
-	return b
 }

@@ -16,7 +16,7 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 //
 //	fault 0 t1      agent 0 fails task t1, which was dispatched just now
 //	late 0 t1       the same of a dispatch that was stamped by `stamp`
-//	faults 0 5      agent 0 fails five tasks that nobody failed before
+//	faults 0 5      agent 0 fails five tasks that no agent failed before
 //	success 0, lateSuccess 0, trip 0, probe 0 t, release 0 t, forgive 0 t,
 //	supply 3, wait 30s
 //
@@ -293,7 +293,7 @@ func TestAllowed(t *testing.T) {
 }
 
 // TestPanicByConfiguration: with a maximum share of 1, three of four are ejected,
-// one stays closed; 3 of 4 is more than half, so nobody is refused.
+// one stays closed; 3 of 4 is more than half, so no agent is refused.
 func TestPanicByConfiguration(t *testing.T) {
 	st := newStory(t, 4, Settings{MaxShare: 1})
 	st.play("faults 0 5", "faults 1 5")
@@ -332,8 +332,8 @@ func TestNextDeadline(t *testing.T) {
 	expect(40*time.Second, "wait 1s", "fault 0 late") // agent 0 at 41 s, agent 1 at 40 s
 	expect(41*time.Second, "wait 29s")
 	expect(24*time.Hour+41*time.Second, "wait 1s", "success 0", "success 1") // to forget
-	if st.play("wait 24h"); len(st.s.deadlines) != 0 || len(st.s.groups[gpu].breakers) != 0 {
-		t.Errorf("after a day there are %d deadlines, %d breakers", len(st.s.deadlines), len(st.s.groups[gpu].breakers))
+	if st.play("wait 24h"); st.s.deadlines.Len() != 0 || len(st.s.groups[gpu].breakers) != 0 {
+		t.Errorf("after a day there are %d deadlines, %d breakers", st.s.deadlines.Len(), len(st.s.groups[gpu].breakers))
 	}
 }
 
@@ -389,7 +389,7 @@ func TestRenumber(t *testing.T) {
 	}
 }
 
-// TestAway: whoever has left takes nobody's place among those who may be ejected.
+// TestAway: an agent that has left takes no place among those that may be ejected.
 func TestAway(t *testing.T) {
 	st := newStory(t, 20, Settings{}) // two of twenty
 	st.play("faults 0 5", "faults 1 5", "faults 2 5")
@@ -411,7 +411,7 @@ func TestAway(t *testing.T) {
 	if got := st.s.groups[gpu].open; got != 2 {
 		t.Errorf("%d open, want 2", got)
 	}
-	// It was half-open when it left for good: of two who are left one may be ejected.
+	// It was half-open when it left for good: of two that are left one may be ejected.
 	st = newStory(t, 3, Settings{})
 	st.play("faults 0 5", "wait 30s")
 	st.s.Away(pair(0), true)

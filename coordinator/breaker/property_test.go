@@ -15,7 +15,7 @@ import (
 // step what must never be otherwise:
 //
 //   - at most the maximum share is open after any opening, and one is closed;
-//   - nobody is refused while ejection is ignored;
+//   - no agent is refused while ejection is ignored;
 //   - no half-open agent has two probes;
 //   - a breaker opens only upon a fault or a failed test of its own;
 //   - one that is open has a deadline, no further away than Max, and ends then;
@@ -137,20 +137,6 @@ func states(s *Set, agents int) []Status {
 		list[i] = s.Look(start, pair(i))
 	}
 	return list
-}
-
-// TestRampNever: within 1 and the slots, and never fewer later.
-func TestRampNever(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		slots := rapid.IntRange(1, 1000).Draw(t, "slots")
-		window := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "window"))
-		since := time.Duration(rapid.Int64Range(-int64(time.Hour), int64(2*time.Hour)).Draw(t, "since"))
-		aggression := rapid.Float64().Draw(t, "aggression")
-		now, later := Ramp(slots, since, window, aggression), Ramp(slots, since+time.Second, window, aggression)
-		if now < 1 || later < now || later > slots {
-			t.Fatalf("%d of %d slots, a second later %d", now, slots, later)
-		}
-	})
 }
 
 // BenchmarkSuccess is what every good outcome costs, of an agent without faults.

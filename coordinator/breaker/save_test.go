@@ -235,9 +235,9 @@ func (l *lead) step(t *rapid.T) (p Pair, change, told func(*Set) []Pair) {
 }
 
 // TestFollowers plays any history of a fleet to a Set and holds two others against it
-// after every step: a follower that is told who is there and what has become of the
+// after every step: a follower that knows which agents are there and what has become of the
 // breaker that was changed, and a successor that is filled with all that is remembered,
-// at some moment, and from then on leads by itself. Nobody can tell them apart.
+// at some moment, and from then on leads by itself. They do not differ.
 func TestFollowers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		settings := Settings{
@@ -335,7 +335,7 @@ func same(t *rapid.T, l *lead, s *Set) {
 	}
 }
 
-// TestImportNever: whatever is imported and whatever follows, nobody is told too little,
+// TestImportNever: whatever is imported and whatever follows, no agent gets too little,
 // the counts are those of the breakers, and it passes.
 func TestImportNever(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,11 +1,11 @@
 package breaker
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/heap"
 )
 
 // Pair is an agent, by its number, and a capability: what a breaker is for.
@@ -22,13 +22,13 @@ type Set struct {
 	generation uint64
 	groups     map[string]*group
 	known      int // breakers
-	deadlines  deadlines
+	deadlines  heap.Heap[*breaker]
 	changed    []Pair
 }
 
 // New makes a Set without any history and any supply: no agent is ejected.
 func New(s Settings) *Set {
-	return &Set{settings: s.withDefaults(), groups: map[string]*group{}}
+	return &Set{settings: s.withDefaults(), groups: map[string]*group{}, deadlines: newDeadlines()}
 }
 
 // Quiet reports whether nothing is known against any agent: Probe and Success would change
@@ -96,7 +96,7 @@ func (s *Set) Fault(now time.Time, p Pair, generation uint64, task coordinator.T
 		b.addFault(task, 2*s.settings.Faults)
 		if again := now.Add(s.settings.Base); again.After(b.until) {
 			b.until = again
-			heap.Fix(&s.deadlines, b.place)
+			s.deadlines.Fix(b.place)
 		}
 	case b.outdated(generation, task):
 	case b.state == Closed:
@@ -211,10 +211,10 @@ func (s *Set) Advance(now time.Time) []Pair {
 
 // NextDeadline is when Advance wants to be called if nothing else happens before.
 func (s *Set) NextDeadline() (time.Time, bool) {
-	if len(s.deadlines) == 0 {
+	if s.deadlines.Len() == 0 {
 		return time.Time{}, false
 	}
-	return s.deadlines[0].until, true
+	return s.deadlines.Items[0].until, true
 }
 
 // Refused lists all pairs that are not Allowed, by capability and agent.
@@ -292,5 +292,9 @@ func (s *Set) Renumber(was []int) {
 		g.supply = 0
 		s.tidy(g)
 	}
-	heap.Init(&s.deadlines) // the order among equals has changed
+	due := s.deadlines.Items
+	s.deadlines.Items = nil
+	for _, b := range due { // the order among equals has changed
+		s.deadlines.Push(b)
+	}
 }

@@ -33,38 +33,3 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
-
-func TestRamp(t *testing.T) {
-	const window = 60 * time.Second
-	tests := []struct {
-		name       string
-		slots      int
-		since      time.Duration
-		window     time.Duration
-		aggression float64
-		want       int
-	}{
-		{"new: a tenth, 10·0.1", 10, 0, window, 1, 1},
-		{"a tenth of 40", 40, 0, window, 1, 4},
-		{"half the window, 10·0.5", 10, 30 * time.Second, window, 1, 5},
-		{"rounded down, 10·59/60 = 9.83", 10, 59 * time.Second, window, 1, 9},
-		{"the whole window", 10, window, window, 1, 10},
-		{"beyond it", 10, time.Hour, window, 1, 10},
-		{"aggression 2: √(15/60) = 0.5", 10, 15 * time.Second, window, 2, 5},
-		{"aggression 0.5: (30/60)² = 0.25", 40, 30 * time.Second, window, 0.5, 10},
-		{"not positive is 1", 10, 30 * time.Second, window, -1, 5},
-		{"a whole number but for the last bits, 100·0.29", 100, 29 * time.Second, 100 * time.Second, 1, 29},
-		{"one slot stays", 1, 0, window, 1, 1},
-		{"two begin with one", 2, 0, window, 1, 1},
-		{"off", 10, 0, 0, 1, 10},
-		{"an agent without slots gets none", 0, 0, window, 1, 0},
-		{"a clock that went back", 10, -time.Hour, window, 1, 1},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := Ramp(tt.slots, tt.since, tt.window, tt.aggression); got != tt.want {
-				t.Errorf("%d slots, want %d", got, tt.want)
-			}
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package breaker
 
 import (
-	"container/heap"
 	"slices"
 	"time"
 
@@ -11,8 +10,8 @@ import (
 // begin forgets the last list of changes and lets those half-open that are due.
 func (s *Set) begin(now time.Time) {
 	s.changed = s.changed[:0]
-	for len(s.deadlines) > 0 && !s.deadlines[0].until.After(now) {
-		b := s.deadlines[0]
+	for s.deadlines.Len() > 0 && !s.deadlines.Items[0].until.After(now) {
+		b := s.deadlines.Items[0]
 		s.unschedule(b)
 		if b.state == Open {
 			s.enter(b, HalfOpen)
@@ -97,15 +96,15 @@ func (s *Set) noteGroup(g *group, ignored bool) {
 func (s *Set) schedule(b *breaker, until time.Time) {
 	b.until = until
 	if b.place >= 0 {
-		heap.Fix(&s.deadlines, b.place)
+		s.deadlines.Fix(b.place)
 		return
 	}
-	heap.Push(&s.deadlines, b)
+	s.deadlines.Push(b)
 }
 
 func (s *Set) unschedule(b *breaker) {
 	if b.place >= 0 {
-		heap.Remove(&s.deadlines, b.place)
+		s.deadlines.Remove(b.place)
 	}
 }
 

@@ -33,11 +33,11 @@ type Clearer interface {
 type Session interface {
 	// TakeLock waits until this session holds the lock of that name: an exclusive
 	// queue, which at most one session has. It is declared on the connection that
-	// publishes, so that who loses it cannot publish. The session works without it
+	// publishes, so that a session that loses it cannot publish. The session works without it
 	// as well; once it is held it is the session's until this ends, and the session
 	// ends when the queue is deleted.
 	//
-	// While somebody else holds the lock, waiting (may be nil) is called, once, and
+	// While another session holds the lock, waiting (may be nil) is called, once, and
 	// the lock is looked at again every half second or so; to save work deliveries
 	// may come some milliseconds late meanwhile. An error leaves the lock
 	// to others: that of ctx, which does no harm to the session; ErrClosed, with the
@@ -52,7 +52,8 @@ type Session interface {
 	// What the broker refuses is an error and leaves the session as it was:
 	// *TopologyError or, with OnEnded, ErrNoQueue for a queue that does not exist;
 	// ErrAccess for a missing permission; ErrInUse for a queue that another has
-	// for itself, which with OnEnded is ErrAccess as well.
+	// for itself, which with OnEnded is ErrAccess as well; ErrUnanswered, with OnEnded, for a queue that gives no
+	// answer: a quorum queue without a leader.
 	Subscribe(ctx context.Context, sub Subscription) error
 
 	// Unsubscribe ends the consumer of the queue that was started last; false when
@@ -93,7 +94,7 @@ type Session interface {
 	// it is to be temporary, and another connection has one of that name.
 	//
 	// Of a temporary queue it also makes the bindings that the topology names for it:
-	// nobody else can, when the exchange was deleted and declared anew. An exchange
+	// no other session can, when the exchange was deleted and declared anew. An exchange
 	// that is missing is a *TopologyError, which leaves the session as it was.
 	EnsureQueue(ctx context.Context, q Queue) (bool, error)
 
@@ -114,7 +115,7 @@ type Session interface {
 	// queue from before the call until it has returned; after an error, until EnsureQueue
 	// has: a deletion that ctx no longer waits for finishes by itself, before whatever
 	// this session asks for afterwards, or is not made. It goes by the connection that holds
-	// the session's locks: whoever has lost one deletes nothing any more. While the broker
+	// the session's locks: a session that has lost one deletes nothing any more. While the broker
 	// holds publishers up nothing is deleted: false.
 	//
 	// true with ErrNotEmpty: it is gone, and the broker says that something was in it. It counts
@@ -125,7 +126,7 @@ type Session interface {
 	// exactly as the topology, or the latest EnsureQueue for it, describes it,
 	// arguments included: what the description promises (dead-lettering, limits)
 	// can be relied on. false when that is not known: topology off, no permission
-	// to look, found otherwise, never asked for. It asks nobody, costs next to
+	// to look, found otherwise, never asked for. It sends no request, costs next to
 	// nothing, and is as old as the last look: what others delete or declare
 	// since then is seen by the next EnsureQueue.
 	Matches(queue string) bool
@@ -152,8 +153,8 @@ type Session interface {
 
 	// Holds asks the queue itself whether a message is ready in it, which must be no stream: it takes the first
 	// and gives it back. To other sessions it is redelivered then; in this one it is as new as before,
-	// although RabbitMQ counts a return. It costs more than Depth and answers when the queue does. Of a
-	// queue that does not exist it says ErrNoQueue.
+	// although RabbitMQ counts a return. It costs more than Depth. Of a queue that does not exist it says ErrNoQueue,
+	// of one without an answer within 2 s ErrUnanswered, which leaves the session as it was.
 	Holds(ctx context.Context, queue string) (bool, error)
 
 	// Findings tells where the broker's topology differs from what was asked
@@ -260,9 +261,11 @@ var (
 	ErrLogin = fmt.Errorf("%w: it closed the connection during login, as it does for a wrong user or password",
 		ErrAccess)
 	ErrNoQueue = errors.New("no such queue")
+	// ErrUnanswered: a quorum queue has no leader, as after its broker was killed, or is too busy.
+	ErrUnanswered = errors.New("the queue does not answer; see `rabbitmqctl list_queues name state leader`")
 	// ErrNotEmpty: messages were lost with a queue that was to be deleted empty.
 	ErrNotEmpty = errors.New("the queue was deleted with messages in it")
-	// ErrInUse: somebody else has the queue for itself. For a temporary queue that
+	// ErrInUse: another connection has the queue for itself. For a temporary queue that
 	// is another program under the same name, or an earlier connection of one's
 	// own whose loss the broker has not noticed yet: worth another try.
 	ErrInUse = errors.New("the queue is in use by another connection")

@@ -54,7 +54,7 @@ type Publication struct {
 	// Exchange is "" for the default exchange, whose Key is a queue's name.
 	Exchange, Key string
 	// Optional publications are not mandatory: when no queue is bound they are
-	// Confirmed (events that nobody listens to). They keep their order among
+	// Confirmed (events that no queue is bound to). They keep their order among
 	// themselves, not with the others.
 	Optional bool
 	// Apart is for a stream that is written beside everything else, like a journal:

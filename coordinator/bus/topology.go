@@ -66,7 +66,7 @@ type Queue struct {
 	DeadLetter string
 	// DeliveryLimit is always given for a quorum queue.
 	DeliveryLimit int
-	// ConsumerTimeout, where the broker heeds it, is how long a consumer may
+	// ConsumerTimeout, where the broker applies it, is how long a consumer may
 	// hold a message. 0 leaves the broker's default.
 	ConsumerTimeout time.Duration
 	// TTL is how long a message may wait; 0 means for ever.

@@ -70,9 +70,9 @@ type name struct {
 // call is one that was asked about.
 type call struct {
 	said    httpapi.AuthCall
-	decided chan struct{} // closed when it is known who answers
+	decided chan struct{} // closed when it is known which answers
 	pass    *quota.Pass   // set before that; nil: a coordinator answers
-	timer   *time.Timer   // likewise: charges it if nobody settles it; nil: it is charged at once
+	timer   *time.Timer   // likewise: charges it if it is not settled; nil: it is charged at once
 	ended   atomic.Bool
 }
 
@@ -207,7 +207,7 @@ func (c *Cache) admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// settle takes what a call has used; false: a coordinator has granted it, or nobody.
+// settle takes what a call has used; false: a coordinator has granted it, or none.
 func (c *Cache) settle(w http.ResponseWriter, r *http.Request) bool {
 	said, ok := httpapi.ReadAuthSettled(r.Header)
 	token, shown := credential.Bearer(r.Header["Authorization"])
@@ -259,7 +259,7 @@ func (c *Cache) begin(of name, said httpapi.AuthCall) (one *call, first bool) {
 	}
 	one = &call{said: said, decided: make(chan struct{})}
 	if of.id == "" {
-		return one, true // nobody can ask about it again
+		return one, true // it cannot be asked about again
 	}
 	if len(c.oldest) == mostCalls {
 		if old := c.calls[c.oldest[0]]; old.said.Reserve {
@@ -273,8 +273,7 @@ func (c *Cache) begin(of name, said httpapi.AuthCall) (one *call, first bool) {
 	return one, true
 }
 
-// forget forgets a call whose caller has shown a token that is none: nobody grants it, and it is to take no other's
-// place.
+// forget removes a call with an invalid token: it is not granted, and must not take the place of another.
 func (c *Cache) forget(of name, one *call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -314,7 +313,7 @@ func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) (pas
 	case errors.As(err, &refused):
 		leases.known, leases.refused = true, time.Now().Add(refusing)
 	case errors.As(err, &wrong):
-		// Its token may be none: those who show such a one take nobody's place.
+		// Its token may be none: callers with such a one take no other's place.
 		if c.callers[by] == leases {
 			c.drop(by)
 		}

@@ -16,7 +16,7 @@ func (status answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// Who shows a token that is none takes the place of no call that runs, nor of a caller.
+// A caller with a token that is none takes the place of no call that runs, nor of a caller.
 func TestCallsOfNobodyAreForgotten(t *testing.T) {
 	for token, status := range map[string]int{"wrong": http.StatusUnauthorized, "none at all": http.StatusOK} {
 		c, err := New(Options{URLs: []string{"http://one"}, HTTP: &http.Client{Transport: answering(status)}})

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who configured no token lets nobody in, not even with an empty one.
+// A coordinator without a token lets no request in, not even with an empty one.
 func TestNoTokenIsNobodys(t *testing.T) {
 	none, one := Hash(nil), Hash([]byte("thirty-two letters, or even more"))
 	for _, tc := range []struct {

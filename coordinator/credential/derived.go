@@ -7,7 +7,7 @@ import (
 )
 
 // AgentToken is the bearer token by which an agent shows over HTTP who it is: the
-// HMAC-SHA256 of "agent:" and its id under the secret, in hexadecimal. Who has the
+// HMAC-SHA256 of "agent:" and its id under the secret, in hexadecimal. A holder of the
 // token of one agent learns nothing of the others'.
 func AgentToken(secret []byte, agent string) string {
 	return derived(secret, "agent:"+agent)

@@ -37,7 +37,7 @@ func Bearer(authorization []string) (token string, ok bool) {
 	return strings.TrimLeft(given, " "), strings.EqualFold(scheme, "Bearer")
 }
 
-// MAC is the HMAC-SHA256 of a message under the hash: who has the token can make it, too.
+// MAC is the HMAC-SHA256 of a message under the hash: a holder of the token can make it, too.
 func (h *Hashed) MAC(message []byte) []byte {
 	mac := hmac.New(sha256.New, h.sum[:])
 	mac.Write(message)

@@ -39,8 +39,8 @@ var plain coordinator.Task // asks for nothing
 type Criterion interface {
 	// Causes are why an agent does not meet it: at least one, no other criterion's.
 	Causes() []coordinator.Ineligibility
-	// Own reports whether the task asks more by it than its type does. If no criterion does, the task is of its
-	// type's class, and Filter is not asked for it.
+	// Own reports whether the task asks more by it than its type does; Required is not known yet. If no criterion
+	// does, the task is of its type's class, and Filter is not asked for it.
 	Own(n Needs) bool
 	// Key adds what the task asks by it: of two tasks that add the same, the same agents meet it.
 	Key(k *Key, n Needs)

@@ -5,76 +5,123 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/agentset"
-	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/lanes"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // admit judges a task from scratch: refused for good, placed, or made to wait.
-func (e *Engine) admit(now time.Time, t *openTask) {
-	if t.attempt > dedupe.MaxAttempts {
-		e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+func (k *kernel) admit(now time.Time, t *state.Task) {
+	if t.Attempt > dedupe.MaxAttempts {
+		k.Fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 			"%d dispatches were made under this task_id, and no more can be told apart; submit it under another",
 			dedupe.MaxAttempts), nil)
 		return
 	}
-	if reason, text := e.resolve(t); reason != coordinator.ReasonNone {
-		e.fail(now, t, reason, text, nil)
+	if reason, text := k.Resolve(t); reason != coordinator.ReasonNone {
+		k.Fail(now, t, reason, text, nil)
 		return
 	}
-	if at := e.asksAll(now, t); !at.IsZero() {
-		t.state = stateDelayed
-		e.pending.count[t.task.Priority]++
-		e.waitUntil(t, at)
+	if at := k.heldOff(now, t); !at.IsZero() {
+		t.Stage = state.Delayed
+		k.Pending.Count[t.Task.Priority]++
+		k.waitUntil(t, at)
 		return
 	}
-	if len(t.tried) > 0 && !t.vain {
-		e.chooseAgain(t)
-		e.resolve(t) // which has an answer, as a moment ago
+	if len(t.Tried) > 0 && !t.WaitedForOthers {
+		k.ChooseAgain(t)
+		k.Resolve(t) // which has an answer, as a moment ago
 	}
-	if !e.gather(now, t) {
-		e.place(now, t)
+	if !k.gather(now, t) {
+		k.place(now, t)
 	}
 }
 
 // place gives the task to an agent, or lets it wait behind its equals: then, or when
 // it has failed, there is no agent.
-func (e *Engine) place(now time.Time, t *openTask) (*agent, *coordinator.Decision) {
-	if e.failHopeless(now, t) {
+func (k *kernel) place(now time.Time, t *state.Task) (*state.Agent, *coordinator.Decision) {
+	if k.failHopeless(now, t) {
 		return nil, nil
 	}
-	if t.needs.class.First() != nil || e.waitsForQuota(t) {
-		if !e.exceedsQuota(now, t) {
-			e.waitOrAside(now, t)
+	if t.Needs.Class.First() != nil || k.WaitsForQuota(t) {
+		if !k.exceedsQuota(now, t) {
+			k.waitOrAside(now, t)
 		}
 		return nil, nil
 	}
-	a, d := e.choose(t)
+	a, d := k.Choose(t)
 	switch {
 	case a == nil:
-		e.waitOrAside(now, t)
-	case !t.asks():
-		return e.assignBest(now, t, a, d)
-	case !e.mayGive(t):
-		e.wait(now, t)
+		k.waitOrAside(now, t)
+	case !t.Asks():
+		return k.assignBest(now, t, a, d)
+	case !k.MayGive(t):
+		k.wait(now, t)
 	default:
-		e.give(now, t, a, d)
+		k.give(now, t, a, d)
 	}
 	return nil, nil
 }
 
+// give hands the task to the agent that was chosen for it, or offers it first.
+func (k *kernel) give(now time.Time, t *state.Task, a *state.Agent, d *coordinator.Decision) {
+	if !t.Asks() {
+		k.assignBest(now, t, a, d)
+		return
+	}
+	if r := k.QuotaMissing(now, t); r.Able == nil && r.Refused { // no agent need bid for it
+		k.waitForQuota(now, t, &r)
+		return
+	}
+	// It has come back from the winner of its auction, or no bidder had a slot: another has bid for it.
+	if next, of := t.Lot.TakeNext(t, k.MarketView()); next != nil {
+		k.sell(now, t, next, of)
+		return
+	}
+	if why := k.offer(now, t); why != coordinator.AuctionNone {
+		k.Emit(&coordinator.AuctionEnded{Task: t.Task, Outcome: why})
+		k.giveWithoutBid(now, t, a, d, why)
+	}
+}
+
+// placeWithoutBid decides on a task for which no bid can win; why says what became of the bids.
+func (k *kernel) placeWithoutBid(now time.Time, t *state.Task, why coordinator.AuctionOutcome) {
+	if reason, text := k.Resolve(t); reason != coordinator.ReasonNone {
+		k.Fail(now, t, reason, text, nil)
+	} else if a, d := k.Choose(t); a != nil {
+		k.giveWithoutBid(now, t, a, d, why)
+	} else {
+		k.waitOrAside(now, t)
+	}
+}
+
+// giveWithoutBid gives the task to the agent that the strategy has chosen, or to the first that can take
+// it, where the market wants that; why says what became of the bids.
+func (k *kernel) giveWithoutBid(
+	now time.Time, t *state.Task, a *state.Agent, d *coordinator.Decision, why coordinator.AuctionOutcome,
+) {
+	d.Auction = why
+	if m := t.Needs.Strategy.Market; m != nil && m.FirstMatch {
+		a = k.Fleet.Agents[t.Needs.Class.Usable.First(k.Fleet.Ready)]
+		d = &coordinator.Decision{
+			Strategy: d.Strategy, Agent: a.Spec.ID, Auction: why, First: true, Fleet: d.Fleet, Eligible: d.Eligible,
+			Refused: d.Refused, Refusals: d.Refusals,
+		}
+	}
+	k.assignBest(now, t, a, d)
+}
+
 // failHopeless fails a task that is too late, or that no agent can ever take.
-func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
+func (k *kernel) failHopeless(now time.Time, t *state.Task) bool {
 	switch {
-	case t.late(now):
-		e.fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
+	case t.Late(now):
+		k.Fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 		return true
-	case t.needs.class.unserved():
-		d := e.explain(now, t, false)
-		reason, text := e.reasonOf(d, t)
+	case t.Needs.Class.Unserved():
+		d := k.Explain(now, t, false)
+		reason, text := k.ReasonOf(d, t)
 		if reason != coordinator.ReasonNoAgentsOnline { // else an agent may come that can
-			e.fail(now, t, reason, text+t.cameBefore(), d)
+			k.Fail(now, t, reason, text+t.CameBefore(), d)
 			return true
 		}
 	}
@@ -82,64 +129,19 @@ func (e *Engine) failHopeless(now time.Time, t *openTask) bool {
 }
 
 // waitOrAside lets the task wait in line, or aside if its strategy gives no score to the agents that could have it.
-func (e *Engine) waitOrAside(now time.Time, t *openTask) {
-	if e.wait(now, t); t.state != stateWaiting || !t.alone && !e.unscored(t) {
+func (k *kernel) waitOrAside(now time.Time, t *state.Task) {
+	if k.wait(now, t); t.Stage != state.Waiting || !t.Alone && !k.Unscored(t) {
 		return
 	}
-	if a, _ := e.choose(t); a == nil { // else others go first, or more is being sought than is free
-		e.setAside(now, t)
+	if a, _ := k.Choose(t); a == nil { // else others go first, or more is being sought than is free
+		k.setAside(now, t)
 	}
 }
-
-// choose finds the agent for a task that has been resolved; nil when there is none.
-func (e *Engine) choose(t *openTask) (*agent, *coordinator.Decision) {
-	return e.chooseAmong(t, t.needs.class.Usable)
-}
-
-// chooseAmong is choose among some of the agents that could have the task.
-func (e *Engine) chooseAmong(t *openTask, able agentset.Set) (*agent, *coordinator.Decision) {
-	q := e.question(t)
-	q.Among = able
-	winner, d := q.Choose()
-	if d == nil {
-		return nil, nil
-	}
-	return e.fleet.Agents[winner], d
-}
-
-// question is what is asked of the fleet for a task that has been resolved. It is
-// valid until the next.
-func (e *Engine) question(t *openTask) *choice.Question {
-	n, q := &t.needs, &e.asking
-	q.Case = coordinator.Case{Task: t.task, Required: len(n.required), MaxCost: e.fleet.MaxCost}
-	q.Strategy, q.Kind, q.Attempt, q.Seed = n.strategy, n.kind, t.attempt, e.policy.Settings.Seed
-	q.Met, q.Usable, q.Among, q.Preferred = &n.class.criteria, n.class.Usable, n.class.Usable, n.preferred
-	q.Free, q.Alone = e.freeFor(t), t.alone
-	q.Prepare()
-	return q
-}
-
-// trackRecords are how well the agents do with such tasks as one that has been resolved.
-func (e *Engine) trackRecords(t *openTask) choice.TrackRecords {
-	return e.asking.Fleet.TrackRecords(t.task, t.attempt, t.needs.kind, t.needs.strategy, e.policy.Settings.Seed)
-}
-
-// noChoice is the decision for an agent that was the only one in question.
-func (e *Engine) noChoice(strategy string, a *agent) *coordinator.Decision {
-	return &coordinator.Decision{
-		Strategy: strategy, Agent: a.Spec.ID, Fleet: len(e.fleet.Agents), Eligible: 1,
-		Candidates: []coordinator.Candidate{{Agent: a.Spec.ID, Load: a.Load(), Free: a.Free()}},
-	}
-}
-
-// needsRoom reports whether the task waits only if the backlog has room for it. What comes out of a
-// lane has it, and what may be moved to one makes it.
-func (e *Engine) needsRoom(t *openTask) bool { return t.from == "" && !e.mayMove(t) }
 
 // failFull fails a task for which the backlog has no room.
-func (e *Engine) failFull(now time.Time, t *openTask) {
-	e.fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)",
-		e.backlog()), nil)
+func (k *kernel) failFull(now time.Time, t *state.Task) {
+	k.Fail(now, t, coordinator.ReasonBacklogFull, fmt.Sprintf("%d tasks are waiting already (max_queue_size)",
+		k.Backlog()), nil)
 }
 
 // A strategy may give no score to any agent that could have a task: a formula that
@@ -153,45 +155,39 @@ const (
 	scoreMax   = 8 * time.Second
 )
 
-// unscored reports, of a task for which no agent was chosen, whether there are some that could have it now.
-func (e *Engine) unscored(t *openTask) bool {
-	c := t.needs.class
-	return c.Usable.Common(e.fleet.Ready) > 0
-}
-
 // setAside takes a waiting task out of its class's line. It goes on being pending.
-func (e *Engine) setAside(now time.Time, t *openTask) {
-	e.pending.take(t)
-	t.state, t.scoreIn = stateUnscored, scoreFirst
-	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
+func (k *kernel) setAside(now time.Time, t *state.Task) {
+	k.Pending.Leave(t)
+	t.Stage, t.ScoreIn = state.Unscored, scoreFirst
+	k.Timers.Schedule(&t.Retry, now.Add(t.ScoreIn))
 }
 
 // scoreAgain looks at it again. Its class may have been forgotten, because no task waits in its line: agents that are
 // ejected meanwhile would not be from that.
-func (e *Engine) scoreAgain(now time.Time, t *openTask) {
-	_, _ = e.resolve(t) // it could be served under this policy: nothing else has changed
-	a, d := e.choose(t)
-	behind := a != nil && e.waitsForQuota(t) // others of its group go first
-	if a != nil && !behind && e.mayGive(t) {
-		e.leavePending(t)
-		e.give(now, t, a, d)
+func (k *kernel) scoreAgain(now time.Time, t *state.Task) {
+	_, _ = k.Resolve(t) // it could be served under this policy: nothing else has changed
+	a, d := k.Choose(t)
+	behind := a != nil && k.WaitsForQuota(t) // others of its group go first
+	if a != nil && !behind && k.MayGive(t) {
+		k.leavePending(t)
+		k.give(now, t, a, d)
 		return
 	}
-	if t.alone {
-		e.isolated.Add(t, t.needs.class, t.leaf, t.level)
+	if t.Alone {
+		k.Isolated.Add(t, t.Needs.Class, t.Leaf, t.Level)
 	}
-	if behind || !e.unscored(t) { // or the agents without a score are not free any more
-		t.state = stateWaiting
-		e.pending.push(now, t)
-		e.wanted(t.needs.class)
-		e.watchHeld(now, t)
+	if behind || !k.Unscored(t) { // or the agents without a score are not free any more
+		t.Stage = state.Waiting
+		k.Pending.Enter(now, t)
+		k.Claims.Wanted(t.Needs.Class.Usable)
+		k.watchHeld(now, t)
 		return
 	}
-	if t.lane.InLine() && !now.Before(t.came.Add(lanes.HeldLong)) {
-		if _, moved := e.moveOn(now, t); moved {
+	if t.Lane.InLine() && !now.Before(t.Came.Add(lanes.HeldLong)) {
+		if k.heldTooLong(now, t) {
 			return
 		}
 	}
-	t.scoreIn = min(2*t.scoreIn, scoreMax)
-	e.timers.schedule(&t.retry, now.Add(t.scoreIn))
+	t.ScoreIn = min(2*t.ScoreIn, scoreMax)
+	k.Timers.Schedule(&t.Retry, now.Add(t.ScoreIn))
 }

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// gaveBack has the agent of a dispatch give the task back, having begun, with these words; after is how
+// GaveBack has the agent of a dispatch give the task back, having begun, with these words; after is how
 // long it asks not to be given it again.
 func (r *rig) gaveBack(d coordinator.Dispatch, words string, after time.Duration) []string {
 	r.t.Helper()
@@ -174,7 +174,7 @@ func TestOnlyAgentRestarts(t *testing.T) {
 	}
 }
 
-// TestTriesSurvive: whoever takes over counts on, knows what the agent said, and has it from the headers where
+// TestTriesSurvive: the next leader counts on, knows what the agent said, and has it from the headers where
 // there is no journal.
 func TestTriesSurvive(t *testing.T) {
 	r := leader(t)

@@ -83,8 +83,8 @@ func TestSlotOfAFastClock(t *testing.T) {
 	heir.slots("a", 0, 1)
 }
 
-// TestLearningAfterAFastClock: what agents show counts in full from the take-over on, for whoever
-// leads and for those who follow him.
+// TestLearningAfterAFastClock: what agents show counts in full from the take-over on, for the leader
+// and for its standbys.
 func TestLearningAfterAFastClock(t *testing.T) {
 	r := fast(t, true, policyOf(worker("a"), worker("b")).set(func(s *coordinator.Settings) { s.Breaker.Off = true }))
 	r.tell(says(r.give(job("before")).Agent, "before"))
@@ -173,7 +173,7 @@ func TestIDsOfAFastClock(t *testing.T) {
 }
 
 // TestBudgetsOfAFastClock: 480 tokens are used in a month at the right time; a leader that is 40 days
-// ahead has 60 more used, and leaves a task running. Whoever takes over at the right time, and however
+// ahead has 60 more used, and leaves a task running. A next leader with the right time, and however
 // often, has 540 used in the month at hand, and the task sets its tokens aside there.
 func TestBudgetsOfAFastClock(t *testing.T) {
 	month := func(n *coordinator.QuotaNode) {
@@ -227,7 +227,7 @@ func TestResultAfterAFastClock(t *testing.T) {
 }
 
 // TestAlertsOfAFastClock: what a leader whose clock is ahead has told of a budget is not told again by
-// whoever takes over at the right time, however often.
+// a next leader with the right time, however often.
 func TestAlertsOfAFastClock(t *testing.T) {
 	month := func(n *coordinator.QuotaNode) {
 		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 1000,

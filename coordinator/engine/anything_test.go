@@ -18,8 +18,8 @@ import (
 
 // anything is one random run in which everything meets everything: agents that are pushed to, that
 // claim and that join by themselves; auctions, batches, lanes and quotas; strategies that give no
-// score; other policies at any moment, with other agents, queues and routes; whoever follows, with
-// a file of his own; clocks that jump.
+// score; other policies at any moment, with other agents, queues and routes; a standby, with
+// a file of its own; clocks that jump.
 type anything struct {
 	t       *rapid.T
 	e       *engine.Engine
@@ -37,7 +37,7 @@ type anything struct {
 }
 
 // TestAnythingMeetsAnything: whatever comes, in whatever order, the engine neither fails nor goes
-// on for ever, and its books balance; and so do those of whoever takes over. What becomes of tasks
+// on for ever, and its books balance; and so do those of the next leader. What becomes of tasks
 // the other histories tell.
 func TestAnythingMeetsAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -191,7 +191,7 @@ func (x *anything) do(ev coordinator.Event) {
 	}
 }
 
-// kill has an agent be there, and then nobody be seen at its queue twice.
+// kill has an agent be there, and then its queue have no consumer in two looks.
 func (x *anything) kill() {
 	id := x.agent()
 	for _, consumers := range []int{1, 0, 0} {
@@ -216,7 +216,7 @@ func (x *anything) changeSession() {
 	x.do(coordinator.SessionLost{})
 }
 
-// takeOver has somebody lead who has folded all of it, or an image, whose clock and file are others.
+// takeOver has an engine lead that has folded all of it, or an image, with another clock and file.
 func (x *anything) takeOver() {
 	journal, at := x.journal, x.now
 	if rapid.Bool().Draw(x.t, "by a snapshot") {

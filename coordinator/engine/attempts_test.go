@@ -30,7 +30,7 @@ func TestAttemptsThatCannotBeToldApart(t *testing.T) {
 		!strings.Contains(text, "submit it under another") {
 		t.Errorf("%q says neither what is at its end nor what to do", text)
 	}
-	want(t, r.assign(job("u")), "fail u retries_exhausted") // u.1 has been somebody's already
+	want(t, r.assign(job("u")), "fail u retries_exhausted") // u.1 has been given already
 	engine.CheckIndexes(t, r.Engine)
 
 	// An agent's queue may hold anything: this one was never dispatched. (The schema lets a

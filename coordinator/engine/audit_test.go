@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// checkAudit: the auditor, who looks at the books of a coordinator that runs, never
+// checkAudit: the audit, which looks at the books of a coordinator that runs, never
 // finds anything; nor with one that follows, nor with one that takes over at this
 // moment. That it changes nothing shows when the history is repeated without it.
 func (h *history) checkAudit() {
@@ -41,7 +41,7 @@ func (h *history) checkAudit() {
 //	has       with a, which says exactly what it runs; so it has a deadline
 //	back      came back from a, and waits to be tried again
 //	on-way    published to b, not confirmed
-//	aside     its strategy knows nobody for it
+//	aside     its strategy knows no agent for it
 //	early, late   wait, the one accepted a second before the other
 //	together  waits for others of its kind
 func auditRig(t *testing.T) *rig {
@@ -110,6 +110,23 @@ func TestAuditSpeaks(t *testing.T) {
 				t.Errorf("found %+v, the next time %+v: it does not go away by itself", found, again)
 			}
 		})
+	}
+}
+
+// TestAuditOfWholes: what is only seen as a whole is looked at once in a few audits.
+func TestAuditOfWholes(t *testing.T) {
+	for name, spoil := range engine.WholeSpoils {
+		r := auditRig(t)
+		spoil(engine.Books{Engine: r.Engine})
+		found := 0
+		for range engine.AuditWholeEvery {
+			if v := r.Audit(r.now); len(v) == 1 && v[0].Text != "" {
+				found++
+			}
+		}
+		if found != 1 {
+			t.Errorf("%s: found by %d audits, want 1", name, found)
+		}
 	}
 }
 

@@ -4,14 +4,15 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/engine/internal/fleet"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // Books are those of an engine, to be broken in one place by what is named in Spoils and QuotaSpoils.
 type Books struct{ *Engine }
 
 // open finds an open task.
-func (r Books) open(id coordinator.TaskID) *openTask {
+func (r Books) open(id coordinator.TaskID) *state.Task {
 	if o := r.taskOf(coordinator.KeyOf(id)); o != nil {
 		return o
 	}
@@ -19,15 +20,15 @@ func (r Books) open(id coordinator.TaskID) *openTask {
 }
 
 // NeverExpires has a task that waits wait for ever.
-func (r Books) NeverExpires(id coordinator.TaskID) { r.timers.cancel(&r.open(id).expire) }
+func (r Books) NeverExpires(id coordinator.TaskID) { r.k.Timers.Cancel(&r.open(id).Expire) }
 
 // PassOver has the first timer of those among which the task's is be due since then, and not be done.
 func (r Books) PassOver(id coordinator.TaskID, at time.Time) {
-	r.timers.heaps[r.open(id).expire.duty.turn()].Items[0].at = at
+	r.k.Timers.Heaps[r.open(id).Expire.Duty.Turn()].Items[0].At = at
 }
 
 // At has the latest event be of that time.
-func (r Books) At(now time.Time) { r.now = now }
+func (r Books) At(now time.Time) { r.k.Now = now }
 
 // Spoils break the books of tasks, agents and timers, and say what the auditor then finds.
 var Spoils = []struct {
@@ -37,94 +38,106 @@ var Spoils = []struct {
 	IDs   string // that it names, all of them; "*": whichever
 }{
 	{"a waiting task has left its class",
-		func(r Books) { o := r.open("early"); o.needs.class.Waiting.Remove(o.leaf, o.level, o.index) },
+		func(r Books) { o := r.open("early"); o.Needs.Class.Waiting.Remove(o.Leaf, o.Level, o.Index) },
 		coordinator.InvariantTaskState, "early"},
-	{"a held task is forgotten", func(r Books) { o := r.open("early"); delete(r.held, o.handle) },
+	{"a held task is forgotten", func(r Books) { o := r.open("early"); delete(r.k.Held, o.Handle) },
 		coordinator.InvariantTaskState, "early"},
-	{"a handle is another's", func(r Books) { r.open("early").handle++ }, coordinator.InvariantTaskState, "*"},
-	{"a task is held twice", func(r Books) { r.held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
-	{"a leased task is held", func(r Books) { o := r.open("has"); o.handle = 99; r.held[99] = o },
+	{"a handle is another's", func(r Books) { r.open("early").Handle++ }, coordinator.InvariantTaskState, "*"},
+	{"a task is held twice", func(r Books) { r.k.Held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
+	{"a leased task is held", func(r Books) { o := r.open("has"); o.Handle = 99; r.k.Held[99] = o },
 		coordinator.InvariantTaskState, "has"},
-	{"a task gathers nowhere", func(r Books) { r.batches.Clear() }, coordinator.InvariantTaskState, ""},
+	{"a task gathers nowhere", func(r Books) { r.k.Batches.Clear() }, coordinator.InvariantTaskState, ""},
 	{"a task gathers twice", func(r Books) {
 		o := r.open("together")
-		r.batches.Gather(r.now, batchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.now.Add(time.Hour), time.Time{})
+		r.k.Batches.Gather(r.k.Now, state.BatchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.k.Now.Add(time.Hour), time.Time{})
 	}, coordinator.InvariantTaskState, "together"},
 	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, coordinator.InvariantTaskState,
 		"early"},
-	{"one too many is counted as waiting", func(r Books) { r.pending.count[coordinator.PriorityHigh]++ },
+	{"one too many is counted as waiting", func(r Books) { r.k.Pending.Count[coordinator.PriorityHigh]++ },
 		coordinator.InvariantPendingCount, ""},
-	{"one too few", func(r Books) { r.pending.count[coordinator.PriorityNormal]-- }, coordinator.InvariantPendingCount,
+	{"one too few", func(r Books) { r.k.Pending.Count[coordinator.PriorityNormal]-- }, coordinator.InvariantPendingCount,
 		""},
-	{"when it is due changed in place", func(r Books) { o := r.open("early"); o.due += int64(time.Hour) },
+	{"when it is due changed in place", func(r Books) { o := r.open("early"); o.Due += int64(time.Hour) },
 		coordinator.InvariantPendingOrder, "late"},
-	{"a class is not found by its key", func(r Books) { r.open("early").needs.class.Key += "?" },
+	{"a class is not found by its key", func(r Books) { r.open("early").Needs.Class.Key += "?" },
 		coordinator.InvariantPendingOrder, ""},
 	{"nobody was woken when a slot became free", func(r Books) {
-		b := r.fleet.ByID["b"]
+		b := r.k.Fleet.ByID["b"]
 		b.Report.Available, b.Spec.MaxConcurrent = 100, 2
-		r.fleet.Refresh(b)
+		r.k.Fleet.Refresh(b)
 	}, coordinator.InvariantWorkConserved, "early"},
-	{"a record refers to another task", func(r Books) { o := r.open("has"); r.recordOf(o).Ref++ },
+	{"a record refers to another task", func(r Books) { o := r.open("has"); r.k.RecordOf(o).Ref++ },
 		coordinator.InvariantTaskRecord, "has"},
 	{"a record says that its task has ended",
-		func(r Books) { o := r.open("has"); r.recordOf(o).Fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord,
+		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord,
 		"has"},
 	{"a record says that the broker has not answered",
-		func(r Books) { o := r.open("has"); r.recordOf(o).Fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord,
+		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord,
 		"has"},
-	{"an id is not found", func(r Books) { r.recordOf(r.open("has")).Key[1]++ }, coordinator.InvariantTaskRecord, "*"},
-	{"the number of a task is given out again",
-		func(r Books) { r.tasks.free = append(r.tasks.free, r.open("has").number) }, coordinator.InvariantTaskRecord, ""},
-	{"an open task is lost", func(r Books) { r.tasks.all[r.open("has").number] = nil }, coordinator.InvariantAgentAccount,
+	{"an id is not found", func(r Books) { r.k.RecordOf(r.open("has")).Key[1]++ }, coordinator.InvariantTaskRecord, "*"},
+	{"an open task is lost", func(r Books) { r.k.Tasks.All[r.open("has").Number] = nil }, coordinator.InvariantAgentAccount,
 		"has"},
-	{"a lease without a timer", func(r Books) { r.timers.cancel(&r.open("has").expire) },
+	{"a lease without a timer", func(r Books) { r.k.Timers.Cancel(&r.open("has").Expire) },
 		coordinator.InvariantLeaseDeadline, "has"},
-	{"a lease without a deadline", func(r Books) { r.open("has").deadline = time.Time{} },
+	{"a lease without a deadline", func(r Books) { r.open("has").Deadline = time.Time{} },
 		coordinator.InvariantLeaseDeadline, "has"},
 	{"a dispatch has left the account",
-		func(r Books) { r.open("has").agent.Give(r.open("has")); r.fleet.Refresh(r.fleet.ByID["a"]) },
+		func(r Books) { r.open("has").Agent.Give(r.open("has")); r.k.Fleet.Refresh(r.k.Fleet.ByID["a"]) },
 		coordinator.InvariantAgentAccount, "has"},
-	{"a dispatch is on another's account", func(r Books) { r.open("has").agent = r.fleet.ByID["b"] },
+	{"a dispatch is on another's account", func(r Books) { r.open("has").Agent = r.k.Fleet.ByID["b"] },
 		coordinator.InvariantAgentAccount, "has"},
-	{"a slot leaks", func(r Books) { r.fleet.ByID["b"].Uncovered++; r.fleet.Refresh(r.fleet.ByID["b"]) },
+	{"a slot leaks", func(r Books) { r.k.Fleet.ByID["b"].Uncovered++; r.k.Fleet.Refresh(r.k.Fleet.ByID["b"]) },
 		coordinator.InvariantAgentAccount, "b"},
 	{"a dispatch is covered and counts", func(r Books) { r.open("on-way").Covered = true },
 		coordinator.InvariantAgentAccount, "b"},
-	{"credit for what never was", func(r Books) { r.fleet.ByID["a"].Credit = 1 }, coordinator.InvariantAgentAccount, "a"},
-	{"strategies see what was", func(r Books) { r.fleet.Views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
-	{"a full agent is marked as ready", func(r Books) { r.fleet.Ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
-	{"an idle one is not", func(r Books) { r.fleet.Ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
-	{"breakers take an agent for gone", func(r Books) { r.ejections.SetOnline(r.now, 0, false) },
+	{"credit for what never was", func(r Books) { r.k.Fleet.ByID["a"].Credit = 1 }, coordinator.InvariantAgentAccount, "a"},
+	{"strategies see what was", func(r Books) { r.k.Fleet.Views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
+	{"a full agent is marked as ready", func(r Books) { r.k.Fleet.Ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
+	{"an idle one is not", func(r Books) { r.k.Fleet.Ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
+	{"breakers take an agent for gone", func(r Books) { r.k.Ejections.SetOnline(r.k.Now, 0, false) },
 		coordinator.InvariantAgentReady, "a"},
-	{"an agent is not found by its queue", func(r Books) { delete(r.fleet.ByQueue, "agent.c") },
+	{"an agent is not found by its queue", func(r Books) { delete(r.k.Fleet.ByQueue, "agent.c") },
 		coordinator.InvariantFleetIndex, "c"},
-	{"an agent's silence is not watched", func(r Books) { r.timers.cancel(&r.fleet.ByID["c"].stale) },
+	{"an agent's silence is not watched", func(r Books) { r.k.Timers.Cancel(&r.k.Fleet.ByID["c"].Timers[fleet.Silence]) },
 		coordinator.InvariantTimers, "c"},
-	{"a waiting task never expires", func(r Books) { r.timers.cancel(&r.open("early").expire) },
+	{"a waiting task never expires", func(r Books) { r.k.Timers.Cancel(&r.open("early").Expire) },
 		coordinator.InvariantTimers, "early"},
-	{"a returned task is never tried again", func(r Books) { r.timers.cancel(&r.open("back").retry) },
+	{"a returned task is never tried again", func(r Books) { r.k.Timers.Cancel(&r.open("back").Retry) },
 		coordinator.InvariantTimers, "back"},
-	{"a timer was moved in place", func(r Books) { r.open("late").expire.at = r.now.Add(-time.Hour) },
+	{"a timer was moved in place", func(r Books) { r.open("late").Expire.At = r.k.Now.Add(-time.Hour) },
 		coordinator.InvariantTimers, ""},
-	{"a queue is taken back that nobody counts", func(r Books) { r.fleet.ByID["c"].TakenQueue = "agent.c" },
-		coordinator.InvariantTakeBacks, ""},
-	{"the time goes back", func(r Books) { r.now = r.now.Add(time.Second) }, coordinator.InvariantClock, ""},
+	{"the time goes back", func(r Books) { r.k.Now = r.k.Now.Add(time.Second) }, coordinator.InvariantClock, ""},
+}
+
+// WholeSpoils break what is only seen as a whole, in an engine in which the task early waits.
+var WholeSpoils = map[string]func(r Books){
+	"a message may come again 0 times":          func(r Books) { r.k.Messages.SetExpected(coordinator.TaskKey{1}, 0) },
+	"a queue is taken back that nothing counts": func(r Books) { r.k.Fleet.ByID["c"].TakenQueue = "agent.c" },
+	"the number of a task is given out again": func(r Books) {
+		r.k.Tasks.Free = append(r.k.Tasks.Free, r.open("has").Number)
+	},
+	"a claim waits that is not its agent's": func(r Books) {
+		r.k.Claims.Add(r.k.Now, r.k.Fleet.ByID["a"], 0, &state.Seat{}, coordinator.ClaimReceived{Agent: "a"}, 0)
+	},
+	"a task is among those that must be alone": func(r Books) {
+		o := r.open("early")
+		r.k.Isolated.Add(o, o.Needs.Class, o.Leaf, o.Level)
+	},
 }
 
 // QuotaSpoils break the books of quotas.
 var QuotaSpoils = map[string]func(r Books){
-	"a reservation is left behind": func(r Books) { r.open("has").quota = nil },
+	"a reservation is left behind": func(r Books) { r.open("has").Quota = nil },
 	"what is set aside is for nobody's dispatch": func(r Books) {
-		c := r.open("has").quota.Charge
+		c := r.open("has").Quota.Charge
 		c.Amounts[coordinator.DimTotalTokens] = 1
-		r.quotas.Ledger.Reserve(r.now, fairshare.KeyOf("nobody's"), &c, time.Time{})
+		r.k.Quotas.Ledger.Reserve(r.k.Now, coordinator.KeyOf("nobody's"), &c, time.Time{})
 	},
-	"it is under another key": func(r Books) { r.open("has").quota.Key[0]++ },
+	"it is under another key": func(r Books) { r.open("has").Quota.Key[0]++ },
 	"it has ended, and is held": func(r Books) {
-		r.quotas.Ledger.Release(r.now, r.open("has").quota.Key, false)
+		r.k.Quotas.Ledger.Release(r.k.Now, r.open("has").Quota.Key, false)
 		r.open("has").Over = true
 	},
-	"who waits has left":                func(r Books) { r.open("waits").leaf++ },
-	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.needs.class.Waiting.Unpark(o.leaf) },
+	"who waits has left":                func(r Books) { r.open("waits").Leaf++ },
+	"the class does not know who waits": func(r Books) { o := r.open("waits"); o.Needs.Class.Waiting.Unpark(o.Leaf) },
 }

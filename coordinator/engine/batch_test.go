@@ -101,7 +101,7 @@ func TestBatchIsFull(t *testing.T) {
 	want(t, r.together(0), "t1 a (t1.1/3)", "t2 a (t1.1/3)", "t3 a (t1.1/3)", "t4 a")
 }
 
-// TestBatchIsSplit: what the agent has no slot for begins the next batch; what nobody
+// TestBatchIsSplit: what the agent has no slot for begins the next batch; what no agent
 // has a slot for waits.
 func TestBatchIsSplit(t *testing.T) {
 	tests := []struct {
@@ -175,7 +175,7 @@ func TestBatchOfOneKind(t *testing.T) {
 }
 
 // TestPriorityWithinABatch: the highest goes first, so it decides the place of all and
-// gives the batch its name; who does not fit is the lowest.
+// gives the batch its name; the one that does not fit is the lowest.
 func TestPriorityWithinABatch(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(2)).batched("any", 10))
 	r.assignAll(job("t1").prio(low), job("t2").prio(normal), job("t3").prio(critical))
@@ -245,12 +245,12 @@ func TestWaitingTasksShareABatch(t *testing.T) {
 		r.now = r.now.Add(time.Millisecond)
 		r.assign(j)
 		if i == 0 {
-			r.pass(batchWait) // from here on who is of its class waits behind it
+			r.pass(batchWait) // from here on a task of its class waits behind it
 		}
 	}
 	r.pass(time.Second)
 	want(t, r.together(0))
-	want(t, r.hear(beat("a").active(2)), "dispatch t1.1 a", "dispatch s1.1 a") // two slots: nobody is overtaken
+	want(t, r.hear(beat("a").active(2)), "dispatch t1.1 a", "dispatch s1.1 a") // two slots: none is overtaken
 	want(t, r.together(0), "t1 a", "s1 a")
 	r.confirm(1)
 	r.confirm(2)
@@ -361,7 +361,7 @@ func TestSessionEndsWhileABatchGathers(t *testing.T) {
 	}
 }
 
-// TestPolicyChangesWhileABatchGathers: nobody waits for a batch of another policy, and
+// TestPolicyChangesWhileABatchGathers: no task waits for a batch of another policy, and
 // what the new one allows is given out together at once.
 func TestPolicyChangesWhileABatchGathers(t *testing.T) {
 	ten := func() *policyBuilder { return policyOf(worker("a").slots(8), worker("b").slots(8)).batched("any", 10) }
@@ -395,7 +395,7 @@ func TestPolicyChangesWhileABatchGathers(t *testing.T) {
 }
 
 // TestBacklogAndBatches: those that gather count among the pending; where there is no
-// room to wait, nobody waits for others.
+// room to wait, no task waits for others.
 func TestBacklogAndBatches(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(4)).batched("any", 10).
 		set(func(s *coordinator.Settings) { s.MaxQueueSize = 2 }))

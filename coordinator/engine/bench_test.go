@@ -33,8 +33,8 @@ type bench struct {
 
 // newBench makes n agents, each with a quarter of the capabilities in a pattern
 // of its own, so that about 1/4 of them can do a task of one and 1/16 one of two.
-func newBench(b *testing.B, n int) *bench {
-	b.Helper()
+func newBench(tb testing.TB, n int) *bench {
+	tb.Helper()
 	mix := func(i, j int) bool { return coordinator.Hash(fmt.Sprint(i, "/", j), 0)%4 == 0 }
 	p := policyOf().set(func(s *coordinator.Settings) {
 		s.MaxQueueSize, s.DedupeMaxIDs = 100_000, 100_000
@@ -141,6 +141,31 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
+// TestApplyAllocations bounds what a decision and a heartbeat allocate in steady state: one allocation more for each is
+// too little to be noticed in a time, and is paid with every task. Of the 8.5 for a decision, of which AllocsPerRun
+// drops the fraction, 3.5 are made by the test itself, the task and the events; so is the one of a heartbeat.
+func TestApplyAllocations(t *testing.T) {
+	const warm, runs = 2000, 2000
+	w := newBench(t, 100)
+	w.name(warm + runs + 1)
+	i := 0
+	decide := func() {
+		w.assign(i)
+		if i++; i%2 == 0 {
+			w.heartbeat()
+		}
+	}
+	for range warm {
+		decide()
+	}
+	if got := testing.AllocsPerRun(runs, decide); got > 8 {
+		t.Errorf("a decision, its confirm and half a heartbeat take %v allocations", got)
+	}
+	if got := testing.AllocsPerRun(runs, w.heartbeat); got > 1 {
+		t.Errorf("a heartbeat takes %v allocations", got)
+	}
+}
+
 // BenchmarkRecord is BenchmarkApply with 100 agents and the records that it leaves.
 func BenchmarkRecord(b *testing.B) {
 	w := newBench(b, 100)
@@ -235,7 +260,7 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-// BenchmarkReport: one heartbeat of a fleet where nobody waits.
+// BenchmarkReport: one heartbeat of a fleet where no task waits.
 func BenchmarkReport(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprint("agents=", n), func(b *testing.B) {

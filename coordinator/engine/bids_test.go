@@ -72,7 +72,7 @@ func TestBidForTheTaskAlone(t *testing.T) {
 }
 
 // TestMarketHoldsSlots: what an agent has bid for it is offered nothing else for, and is
-// not given anything else; who loses has it back.
+// not given anything else; a loser has it back.
 func TestMarketHoldsSlots(t *testing.T) {
 	r := ready(t, policyOf(worker("a"), worker("b")).market(everybody))
 	r.assign(job("t1"))
@@ -84,7 +84,7 @@ func TestMarketHoldsSlots(t *testing.T) {
 		"bid of a for t1: lost",
 		"dispatch push.1 a")
 	r.slots("b", 1, 0)
-	// b has no slot for what it was offered meanwhile; nobody has.
+	// b has no slot for what it was offered meanwhile; none has.
 	want(t, r.bid(bid("b", "t2")), "auction of t2 all_full by all_answered", "bid of b for t2: full")
 	r.confirm(r.dispatches[0].Handle)
 	want(t, r.tell(says("b", "t1")), "completed t1.1 b succeeded", "award t2.1 b", "dispatch t2.1 b") // it has bid for it
@@ -153,7 +153,7 @@ func TestLiarLosesRank(t *testing.T) {
 
 func everybodyAppraised(m *coordinator.Market) { m.InviteAll = true }
 
-// TestMarketEndsWhenNothingBetterCanCome: by what is known of who has not answered.
+// TestMarketEndsWhenNothingBetterCanCome: by what is known of those that have not answered.
 func TestMarketEndsWhenNothingBetterCanCome(t *testing.T) {
 	r := ready(t, policyOf(worker("good").rate(1), worker("bad").rate(0.3)).market(everybodyAppraised))
 	r.assign(job("t1"))
@@ -196,7 +196,7 @@ func TestMarketHearsLateBids(t *testing.T) {
 }
 
 // TestBidStorm: of 10,000 agents, min(n, max(8, 2·⌈log₂ n⌉)) = 28 are asked about a task,
-// whether one auction is open or a thousand, and nobody is asked about more than one
+// whether one auction is open or a thousand, and no agent is asked about more than one
 // message of offers holds.
 func TestBidStorm(t *testing.T) {
 	const agents, auctions, invited = 10_000, 1_000, 28

@@ -74,8 +74,8 @@ func (h *history) question(t *rapid.T) {
 	c := drawCall(t)
 	q := &engine.QuotaQuestion{Group: c.Group, Agent: c.Agent, Type: c.Operation, Usage: c.Usage,
 		NoBorrowing: c.NoBorrowing, Routes: c.Routes}
-	a, ok := h.e.ExplainQuota(h.now, q)
-	all := h.e.Quotas(h.now, 1000, nil)
+	a, ok := h.e.Quotas(h.now).Explain(q)
+	all := h.e.Quotas(h.now).Snapshot(1000, nil)
 	if quotas := h.e.Policy().Quotas; ok != (quotas != nil) || all.Installed != ok || ok &&
 		len(all.Nodes) != len(quotas.Nodes) {
 		t.Fatalf("there are quotas: %v; %+v, %d nodes", ok, a, len(all.Nodes))
@@ -171,7 +171,7 @@ func (h *history) checkCalls(ev coordinator.CallAsked, was []bool) {
 	}
 }
 
-// checkLimits: who is refused is told first what is left of the limit that refuses, which is less than
+// checkLimits: a refusal says first what is left of the limit that refuses, which is less than
 // what was asked; how many calls may be open is no limit of a quota, nor is it one that a model has no price.
 func (h *history) checkLimits(c *coordinator.Call, a *coordinator.CallAnswer) {
 	h.t.Helper()

@@ -48,7 +48,7 @@ func TestCallOfAProviderGoesToAKeyThatIsFree(t *testing.T) {
 	r.holds("openai@a", coordinator.DimTotalTokens, 0, 100)
 	r.holds("openai@b", coordinator.DimTotalTokens, 0, 250)
 	told := tokens(coordinator.CallSettle, "2", 220, 30)
-	told.Usage.Provider = "openai" // who was asked so tells it so
+	told.Usage.Provider = "openai" // as it was asked
 	if a := r.state(told, coordinator.CallGranted); a.Pool != "openai@b" {
 		t.Errorf("settled in %s", a.Pool)
 	}
@@ -62,7 +62,7 @@ func TestCallOfAProviderGoesToAKeyThatIsFree(t *testing.T) {
 		t.Errorf("asked again: %+v", a)
 	}
 
-	// The journal says where each of them stands, so that who takes over has the same books.
+	// The journal says where each of them stands, so that the next leader has the same books.
 	heir := calls(t, twoKeys)
 	var pools []string
 	for _, rec := range r.Records(nil) {
@@ -145,7 +145,7 @@ providers:
 	r.holds("openai@b", coordinator.DimTotalTokens, 100, 0)
 }
 
-// The price of a provider is that of all its keys, whoever names which.
+// The price of a provider is that of all its keys, whichever is named.
 func TestKeysCostTheSame(t *testing.T) {
 	r := calls(t, twoKeys)
 	for i, tc := range []struct{ asked, told, model string }{

@@ -99,7 +99,7 @@ func TestSettledByHalf(t *testing.T) {
 }
 
 // team is the agent's own part: half of the team's 1,000 tokens, of which it borrows what the other
-// one has accrued; the tests begin at noon, when that is half of his.
+// one has accrued; the tests begin at noon, when that is half of its own.
 const teamAgent = "pool/team/x"
 
 // A call's quota is set aside, extended, and settled at what it has used; told twice it changes
@@ -187,7 +187,7 @@ func TestCallTakesASeat(t *testing.T) {
 	r.state(seat("3"), coordinator.CallGranted)
 }
 
-// A reservation that nobody settles is given back when its time is over, and charged all the same
+// A reservation that is not settled is given back when its time is over, and charged all the same
 // should it be settled after that; one that is to be charged untold is.
 func TestCallExpires(t *testing.T) {
 	r := calls(t, oneTeam)
@@ -236,7 +236,7 @@ func TestCallsAreAllGrantedOrNone(t *testing.T) {
 	r.holds(teamAgent, coordinator.DimTotalTokens, 100, 50)
 }
 
-// An agent that speaks for itself has its own group's quota and no other's; who speaks for all may
+// An agent that speaks for itself has its own group's quota and no other's; a gateway may
 // name any.
 func TestCallOfAnotherGroupIsForeign(t *testing.T) {
 	r := calls(t, `
@@ -268,8 +268,8 @@ func TestCallStandsBackBehindTasks(t *testing.T) {
 	if a := r.state(small, coordinator.CallRefused); a.Lacks.RetryAt.IsZero() {
 		t.Errorf("%+v", a.Lacks)
 	}
-	// Who asks why hears that it is not for want of quota.
-	a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "team",
+	// An explanation says that it is not for want of quota.
+	a, _ := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: "team",
 		Usage: coordinator.Usage{InputTokens: 10, OutputTokens: 1}, Routes: []coordinator.Service{{Provider: "any"}}})
 	if a.Explanation.Verdict.OK || !strings.HasSuffix(a.Lack, "; tasks wait for it, and go first") ||
 		a.Explanation.Limits[0].Refuses || a.Routes[0].Lacks == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // An agent does not hold seats by its own token for longer than quotas.yaml says, unless it goes on
-// asking; a gateway, and who takes none that are limited, may name any time.
+// asking; a gateway, and an agent that takes none that are limited, may name any time.
 func TestSeatsAreNotHeldForADay(t *testing.T) {
 	r := calls(t, `
 groups: [{id: team}]

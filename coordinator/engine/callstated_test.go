@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// What is stated counts in full, also where the rest is estimated: who does not say its output must
+// What is stated counts in full, also where the rest is estimated: a call that does not say its output must
 // not have its input counted for less.
 func TestStatedTokensAreCountedInFull(t *testing.T) {
 	r := calls(t, `
@@ -72,7 +72,7 @@ func TestDoubtedUsage(t *testing.T) {
 	r.state(own(coordinator.CallCharge, "2", 1), coordinator.CallDoubted)
 	r.state(tokens(coordinator.CallCharge, "3", 7000, 0), coordinator.CallGranted)
 	r.holds("pool/team", coordinator.DimTotalTokens, 7550, 0)
-	// Requests no limit concerns here: nobody makes a million by one call, asked for or not.
+	// Requests no limit concerns here: no agent makes a million by one call, asked for or not.
 	many := func(op coordinator.CallOp) *coordinator.Call {
 		c := own(op, "4", 0)
 		c.Usage.Requests = 1_000_000
@@ -84,7 +84,7 @@ func TestDoubtedUsage(t *testing.T) {
 	}
 }
 
-// Nobody ends, extends or repeats the reservation of another agent, whatever its key.
+// No agent ends, extends or repeats the reservation of another agent, whatever its key.
 func TestReservationOfAnother(t *testing.T) {
 	r := calls(t, oneTeam)
 	r.state(tokens(coordinator.CallReserve, "1", 100, 0), coordinator.CallGranted)
@@ -121,7 +121,7 @@ func TestSpentIDs(t *testing.T) {
 	r.holds("pool/team", coordinator.DimTotalTokens, 10, 0)
 }
 
-// What an agent tells of itself teaches nobody's estimates.
+// What an agent tells of itself changes no estimate.
 func TestChargesTeachNobody(t *testing.T) {
 	r := calls(t,
 		"pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, group_id: team}]\n")

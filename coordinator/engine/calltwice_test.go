@@ -6,7 +6,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Who asks about the same reservation twice in one question, of which a third part is refused, is not told
+// A question that names a reservation twice, and of which a third part is refused, is not told
 // that it stands: nothing does.
 func TestSameReservationTwiceInARefusedQuestion(t *testing.T) {
 	r := calls(t, oneTeam)

@@ -53,7 +53,7 @@ func TestCancel(t *testing.T) {
 		{"pending", waiting, []string{"fail t cancelled", "cancel t: done"}, []then{
 			with(again, "cancel t: done"),
 			with(deliver, "ack 2", "duplicate t"),
-			with(redeliver, "fail t cancelled"), // nobody knows whether the failure got through
+			with(redeliver, "fail t cancelled"), // it is not known whether the failure got through
 		}},
 		{"back, and waiting to be tried again", func(r *rig) {
 			leased(r)
@@ -87,7 +87,7 @@ func TestCancel(t *testing.T) {
 		}},
 		{"with its agent, which gives it back", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
 			with(result(coordinator.OutcomeRejected), "given back t.1 a"),
-			with(returned(false), "fail t cancelled"), // to nobody else
+			with(returned(false), "fail t cancelled"), // to no other agent
 			with(returned(false), "ack 3"),
 		}},
 		{"with its agent, which says nothing", leased, []string{"withdraw t.1 a", "cancel t: asked"}, []then{
@@ -102,7 +102,7 @@ func TestCancel(t *testing.T) {
 			r.pass(time.Second)
 			r.hear(beat("c").active(1))
 		}, []string{"withdraw t.1 c", "cancel t: asked"}, []then{
-			with(returned(false), "fail t cancelled"), // it refused it, and nobody else gets it
+			with(returned(false), "fail t cancelled"), // it refused it, and no other gets it
 		}},
 		{"not seen yet", func(*rig) {}, []string{"cancel t: noted"}, []then{
 			with(again, "cancel t: noted"),
@@ -141,7 +141,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestCancelSays: who asked reads who has the task, and the failure says why.
+// TestCancelSays: the answer names the agent that has the task, and the failure says why.
 func TestCancelSays(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")))
 	r.give(job("t1"))
@@ -176,7 +176,7 @@ func TestTombstonesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReasonsOfCancelsAreKept: who cancels what is not known yet, or what a plain
+// TestReasonsOfCancelsAreKept: a cancel of what is not known yet, or what a plain
 // agent has been let go with, reads the reason in the failure that follows.
 func TestReasonsOfCancelsAreKept(t *testing.T) {
 	cancel := func(r *rig, why string) { r.apply(coordinator.CancelRequested{Task: "t", Reason: why}) }

@@ -11,8 +11,8 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// TestClaims: whatever is claimed, when, and by whom: every claim is answered once, in its
-// time, with as many dispatches as it says; nobody gets more than its slots, nor a
+// TestClaims: whatever is claimed, when, and by which agent: every claim is answered once, in its
+// time, with as many dispatches as it says; no agent gets more than its slots, nor a
 // pulling agent anything that it did not ask for; nothing waits that a claim waits for,
 // unless that has its fair part; and the books balance.
 func TestClaims(t *testing.T) {

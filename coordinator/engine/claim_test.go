@@ -23,7 +23,7 @@ func (b *claimBuilder) rate(perSecond float64) *claimBuilder { b.Capacity = perS
 func (b *claimBuilder) waits(d time.Duration) *claimBuilder  { b.Wait = d; return b }
 func (r *rig) claim(b *claimBuilder) []string                { return r.apply(b.ClaimReceived) }
 
-// wait lets so many tasks wait for whoever claims them.
+// wait lets so many tasks wait for agents that claim them.
 func (r *rig) wait(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -150,7 +150,7 @@ func TestNoPartForWhoDoesNotPullAnyMore(t *testing.T) {
 }
 
 // TestFairParts is BALANCING's example: 49 items and 16, 8 and 4 items a second make
-// 28, 14 and 7, whoever asks first and however much it asks for. The literal mode alone
+// 28, 14 and 7, whichever asks first and however much it asks for. The literal mode alone
 // gives what is asked for.
 func TestFairParts(t *testing.T) {
 	crew := func(mode coordinator.PullMode) *policyBuilder {
@@ -202,7 +202,7 @@ func TestClaimWaitsWhileTheFleetGrows(t *testing.T) {
 
 // TestClaimThatGetsNothingEnds: a task lacks quota of its own for the only agent that has it pushed.
 // One that pulls could have it and has asked, but has no slot. The task is looked at once for that
-// claim, and not for ever, again after each time that nobody can have it.
+// claim, and not for ever, again after each time that no agent can have it.
 func TestClaimThatGetsNothingEnds(t *testing.T) {
 	q := quotasOf().group("team", 1, nil).agent("a", "team", seats(1))
 	p := patient(policyOf(worker("a").slots(2), worker("b").pulls(coordinator.PullShared)).quotas(q))

@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// BenchmarkWaitingClaims is one task that comes while 10,000 agents wait for work, and its end; whoever
+// BenchmarkWaitingClaims is one task that comes while 10,000 agents wait for work, and its end; the agent that
 // has had it claims again.
 func BenchmarkWaitingClaims(b *testing.B) {
 	const n = 10_000

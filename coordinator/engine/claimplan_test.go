@@ -27,7 +27,7 @@ func claimants(t *testing.T, n int) *rig {
 func (r *rig) planned() (made time.Time, left int) {
 	r.t.Helper()
 	for _, p := range r.ClaimPlans() {
-		made, left = p.Made(), p.Left()
+		made, left = p.Made, p.Left
 	}
 	if len(r.ClaimPlans()) != 1 {
 		r.t.Fatalf("%d plans", len(r.ClaimPlans()))
@@ -92,7 +92,7 @@ func (r *rig) plansOf(times int, do func(i int)) int {
 	return len(made) - before
 }
 
-// TestPlansOfClaimsPassedOver: that others have asked before it who can do nothing of what comes, or
+// TestPlansOfClaimsPassedOver: that others have asked before it that can do nothing of what comes, or
 // have enough, costs a task no plan of its own; nor does a claim that runs out, or is given up.
 func TestPlansOfClaimsPassedOver(t *testing.T) {
 	for _, busy := range []bool{false, true} {

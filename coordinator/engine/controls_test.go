@@ -35,7 +35,7 @@ func (r *rig) asks(set []coordinator.QuotaControl, remove ...string) []string {
 	return r.apply(coordinator.QuotaControlsRequested{Set: set, Remove: remove, Token: 7})
 }
 
-// Who asks hears, also when nothing changes; what has not changed is not recorded.
+// A request is answered, also when nothing changes; what has not changed is not recorded.
 func TestControlsAreKept(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
 	r.Records(nil)
@@ -116,7 +116,7 @@ func TestManyControlsInASnapshot(t *testing.T) {
 	r.heirOf(r.now, r.imaged()).stands(r.standing()...)
 }
 
-// A control ends by itself, with whoever leads then; who follows waits for the record.
+// A control ends by itself, with the leader of then; a standby waits for the record.
 func TestControlsEndInTime(t *testing.T) {
 	r := leads(t, policyOf(worker("a")).quotas(quotasOf().group("x", 1, daily(1000))))
 	short, long := control(coordinator.ControlBoost, "pool/x", "total_tokens", "+50%"),

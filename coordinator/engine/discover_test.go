@@ -71,8 +71,8 @@ func TestJoin(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// TestWaitsForWhoMayJoin: what nobody of the fleet offers waits its time where
-// discovery admits agents that do. Nobody else is waited for.
+// TestWaitsForWhoMayJoin: what no agent of the fleet offers waits its time where
+// discovery admits agents that do. No other is waited for.
 func TestWaitsForWhoMayJoin(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -256,7 +256,7 @@ func TestSettingsOfJoinedAgents(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// TestPolicyOverDiscovery: what agents.yaml lists is not discovered, and who is not
+// TestPolicyOverDiscovery: what agents.yaml lists is not discovered, and one that is not
 // admitted any more leaves.
 func TestPolicyOverDiscovery(t *testing.T) {
 	r := boot(t, policyOf().joins())
@@ -320,7 +320,7 @@ func TestJoinsAreRecordedOnce(t *testing.T) {
 	}
 }
 
-// TestJoiningHistories: whoever comes and goes, and whatever the policy lists
+// TestJoiningHistories: whichever agents come and go, and whatever the policy lists
 // meanwhile, the fleet keeps to the rules, its indexes hold, slots come back, and
 // the history repeats.
 func TestJoiningHistories(t *testing.T) {
@@ -419,7 +419,7 @@ func TestJoiningHistories(t *testing.T) {
 			apply(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishConfirmed})
 		}
 		open = nil
-		for range 5 { // the waiting fail, leases end, who has gone is forgotten
+		for range 5 { // the waiting fail, leases end, those that have gone are forgotten
 			now = now.Add(5 * time.Minute)
 			apply(coordinator.Tick{})
 			for _, d := range open {

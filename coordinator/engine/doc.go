@@ -16,50 +16,37 @@
 //
 // # Its parts
 //
-//	engine.go    the entry points: one method per event
+// Three packages divide the work. internal/state is what is known, and every change that is complete by itself.
+// internal/questions is what users ask of it. Here is the kernel, which alone decides what is done and in which order.
+// The parts below internal/state (fleet, queue, admission, …) know neither, nor each other.
+//
+//	engine.go    the entry points
+//	kernel.go    the order in which things are done: one method per event
 //	install.go   another policy: all waiting tasks are decided again
 //	session.go   begin and end of a session; clocks that were ahead, and times in which no agent can be heard
 //	task.go      the life of an open task: received, resumed, waiting
 //	admit.go     whether a task waits, for how long, or goes at once; tasks to which a strategy gives no agent
-//	needs.go     what a task requires of its agent: capabilities, preferences, strategy
 //	settle.go    dispatches, and what the broker reports of them
-//	lease.go     dispatches that an agent has: deadlines, and their end
+//	lease.go     leases whose deadline is over
 //	result.go    what agents report of how tasks ended
-//	outcome.go   record success or failure of a dispatch for its agent (internal/ejection decides
-//	             which agents get no work)
+//	outcome.go   which results and returns count for an agent, and which against it
 //	reassign.go  dispatches that come back
-//	retry.go     tasks that came back: which agents may have them again, and when
+//	retry.go     tasks that came back wait, and are tried again
 //	cancel.go    tasks that are withdrawn
-//	end.go       how tasks that are held end; internal/ends stores pending failures and what else must be sent again
-//	patience.go  for how long a task may wait
-//	wish.go      tasks that wait for preferred agents, or for agents that asked for time
-//	pending.go   classes of tasks with equal requirements (internal/queue decides which goes next)
+//	end.go       tasks that fail because they have waited too long, or that their lane has
+//	patience.go  tasks that have waited for long enough, or for their preferred agents alone
 //	batch.go     tasks that are decided together
-//	isolate.go   tasks that must have an agent to themselves (internal/isolation decides which goes next)
+//	isolate.go   tasks that must have an agent to themselves
 //	unresolved.go  unresolved dispatches of a lost session or a coordinator before this one
-//	             (internal/unresolved counts messages that may come again)
-//	tasks.go     open tasks by number, and by the records of the dedupe window (internal/dedupe)
-//	agent.go     what the engine stores about an agent (internal/fleet has the rest): its dispatches, its return to
-//	             all slots, its serial
-//	report.go    what a heartbeat changes
-//	presence.go  whether an agent is available; operators' orders; what is seen of its queue
-//	discover.go  discovery: agents that join by themselves
+//	agent.go     what follows when the fleet changes; heartbeats; agents that join by themselves
 //	demand.go    how much each capability is asked for
-//	learning.go  track record: how well the agents do with one kind of task (internal/choice chooses among them)
-//	explain.go   why each agent may not have a task
-//	place.go     queue position of a task, and how long fair sharing and quota may delay it
-//	auctions.go  tasks are offered, bids come in, winners get their tasks (internal/market decides)
-//	claim.go     work that agents claim (internal/claims stores waiting claims, and the plans)
-//	quota.go     reservations of quota for tasks, and their end (internal/admission stores them)
-//	quotawait.go  tasks that lack quota, the agents that have some, and which are served when some is free again
-//	quotaview.go  quotas for views
-//	calls.go     leases of LLM calls (package llmcalls): recorded and announced
-//	controls.go  standing changes to quotas.yaml (package quotacontrol): made, recorded, announced, ended
-//	lanes.go     tasks that are moved to queues of their own, and come back (internal/lanes decides which)
-//	record.go    what must survive; fold.go: the replayed state; image.go: all of it at once
-//	timer.go     deadlines
-//	snapshot.go  a copy of the state for readers
-//	audit.go     checks that the stored state is consistent
+//	auctions.go  tasks are offered, bids come in, winners get their tasks
+//	claim.go     work that agents claim
+//	quota.go     tasks that lack quota, and which are served when some is free again
+//	calls.go     what is asked about LLM calls
+//	controls.go  standing changes to quotas.yaml: made, recorded, announced, ended
+//	lanes.go     tasks that are moved to queues of their own, and come back
+//	fold.go      begin and end of following another engine
 //
 // # Invariants
 //

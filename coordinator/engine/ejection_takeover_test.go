@@ -9,8 +9,8 @@ import (
 )
 
 // TestProbeEndsThoughItsRouteHasChanged: an ejected agent is being tried with one task when its
-// leader dies, and whoever takes over has a file in which tasks of that type require something
-// else. How the task ends is still the end of the trial: nobody else would ever end it, and the
+// leader dies, and the next leader has a file in which tasks of that type require something
+// else. How the task ends is still the end of the trial: nothing else would ever end it, and the
 // agent would have no task with that capability again.
 func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 	p := policyOf(worker("a0").can("go", "web").slots(3), worker("a1").can("go", "web")).route("x", "go")
@@ -22,7 +22,7 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		after   time.Duration // that it is tried again
 	}{
 		{coordinator.OutcomeSucceeded, 0},
-		{coordinator.OutcomeCancelled, 0},                 // says nothing: somebody else may try
+		{coordinator.OutcomeCancelled, 0},                 // says nothing: another may try
 		{coordinator.OutcomeFailed, 2 * 30 * time.Second}, // ejected for the second time
 	} {
 		r := leads(t, p)
@@ -35,7 +35,7 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		for name, journal := range map[string][]coordinator.Record{"by its records": r.Records(nil),
 			"by a snapshot": r.imaged()} {
 			leader := r.Policy()
-			r.SetPolicy(&renamed.Policy) // the file of whoever takes over
+			r.SetPolicy(&renamed.Policy) // the file of the next leader
 			heir := r.heirOf(r.now, journal)
 			r.SetPolicy(leader)
 			if got := heir.why("a0", "go"); got != coordinator.Ejected {

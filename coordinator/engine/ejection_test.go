@@ -69,7 +69,7 @@ func TestEjection(t *testing.T) {
 }
 
 // TestProbe: after 30 s an ejected agent gets one task. Its success brings back all
-// slots, at once and for those who wait; its failure another 60 s.
+// slots, at once and for those that wait; its failure another 60 s.
 func TestProbe(t *testing.T) {
 	p := policyOf(worker("a0").can("go").slots(3), worker("a1").can("go")).route("go", "go")
 	start := func(t *testing.T) *rig {
@@ -232,7 +232,7 @@ func TestOneBatchIsOneFault(t *testing.T) {
 	t.Error("after five batches it is not ejected")
 }
 
-// TestBreakerOff ejects nobody.
+// TestBreakerOff ejects no agent.
 func TestBreakerOff(t *testing.T) {
 	r := ready(t, policyOf(crew(3)...).route("go", "go").set(func(s *coordinator.Settings) { s.Breaker.Off = true }))
 	r.fails("a0", "go", 20)
@@ -254,7 +254,7 @@ func TestEjectionSurvivesPolicy(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// TestEjectionWithoutTheEjected: who was ejected and has left for good protects nobody.
+// TestEjectionWithoutTheEjected: an ejected agent that has left for good protects none.
 func TestEjectionWithoutTheEjected(t *testing.T) {
 	r := ready(t, policyOf(crew(3)...).route("go", "go"))
 	r.fails("a0", "go", 5)

@@ -61,7 +61,7 @@ func TestCriteria(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			// Assignment timeout 0: a task that nobody can have fails at once and says why.
+			// Assignment timeout 0: a task that no agent can have fails at once and says why.
 			p := policyOf(tt.agent, worker("other").can("else")).route("go", "go").
 				set(func(s *coordinator.Settings) { s.AssignmentTimeout = 0 }).set(tt.set)
 			r := boot(t, p)

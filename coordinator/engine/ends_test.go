@@ -30,7 +30,7 @@ func twoThatWait() *policyBuilder {
 }
 
 // TestEndOfWhatWaitedLong: a dispatch comes back, and the task waits for so long that the ends of that time
-// are not kept any more. Whoever leads then has a snapshot alone, and reads that the agent of that dispatch
+// are not kept any more. The next leader has a snapshot alone, and reads that the agent of that dispatch
 // has done the task: its end is as whole as any.
 func TestEndOfWhatWaitedLong(t *testing.T) {
 	r := leads(t, twoThatWait())

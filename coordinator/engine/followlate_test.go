@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// Who follows with a clock that is ahead of what it reads (it starts, or its process stood still) ends
+// A standby with a clock that is ahead of what it reads (it starts, or its process stood still) ends
 // nothing by itself, whatever changes in between: of the three calls, that stand for a minute, one is
 // settled in time, one extended, and one charged by the leader when its time is over.
 func TestWhoFollowsLateEndsNothing(t *testing.T) {
@@ -63,7 +63,7 @@ func TestWhoFollowsLateEndsNothing(t *testing.T) {
 	now(late, ended, "x", 7, 10)
 	now(late, ended, "y", 5, 0)
 
-	// Nobody has told of the extended one until its hour was over: whoever leads by then ends it, and records it.
+	// No end of the extended one was told until its hour was over: the leader of then ends it, and records it.
 	late.now = wall
 	late.Record(true)
 	late.Lead(wall)

@@ -146,7 +146,7 @@ func TestStaleOnTime(t *testing.T) {
 	want(t, r.assign(job("t1"))) // waits for it
 	want(t, r.hear(beat("a")), "agent a online", "leave agent.a", "dispatch t1.1 a")
 	want(t, r.hear(beat("a").status(coordinator.StatusOffline)), "agent a offline", "take back agent.a")
-	want(t, r.pass(2*staleAfter)) // who said goodbye does not become stale
+	want(t, r.pass(2*staleAfter)) // an agent that said goodbye does not become stale
 	want(t, r.hear(beat("a").active(1)), "agent a online", "leave agent.a")
 }
 

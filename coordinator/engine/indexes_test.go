@@ -9,8 +9,10 @@ import (
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/choice"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/market"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/engine/internal/state"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // failer is what CheckIndexes needs of a test.
@@ -23,7 +25,7 @@ type failer interface {
 // place and fails where the copies differ.
 func CheckIndexes(t failer, e *Engine) {
 	t.Helper()
-	f := &e.fleet
+	f := &e.k.Fleet
 	checkIsolated(t, e)
 	for i, a := range f.Agents {
 		v := f.Views[i]
@@ -47,11 +49,10 @@ func CheckIndexes(t failer, e *Engine) {
 			t.Fatalf("%s: it is kept as %s, and is %s", a.Spec.ID, f.Causes[i], f.Eligibility(a))
 		case f.Present.Has(i) != (f.PresenceOf(a) == coordinator.Eligible):
 			t.Fatalf("%s: present %v, but %s", a.Spec.ID, f.Present.Has(i), f.PresenceOf(a))
-		case (a.stale.index >= 0) != (a.State == coordinator.AgentOnline):
-			t.Fatalf("%s is %s, watched: %v", a.Spec.ID, a.State, a.stale.index >= 0)
+		case (a.Timers[fleet.Silence].Index >= 0) != (a.State == coordinator.AgentOnline):
+			t.Fatalf("%s is %s, watched: %v", a.Spec.ID, a.State, a.Timers[fleet.Silence].Index >= 0)
 		}
 	}
-	online := make(map[string]int)
 	for why, set := range f.ByCause {
 		for i := range f.Agents {
 			if set.Has(i) != (int(f.Causes[i]) == why) {
@@ -64,116 +65,103 @@ func CheckIndexes(t failer, e *Engine) {
 		}
 	}
 	for _, a := range f.Agents {
-		for _, c := range append([]string{""}, a.Spec.Capabilities...) {
-			if a.State == coordinator.AgentOnline {
-				online[c]++
-			}
-		}
-		if text := e.ejections.Check(a.Number, a.State == coordinator.AgentOnline); text != "" {
+		if text := e.k.Ejections.Check(a.Number, a.State == coordinator.AgentOnline); text != "" {
 			t.Fatalf("%s: %s", a.Spec.ID, text)
 		}
 	}
-	for c, n := range online {
-		if supply := e.ejections.Supply(c); supply != n {
-			t.Fatalf("%d supply %q, counted are %d", supply, c, n)
-		}
-	}
-	for c := range e.pending.All() {
+	for c := range e.k.Pending.All() {
 		for i := range f.Agents {
-			if c.Usable.Has(i) != (c.criteria.Set.Has(i) && !e.ejections.Ejected(i, c.required...)) {
-				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.required, c.Usable.Has(i))
+			if c.Usable.Has(i) != (c.Criteria.Set.Has(i) && !e.k.Ejections.Ejected(i, c.Required...)) {
+				t.Fatalf("%s: usable for %v: %v", f.Agents[i].Spec.ID, c.Required, c.Usable.Has(i))
 			}
 		}
-		if wrong := e.pending.Misfiled(&c.waitingClass); wrong != "" || c.unserved() != c.criteria.Set.Empty() {
-			t.Fatalf("class %q, nobody %v: %s", c.Key, c.unserved(), wrong)
+		if wrong := e.k.Pending.Check(&c.WaitingClass); wrong != "" || c.Unserved() != c.Criteria.Set.Empty() {
+			t.Fatalf("class %q, nobody %v: %s", c.Key, c.Unserved(), wrong)
 		}
 	}
 	var count [4]int
 	waiting, gathering := 0, 0
-	for h, o := range e.held {
+	for h, o := range e.k.Held {
 		checkRefused(t, e, o)
-		if o.handle != h {
-			t.Fatalf("handle %d is kept under %d", o.handle, h)
+		if o.Handle != h {
+			t.Fatalf("handle %d is kept under %d", o.Handle, h)
 		}
 		// a lease begins when it is settled
-		if (o.expire.index >= 0) != (o.state == stateWaiting || o.state == stateUnscored || o.state == stateDelayed) ||
-			(o.state == stateWaiting && o.lane.InLine() || o.state == stateDelayed || o.state == stateUnscored ||
-				o.state == stateGathering || o.state == stateBidding) != (o.retry.index >= 0 ||
-				slices.Contains(e.retries.All(), o)) {
-			t.Fatalf("%s in state %d: expire %d, retry %d", o.task.ID, o.state, o.expire.index, o.retry.index)
+		if (o.Expire.Index >= 0) != (o.Stage == state.Waiting || o.Stage == state.Unscored || o.Stage == state.Delayed) ||
+			(o.Stage == state.Waiting && o.Lane.InLine() || o.Stage == state.Delayed || o.Stage == state.Unscored ||
+				o.Stage == state.Gathering || o.Stage == state.Bidding) != (o.Retry.Index >= 0 ||
+				slices.Contains(e.k.Retries.All(), o)) {
+			t.Fatalf("%s in state %d: expire %d, retry %d", o.Task.ID, o.Stage, o.Expire.Index, o.Retry.Index)
 		}
-		if pending := o.state == stateWaiting || o.state == stateUnscored; (o.lane.InLine()) != (pending && e.mayMove(o)) {
-			t.Fatalf("%s in state %d stands in line: %v", o.task.ID, o.state, o.lane.InLine())
+		if pending := o.Stage == state.Waiting || o.Stage == state.Unscored; (o.Lane.InLine()) != (pending && e.k.MayMove(o)) {
+			t.Fatalf("%s in state %d stands in line: %v", o.Task.ID, o.Stage, o.Lane.InLine())
 		}
-		switch o.state {
-		case stateWaiting:
+		switch o.Stage {
+		case state.Waiting:
 			waiting++
-			c := o.needs.class
-			if !c.Holds(o, o.leaf, o.level, o.index) || e.pending.Misfiled(&c.waitingClass) != "" {
-				t.Fatalf("%s waits, but is not in its class", o.task.ID)
+			c := o.Needs.Class
+			if !c.Holds(o, o.Leaf, o.Level, o.Index) || e.k.Pending.Check(&c.WaitingClass) != "" {
+				t.Fatalf("%s waits, but is not in its class", o.Task.ID)
 			}
 			for i, a := range f.Agents {
-				why := criteria.Check(o.askedOf(), &a.Spec) // by all that is registered
-				plainly := feasible(a, o) && (len(c.only) == 0 || slices.Contains(c.only, a.Spec.ID))
-				if c.criteria.Set.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
+				why := criteria.Check(o.AskedOf(), &a.Spec) // by all that is registered
+				plainly := feasible(a, o) && (len(c.Only) == 0 || slices.Contains(c.Only, a.Spec.ID))
+				if c.Criteria.Set.Has(i) != (why == coordinator.Eligible) || !plainly && why == coordinator.Eligible || plainly &&
 					saysPlainly(why) {
-					t.Fatalf("%s and %s: feasible %v, it is %s", o.task.ID, a.Spec.ID, c.criteria.Set.Has(i), why)
+					t.Fatalf("%s and %s: feasible %v, it is %s", o.Task.ID, a.Spec.ID, c.Criteria.Set.Has(i), why)
 				}
 			}
-			count[o.task.Priority]++
-		case stateDelayed, stateUnscored:
-			count[o.task.Priority]++
-		case stateBidding:
-			count[o.task.Priority]++
-			if !slices.Contains(e.market.Lots(), o.lot) || o.lot.Task != o {
-				t.Fatalf("%s is offered, and nobody knows of it", o.task.ID)
+			count[o.Task.Priority]++
+		case state.Delayed, state.Unscored:
+			count[o.Task.Priority]++
+		case state.Bidding:
+			count[o.Task.Priority]++
+			if !slices.Contains(e.k.Market.Lots(), o.Lot) || o.Lot.Task != o {
+				t.Fatalf("%s is offered, and nobody knows of it", o.Task.ID)
 			}
-		case stateGathering:
+		case state.Gathering:
 			gathering++
-			count[o.task.Priority]++
-			if members, closes := e.batches.Gathering(batchKeyOf(o)); !slices.Contains(members, o) || !o.retry.at.Equal(closes) {
-				t.Fatalf("%s waits for others until %v, but they do not know of it: %v", o.task.ID, closes, members)
+			count[o.Task.Priority]++
+			if members, closes := e.k.Batches.Gathering(state.BatchKeyOf(o)); !slices.Contains(members, o) || !o.Retry.At.Equal(closes) {
+				t.Fatalf("%s waits for others until %v, but they do not know of it: %v", o.Task.ID, closes, members)
+			} else if limits := e.k.Policy.Routes[o.Task.Type].Batch; len(members) >= limits.MaxSize {
+				t.Fatalf("%d tasks like %s gather, of at most %d", len(members), o.Task.ID, limits.MaxSize)
 			}
 		}
 	}
-	if count != e.pending.count {
-		t.Fatalf("pending %v, recounted %v", e.pending.count, count)
+	if count != e.k.Pending.Count {
+		t.Fatalf("pending %v, recounted %v", e.k.Pending.Count, count)
 	}
-	for _, c := range e.pending.Active() {
+	for _, c := range e.k.Pending.Active() {
 		waiting -= c.Waiting.Len()
-		c.Waiting.Visit(func(h fairshare.Head[*openTask], _ int, ordered bool) {
+		c.Waiting.Visit(func(h fairqueue.Head[*state.Task], _ int, ordered bool) {
 			if !ordered {
-				t.Fatalf("class %q: %s goes before the one above it", c.Key, h.Item.task.ID)
+				t.Fatalf("class %q: %s goes before the one above it", c.Key, h.Item.Task.ID)
 			}
 		})
 	}
-	for key, members := range e.batches.All() {
-		gathering -= len(members)
-		if limits := e.policy.Routes[key.taskType].Batch; len(members) == 0 || len(members) >= limits.MaxSize {
-			t.Fatalf("%d tasks %+v gather, of at most %d", len(members), key, limits.MaxSize)
-		}
-	}
-	if gathering != 0 || e.batches.Sharing() {
-		t.Fatalf("%d more tasks gather than are in batches; some are not sealed: %v", gathering, e.batches.Sharing())
+	if wrong, n := e.k.Batches.Check(func(state.BatchKey, *state.Task) bool { return true }); n != gathering || e.k.Batches.Sharing() {
+		t.Fatalf("%d tasks gather, %d are in batches, wrongly %v; some are not sealed: %v", gathering, n, wrong,
+			e.k.Batches.Sharing())
 	}
 	checkMarket(t, e)
 	if waiting != 0 {
 		t.Fatalf("%d more tasks wait than are in the classes", waiting)
 	}
-	for _, h := range e.timers.heaps {
+	for _, h := range e.k.Timers.Heaps {
 		for i, tm := range h.Items {
-			if tm.index != i || h.Before(tm, h.Items[max(0, (i-1)/2)]) {
-				t.Fatalf("timer %d has index %d or is out of order", i, tm.index)
+			if tm.Index != i || h.Before(tm, h.Items[max(0, (i-1)/2)]) {
+				t.Fatalf("timer %d has index %d or is out of order", i, tm.Index)
 			}
 		}
 	}
-	reasons := e.dedupe.Image().Reasons
+	reasons := e.k.Dedupe.Image().Reasons
 	for key, text := range reasons {
-		if r := e.dedupe.Peek(key); r == nil || !r.IsWithdrawn() || text == "" || len(reasons) > dedupe.MaxReasons {
+		if r := e.k.Dedupe.Peek(key); r == nil || !r.IsWithdrawn() || text == "" || len(reasons) > dedupe.MaxReasons {
 			t.Fatalf("one of %d reasons (%q): its record is %+v", len(reasons), text, r)
 		}
 	}
-	if found := e.Audit(e.now); len(found) > 0 {
+	if found := e.Audit(e.k.Now); len(found) > 0 {
 		t.Fatalf("the audit finds %+v", found)
 	}
 	checkReferences(t, e)
@@ -185,54 +173,54 @@ func CheckIndexes(t failer, e *Engine) {
 func checkReferences(t failer, e *Engine) {
 	t.Helper()
 	open, known := 0, 0
-	for number := e.dedupe.First(); number < e.dedupe.First()+uint64(e.dedupe.Size()); number++ {
-		if _, fault := e.dedupe.Check(number); fault != "" {
+	for number := e.k.Dedupe.First(); number < e.k.Dedupe.First()+uint64(e.k.Dedupe.Size()); number++ {
+		if _, fault := e.k.Dedupe.Check(number); fault != "" {
 			t.Fatalf("%s", fault)
 		}
 	}
-	for r := range e.dedupe.Latest() {
+	for r := range e.k.Dedupe.Latest() {
 		known++
 		if !r.Fate.IsOpen() {
 			continue
 		}
 		open++
-		if o := e.tasks.all[r.Ref]; o == nil || o.number != r.Ref || o.key != r.Key {
+		if o := e.k.Tasks.All[r.Ref]; o == nil || o.Number != r.Ref || o.Key != r.Key {
 			t.Fatalf("record %+v is open and refers to %d: %+v", r, r.Ref, o)
 		}
 	}
-	if known != e.dedupe.IDs() {
-		t.Fatalf("the window has %d records, its index %d", known, e.dedupe.IDs())
+	if known != e.k.Dedupe.IDs() {
+		t.Fatalf("the window has %d records, its index %d", known, e.k.Dedupe.IDs())
 	}
-	for n, o := range e.tasks.all {
+	for n, o := range e.k.Tasks.All {
 		if o == nil {
 			continue
 		}
 		open--
-		r := e.recordOf(o)
+		r := e.k.RecordOf(o)
 		switch {
-		case r == nil || r.Ref != o.number || int(o.number) != n || o.Over:
-			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.task.ID, o.number, n, o.Over, r)
-		case (r.Fate == coordinator.FateOpen) != (o.state != stateLeased),
-			(e.held[o.handle] == o) != (o.state != stateLeased):
-			t.Fatalf("%s in state %d, fate %d, held %v", o.task.ID, o.state, r.Fate, e.held[o.handle] == o)
-		case o.state == stateLeased && (o.expire.index >= 0) != (o.agent.Tracked || len(o.tried) > 0 || o.unanswered ||
+		case r == nil || r.Ref != o.Number || int(o.Number) != n || o.Over:
+			t.Fatalf("%s is number %d at %d, over %v, its record is %+v", o.Task.ID, o.Number, n, o.Over, r)
+		case (r.Fate == coordinator.FateOpen) != (o.Stage != state.Leased),
+			(e.k.Held[o.Handle] == o) != (o.Stage != state.Leased):
+			t.Fatalf("%s in state %d, fate %d, held %v", o.Task.ID, o.Stage, r.Fate, e.k.Held[o.Handle] == o)
+		case o.Stage == state.Leased && (o.Expire.Index >= 0) != (o.Agent.Tracked || len(o.Tried) > 0 || o.Unanswered ||
 			o.Apart):
-			t.Fatalf("%s is with %s, its deadline is watched: %v", o.task.ID, o.agent.Spec.ID, o.expire.index >= 0)
-		case o.state >= stateDispatching && !o.On() != o.returning:
-			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.task.ID, o.agent.Spec.ID, o.At(), o.returning)
+			t.Fatalf("%s is with %s, its deadline is watched: %v", o.Task.ID, o.Agent.Spec.ID, o.Expire.Index >= 0)
+		case o.Stage >= state.Dispatching && !o.On() != o.Returning:
+			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.Task.ID, o.Agent.Spec.ID, o.At(), o.Returning)
 		}
 	}
 	if open != 0 {
 		t.Fatalf("%d more open records than open tasks", open)
 	}
-	for _, n := range e.tasks.free {
-		if e.tasks.all[n] != nil {
-			t.Fatalf("number %d is free and %s's", n, e.tasks.all[n].task.ID)
+	for _, n := range e.k.Tasks.Free {
+		if e.k.Tasks.All[n] != nil {
+			t.Fatalf("number %d is free and %s's", n, e.k.Tasks.All[n].Task.ID)
 		}
 	}
-	for _, o := range e.held {
-		if o.Over != (o.number == 0) || o.Over && o.state != stateDispatching {
-			t.Fatalf("%s is held in state %d, number %d, over %v", o.task.ID, o.state, o.number, o.Over)
+	for _, o := range e.k.Held {
+		if o.Over != (o.Number == 0) || o.Over && o.Stage != state.Dispatching {
+			t.Fatalf("%s is held in state %d, number %d, over %v", o.Task.ID, o.Stage, o.Number, o.Over)
 		}
 	}
 }
@@ -242,15 +230,15 @@ func checkReferences(t failer, e *Engine) {
 func checkAccounts(t failer, e *Engine) {
 	t.Helper()
 	taken := 0
-	for _, fleet := range []map[coordinator.AgentID]*agent{e.fleet.ByID, e.fleet.Left} {
+	for _, fleet := range []map[coordinator.AgentID]*state.Agent{e.k.Fleet.ByID, e.k.Fleet.Left} {
 		for id, a := range fleet {
 			uncovered := 0
 			for i, o := range a.Open {
 				if !o.Covered {
 					uncovered++
 				}
-				if o.At() != i || o.agent != a || o.Over && o.expire.index >= 0 {
-					t.Fatalf("%s at %d of the account of %s knows its place as %d of %s", o.task.ID, i, id, o.At(), o.agent.Spec.ID)
+				if o.At() != i || o.Agent != a || o.Over && o.Expire.Index >= 0 {
+					t.Fatalf("%s at %d of the account of %s knows its place as %d of %s", o.Task.ID, i, id, o.At(), o.Agent.Spec.ID)
 				}
 			}
 			if uncovered != a.Uncovered || a.Credit < 0 || a.Credit > len(a.Recent) {
@@ -264,8 +252,8 @@ func checkAccounts(t failer, e *Engine) {
 			}
 		}
 	}
-	if taken != e.takeBacks || taken > maxTakeBacks {
-		t.Fatalf("%d queues are taken back, counted %d", taken, e.takeBacks)
+	if taken != e.k.Fleet.TakeBacks || taken > fleet.MaxTakeBacks {
+		t.Fatalf("%d queues are taken back, counted %d", taken, e.k.Fleet.TakeBacks)
 	}
 }
 
@@ -279,45 +267,45 @@ func saysPlainly(why coordinator.Ineligibility) bool {
 }
 
 // feasible asks naively whether the agent could ever have the task.
-func feasible(a *agent, o *openTask) bool {
-	for _, c := range o.needs.required {
+func feasible(a *state.Agent, o *state.Task) bool {
+	for _, c := range o.Needs.Required {
 		if !slices.Contains(a.Spec.Capabilities, c) {
 			return false
 		}
 	}
-	return !slices.Contains(o.task.Excluded, a.Spec.ID) && !slices.Contains(o.barred(), a.Spec.ID)
+	return !slices.Contains(o.Task.Excluded, a.Spec.ID) && !slices.Contains(o.Barred(), a.Spec.ID)
 }
 
 // checkMarket recounts what auctions hold of the agents, and of classes.
 func checkMarket(t failer, e *Engine) {
 	t.Helper()
-	for _, l := range e.market.Lots() {
+	for _, l := range e.k.Market.Lots() {
 		o := l.Task
-		if o.state != stateBidding || o.lot != l {
-			t.Fatalf("the auction of %s is open, and it is in state %d", o.task.ID, o.state)
+		if o.Stage != state.Bidding || o.Lot != l {
+			t.Fatalf("the auction of %s is open, and it is in state %d", o.Task.ID, o.Stage)
 		}
-		if e.pending.Find([]byte(o.needs.class.Key)) != &o.needs.class.waitingClass {
-			t.Fatalf("the class of %s, which is offered, is not kept", o.task.ID)
+		if e.k.Pending.Find([]byte(o.Needs.Class.Key)) != &o.Needs.Class.WaitingClass {
+			t.Fatalf("the class of %s, which is offered, is not kept", o.Task.ID)
 		}
-		if !e.now.Before(l.Closes()) {
-			t.Fatalf("the auction of %s was to end at %v, it is %v", o.task.ID, l.Closes(), e.now)
+		if !e.k.Now.Before(l.Closes()) {
+			t.Fatalf("the auction of %s was to end at %v, it is %v", o.Task.ID, l.Closes(), e.k.Now)
 		}
 	}
-	bidders := func(yield func(*bidder) bool) {
-		for _, a := range e.fleet.Agents {
-			if !yield(&a.bidding) {
+	bidders := func(yield func(*state.Bidder) bool) {
+		for _, a := range e.k.Fleet.Agents {
+			if !yield(&a.Bidding) {
 				return
 			}
 		}
 	}
 	classes := func(yield func(*market.Class) bool) {
-		for c := range e.pending.All() {
-			if !yield(&c.lots) {
+		for c := range e.k.Pending.All() {
+			if !yield(&c.Lots) {
 				return
 			}
 		}
 	}
-	if err := e.market.Check(bidders, classes); err != nil {
+	if err := e.k.Market.Check(bidders, classes); err != nil {
 		t.Fatalf("%v", err)
 	}
 }
@@ -325,52 +313,52 @@ func checkMarket(t failer, e *Engine) {
 // checkIsolated looks at the groups of the tasks that must be alone.
 func checkIsolated(t failer, e *Engine) {
 	t.Helper()
-	err := e.isolated.Check(func(o *openTask) (*class, bool) { return o.needs.class, o.alone && e.held[o.handle] == o })
+	err := e.k.Isolated.Check(func(o *state.Task) (*state.Class, bool) { return o.Needs.Class, o.Alone && e.k.Held[o.Handle] == o })
 	if err != nil {
 		t.Fatalf("those that must be alone: %v", err)
 	}
-	for _, o := range e.held {
-		switch waits := o.state == stateWaiting || o.state == stateUnscored; {
-		case o.isolation.Waits() && !waits, o.state == stateWaiting && o.alone != (o.isolation.Waits()):
-			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.task.ID, o.state, o.alone,
-				o.isolation.Waits())
+	for _, o := range e.k.Held {
+		switch waits := o.Stage == state.Waiting || o.Stage == state.Unscored; {
+		case o.Isolation.Waits() && !waits, o.Stage == state.Waiting && o.Alone != (o.Isolation.Waits()):
+			t.Fatalf("%s in state %d, alone %v, is among those that must be alone: %v", o.Task.ID, o.Stage, o.Alone,
+				o.Isolation.Waits())
 		}
 	}
 }
 
 // checkRefused compares what a choice says of the agents that are out with a full pass over the fleet.
-func checkRefused(t failer, e *Engine, o *openTask) {
+func checkRefused(t failer, e *Engine, o *state.Task) {
 	t.Helper()
-	if o.state == stateDelayed {
+	if o.Stage == state.Delayed {
 		return // its class is of when it came back: it is found anew before it is decided
 	}
-	c, f := o.needs.class, &e.fleet
-	if c == nil || len(f.Agents) == 0 || len(c.Usable) != len(f.Ready) || e.pending.Find([]byte(c.Key)) != &c.waitingClass {
+	c, f := o.Needs.Class, &e.k.Fleet
+	if c == nil || len(f.Agents) == 0 || len(c.Usable) != len(f.Ready) || e.k.Pending.Find([]byte(c.Key)) != &c.WaitingClass {
 		return
 	}
 	var got choice.Kept
 	var want [coordinator.NumIneligibilities]int
-	free := e.freeFor(o)
+	free := e.k.FreeFor(o)
 	eligible := c.Usable.Common(free)
 	got.Eligible = eligible
-	e.question(o).Refuse(&got, eligible)
+	e.k.Question(o).Refuse(&got, eligible)
 	why, all, feasible := make(map[coordinator.AgentID]coordinator.Ineligibility), 0, 0
-	asked := o.askedOf()
+	met := f.Index.Meet(o.AskedOf())
 	for _, a := range f.Agents {
-		is := e.ineligibility(a, o, &asked)
+		is := e.ineligibility(a, o, &met)
 		if is == coordinator.Eligible {
 			continue
 		}
 		want[is]++
 		why[a.Spec.ID] = is
 		all++
-		if c.criteria.Set.Has(a.Number) {
+		if c.Criteria.Set.Has(a.Number) {
 			feasible++
 		}
 	}
 	switch {
 	case got.Refused != want || all+eligible != len(f.Agents) || got.WithoutQuota != 0:
-		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.task.ID, got.Refused,
+		t.Fatalf("%s: refused %v of %d agents, %d eligible, %d without quota; a full pass says %v", o.Task.ID, got.Refused,
 			len(f.Agents), eligible, got.WithoutQuota, want)
 	case all > coordinator.MaxNamed && feasible > coordinator.MaxNamed:
 		all = 0
@@ -378,12 +366,33 @@ func checkRefused(t failer, e *Engine, o *openTask) {
 		all = feasible
 	}
 	if len(got.Refusals) != all {
-		t.Fatalf("%s: %d refused agents are named, not %d", o.task.ID, len(got.Refusals), all)
+		t.Fatalf("%s: %d refused agents are named, not %d", o.Task.ID, len(got.Refusals), all)
 	}
 	for i, r := range got.Refusals {
 		if r.Why != why[r.Agent] || r.FreeIn != 0 || i > 0 && got.Refusals[i-1].Why < r.Why {
-			t.Fatalf("%s: %s is named as %s, a full pass says %s (%+v)", o.task.ID, r.Agent, r.Why, why[r.Agent], got.Refusals)
+			t.Fatalf("%s: %s is named as %s, a full pass says %s (%+v)", o.Task.ID, r.Agent, r.Why, why[r.Agent], got.Refusals)
 		}
 		delete(why, r.Agent)
 	}
+}
+
+// ineligibility is the first reason that holds, in the order of the constants; met are the agents that meet the
+// criteria for the task.
+func (e *Engine) ineligibility(a *state.Agent, t *state.Task, met *criteria.Feasible) coordinator.Ineligibility {
+	f := &e.k.Fleet
+	if !met.Set.Has(a.Number) {
+		return met.Why(f.Index, t.Task, a.Number)
+	}
+	why := f.Eligibility(a)
+	switch vacant := f.Vacant.Has(a.Number); {
+	case !t.Alone:
+	case vacant:
+		why = coordinator.Eligible
+	case why == coordinator.Eligible:
+		why = coordinator.HasOthers
+	}
+	if (why == coordinator.Eligible || why > coordinator.Ejected) && e.k.Ejections.Ejected(a.Number, t.Needs.Required...) {
+		return coordinator.Ejected
+	}
+	return why
 }

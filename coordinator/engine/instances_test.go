@@ -53,7 +53,7 @@ func TestOneProcessAfterAnother(t *testing.T) {
 		"take back agent.a")
 }
 
-// TestNoInstances: whoever does not say which process it is, is one.
+// TestNoInstances: an agent that does not say which process it is, is one.
 func TestNoInstances(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	for range 3 {

@@ -349,7 +349,7 @@ func TestSuspicionComesWithTheMessage(t *testing.T) {
 }
 
 // TestSuspicionSurvivesAnUnansweredDispatch: a dispatch comes back from an agent that went down with others
-// in hand, while nobody knows whether a later one has arrived, which was made of another copy of the task.
+// in hand, while it is not known whether a later one has arrived, which was made of another copy of the task.
 // The task is suspected there all the same.
 func TestSuspicionSurvivesAnUnansweredDispatch(t *testing.T) {
 	p := policyOf(worker("a").slots(2), worker("b").slots(2), worker("c").slots(2)).set(func(s *coordinator.Settings) {

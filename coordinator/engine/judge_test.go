@@ -8,8 +8,8 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// letGo looks for dispatches of which the engine expects nothing any more although
-// their tasks have not ended: that is right only where nobody will tell, or where
+// LetGo looks for dispatches of which the engine expects nothing any more although
+// their tasks have not ended: that is right only where no report will tell, or where
 // the broker has the task still.
 func (h *history) letGo(effects []coordinator.Effect) {
 	h.t.Helper()

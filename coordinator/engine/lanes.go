@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/lanes"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // How a task gets into its lane and out of it. Package lanes decides which task moves, and where to. A task that
@@ -15,206 +16,111 @@ import (
 // Only tasks that were never given to an agent are moved: a message of its producer, without a history. What comes
 // back from agents is bounded by their own prefetch.
 
-// laneView is what the planner of lanes reads of the engine.
-type laneView Engine
-
-func (v *laneView) Policy() *coordinator.Policy { return v.policy }
-func (v *laneView) TakesTurns() bool            { return v.quotas.Installed() }
-func (v *laneView) Connected() bool             { return v.connected }
-func (v *laneView) Waiting() int                { return (*Engine)(v).backlog() }
-
-func (v *laneView) First(t *lanes.Ticket, level int) (lanes.Place, bool) {
-	of := v.held[t.Handle]
-	first, ok := of.needs.class.Waiting.At(of.leaf, level, 0)
-	if !ok {
-		return lanes.Place{}, false
-	}
-	return lanes.Place{Level: first.level, Due: first.due, Arrival: first.arrival}, true
-}
-
-// Holds looks at all tasks that are held.
-func (v *laneView) Holds(lane string) bool {
-	for _, t := range v.held { // order does not matter: it is a question
-		if t.from == lane {
-			return true
-		}
-	}
-	return false
-}
-
 // carryOut does what the planner says, in its order.
-func (e *Engine) carryOut(actions []lanes.Action) {
+func (k *kernel) carryOut(actions []lanes.Action) {
 	for i := range actions {
 		switch a := &actions[i]; a.Verb {
-		case lanes.Read:
-			e.emit(coordinator.ReadLane{Lane: a.Lane, Window: a.Window})
-		case lanes.Stop:
-			e.emit(coordinator.ReadLane{Lane: a.Lane})
+		case lanes.Read, lanes.Stop:
+			k.Emit(coordinator.ReadLane{Lane: a.Lane, Window: a.Window})
 		case lanes.Drop:
-			e.emit(coordinator.DropLane{Lane: a.Lane})
+			k.Emit(coordinator.DropLane{Lane: a.Lane})
 		case lanes.Record:
-			e.record(&coordinator.LaneKnown{Lane: a.Lane, Known: a.Known})
+			k.Commit(&coordinator.LaneKnown{Lane: a.Lane, Known: a.Known})
 		case lanes.Wake:
-			e.timers.schedule(&e.relieveAgain, a.At)
+			k.Timers.Schedule(&k.relieveAgain, a.At)
 		}
 	}
-}
-
-// laneKind is what the task has in common with all of its lane.
-func (e *Engine) laneKind(t *openTask) lanes.Kind {
-	group := t.task.Group
-	if e.quotas.Installed() {
-		group = e.quotas.Shares.Name(t.leaf)
-	}
-	return lanes.Kind{Base: e.policy.LaneOf(t.task.Group), Group: group, Class: t.needs.class.Key, Level: t.level}
-}
-
-// mayMove reports whether the task may be moved to a lane, should it have to wait.
-func (e *Engine) mayMove(t *openTask) bool {
-	return e.policy.Lanes != nil && t.ownMessage && t.attempt == 1 && len(t.tried) == 0 && !t.withdrawn && !t.stays
 }
 
 // joinLine counts a task that begins to wait as one that may be moved.
-func (e *Engine) joinLine(now time.Time, t *openTask) {
-	if !e.mayMove(t) {
+func (k *kernel) joinLine(now time.Time, t *state.Task) {
+	if !k.MayMove(t) {
 		return
 	}
-	e.lanes.Join(&t.lane, lanes.Entry{
-		Handle: t.handle, Kind: e.laneKind(t), Due: t.due, Arrival: t.arrival, From: t.from,
+	k.Lanes.Join(&t.Lane, lanes.Entry{
+		Handle: t.Handle, Kind: k.LaneKind(t), Due: t.Due, Arrival: t.Arrival, From: t.From,
 	})
-	e.watchHeld(now, t)
-}
-
-// leaveLine is for one that waits no more.
-func (e *Engine) leaveLine(t *openTask) {
-	if t.lane.InLine() {
-		e.carryOut(e.lanes.Leave(e.now, &t.lane))
-	}
+	k.watchHeld(now, t)
 }
 
 // watchHeld has a waiting task looked at when it has been held for too long.
-func (e *Engine) watchHeld(now time.Time, t *openTask) {
-	if t.lane.InLine() {
-		e.timers.schedule(&t.retry, later(t.came.Add(e.lanes.HeldLimit(t.from)), now.Add(1)))
+func (k *kernel) watchHeld(now time.Time, t *state.Task) {
+	if t.Lane.InLine() {
+		k.Timers.Schedule(&t.Retry, coordinator.Later(t.Came.Add(k.Lanes.HeldLimit(t.From)), now.Add(1)))
 	}
 }
 
-// heldTooLong moves a task that has waited for so long that others should be seen, or that its
-// message should be a new one.
-func (e *Engine) heldTooLong(now time.Time, t *openTask) {
-	if again, moved := e.moveOn(now, t); !moved {
-		e.timers.schedule(&t.retry, again)
+// heldTooLong moves a task that has been held for long, if it should be and can be now; else it is looked at again, and
+// false is returned.
+func (k *kernel) heldTooLong(now time.Time, t *state.Task) bool {
+	h := lanes.Held{Kind: k.LaneKind(t), Came: t.Came, Unready: t.Stage == state.Unscored}
+	if c := t.Needs.Class; c != nil && k.WaitAt(c, t.Leaf) == nil {
+		h.Served = c.Served
 	}
-}
-
-// moveOn moves a task that has been held for long, if it should be and can be now.
-func (e *Engine) moveOn(now time.Time, t *openTask) (again time.Time, moved bool) {
-	m, again, actions := e.lanes.Overdue(now, &t.lane, lanes.Held{
-		Kind: e.laneKind(t), Came: t.came, Unready: t.state == stateUnscored, Advances: e.advances(now, t),
-	})
-	if m.Ticket == nil {
-		return again, false
+	m, again, actions := k.Lanes.Overdue(now, &t.Lane, h)
+	if k.carryOut(actions); m.Ticket == nil {
+		k.Timers.Schedule(&t.Retry, again)
+		return false
 	}
-	e.moveToLane(now, t, m, actions)
-	return again, true
-}
-
-// advances reports whether tasks of the waiting task's class have been dispatched of late, and
-// its group has quota.
-func (e *Engine) advances(now time.Time, t *openTask) bool {
-	c := t.needs.class
-	return c != nil && now.Sub(c.served) < lanes.HeldLong && e.waitAt(c, t.leaf) == nil
+	k.moveToLane(now, t, m)
+	return true
 }
 
 // relieve moves tasks out of the window while more wait than should.
-func (e *Engine) relieve(now time.Time) {
-	for n := 0; e.lanes.Crowded(now); n++ {
-		m, actions := e.lanes.Relieve(now, n)
-		if m.Ticket == nil {
-			e.carryOut(actions)
+func (k *kernel) relieve(now time.Time) {
+	for n := 0; k.Backlog() > 0 && k.Lanes.Crowded(now); n++ {
+		m, actions := k.Lanes.Relieve(now, n)
+		if k.carryOut(actions); m.Ticket == nil {
 			return
 		}
-		e.moveToLane(now, e.held[m.Ticket.Handle], m, actions)
+		k.moveToLane(now, k.Held[m.Ticket.Handle], m)
 	}
 }
 
-// moveToLane begins a move after the actions that go before it.
-func (e *Engine) moveToLane(now time.Time, t *openTask, m lanes.Move, before []lanes.Action) {
-	e.carryOut(before)
-	e.leavePending(t)
-	e.carryOut(e.lanes.Begin(now, m))
-	t.state = stateMoving
-	e.emit(coordinator.MoveToLane{Handle: t.handle, Task: t.task, Lane: m.Lane, MaybeDuplicate: t.maybeDuplicate})
+func (k *kernel) moveToLane(now time.Time, t *state.Task, m lanes.Move) {
+	k.leavePending(t)
+	k.carryOut(k.Lanes.Begin(now, m))
+	t.Stage = state.Moving
+	k.Emit(coordinator.MoveToLane{Handle: t.Handle, Task: t.Task, Lane: m.Lane, MaybeDuplicate: t.MaybeDuplicate})
 }
 
 // laneMoved takes over what became of a move.
-func (e *Engine) laneMoved(now time.Time, ev coordinator.LaneMoved) {
-	t := e.held[ev.Handle]
-	if t == nil || t.state != stateMoving {
+func (k *kernel) laneMoved(now time.Time, ev coordinator.LaneMoved) {
+	t := k.Held[ev.Handle]
+	if t == nil || t.Stage != state.Moving {
 		return // of a session that has ended
 	}
-	lane, early := e.lanes.Moved(now, &t.lane, ev.Outcome), t.early
-	t.state, t.early = stateDeciding, nil
-	switch ev.Outcome {
-	case coordinator.PublishConfirmed:
-		e.inLane(now, t)
-		if early != nil && e.connected { // else it goes back with everything that is held
-			e.received(now, *early)
-		}
-		e.carryOut(e.lanes.Consider(now, lane))
-		return
-	case coordinator.PublishUnknown, coordinator.PublishAbandoned: // the session ends
-		e.forgetMoving(t)
-		return
-	case coordinator.PublishNotSent: // it never can be
-		t.stays = true
-	}
-	if early != nil && e.connected { // a copy from before: the lane did not take this one
-		e.emit(coordinator.Ack{Handle: early.Handle, Copy: true})
+	lane, is := k.Lanes.Moved(now, &t.Lane, ev.Outcome)
+	early, heard := t.Early, t.Early != nil && k.Fleet.Connected // else it goes back with everything that is held
+	t.Stage, t.Early, t.Stays = state.Deciding, nil, t.Stays || is == lanes.Immovable
+	if heard && is >= lanes.Refused { // a copy from before: the lane did not take this one
+		k.Emit(coordinator.Ack{Handle: early.Handle, Copy: true})
 	}
 	switch {
-	case t.withdrawn:
-		e.failCancelled(now, t)
-	case !e.connected:
-		e.forget(t)
+	case is == lanes.InLane:
+		k.inLane(now, t)
+		if heard {
+			k.received(now, *early)
+		}
+		k.carryOut(k.Lanes.Consider(now, lane))
+	case is == lanes.Interrupted:
+		k.forgetMoving(t)
+	case t.Withdrawn:
+		k.FailCancelled(now, t)
+	case !k.Fleet.Connected:
+		k.Forget(t)
 	default:
-		e.admit(now, t) // under the policy of now, and an agent may be free by now
+		k.admit(now, t) // under the policy of now, and an agent may be free by now
 	}
 }
 
 // cameEarly keeps what its lane has handed out before the confirm of its move was heard: until
 // then the message that was moved is not acknowledged, and afterwards this one is the task. A
 // second one is a copy.
-func (e *Engine) cameEarly(t *openTask, ev coordinator.TaskReceived) {
-	if t.early != nil {
-		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+func (k *kernel) cameEarly(t *state.Task, ev coordinator.TaskReceived) {
+	if t.Early != nil {
+		k.Emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
-	t.early = &ev
+	t.Early = &ev
 }
-
-// inLane ends the task here: its lane has it.
-func (e *Engine) inLane(now time.Time, t *openTask) {
-	delete(e.held, t.handle)
-	if r := e.recordOf(t); r != nil && t.withdrawn { // it ends when it comes back
-		e.dedupe.Withdraw(r, t.cancelReason)
-	}
-	e.note(t, coordinator.FateLaned, 0, t.attempt-1)
-	e.record(&coordinator.Settled{Key: t.key, At: now, Nowhere: true}) // its message of before
-	e.emit(coordinator.Ack{Handle: t.handle})
-	e.messages.Acked(now, t.key)
-	e.tasks.drop(t)
-}
-
-// forgetMoving gives up a task whose move was interrupted: its lane may have it, and the queue that it comes from
-// has it again.
-func (e *Engine) forgetMoving(t *openTask) {
-	if t.ownMessage && t.attempt == 1 { // what comes out of its lane may end it before this message comes again
-		e.messages.Unanswered(t.key)
-	}
-	e.forgetWithdrawn(t)
-}
-
-// LanesWatched returns the names of the lanes that the shell should check now, at most so many: lanes that may
-// contain something, each about once a second.
-func (e *Engine) LanesWatched(now time.Time, most int) []string { return e.lanes.Watched(now, most) }

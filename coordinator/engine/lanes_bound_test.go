@@ -46,7 +46,7 @@ func from(group string) *taskBuilder {
 //   - until two slots are free: 1 s, for all of them end together.
 //
 // So it begins within 982 ms + 1 s, after the ten that filled the slots, ten more while it is not
-// seen, and one. A flood that nobody can take now takes no slot: then it begins when it is seen.
+// seen, and one. A flood that no agent can take now takes no slot: then it begins when it is seen.
 // Nor does one that has no quota, but for what its limit has left: of a daily budget that five
 // tasks use up these five, with seats for five as many, of a rate of one in a second the first.
 func TestFloodDelaysNobodysFirst(t *testing.T) {
@@ -111,7 +111,7 @@ func TestHeldForLongKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// What another sends in thousands is in a lane as well, behind nobody but its own. From when it is
+// What another sends in thousands is in a lane as well, behind only its own. From when it is
 // seen both have the same, but for two tasks: |W/1 − W'/1| ≤ 1·(100/1 + 100/1).
 func TestBothWaitInLanes(t *testing.T) {
 	for name, lanes := range whoseLanes {
@@ -154,7 +154,7 @@ func TestOwnFloodOfLowPriority(t *testing.T) {
 	}
 }
 
-// A group's own flood that nobody can take now keeps nobody from what somebody can: 5,000 tasks
+// A group's own flood that no agent can take now keeps none from what they can: 5,000 tasks
 // behind 95,000 take the ten slots 500 s. Until they are seen the 95,000 must be moved, at 51,200
 // in a second: 1.9 s.
 func TestOwnFloodThatNobodyCanTake(t *testing.T) {
@@ -171,7 +171,7 @@ func TestOwnFloodThatNobodyCanTake(t *testing.T) {
 }
 
 // 300 groups have a lane each, of which 64 are read at once, or one for all of them, beside which
-// they get their own. Whoever is next is read next: between any two of weight 1 or more the gap is
+// they get their own. The next one is read next: between any two of weight 1 or more the gap is
 // that of algorithms.md 1.3, 1·(100/1 + 100/1) or two tasks; and by new weights it is so from when
 // they come.
 //

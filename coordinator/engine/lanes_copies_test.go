@@ -216,7 +216,7 @@ func TestMovesEndBeforeADrain(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// TestLanesSurviveATakeOver: whoever takes over knows which lanes may hold something, which
+// TestLanesSurviveATakeOver: the next leader knows which lanes may hold something, which
 // tasks are in one, and which of those are withdrawn.
 func TestLanesSurviveATakeOver(t *testing.T) {
 	r := leader(t)
@@ -328,7 +328,7 @@ func TestOverdueOutOfItsLaneForWantOfQuota(t *testing.T) {
 }
 
 // TestLaneCopyAfterTheWindow: a copy that a leader's death leaves in a lane comes out when its id
-// is forgotten. Nobody can say then whether the task has run, and its dispatch says so; it has a
+// is forgotten. It is not known then whether the task has run, and its dispatch says so; it has a
 // name of its own. A task that this leader has accepted and moved is in one queue only.
 func TestLaneCopyAfterTheWindow(t *testing.T) {
 	r := crashedMoves[0].begin(t)

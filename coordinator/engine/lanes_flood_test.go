@@ -22,6 +22,7 @@ type depot struct {
 	queues map[string]*tray // "" is task.assign
 	stirs  []*tray          // that may have something to hand out
 	held   map[coordinator.Handle]letter
+	handed map[string]int // how many of held are a group's
 	handle coordinator.Handle
 	sent   int
 
@@ -77,6 +78,7 @@ func newDepot(t testing.TB, p *policyBuilder) *depot {
 	d := &depot{
 		t: t, e: engine.New(), now: epoch, service: time.Second, begins: brokerTakes,
 		queues: make(map[string]*tray), held: make(map[coordinator.Handle]letter),
+		handed: make(map[string]int),
 		coming: heap.Heap[*occurrence]{
 			Before: func(a, b *occurrence) bool {
 				return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.number, b.number)) < 0
@@ -106,8 +108,8 @@ func (d *depot) narrow(window int) {
 	d.apply(coordinator.IntakeChanged{Window: window})
 }
 
-// inTurn sends so many, a millisecond after one another: or which of two is first would be
-// anybody's guess.
+// InTurn sends so many, a millisecond after one another: or which of two is first would be
+// not said.
 func (d *depot) inTurn(n int, b *taskBuilder) {
 	for range n {
 		d.send(1, b)
@@ -163,10 +165,11 @@ func (d *depot) apply(ev coordinator.Event) {
 				d.apply(coordinator.ResultReported{Live: true, Result: r})
 			})
 		case coordinator.Ack:
-			q := d.held[f.Handle].of
-			q.out--
+			l := d.held[f.Handle]
+			l.of.out--
+			d.handed[l.task.Group]--
 			delete(d.held, f.Handle)
-			d.stir(q)
+			d.stir(l.of)
 		case coordinator.MoveToLane:
 			d.after(brokerTakes, func() {
 				d.put(f.Lane, f.Task)
@@ -219,6 +222,7 @@ func (d *depot) deliver() {
 			q.out++
 			d.handle++
 			d.held[d.handle] = letter{task, q}
+			d.handed[task.Group]++
 			d.apply(coordinator.TaskReceived{Handle: d.handle, Task: task, Lane: q.lane})
 		}
 	}
@@ -278,5 +282,5 @@ func (d *depot) urgent(since int) (n int) {
 
 // sees tells whether something of the group waits here.
 func (d *depot) sees(group string) bool {
-	return d.e.IsInLine(group)
+	return d.handed[group] > 0 && d.e.IsInLine(group) // which looks at every task
 }

@@ -58,7 +58,7 @@ func TestOneKindToALane(t *testing.T) {
 	// next. When five wait and four have been moved, that is more than fewOfKind.
 	urgent := job("u").group("team").prio(coordinator.PriorityCritical)
 	want(t, r.crowds(16, urgent), append(append(times(4, "team"), times(4, "team~1")...), times(8, "team~2")...)...)
-	// The longer row makes room, so that those which nobody can take now leave half of it to the
+	// The longer row makes room, so that those which no agent can take now leave half of it to the
 	// others; and of them there is little.
 	want(t, r.crowds(4, job("g").group("team").kind("go")), "team~2", "team~2", "team~1", "team~1")
 }
@@ -98,7 +98,7 @@ func TestNothingIsMovedToALaneThatIsDropped(t *testing.T) {
 	want(t, r.laneHas("team~1", 0), "read team~1: 0", "drop team~1")
 	want(t, r.crowds(1, urgent), "team~2")
 	r.apply(coordinator.LaneSeen{Lane: "team~1", Missing: true})
-	r.laneHas("team~1", 1) // somebody else has put something there
+	r.laneHas("team~1", 1) // another publisher has put something there
 	want(t, r.crowds(2, urgent), "team~2", "team~2")
 	r.apply(coordinator.LaneSeen{Lane: "team~1", Dropped: true})
 	engine.CheckIndexes(t, r.Engine)
@@ -151,7 +151,7 @@ func TestLaneOfAGroupWithoutQuotas(t *testing.T) {
 	want(t, r.crowds(10, urgent), append(append(times(4, "mine"), times(4, "mine~1")...), times(2, "mine~2")...)...)
 }
 
-// TestKindOfALaneIsSeen: who takes over does not know what is in a lane until the first task comes
+// TestKindOfALaneIsSeen: the next leader does not know what is in a lane until the first task comes
 // out; until then nothing else is moved there.
 func TestKindOfALaneIsSeen(t *testing.T) {
 	r := kinds(t)

@@ -90,7 +90,7 @@ func (o *overload) second() {
 
 // TestLanesUnderOverload: two tenants send five tasks a second each, and one of both a second
 // is served. The only task of a third, in its lane, starts after one of each of the others and
-// the one that was going: it has had nothing, so its turn is next. And nobody's old tasks stay
+// the one that was going: it has had nothing, so its turn is next. And no group's old tasks stay
 // in a lane while newer ones are served: after 600 dispatches, 300 of each, the first 40 of
 // both that did not find room are done.
 func TestLanesUnderOverload(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// TestReadingBack: a lane is read as soon as somebody of its group waits who came after what is
+// TestReadingBack: a lane is read as soon as a task of its group waits that came after what is
 // in it, although the window is crowded: what comes out of the lane does not make room, and of
 // the others the last does. The room is 8, of which the lane has half.
 func TestReadingBack(t *testing.T) {
@@ -195,7 +195,7 @@ func TestLaneThatIsBack(t *testing.T) {
 	}
 }
 
-// TestLanesOfAnOlderJournal: whoever has no journal to go by looks at all lanes of the policy once,
+// TestLanesOfAnOlderJournal: a leader without a journal looks at all lanes of the policy once,
 // and where there is one at those that may be beside it.
 func TestLanesOfAnOlderJournal(t *testing.T) {
 	r := busy(t, 0, "a", "b")

@@ -50,7 +50,7 @@ func (l *ledger) takeOut(i int, as coordinator.Handle) coordinator.TaskReceived 
 	return coordinator.TaskReceived{Handle: as, Task: m.task, Lane: m.lane, MaybeDuplicate: m.maybe}
 }
 
-// judgeMove: a move is of a task that is held and that nobody has ever been given.
+// judgeMove: a move is of a task that is held and that was never dispatched.
 func (l *ledger) judgeMove(f coordinator.MoveToLane) error {
 	r := l.receipts[f.Handle]
 	switch {

@@ -125,7 +125,7 @@ func TestTracked(t *testing.T) {
 	want(t, r.pass(1), "fail t2 task_timeout", "withdraw t2.1 a") // 5 + 6 = 11 s
 }
 
-// TestNoTimeoutsInTheDark: while there is no session nobody can tell anything, and
+// TestNoTimeoutsInTheDark: while there is no session no agent can report anything, and
 // after it has opened again the results of that time are read first.
 func TestNoTimeoutsInTheDark(t *testing.T) {
 	for _, tracked := range []bool{true, false} { // when the outage began
@@ -146,7 +146,7 @@ func TestNoTimeoutsInTheDark(t *testing.T) {
 	}
 }
 
-// TestUnansweredIsGivenUp: a dispatch of which nobody knows whether it arrived, and
+// TestUnansweredIsGivenUp: a dispatch of which it is not known whether it arrived, and
 // whose task the broker does not bring again, does not count for ever.
 func TestUnansweredIsGivenUp(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")))
@@ -159,14 +159,14 @@ func TestUnansweredIsGivenUp(t *testing.T) {
 	}
 	want(t, r.redeliver(lasting("t", 40*time.Second)))                     // waits: its slot is only the agent's to free
 	want(t, r.hear(beat("a").running()), "dispatch t.2 a again?")          // never t.1: that may have arrived
-	want(t, r.tell(says("a", "t").of("t.1")), "result of t by a: late")    // the copy that nobody had counted on
+	want(t, r.tell(says("a", "t").of("t.1")), "result of t by a: late")    // the copy that was not counted on
 	want(t, r.tell(says("a", "t").of("t.2")), "completed t.2 a succeeded") // the one that counts
 	want(t, r.confirm(r.last), fmt.Sprint("ack ", r.last))                 // its confirm comes last
 	r.slots("a", 0, 1)
 }
 
 // TestLeasesOutliveTheirAgent: an agent that the policy no longer lists may still
-// tell how its dispatches end; those that nobody will tell of are let go.
+// tell how its dispatches end; those without reports are let go.
 func TestLeasesOutliveTheirAgent(t *testing.T) {
 	r := tracking(t, policyOf(worker("a").slots(2), worker("b")))
 	r.hear(beat("b").running("x"))

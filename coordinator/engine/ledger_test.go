@@ -205,7 +205,7 @@ func (l *ledger) awaited(h coordinator.Handle, id coordinator.AgentID) bool {
 	return t != nil && slices.Contains(t.Untouched(), id)
 }
 
-// learnTried takes over who had the task before; the engine may add the agent of
+// learnTried takes over the agents that had the task before; the engine may add the agent of
 // an open decision, but forget none but those that are spared.
 func (r *receipt) learnTried(tried, spared []coordinator.AgentID) error {
 	for _, id := range r.tried {
@@ -218,9 +218,9 @@ func (r *receipt) learnTried(tried, spared []coordinator.AgentID) error {
 }
 
 // mayLive lets a task that has ended live again, where that is right: its producer
-// sends it anew after it ended badly, or nobody knows whether assignment.failed got
+// sends it anew after it ended badly, or it is not known whether assignment.failed got
 // through. A message that the broker hands out once more is not sent anew; where
-// several have come under one id, nobody can tell which of them it is.
+// several have come under one id, it is not known which of them it is.
 func (l *ledger) mayLive(r *receipt) error {
 	life := l.life(r.task.ID)
 	if life.ended == notEnded {

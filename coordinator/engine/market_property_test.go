@@ -26,7 +26,7 @@ type bazaar struct {
 }
 
 // TestAuctions: whatever agents bid, or do instead, every task is awarded once, or waits,
-// or fails with a reason; nobody has more than it has slots for; no auction outlives its
+// or fails with a reason; no agent has more than it has slots for; no auction outlives its
 // window; and the books balance.
 func TestAuctions(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {

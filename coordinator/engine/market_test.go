@@ -80,7 +80,7 @@ func TestMarketBestBidWins(t *testing.T) {
 			want(t, r.assign(job("t")), offers("t.1", "a", "b", "c")...)
 			want(t, r.bid(c.bids[0]))
 			want(t, r.bid(c.bids[1]))
-			lines := r.bid(c.bids[2]) // all have answered: nobody is waited for
+			lines := r.bid(c.bids[2]) // all have answered: none is waited for
 			want(t, lines[:3], "auction of t awarded by all_answered", "award t.1 "+c.winner, "dispatch t.1 "+c.winner)
 			if got := strings.Count(strings.Join(lines[3:], ","), ": lost"); len(lines) != 5 || got != 2 {
 				t.Errorf("%v, want the two others to hear that they lost", lines[3:])
@@ -96,7 +96,7 @@ func TestMarketBestBidWins(t *testing.T) {
 	}
 }
 
-// TestMarketHasNoFavourite: of three who always bid the same none gets more than its
+// TestMarketHasNoFavourite: of three that always bid the same none gets more than its
 // third by more than chance allows: 300 tasks, 100 each; χ² with 2 degrees of freedom
 // is above 13.8 in one case of a thousand.
 func TestMarketHasNoFavourite(t *testing.T) {
@@ -184,7 +184,7 @@ func TestMarketUnheard(t *testing.T) {
 	r.assign(job("t1"))
 	want(t, r.unheardBy("a"))
 	want(t, r.unheardBy("b"), "auction of t1 unheard by all_answered", "dispatch t1.1 a")
-	want(t, r.assign(job("t2")), "no auction of t2: unheard", "dispatch t2.1 b") // nobody can be asked
+	want(t, r.assign(job("t2")), "no auction of t2: unheard", "dispatch t2.1 b") // no agent can be asked
 	r.hear(beat("b"))
 	r.confirm(1)
 	r.confirm(2)
@@ -243,7 +243,7 @@ func TestMarketEndsWithItsTask(t *testing.T) {
 			append(ended, "dispatch t.1 a")...)
 		want(t, r.bid(old), "bid of a for t: late")
 	})
-	t.Run("another fleet", func(t *testing.T) { // whoever has left is out of it
+	t.Run("another fleet", func(t *testing.T) { // an agent that has left is out of it
 		r := begin(t)
 		want(t, r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("b"), worker("c")).market(everybody).Policy}))
 		engine.CheckIndexes(t, r.Engine)

@@ -10,7 +10,7 @@ import (
 )
 
 // TestMarkOnEveryWayBack: whatever way a dispatch comes back, the next one is marked if the agent
-// of the first may run it, and so is every one after that, also by whoever takes over.
+// of the first may run it, and so is every one after that, also by the next leader.
 func TestMarkOnEveryWayBack(t *testing.T) {
 	const (
 		rejected = coordinator.ReturnRejected

@@ -48,7 +48,7 @@ func TestDuplicates(t *testing.T) {
 		{"dispatching", dispatching, false, []string{"ack 2", "duplicate t"}},
 		{"dispatching, redelivered", dispatching, true, []string{"ack 2", "duplicate t"}},
 		{"dispatched", dispatched, false, []string{"ack 2", "duplicate t"}},
-		// Its acknowledgement was lost with a session: nobody sent it twice.
+		// Its acknowledgement was lost with a session: it was not sent twice.
 		{"dispatched, redelivered", dispatched, true, []string{"ack 2"}},
 		{"failed", failed, false, []string{"fail t all_agents_at_capacity"}}, // judged as if new
 		{"unsettled", unsettled, true, []string{"dispatch t.1 a again?"}},    // the open decision again, marked
@@ -114,7 +114,7 @@ func TestSessionLost(t *testing.T) {
 			t.Error("something is left of the task")
 		}
 		want(t, r.redeliver(job("t")))
-		want(t, r.hear(beat("a")), "dispatch t.1 a again?") // redelivered: nobody can rule a copy out
+		want(t, r.hear(beat("a")), "dispatch t.1 a again?") // redelivered: a copy cannot be ruled out
 	})
 	t.Run("the agent may be busy with it: it is asked all the same", func(t *testing.T) {
 		r := ready(t, policyOf(worker("a")))

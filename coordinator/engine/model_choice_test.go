@@ -136,7 +136,7 @@ func (m *model) key(t *coordinator.Task, a *modelAgent) []float64 {
 	return []float64{a.load(), 0, turn}
 }
 
-// best is the agent the task should go to of those who are trusted, nil when nobody
+// best is the agent the task should go to of those that are trusted, nil when none
 // may have it.
 func (m *model) best(now time.Time, t *coordinator.Task, tried []coordinator.AgentID,
 	trusted func(coordinator.AgentID) bool) *modelAgent {
@@ -227,7 +227,7 @@ func (m *model) dispatched(now time.Time, d *coordinator.Dispatch, resumed, back
 	return nil
 }
 
-// settled applies the outcome of a dispatch; over: it is of the past already.
+// settled applies the outcome of a dispatch; over: it has ended already.
 func (m *model) settled(now time.Time, d *coordinator.Dispatch, o coordinator.PublishOutcome, over bool) {
 	a := m.agents[d.Agent]
 	s := a.slot(d.DispatchID)

@@ -108,7 +108,7 @@ func (m *model) install(now time.Time, p *coordinator.Policy) {
 	m.tick(now)
 }
 
-// tick notes who has been silent for too long.
+// tick notes the agents that have been silent for too long.
 func (m *model) tick(now time.Time) {
 	if now.After(m.ticked) {
 		m.before, m.ticked = m.ticked, now
@@ -234,8 +234,8 @@ func (a *modelAgent) audit() {
 }
 
 // told takes note of an end that the agent has told. slot: the dispatch counts
-// against it; letGo: it did, until a report spoke for it and nobody expected a
-// result. Otherwise it is of a dispatch that has gone to somebody else.
+// against it; LetGo: it did, until a report spoke for it and there was to be no
+// result. Otherwise it is of a dispatch that has gone to another agent.
 func (a *modelAgent) told(now time.Time, r *coordinator.Result, slot *modelSlot, letGo bool) {
 	exact, listed := a.report.ActiveTasks != nil, slices.Contains(a.report.ActiveTasks, r.Task)
 	end := modelEnd{task: r.Task, stamp: r.Timestamp, heard: now}

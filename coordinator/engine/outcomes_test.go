@@ -16,7 +16,7 @@ func TestUnroutable(t *testing.T) {
 	want(t, r.assign(job("t1")), "dispatch t1.1 a")
 	// same attempt: the first is nowhere
 	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.a", "dispatch t1.1 b")
-	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.b") // nobody left: waits
+	want(t, r.settle(1, coordinator.PublishUnroutable), "ensure agent.b") // none left: waits
 	if got := r.whyNot("a"); got != coordinator.QueueMissing {
 		t.Errorf("%v, want queue missing", got)
 	}
@@ -51,7 +51,7 @@ func TestLostQuestionIsAskedAgain(t *testing.T) {
 	want(t, r.apply(coordinator.SessionOpened{}), "ensure agent.a")
 }
 
-// TestQueueThatIsSaidToExistButDoesNot: where nobody can see that a queue is
+// TestQueueThatIsSaidToExistButDoesNot: where it cannot be seen that a queue is
 // missing, its agent is tried every queueRecheck and not at every round trip.
 func TestQueueThatIsSaidToExistButDoesNot(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))

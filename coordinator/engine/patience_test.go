@@ -27,9 +27,9 @@ func (w *work) pass(d time.Duration) {
 			w.runs, w.ends = append(w.runs, w.dispatches[w.seen]), append(w.ends, w.now.Add(w.takes))
 			w.confirm(w.dispatches[w.seen].Handle)
 		}
-		next := engine.Earlier(end, w.now.Add(time.Second))
+		next := coordinator.Earlier(end, w.now.Add(time.Second))
 		if len(w.ends) > 0 {
-			next = engine.Earlier(next, w.ends[0])
+			next = coordinator.Earlier(next, w.ends[0])
 		}
 		w.rig.pass(next.Sub(w.now))
 		for len(w.ends) > 0 && !w.ends[0].After(w.now) {
@@ -58,7 +58,7 @@ func TestBurstWaits(t *testing.T) {
 		takes, timeout time.Duration
 	}{
 		{8 * time.Second, 30 * time.Second}, // 9 × 8 = 72 s in all
-		{4 * time.Minute, 30 * time.Second}, // nothing is given to anybody for 4 min at a time
+		{4 * time.Minute, 30 * time.Second}, // nothing is dispatched for 4 min at a time
 		{70 * time.Second, 2 * time.Second}, // nor anything heard
 		{100 * time.Millisecond, time.Second},
 	} {

@@ -10,7 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 const (
@@ -28,7 +28,7 @@ func full(t *testing.T, set func(*coordinator.Settings)) *rig {
 	return r
 }
 
-// serve frees a's slot n times and collects who got it.
+// serve frees a's slot n times and collects the tasks that got it.
 func (r *rig) serve(n int) []string {
 	var got []string
 	for range n {
@@ -144,7 +144,7 @@ func TestDueFirst(t *testing.T) {
 
 // TestPrioritiesInAnyBacklog: whatever waits, of several kinds and for several agents, every task of a
 // priority starts after no more dispatches of others for which it competes than the weights say
-// (fairshare.Shares.Within), and a critical one after the critical ones before it, a third as many and 4.
+// (fairqueue.Shares.Within), and a critical one after the critical ones before it, a third as many and 4.
 // An agent that can do nothing of a priority neither favours it nor passes it over.
 func TestPrioritiesInAnyBacklog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -160,7 +160,7 @@ func TestPrioritiesInAnyBacklog(t *testing.T) {
 			r.hear(beat(coordinator.AgentID(a)).active(1))
 		}
 		weights := order.Weighted()
-		waiting := map[string][fairshare.Levels]int{} // by what they need
+		waiting := map[string][fairqueue.Levels]int{} // by what they need
 		n := 0
 		add := func() {
 			needs, level := rapid.SampledFrom([]string{"x", "y"}).Draw(rt, "needs"), rapid.IntRange(0, 3).Draw(rt, "priority")
@@ -175,13 +175,13 @@ func TestPrioritiesInAnyBacklog(t *testing.T) {
 		}
 		// What each has earned less what it has had, in dispatches: its highest and lowest so far are never
 		// more than 3 apart.
-		var lag, least, most [fairshare.Levels]float64
+		var lag, least, most [fairqueue.Levels]float64
 		for range 200 {
 			if rapid.IntRange(0, 3).Draw(rt, "more at 0") == 0 {
 				add()
 			}
 			a := rapid.SampledFrom(agents).Draw(rt, "agent")
-			var competes [fairshare.Levels]bool
+			var competes [fairqueue.Levels]bool
 			sum, levels := int64(0), 0
 			for needs, w := range waiting {
 				for l := range w {
@@ -222,7 +222,7 @@ func TestPrioritiesInAnyBacklog(t *testing.T) {
 	})
 }
 
-// TestWaitingOthersAreNotInTheWay: who waits for a slot of one agent does not
+// TestWaitingOthersAreNotInTheWay: a task that waits for a slot of one agent does not
 // keep others from theirs.
 func TestWaitingOthersAreNotInTheWay(t *testing.T) {
 	r := ready(t, policyOf(worker("a").can("x"), worker("b").can("y")))

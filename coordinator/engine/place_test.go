@@ -99,7 +99,7 @@ func TestPlaceWithoutBound(t *testing.T) {
 			before: func(r *rig) { r.order("a", coordinator.OrderCordon) }, slots: 1,
 			says: "no agent that may have it is online"},
 		"a seat, back some time": {quotas: quotasOf().group("team", 1, seats).group("busy", 1, nil), before: nil, slots: 3,
-			says: "nobody can tell when its quota is back"},
+			says: "it is not known when its quota is back"},
 		"a budget, back tomorrow": {quotas: quotasOf().group("team", 1, daily(3000)).group("busy", 1, nil), slots: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestPacesOfThoseThatShareAgents(t *testing.T) {
 
 // What Place says is true: whatever waits, with whatever weights, costs and priorities, no
 // task starts after more cost than that, as long as none costs more than the dearest before,
-// and nobody comes meanwhile.
+// and no task comes meanwhile.
 func TestPlaceHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		slots := rapid.IntRange(1, 3).Draw(rt, "slots")
@@ -274,7 +274,7 @@ func TestPlaceHolds(t *testing.T) {
 	})
 }
 
-// Quotas tells who waits, who was served of late, and what was refused.
+// Quotas tells which groups wait, which were served of late, and what was refused.
 func TestQuotasForReaders(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(3)).quotas(quotasOf().group("alpha", 3, nil).group("beta", 1, daily(4000)).
 		group("idle", 4, nil).open()))
@@ -283,7 +283,7 @@ func TestQuotasForReaders(t *testing.T) {
 	want(t, r.assign(job("b2").of("beta").tokens(2000, 500)))
 	r.give(job("x").of("nobody").tokens(1000, 500)) // 2000
 	want(t, r.assign(job("a2").of("alpha").tokens(1000, 500)))
-	s := r.Quotas(r.now, 10, nil)
+	s := r.Quotas(r.now).Snapshot(10, nil)
 	got := map[string]engine.QuotaGroup{}
 	for _, g := range s.Groups {
 		got[g.Name] = g
@@ -303,7 +303,7 @@ func TestQuotasForReaders(t *testing.T) {
 		t.Errorf("refused %v, %d nodes of %d; want one, and 4 of 4", s.Refused, len(s.Nodes), s.All)
 	}
 	r.tell(says("a", "a1").used(500, 500))
-	s = r.Quotas(r.now, 2, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind == coordinator.QuotaGroup })
+	s = r.Quotas(r.now).Snapshot(2, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind == coordinator.QuotaGroup })
 	if s.Reserved != 2000 || s.Used != 1000 || len(s.Nodes) != 2 || s.All != 3 {
 		t.Errorf("%d tokens set aside for %d; %d nodes of %d; want 2000, 1000; 2 of 3", s.Reserved, s.Used, len(s.Nodes),
 			s.All)
@@ -312,11 +312,11 @@ func TestQuotasForReaders(t *testing.T) {
 	if s.Rate != 1000 {
 		t.Errorf("%v a second, want 1000", s.Rate)
 	}
-	if s = r.Quotas(r.now.Add(10*time.Minute), 0, nil); s.Rate != 0 ||
+	if s = r.Quotas(r.now.Add(10*time.Minute)).Snapshot(0, nil); s.Rate != 0 ||
 		slices.ContainsFunc(s.Groups, func(g engine.QuotaGroup) bool { return g.Share != 0 }) {
 		t.Errorf("after ten minutes: %v, %+v", s.Rate, s.Groups)
 	}
-	if s := ready(t, policyOf(worker("a"))).Quotas(epoch, 10, nil); s.Installed || s.Groups != nil {
+	if s := ready(t, policyOf(worker("a"))).Quotas(epoch).Snapshot(10, nil); s.Installed || s.Groups != nil {
 		t.Errorf("without quotas: %+v", s)
 	}
 }
@@ -326,8 +326,7 @@ func TestExplainQuota(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))))
 	r.give(job("t1").of("team").tokens(500, 100))
 	ask := func(group string, in, out float64) engine.QuotaAnswer {
-		a, ok := r.ExplainQuota(r.now,
-			&engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
+		a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
 		if !ok {
 			t.Fatal("there are no quotas")
 		}
@@ -360,7 +359,7 @@ func TestExplainQuota(t *testing.T) {
 		"quota pool/team total_tokens 90%", "quota pool/team total_tokens 100%", "dispatch t2.1 a")
 }
 
-// Whoever follows tells of quotas without getting ahead of what it folds: that would be
+// A standby tells of quotas without getting ahead of what it folds: that would be
 // counted in another period than by the leader.
 func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	e := engine.New()
@@ -374,10 +373,10 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 	}
 	reserve("t1.1", epoch)
 	tomorrow := epoch.Add(24 * time.Hour)
-	if s := e.Quotas(tomorrow, 10, nil); s.Nodes[1].Budgets[0].Reserved != 100 {
+	if s := e.Quotas(tomorrow).Snapshot(10, nil); s.Nodes[1].Budgets[0].Reserved != 100 {
 		t.Errorf("%+v", s.Nodes[1])
 	}
-	if _, ok := e.ExplainQuota(tomorrow, &engine.QuotaQuestion{Group: "team"}); !ok {
+	if _, ok := e.Quotas(tomorrow).Explain(&engine.QuotaQuestion{Group: "team"}); !ok {
 		t.Error("a follower does not answer")
 	}
 	if d, reason, _ := e.Explain(tomorrow, &job("t9").of("team").tokens(500, 401).
@@ -385,7 +384,7 @@ func TestReadingDoesNotMoveAFollower(t *testing.T) {
 		t.Errorf("of 901 more it says %s, %s", reason, d.Text())
 	}
 	reserve("t2.1", epoch.Add(time.Second))
-	if s := e.Quotas(tomorrow, 10, nil); s.Nodes[1].Budgets[0].Reserved != 200 {
+	if s := e.Quotas(tomorrow).Snapshot(10, nil); s.Nodes[1].Budgets[0].Reserved != 200 {
 		t.Errorf("%+v, want both of today", s.Nodes[1])
 	}
 }

@@ -32,6 +32,40 @@ func TestPlaceBehindTasksWithoutGroup(t *testing.T) {
 	}
 }
 
+// A task without a group costs what the model of its agent's group does: 2 tokens of alpha's model are 1 USD, of which
+// the group may use one a minute; beta's model costs a tenth. The first takes the 2 USD that are there. Before the
+// last, which takes 1 USD, go one of 1 USD and four of 2 USD: it starts after 1 + 4·2 + 1 = 10 min. The groups have
+// weight 0, so that no others are thought to go before it.
+func TestPlaceOfATaskWithoutAGroup(t *testing.T) {
+	r := ready(t, patient(policyOf(worker("y").slots(100).can("y"), worker("x").can("x").slots(100)).under(t, `
+groups:
+  - {id: alpha, weight: 0, provider: openai, model: big, limits: {cost_usd: {rate: 1, per: minute, burst: 2}}}
+  - {id: beta, weight: 0, provider: openai, model: mini}
+agents: [{id: y, group_id: beta}, {id: x, group_id: alpha}]
+providers: [{provider: openai}]
+prices:
+  - {provider: openai, model: big, input_per_million_tokens: 500000, output_per_million_tokens: 500000}
+  - {provider: openai, model: mini, input_per_million_tokens: 50000, output_per_million_tokens: 50000}
+`)))
+	r.give(job("first").needs("x").tokens(2, 2))
+	r.assign(job("second").needs("x").tokens(1, 1))
+	for i := range 4 {
+		r.assign(job(coordinator.TaskID(fmt.Sprint("next", i))).needs("x").tokens(2, 2))
+	}
+	last := job("last").needs("x").tokens(1, 1)
+	r.assign(last)
+	p := r.place(last)
+	if p.Unbounded != "" || p.QuotaLikely < 10*time.Minute || p.QuotaDelay < p.QuotaLikely {
+		t.Errorf("%+v, want at least 10 min", p)
+	}
+	if r.pass(10*time.Minute - time.Nanosecond); r.latest().Task.ID == last.ID {
+		t.Error("it went before")
+	}
+	if r.pass(time.Nanosecond); r.latest().Task.ID != last.ID {
+		t.Errorf("after 10 min it is the turn of %s", r.latest().Task.ID)
+	}
+}
+
 func idsOf(all []coordinator.Dispatch) (ids []coordinator.TaskID) {
 	for _, d := range all {
 		ids = append(ids, d.Task.ID)
@@ -67,7 +101,7 @@ func TestPlaceBesideAMemberThatUsesAll(t *testing.T) {
 	}
 }
 
-// A seat that is kept for somebody below his part is none for others: b has both of the pool's, and waits
+// A seat that is kept for a group below its part is none for others: b has both of the pool's, and waits
 // for the one of its provider.
 func TestPlaceBehindKeptSeats(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("x").slots(9)).under(t, `

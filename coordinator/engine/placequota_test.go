@@ -88,7 +88,7 @@ func TestPlaceWhereABudgetLapses(t *testing.T) {
 	}
 }
 
-// Where nobody can tell it says which limit is to blame.
+// Where that is not known it says which limit is to blame.
 func TestPlaceWithoutBoundForQuota(t *testing.T) {
 	part := func(n *coordinator.QuotaNode) { daily(coordinator.ByWeight)(n) }
 	for name, c := range map[string]struct {
@@ -209,7 +209,7 @@ func TestPlaceHoldsForQuota(t *testing.T) {
 			if len(promised) == 0 {
 				return
 			}
-			if same { // whoever comes is like those who wait
+			if same { // a task that comes is like those that wait
 				r.assign(next())
 			}
 			at, ok := r.NextDeadline()

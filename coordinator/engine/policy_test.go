@@ -27,7 +27,7 @@ func TestPolicyJudgesWaitingTasksAgain(t *testing.T) {
 	want(t, r.install(p), "fail t2 unknown_task_type")
 }
 
-// TestPolicyKeepsTimeWaited: a new policy gives nobody a second assignment timeout.
+// TestPolicyKeepsTimeWaited: a new policy gives no task a second assignment timeout.
 func TestPolicyKeepsTimeWaited(t *testing.T) {
 	r := full(t, func(*coordinator.Settings) {})
 	r.assign(job("t1"))
@@ -49,7 +49,7 @@ func TestShorterThreshold(t *testing.T) {
 }
 
 // TestRemovedAgentWithOpenDispatch: its confirm is still an outcome, its failure
-// goes to somebody else, its timers are gone.
+// goes to another, its timers are gone.
 func TestRemovedAgentWithOpenDispatch(t *testing.T) {
 	removed := func(t *testing.T) *rig {
 		r := ready(t, policyOf(worker("a"), worker("b")))
@@ -61,7 +61,7 @@ func TestRemovedAgentWithOpenDispatch(t *testing.T) {
 	t.Run("confirmed", func(t *testing.T) {
 		want(t, removed(t).confirm(1), "ack 1")
 	})
-	t.Run("unroutable", func(t *testing.T) { // nobody looks for the queue of an agent that is gone
+	t.Run("unroutable", func(t *testing.T) { // nothing looks for the queue of an agent that is gone
 		want(t, removed(t).settle(1, coordinator.PublishUnroutable), "dispatch t.1 b")
 	})
 	t.Run("nacked", func(t *testing.T) {

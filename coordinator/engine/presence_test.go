@@ -25,7 +25,7 @@ func TestGone(t *testing.T) {
 		t.Errorf("%v, want gone", got)
 	}
 	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b again?")
-	want(t, r.look("a", 1, 1)) // whose consumer that is nobody knows: the agent has not been heard since
+	want(t, r.look("a", 1, 1)) // it is not known whose consumer that is: the agent has not been heard since
 	r.pass(time.Second)
 	want(t, r.hear(beat("a").running()))        // its hands are tied
 	want(t, r.look("a", 0, 0), "leave agent.a") // nothing to take, nothing to come
@@ -82,7 +82,7 @@ func TestConsumersAfterANewSession(t *testing.T) {
 }
 
 // TestTheOnlyAgentIsAwaited: what an agent had in hand when its connection broke goes
-// to another. Where there is none, it may have it once more, rather than nobody.
+// to another. Where there is none, it may have it once more, rather than none.
 func TestTheOnlyAgentIsAwaited(t *testing.T) {
 	start := func(t *testing.T, workers ...*specBuilder) (*rig, coordinator.Dispatch) {
 		r := tracking(t, policyOf(workers...))
@@ -163,7 +163,7 @@ func TestDiedBeforeWeBegan(t *testing.T) {
 	r := boot(t, policyOf(worker("a"))) // 30 s since the session opened
 	want(t, r.look("a", 1, 0))
 	r.pass(staleAfter - interval)
-	want(t, r.look("a", 1, 1)) // somebody consumes it
+	want(t, r.look("a", 1, 1)) // it has a consumer
 	want(t, r.look("a", 1, 0), "take back agent.a")
 	want(t, r.look("a", 0, 0), "leave agent.a")
 }
@@ -181,7 +181,7 @@ func TestOrders(t *testing.T) {
 	want(t, r.order("a", coordinator.OrderUncordon), "dispatch t2.1 a")
 	r.confirm(2)
 	want(t, r.order("a", coordinator.OrderDrain), "take back agent.a")
-	want(t, r.returns(r.latest(), coordinator.ReturnTakenBack, false)) // t2 waits: there is nobody else
+	want(t, r.returns(r.latest(), coordinator.ReturnTakenBack, false)) // t2 waits: there is no other
 	want(t, r.look("a", 0, 1))                                         // t1 is running yet
 	if a := r.seen("a"); !a.Draining || a.Drained || a.Leased != 1 {
 		t.Errorf("draining %v, drained %v, %d leased", a.Draining, a.Drained, a.Leased)
@@ -341,7 +341,7 @@ func TestTakeBackAcrossSessions(t *testing.T) {
 	want(t, r.look("a", 1, 0), "take back agent.a")
 	want(t, r.apply(coordinator.TakeBackEnded{Agent: "a"})) // its queue was deleted under it
 	want(t, r.look("a", 1, 0), "take back agent.a")
-	want(t, r.install(policyOf(worker("b"))), "leave agent.a") // its queue may be anybody's
+	want(t, r.install(policyOf(worker("b"))), "leave agent.a") // its queue may be any agent's
 }
 
 // TestRenamedQueueIsLeft: under its old name.
@@ -459,7 +459,7 @@ func TestUnattendedAfterATakeOver(t *testing.T) {
 
 // TestOldGoodbyes: a session reads again what agents have told a while ago. A goodbye that is older than
 // the last look at the agent's queue says nothing of its consumer, whether records tell of that look or an
-// image: killed while nobody led, the agent is missed as any other.
+// image: killed while none led, the agent is missed as any other.
 func TestOldGoodbyes(t *testing.T) {
 	for _, image := range []bool{false, true} {
 		for _, later := range []bool{false, true} {
@@ -526,8 +526,8 @@ func TestWatched(t *testing.T) {
 	}{
 		{0, 9, []string{"a", "b", "c", "d", "e"}},          // everybody once: only a consumer that was seen can be missed
 		{time.Second, 9, []string{"a"}},                    // each second while there is work
-		{3 * time.Second, 9, []string{"a", "b", "c", "e"}}, // 4 s: who is online is missed within 5 s
-		{time.Second, 9, []string{"a", "d"}},               // every 5 s who has left
+		{3 * time.Second, 9, []string{"a", "b", "c", "e"}}, // 4 s: an agent online is missed within 5 s
+		{time.Second, 9, []string{"a", "d"}},               // every 5 s those that have left
 		{engine.IdleLook, 2, []string{"a", "d"}},           // not more than asked for …
 		{0, 2, []string{"e", "b"}},                         // … and then from where it stopped: a was looked at just now
 		{0, 2, []string{"c"}},

@@ -41,7 +41,8 @@ type history struct {
 	outOf    int                                     // the message being delivered out of a lane; 0: none
 	twin     *engine.Engine                          // follows what the engine records
 	past     []written                               // all that it has followed
-	imaged   int                                     // how often it was compared
+	restored *engine.Engine                          // follows from a snapshot of earlier on
+	imaged   int                                     // how many events it has followed
 	limited  bool                                    // there are quotas
 	gone     *coordinator.Quotas                     // that were taken away last
 	laned    bool                                    // and lanes with them
@@ -265,8 +266,11 @@ func (h *history) settled(r *receipt, o coordinator.PublishOutcome) {
 	d := r.live
 	a := h.l.life(d.Task.ID).attempts[coordinator.AttemptID(d.Task.ID, d.Attempt)]
 	r.live = nil
+	if o != coordinator.PublishConfirmed && o != coordinator.PublishUnknown {
+		h.arrived = slices.DeleteFunc(h.arrived, func(x *coordinator.Dispatch) bool { return x == d }) // it never did
+	}
 	if o == coordinator.PublishAbandoned && a.Dispatch == d && a.again {
-		o = coordinator.PublishUnknown // of its earlier copy nobody knows still
+		o = coordinator.PublishUnknown // of its earlier copy it is still not known
 	}
 	h.m.settled(h.now, d, o, a.Dispatch != d || a.standing == past)
 	now := past
@@ -325,7 +329,7 @@ func (h *history) apply(ev coordinator.Event) {
 }
 
 // checkBatches: dispatches that share a batch are as many as they say, of one kind,
-// at one agent, and first ones; who shares none could have had nobody to share with.
+// at one agent, and first ones; one that shares none could have had none to share with.
 func (h *history) checkBatches() {
 	h.t.Helper()
 	size := make(map[string]int)

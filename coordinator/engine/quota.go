@@ -5,274 +5,127 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/engine/internal/state"
 	"taskbus/coordinator/fairshare"
 )
 
-// LLM quotas. A task is given to an agent only when its group has quota for it: that is reserved before the
-// dispatch, and settled when the dispatch ends. internal/admission keeps what is reserved and what waits; here it
-// is asked for, recorded and announced.
-//
-// Quota for a dispatch stands under its dispatch id. It ends
-//
-//	with a result that ends the task    settled at the reported usage, else at what was reserved
-//	given back, never begun             released
-//	given back, begun; overdue; gone    expired: free again, and charged if the usage is reported
-//	never published                     released
-type quotas struct {
-	*admission.Quotas
-	view   admission.View // of this engine
-	number func(coordinator.AgentID) (int, bool)
-	// serving are the levels of what waits that the agent at hand could serve, a bit each.
-	serving uint8
-	// retried are the classes of waits that were removed for one agent, and that others may serve yet.
-	retried []*class
-	claimed bool // a wait was removed whose task an agent may claim
-	due     timer
-}
-
-// pending reports whether something may try again although nothing was given back.
-func (q *quotas) pending() bool { return q.Waits.Pending() || len(q.retried) > 0 || q.claimed }
-
-// quotaDemand is what the task will probably take; nil where there are no quotas.
-func (e *Engine) quotaDemand(t *openTask) *admission.Hold {
-	if !e.quotas.Installed() {
-		return nil
-	}
-	if t.quota == nil {
-		t.quota = e.quotas.Hold(t.task)
-	}
-	return t.quota
-}
-
-// reserveQuota reserves quota for giving the task to the agent now, and charges the turns of its
-// group and its priority. A refusal changes nothing.
-func (e *Engine) reserveQuota(now time.Time, t *openTask, a *agent) fairshare.Verdict {
-	h, q, level := e.quotaDemand(t), &e.quotas, levelOf(t)
-	waiting := q.serving | 1<<level
-	if h != nil {
-		if h.Open {
-			return fairshare.Verdict{OK: true}
-		}
-		v := q.Reserve(now, t.task, t.attempt, h, a.Spec.ID)
-		if !v.OK {
-			e.quotaAlerts()
-			return v
-		}
-		e.unpriced(&h.Charge, false)
-		if v.Charged {
-			if e.recorder.on {
-				r := h.Charge.Reserved(h.Key, now)
-				r.Level, r.Waiting = coordinator.Priority(level), waiting
-				e.record(r)
-			}
-			e.quotaAlerts()
-		}
-	}
-	q.Shares.Served(level, waiting)
-	return fairshare.Verdict{OK: true}
-}
-
-// settleQuota settles what is reserved for a dispatch whose end its agent reports.
-func (e *Engine) settleQuota(now time.Time, t *openTask, r *coordinator.Result) {
-	h, q := t.quota, &e.quotas
-	if h == nil || !h.Open {
-		return
-	}
-	switch {
-	case r.Usage != nil:
-		if f, is := q.Ledger.UsageUnpriced(&h.Charge, t.task.Type, r.Usage, coordinator.WordOwn); is {
-			e.emit(f)
-		}
-		e.quotaEnded(t.task.ID, q.Settle(now, h, t.task.Type, r))
-	case r.Outcome == coordinator.OutcomeCancelled && !t.begun, r.Outcome == coordinator.OutcomeRejected && !r.Attempted:
-		e.quotaEnded(t.task.ID, q.Release(now, h, r.Duration))
-	default:
-		e.quotaEnded(t.task.ID, q.SettleAsEstimated(now, h, r.Duration))
-	}
-}
-
-// settleAsEstimated settles what is reserved for a dispatch whose usage will not be reported.
-func (e *Engine) settleAsEstimated(t *openTask) {
-	if h := t.quota; h != nil && h.Open {
-		e.quotaEnded(t.task.ID, e.quotas.SettleAsEstimated(e.now, h, 0))
-	}
-}
-
-// expireQuota ends what is reserved for a dispatch that ends without its usage being reported. If it
-// is reported later, it is charged.
-func (e *Engine) expireQuota(now time.Time, t *openTask) {
-	if h := t.quota; h != nil && h.Open {
-		e.quotaEnded(t.task.ID, e.quotas.Expire(now, h))
-	}
-}
-
-// releaseUnpublished releases what is reserved for a dispatch that was never published, but of
-// which an earlier copy may have been, under another attempt then.
-func (e *Engine) releaseUnpublished(now time.Time, t *openTask) {
-	if h := t.quota; h != nil && h.Open && !t.resumed {
-		e.quotaEnded(t.task.ID, e.quotas.Release(now, h, 0))
-	}
-	e.expireQuota(now, t)
-}
-
-// releaseUnbegun releases what is reserved for a dispatch that came out of its agent's queue.
-func (e *Engine) releaseUnbegun(now time.Time, t *openTask) {
-	if h := t.quota; h != nil && h.Open && !t.begun && !t.unanswered {
-		e.quotaEnded(t.task.ID, e.quotas.Release(now, h, 0))
-	}
-}
-
-// settleLate charges usage that is reported after the quota of its dispatch had expired.
-func (e *Engine) settleLate(now time.Time, r *coordinator.Result, attempt int) {
-	if x, late := e.quotas.SettleLate(now, r, attempt); late {
-		e.quotaEnded(r.Task, x)
-	}
-}
-
-// quotaEnded records and announces how a reservation has ended. Usage that exceeds the trust limit, or by far what
-// was reserved, is announced once for each dispatch.
-func (e *Engine) quotaEnded(id coordinator.TaskID, x admission.End) {
-	if x.Ended == nil { // nothing but its turn was charged
-		return
-	}
-	if x.Excess.Used > 0 {
-		e.emit(x.Excess.Effect(id, x.Charge, x.Ended))
-	}
-	e.countDay(x.Charge, x.Ended)
-	e.record(x.Ended)
-	e.quotaAlerts()
-	if e.quotas.due.index < 0 { // it is to be forgotten in time
-		e.scheduleQuota()
-	}
-}
-
-// unpriced emits that a call or task, charged so, is of a model without a price where money is limited: it
-// would get past that limit.
-func (e *Engine) unpriced(c *fairshare.Charge, refused bool) {
-	if f, is := e.quotas.Ledger.ModelUnpriced(c, refused); is {
-		e.emit(f)
-	}
-}
-
-// reviewQuotas emits budgets that have come to a threshold without any use: they are smaller now, or the
-// leader before ended too soon to emit it. Without a session it would be lost: the next session does it.
-func (e *Engine) reviewQuotas(now time.Time) {
-	if e.connected && !e.following {
-		e.quotas.Ledger.Review(now)
-		e.quotaAlerts()
-	}
-}
-
-// quotaAlerts emits budgets that are nearly, or quite, used up.
-func (e *Engine) quotaAlerts() {
-	for _, a := range e.quotas.Alerts() {
-		e.record(a.Told(e.quotas.Ledger.Now()))
-		if a.Echo {
-			continue
-		}
-		e.emit(coordinator.QuotaReached{
-			Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends,
-			MayBorrow: a.MayBorrow,
-		})
-	}
-}
-
 // quotaDue ends reservations whose time is over without a report of how they went. Waiting tasks are served at the
 // end of this moment's duties.
-func (e *Engine) quotaDue(now time.Time) {
-	q := &e.quotas
-	for key, due := q.Ledger.Due(now); due; key, due = q.Ledger.Due(now) {
-		c, _, _ := q.Ledger.Find(key)
+func (k *kernel) quotaDue(now time.Time) {
+	for key, c := range k.Quotas.Overdue(now) {
 		if c.Call {
-			out := e.calls.Expire(now, key, &c)
-			e.callsChanged(&out)
-			continue
-		}
-		e.record(q.ExpireDue(now, key, &c))
-	}
-	e.quotaAlerts() // an expired call may be charged
-}
-
-// foldQuota takes over what is recorded of quotas.
-func (e *Engine) foldQuota(r coordinator.Record) {
-	if r, is := r.(*coordinator.QuotaReserved); is {
-		e.calls.FoldNames(r)
-	}
-	x := e.quotas.Fold(r)
-	if x.Renumbered {
-		e.forgetClasses()
-	}
-	if x.Ended {
-		e.countDay(&x.Charge, r.(*coordinator.QuotaEnded))
-	}
-}
-
-// installFolded puts folded estimates and turns in their place.
-func (e *Engine) installFolded() {
-	if e.quotas.InstallFolded() {
-		e.forgetClasses()
-	}
-}
-
-// forgetClasses has the classes made anew: their tenant queues have other numbers. Nothing waits yet.
-func (e *Engine) forgetClasses() {
-	e.pending.Forget()
-	e.routes = make(map[string]*requirements)
-}
-
-// adoptReservations gives the dispatches of the leader before what is reserved for them.
-func (e *Engine) adoptReservations() {
-	q := &e.quotas
-	e.installFolded()
-	q.Ledger.Install(e.now, q.Ledger.Quotas()) // a snapshot may be from the time of others
-	held := make(map[coordinator.TaskKey]bool)
-	for _, t := range e.tasks.all {
-		if t == nil || t.state < stateDispatching || t.Over {
-			continue
-		}
-		key := admission.KeyOf(t.task.ID, t.attempt)
-		if h := q.Adopt(key); h != nil {
-			t.quota, held[key] = h, true
+			out := k.Calls.Expire(now, key, c)
+			k.CallsChanged(&out)
+		} else {
+			k.Commit(k.Quotas.ExpireDue(now, key, c))
 		}
 	}
-	q.Adopted(e.now, held)
+	k.QuotaAlerts() // an expired call may be charged
 }
 
-// quotaTime is when the ledger is to be read, or goes on under other quotas: a follower must not get ahead of what
-// it folds, or it would count it in another period than the leader does.
-func (e *Engine) quotaTime(now time.Time) time.Time {
-	if e.following && !e.quotas.Ledger.Fresh() {
-		return e.quotas.Ledger.Now()
+// assign gives the task to this very agent if there is quota for it; else the task waits, or
+// fails because there never will be, and false is returned.
+func (k *kernel) assign(now time.Time, t *state.Task, a *state.Agent, d *coordinator.Decision) bool {
+	v := k.ReserveQuota(now, t, a)
+	if v.OK {
+		k.dispatch(now, t, a, d)
+		return true
 	}
-	return now
+	r := k.Quotas.Others(now, t.Task, t.Quota, &v, k.Takers(t), true)
+	k.waitForQuota(now, t, &r)
+	return false
 }
 
-// serviceOf returns the model that an agent is to use for the task; zero: the task names no alternatives. A
-// dispatch that is sent again names the model that it named before. Without quotas there is no criterion for the
-// choice, and it is the first.
-func (e *Engine) serviceOf(t *openTask) coordinator.Service {
-	switch all := t.task.Alternatives; {
-	case len(all) == 0:
-		return coordinator.Service{}
-	case t.resumed && t.service != coordinator.Service{}:
-		return t.service
-	case t.quota == nil:
-		return all[0]
+// assignBest gives the task to the agent that was chosen for it or, if there is no quota for
+// that one, to the best of those for which there is. It returns the agent that has it; nil: none.
+func (k *kernel) assignBest(
+	now time.Time, t *state.Task, a *state.Agent, d *coordinator.Decision,
+) (*state.Agent, *coordinator.Decision) {
+	v := k.ReserveQuota(now, t, a)
+	if v.OK {
+		k.dispatch(now, t, a, d)
+		return a, d
 	}
-	return coordinator.Service{Provider: t.quota.Charge.Provider, Model: t.quota.Charge.Model}
-}
-
-// modelsOf is how the models were judged of which the one was chosen that the task goes to; nil: it has no
-// choice, or the leader before has chosen.
-func (t *openTask) modelsOf() *coordinator.RouteChoice {
-	if t.quota == nil {
-		return nil
+	r := k.Quotas.Others(now, t.Task, t.Quota, &v, k.Takers(t), true)
+	if r.Able != nil {
+		if a, d = k.ChooseAmong(t, r.Able); a != nil {
+			if v = k.ReserveQuota(now, t, a); v.OK {
+				k.dispatch(now, t, a, d)
+				return a, d
+			}
+			k.Quotas.RefusedToo(&r, &v)
+		}
 	}
-	return t.quota.Models
+	k.waitForQuota(now, t, &r)
+	return nil, nil
 }
 
-// leafOf returns the tenant queue whose turn the task is charged to.
-func (e *Engine) leafOf(t *openTask) int { return e.quotas.Shares.Leaf(t.task.Group) }
+// waitForQuota has a task wait for quota that its group, or the pool, lacks; or fails it because no
+// limit will ever allow so much.
+func (k *kernel) waitForQuota(now time.Time, t *state.Task, r *admission.Refusal) {
+	v := &r.Lacks
+	k.Quotas.Refused[v.Limit][v.Dimension]++
+	if v.Limit == fairshare.LimitPrice {
+		k.Unpriced(&t.Quota.Charge, true)
+	}
+	if v.Permanent {
+		k.Fail(now, t, coordinator.ReasonExceedsQuota, v.Describe(), nil)
+		return
+	}
+	if k.wait(now, t); t.Stage != state.Waiting {
+		return
+	}
+	w := &admission.Wait{Class: t.Needs.Class, Leaf: t.Leaf, Level: t.Level, Task: t, Charge: &t.Quota.Charge, Lacks: *v,
+		Without: r.Without}
+	k.Quotas.Waits.Park(now, w, t.Task.Group)
+	t.Needs.Class.Park(w.Leaf)
+	k.ScheduleQuota()
+}
 
-// levelOf is the task's place among the priorities.
-func levelOf(t *openTask) int { return int(t.task.Priority) }
+// exceedsQuota fails a task that asks for more than its quotas ever allow, with any agent.
+func (k *kernel) exceedsQuota(now time.Time, t *state.Task) bool {
+	first := t.Needs.Class.Usable.First(t.Needs.Class.Usable)
+	if first < 0 {
+		return false
+	}
+	r, exceeds := k.Quotas.Exceeds(now, t.Task, k.QuotaDemand(t), k.Fleet.Agents[first].Spec.ID, k.Takers(t))
+	if exceeds {
+		k.waitForQuota(now, t, &r)
+	}
+	return exceeds
+}
+
+// serveQuotas serves what waited for quota that may be back, and what waits for an agent alone: one task at a
+// time, in the order that admission gives.
+func (k *kernel) serveQuotas(now time.Time) {
+	q := &k.Quotas
+	if !q.Installed() {
+		k.ScheduleQuota() // what is open from the time of quotas ends all the same
+		return
+	}
+	q.Claimed = false
+	for _, w := range q.Waits.Begin(now) {
+		k.Claims.Wanted(w.Class.(*state.Class).Usable)
+	}
+	for s, ok := q.Waits.Next(k.QuotaView()); ok; s, ok = q.Waits.Next(k.QuotaView()) {
+		served, given := false, q.Given
+		k.Unpark(s.Unpark, true)
+		if w := s.Blocked; w != nil {
+			q.Refused[w.Lacks.Limit][w.Lacks.Dimension]++
+		}
+		if s.Levels != 0 {
+			q.Claimed = q.Claimed || len(s.Unpark) > 0 && k.Claims.Due()
+			served = k.serveFirst(now, s.Levels, s.Others)
+		}
+		q.Waits.Done(served, q.Given != given)
+	}
+	k.ScheduleQuota() // whatever has ended meanwhile
+}
+
+// serveFirst serves the task whose turn it is among those that wait for an agent alone, and have one that is ready,
+// at these levels; at the others something waits for quota. false: there is none.
+func (k *kernel) serveFirst(now time.Time, levels, others uint8) bool {
+	line := k.Pending.LineFor(k.Fleet.Ready, levels, others)
+	defer line.End()
+	return k.serveNext(now, &line)
+}

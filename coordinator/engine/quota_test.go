@@ -129,7 +129,7 @@ func TestQuotaExhausted(t *testing.T) {
 }
 
 // One group's lack is not another's, nor that of its own tasks of a higher priority, which need
-// less. What comes after who waits, in his group and at his priority or below, waits behind him,
+// less. What comes after a waiting task, in its group and at its priority or below, waits behind it,
 // even if there is enough for it: else small tasks would keep a large one waiting for ever.
 func TestQuotaLackParksTheGroupAlone(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).
@@ -164,7 +164,7 @@ func TestQuotaRate(t *testing.T) {
 }
 
 // An agent whose own quota is used up does not keep the task from another. When all of them have
-// used theirs, it goes to whoever has some again first: a after 1 s, b, which had two, too.
+// used theirs, it goes to the one that has some again first: a after 1 s, b, which had two, too.
 func TestQuotaOfOneAgent(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10), worker("b").slots(10)).by("round_robin").
 		quotas(quotasOf().group("team", 1, nil).
@@ -233,7 +233,7 @@ func TestQuotaByTheEndOfTheDispatch(t *testing.T) {
 	}
 }
 
-// A dispatch id that is used again, because nobody remembers the task, is not paid for by
+// A dispatch id that is used again, because the task is forgotten, is not paid for by
 // what is remembered of its first life.
 func TestQuotaOfAnIDThatIsUsedAgain(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).

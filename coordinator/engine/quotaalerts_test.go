@@ -19,7 +19,7 @@ func reached(effects []string) (alerts []string) {
 	return alerts
 }
 
-// charges has somebody use so many tokens, and gives what is told of budgets.
+// charges uses so many tokens, and gives what is told of budgets.
 func (r *rig) charges(id string, tokens float64) []string {
 	return reached(r.apply(coordinator.CallAsked{Calls: []coordinator.Call{{
 		Op: coordinator.CallCharge, Key: coordinator.KeyOf(coordinator.TaskID(id)), Group: "a",
@@ -29,9 +29,9 @@ func (r *rig) charges(id string, tokens float64) []string {
 
 // TestQuotaAlertsOfALoweredBudget: 1,000 of 5,000 tokens are used, 20 %. Of 1,100 that are 90 %: 80 and
 // 90 are told with the change, in that moment and once; 100 with the 100 that are left. Of 900 more than
-// all is used, and nothing can be used any more: all three are told with the change. Who takes over
+// all is used, and nothing can be used any more: all three are told with the change. A leader that takes over
 // tells nothing again that was told, by the same quotas or lower ones, and neither does an end of a
-// session; who takes over by lower quotas than the one before knew tells of what these bring.
+// session; one that takes over by lower quotas than the one before knew tells of what these bring.
 func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
 	of := func(amount int64) *quotaTree { return quotasOf().group("a", 1, daily(amount)) }
 	told := func(percents ...string) (all []string) {
@@ -72,7 +72,7 @@ func TestQuotaAlertsOfALoweredBudget(t *testing.T) {
 	}
 }
 
-// TestQuotaAlertsWithoutASession: what is lowered while nobody could hear of it is told with the next
+// TestQuotaAlertsWithoutASession: what is lowered without a session is told with the next
 // session.
 func TestQuotaAlertsWithoutASession(t *testing.T) {
 	r := leads(t, policyOf(worker("x")).quotas(quotasOf().group("a", 1, daily(5000))))
@@ -86,7 +86,7 @@ func TestQuotaAlertsWithoutASession(t *testing.T) {
 	}
 }
 
-// A call of which nobody tells how it ended is charged when its time is over: what its budget comes to by
+// A call without a reported end is charged when its time is over: what its budget comes to by
 // then is told in that moment, and is in the journal. (460 of 1,000; of 500 that are 92 %, which has not
 // been told with the change, because there was no session.)
 func TestQuotaAlertsOfACallThatExpires(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator/strategy"
 )
 
-// A task that shares a batch goes no sooner than it would alone: who waits for quota in its group
+// A task that shares a batch goes no sooner than it would alone: what waits for quota in its group
 // goes before it, and the rest of the batch does not wait for it.
 func TestQuotaOfABatch(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("a").slots(8), worker("b").slots(8)).batched("any", 10).route("alone").

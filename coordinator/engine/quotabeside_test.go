@@ -43,7 +43,7 @@ func TestLimitsOfSeveralPeriodsAddUp(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// What was used of both is known to who takes over, and after a reload that takes the minute's limit away
+// What was used of both is known to the next leader, and after a reload that takes the minute's limit away
 // the part of the month stays what it was used for.
 func TestLimitsOfSeveralPeriodsAreInSnapshots(t *testing.T) {
 	const cost = coordinator.DimCost

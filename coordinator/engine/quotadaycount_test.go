@@ -9,7 +9,7 @@ import (
 )
 
 // A task that names no group takes the quota of its agent's group, and counts on the day for the same
-// nodes: else an agent that works for nobody in particular would pass for idle, and lose its weight.
+// nodes: else an agent that works for no group would pass for idle, and lose its weight.
 func TestDaysCountTasksOfNoGroup(t *testing.T) {
 	r := ruledRig(t)
 	r.until(midnightAfter(r.now).Add(time.Second))
@@ -24,7 +24,7 @@ func TestDaysCountTasksOfNoGroup(t *testing.T) {
 	}
 }
 
-// While no rule is in force nothing is counted. Whoever takes over and finds rules again must not take the
+// While no rule is in force nothing is counted. A leader that takes over and finds rules again must not take the
 // day for a whole one of which the leader before has counted a part: b, which has worked all the time but
 // for the first hour, would pass for idle.
 func TestDaysThatWereNotCountedToTheirEnd(t *testing.T) {
@@ -34,7 +34,7 @@ func TestDaysThatWereNotCountedToTheirEnd(t *testing.T) {
 	off.Adjustment = coordinator.Adjustment{}
 	r.reload(off)
 	r.pass(5 * time.Hour)
-	p := *r.Policy() // whoever takes over finds the rules in its file again
+	p := *r.Policy() // the next leader finds the rules in its file again
 	p.Quotas = &ruled().Quotas
 	r.SetPolicy(&p)
 	for how, heir := range heirs(r.rig) {

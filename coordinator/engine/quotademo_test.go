@@ -98,7 +98,7 @@ func (d *demonstration) answer(before int) (n int) {
 // budget is a node's budget of tokens as readers see it, and the node.
 func (d *demonstration) budget(id string) (fairshare.BudgetView, fairshare.NodeView) {
 	d.t.Helper()
-	s := d.Quotas(d.now, 1, func(n *coordinator.QuotaNode, _ string) bool { return n.ID == id })
+	s := d.Quotas(d.now).Snapshot(1, func(n *coordinator.QuotaNode, _ string) bool { return n.ID == id })
 	if len(s.Nodes) != 1 {
 		d.t.Fatalf("%d nodes are %s", len(s.Nodes), id)
 	}
@@ -155,7 +155,7 @@ func TestFairShareDemonstration(t *testing.T) {
 			d.pass(start.End.Sub(d.now)) // its period begins when it does
 			begin := d.now
 
-			// 500,000 by 5:3:2 and 300,000 by 4:1; 200,000 of the million are nobody's.
+			// 500,000 by 5:3:2 and 300,000 by 4:1; 200,000 of the million are no group's.
 			d.is("agent_core_1", quotaInfo{5, 250_000, 0, 250_000, 500_000, 0, 500_000, 10, 5, 10})
 			d.is("agent_core_2", quotaInfo{3, 150_000, 0, 150_000, 500_000, 0, 500_000, 6, 3, 6})
 			d.is("agent_research_1", quotaInfo{4, 240_000, 0, 240_000, 300_000, 0, 300_000, 8, 4, 8})
@@ -196,7 +196,7 @@ func TestFairShareDemonstration(t *testing.T) {
 	}
 }
 
-// nineteenRounds are 0.1 s apart. Nobody is refused, nobody borrows: before its k-th call core_1
+// nineteenRounds are 0.1 s apart. None is refused, none borrows: before its k-th call core_1
 // has 10 - 0.5·(k - 1) in its bucket, 1 before the last.
 func (d *demonstration) nineteenRounds() {
 	d.t.Helper()
@@ -277,7 +277,7 @@ func (d *demonstration) borrow(begin time.Time) {
 
 // TestFairShareGroupCap: under the simple rule one agent may use all that its group has. Then
 // another of the group finds nothing, though it has used nothing of its own: it waits for the next
-// month. The document looks at the group only when somebody borrows, so that there the victim is
+// month. The document looks at the group only when a node borrows, so that there the victim is
 // admitted, and a group of 500,000 spends 501,000 (algorithms.md 9).
 func TestFairShareGroupCap(t *testing.T) {
 	d := demonstrate(t, demoQuotas)

@@ -23,7 +23,7 @@ var quotaProviders = []string{"p", "p", "p@b"}
 // crowd is how many groups there are besides, now and then.
 const crowd = 30
 
-// drawGroup draws to whom a task belongs.
+// drawGroup draws the group of a task.
 func drawGroup(t *rapid.T, q *coordinator.Quotas) string {
 	if q != nil && slices.ContainsFunc(q.Nodes, func(n coordinator.QuotaNode) bool { return n.Name == "m0" }) &&
 		rapid.Bool().Draw(t, "of the crowd") {

@@ -101,7 +101,7 @@ func TestQuotaIsToldWhenItIsUsed(t *testing.T) {
 }
 
 // A dispatch that its agent had begun, and that comes back, may have used something: what is told
-// of it later counts. One that came out of its queue untouched has not, whatever somebody tells.
+// of it later counts. One that came out of its queue untouched has not, whatever is reported.
 func TestQuotaOfADispatchThatComesBack(t *testing.T) {
 	for began, used := range map[bool]int64{false: 0, true: 320} {
 		r := ready(t, policyOf(worker("a").slots(10), worker("b").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))).
@@ -138,8 +138,8 @@ func TestQuotaOfADispatchSentTwice(t *testing.T) {
 	r.used("pool/team", 320, 0)
 }
 
-// What an overdue dispatch has used is recorded when it is told, for whoever adds up what was used, also by
-// one who leads without the quotas under which it began: as what is told in time is.
+// What an overdue dispatch has used is recorded when it is told, for all that add up what was used, also by
+// a leader without the quotas under which it began: as what is told in time is.
 func TestQuotaOfBeforeIsToldLate(t *testing.T) {
 	fleet := func() *policyBuilder {
 		return policyOf(worker("a").slots(10)).set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour })
@@ -252,7 +252,7 @@ func TestQuotaOfAPoolThatIsDividedLater(t *testing.T) {
 	}
 }
 
-// Of bidders the best for whom there is quota has the task.
+// Of bidders the best with quota has the task.
 func TestQuotaOfTheBestBidder(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(5), worker("b").slots(5)).market(everybody).
 		quotas(quotasOf().group("team", 1, nil).agent("a", "team", requests(1, 1)).agent("b", "team", requests(10, 10))))
@@ -263,7 +263,7 @@ func TestQuotaOfTheBestBidder(t *testing.T) {
 	want(t, keepDispatches(append(got, r.pass(time.Second)...)), "dispatch t1.1 b")
 }
 
-// Who claims a task for which his own quota is used up does not keep it from another.
+// An agent that claims a task for which its own quota is used up does not keep it from another.
 func TestQuotaOfWhoClaims(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("a").slots(5).pulls(coordinator.PullShared),
 		worker("b").slots(5).pulls(coordinator.PullShared)).

@@ -10,8 +10,8 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// Whoever asks how a task would be decided hears of the quota that it lacks or waits for, and when
-// that is back; and to whom it would go with quota.
+// An explanation of how a task would be decided names the quota that it lacks or waits for, and when
+// that is back; and the agent that would have it with quota.
 func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	midnight := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
 	used := func(asked int) string {
@@ -60,7 +60,7 @@ func TestExplainSaysWhatQuotaIsLacking(t *testing.T) {
 	if e, _, _ := r.Explain(r.now, &job("new").of("team").tokens(900, 101).Task); e.Lacks != nil {
 		t.Errorf("it waits for nothing: %+v", e.Lacks)
 	}
-	// Nothing was charged or dispatched by all these questions, and who waits still does.
+	// Nothing was charged or dispatched by all these questions, and what waits still does.
 	r.used("pool/team", 0, 900)
 	want(t, r.tell(says("a", "runs").used(300, 100)), "completed runs.1 a succeeded", "quota pool/team total_tokens 100%",
 		"dispatch waits.1 b")
@@ -86,7 +86,7 @@ func TestExplainOfAParkedTaskWhileAgentsAreBusy(t *testing.T) {
 	}
 }
 
-// Where agents have quota of their own the one that is named is one that has some; and if nobody
+// Where agents have quota of their own the one that is named is one that has some; and if none
 // has, the time is when the first of them does.
 func TestExplainOfAgentsWithQuotaOfTheirOwn(t *testing.T) {
 	own := func(per time.Duration) func(*coordinator.QuotaNode) {
@@ -118,7 +118,7 @@ func TestExplainOfAgentsWithQuotaOfTheirOwn(t *testing.T) {
 func TestExplainOfAnAuctionThatWaitsForQuota(t *testing.T) {
 	for name, q := range map[string]*quotaTree{
 		"the group's": quotasOf().group("team", 1, requests(1, 1)),
-		// A seat comes back when something ends: nobody knows when.
+		// A seat comes back when something ends: it is not known when.
 		"each agent's seat": quotasOf().group("team", 1, nil).agent("a", "team", seats(1)).agent("b", "team", seats(0)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestExplainOfAnAuctionThatWaitsForQuota(t *testing.T) {
 				text != d.Lacks.Text {
 				t.Fatalf("%s %q %+v", reason, text, d.Lacks)
 			}
-			want(t, r.assign(job("second").of("team").by("market"))) // nobody is asked
+			want(t, r.assign(job("second").of("team").by("market"))) // no agent is asked
 			if lack, ok := r.LacksQuota(&job("second").of("team").Task); !ok || lack != text {
 				t.Errorf("it waits for %q, and would for %q", lack, text)
 			}

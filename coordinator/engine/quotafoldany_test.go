@@ -88,8 +88,8 @@ func drawRecord(t *rapid.T) coordinator.Record {
 	}
 }
 
-// Whatever a journal says of quotas, whoever has folded it goes on: else it would end again at every start,
-// with all who take over from it. What it counts then may be anything.
+// Whatever a journal says of quotas, an engine that has folded it goes on: else it would end again at every start,
+// with all that take over from it. What it counts then may be anything.
 func TestFoldWhateverTheJournalSays(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := policyOf(worker("a").slots(3), worker("b").slots(3))
@@ -114,7 +114,7 @@ func TestFoldWhateverTheJournalSays(t *testing.T) {
 			now = now.Add(time.Minute)
 			e.Apply(now, coordinator.Tick{}, nil)
 		}
-		e.Quotas(now, 1000, nil)
-		e.ExplainQuota(now, &engine.QuotaQuestion{Group: "g1", Agent: "a"})
+		e.Quotas(now).Snapshot(1000, nil)
+		e.Quotas(now).Explain(&engine.QuotaQuestion{Group: "g1", Agent: "a"})
 	})
 }

@@ -101,8 +101,8 @@ func TestQuotaGroupsComeAndGoWhileTasksWait(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// A group of weight 0 is served when nobody with weight waits who could be, however long it has
-// waited, and explain says why nobody can tell when that is. Of those without weight all have
+// A group of weight 0 is served when none with weight waits that could be, however long it has
+// waited, and explain says why it is not known when that is. Of those without weight all have
 // the same.
 func TestQuotaWeightZero(t *testing.T) {
 	tree := func(w int64) *quotaTree {
@@ -151,8 +151,8 @@ func (r *rig) someone(group string) (last *coordinator.Task) {
 	return last
 }
 
-// Of a flood that nobody can serve now (its only agent is away), of the highest priority and with
-// a hundred times the weight, nobody else notices anything: not another group, nor the flood's
+// Of a flood that no agent can serve now (its only agent is away), of the highest priority and with
+// a hundred times the weight, no other notices anything: not another group, nor the flood's
 // own group with what others can do. When the agent comes back it has the flood to itself.
 func TestQuotaFloodThatNobodyIsCapableOf(t *testing.T) {
 	p := patient(policyOf(worker("a").can("any"), worker("gpu").can("gpu")).

@@ -123,7 +123,7 @@ func TestQuotaOwnerHearsOfALoanGivenBack(t *testing.T) {
 
 // TestQuotaSeatsStory is Kueue's third story of hierarchical fair sharing (algorithms.md 1.5), with
 // tasks: 300 seats by halves, one of which is divided 1:1:3. x1 alone has all 300. Then everybody
-// wants all, and every seat that comes free goes to who is below its part: 150, 30, 30 and 90.
+// wants all, and every seat that comes free goes to a group below its part: 150, 30, 30 and 90.
 func TestQuotaSeatsStory(t *testing.T) {
 	r := lendingRig(t, quotasOf().pool(seats(300)).group("x", 1, partOfSeats).group("y", 1, partOfSeats).
 		in("x", "x1", 1, partOfSeats).in("x", "x2", 1, partOfSeats).in("x", "x3", 3, partOfSeats))
@@ -195,7 +195,7 @@ func TestQuotaLoneTenant(t *testing.T) {
 
 // TestQuotaOfAGroupThatIsAllDivided: of the 1,000 tokens of a team its two subgroups have 500 each,
 // by weight; there is nothing left for tasks of the team itself. They have what has accrued to the
-// others and is not used: nothing at the beginning, 500 after half of the period. Who is given an
+// others and is not used: nothing at the beginning, 500 after half of the period. A group with an
 // amount leaves the rest to the team: 400 of its own, from the first moment on.
 func TestQuotaOfAGroupThatIsAllDivided(t *testing.T) {
 	r := lendingRig(t, quotasOf().group("team", 1, hundredSeconds(1000)).in("team", "a", 1, partOf).

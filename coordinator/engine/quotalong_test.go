@@ -24,7 +24,7 @@ func TestQuotaOfATaskThatWaitedForLong(t *testing.T) {
 }
 
 // A dispatch is let go of with its id when its agent has never told of anything, and the window is
-// over. What was set aside for it is then taken to be used: nobody will say how much it was.
+// over. What was set aside for it is then taken to be used: it will not be reported how much it was.
 func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("mute").slots(10)).quotas(quotasOf().group("team", 1, daily(1000)))))
 	r.give(job("t1").of("team").tokens(500, 100))
@@ -49,7 +49,7 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 }
 
 // What is set aside for a task stands until its result, or its lease ends, however short
-// reservation_ttl_seconds is: that is for calls, whose end nobody may tell.
+// reservation_ttl_seconds is: that is for calls, whose end may not be reported.
 func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
 	q := quotasOf().group("team", 1, daily(1000))
 	q.ReservationTTL = time.Second
@@ -66,7 +66,7 @@ func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
 }
 
 // Days and months are those of the file's time zone: in Berlin the day of 2030-03-31 has 23 hours,
-// that of 2030-10-27 has 25, and February 28 days. Who waits goes when the next begins, to the
+// that of 2030-10-27 has 25, and February 28 days. What waits goes when the next begins, to the
 // nanosecond.
 func TestQuotaCalendar(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -67,7 +67,7 @@ providers:
 	for _, model := range []string{"small", "new"} { // 90 + 11 > 100
 		want(t, r.assign(job(coordinator.TaskID("over-"+model)).of("team").tokens(1, 11).with(model)))
 	}
-	// What no limit ever allows fails, by the limit of whoever has one.
+	// What no limit ever allows fails, by the limit of the one that has one.
 	want(t, r.assign(job("b3").of("team").tokens(501, 1).with("big")), "fail b3 exceeds_quota")
 	want(t, r.assign(job("n2").of("team").tokens(501, 101).with("new")), "fail n2 exceeds_quota")
 	for i, limit := range []string{"input_tokens at once than the budget of openai/big ever",
@@ -85,7 +85,7 @@ providers:
 	// 89 + 11
 	want(t, r.tell(says("a", "b2").used(101, 9)), "completed b2.1 a succeeded", "quota openai output_tokens 100%",
 		"dispatch over-small.1 a")
-	// The day is over: whoever waits goes.
+	// The day is over: what waits goes.
 	r.tell(says("a", "s1").used(1000, 30))
 	r.tell(says("a", "n1").used(1000, 30))
 	want(t, r.pass(12*time.Hour-2*interval))
@@ -116,7 +116,7 @@ providers:
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// Below a model that is shared by weight an agent has its part as in the pool: who has used his does
+// Below a model that is shared by weight an agent has its part as in the pool: one that has used its part does
 // not keep the task from another, and what no agent has is waited for. Of 120 output tokens a minute
 // team has the half; a third of that is a's, two thirds are b's. They borrow nothing.
 func TestQuotaOfAnAgentBelowAModel(t *testing.T) {
@@ -130,7 +130,7 @@ providers:
       - {model: big, limits: {output_tokens: {amount: 120, per: minute}}, share: by_weight}
 `)))
 	task := func(id coordinator.TaskID) *taskBuilder { return job(id).of("team").tokens(1, 20).with("big") }
-	for i, agent := range []string{"a", "b", "b"} { // the third would be a's turn, who had 60/3 = 20
+	for i, agent := range []string{"a", "b", "b"} { // the third would be a's turn, which had 60/3 = 20
 		id := coordinator.TaskID([]string{"t1", "t2", "t3"}[i])
 		want(t, keepDispatches(r.assign(task(id))), "dispatch "+string(id)+".1 "+agent)
 	}
@@ -138,7 +138,7 @@ providers:
 	r.holds("openai/big/team", coordinator.DimOutputTokens, 0, 60)
 	r.holds("openai/big/team/a", coordinator.DimOutputTokens, 0, 20)
 	r.holds("openai/big/team/b", coordinator.DimOutputTokens, 0, 40)
-	// b has used 20 less: the next is his again.
+	// b has used 20 less: the next is its own again.
 	want(t, keepDispatches(r.tell(says("b", "t2").used(1, 0))), "dispatch t4.1 b")
 	engine.CheckIndexes(t, r.Engine)
 }

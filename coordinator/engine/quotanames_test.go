@@ -51,7 +51,7 @@ prices: [{provider: shop, model: priced, per_request: 0.001}]
 	r.pass(24 * time.Hour)
 	call("x", "lab", "tomorrow", all)
 
-	// Who folds these records knows what was named.
+	// A standby that folds these records knows what was named.
 	heir := calls(t, `
 groups: [{id: team, limits: {requests: {amount: 100000, per: day}}}]
 unknown_callers: allow

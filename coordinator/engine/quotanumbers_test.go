@@ -118,7 +118,7 @@ agents:
 }
 
 // TestFairShareBucket is the document's bucket of 10 at 2 a second (2.2.1), asked 14 times 0.1 s
-// apart: 12 pass, the 10 and two of the 2.6 that come in meanwhile. Who is refused asks no more.
+// apart: 12 pass, the 10 and two of the 2.6 that come in meanwhile. What is refused asks no more.
 // After 3 s more there are 10 + 2·4.4 - 12 = 6.8 in it, and 4 requests 0.4 s apart all pass.
 func TestFairShareBucket(t *testing.T) {
 	const bucket = "groups: [{id: team}]\nagents: [{id: a, group_id: team, rate_limit_rps: 2, burst_capacity: 10}]\n"

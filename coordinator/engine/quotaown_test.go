@@ -38,8 +38,8 @@ func (r *rig) roundTrip(i int) {
 	r.tell(says(r.latest().Agent, id).used(1, 0))
 }
 
-// What another group gives back has nobody look at all of his agents: who waits for what agents have
-// of their own tries when something comes back on his own way, or to one of these.
+// What another group gives back causes no look at all of its agents: what waits for what agents have
+// of their own tries when something comes back on its own way, or to one of these.
 func TestQuotaOwnWaitsHearOfTheirOwnAlone(t *testing.T) {
 	r := ownRig(t, 100)
 	before := r.refusals()

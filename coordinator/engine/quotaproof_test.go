@@ -9,12 +9,12 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // TestQuotaHistories plays the same histories as TestHistories with quotas that bind and
 // change: what is set aside belongs to what is with agents, nothing is admitted beyond a
-// limit, nobody waits for quota that is there, and whoever follows knows the same.
+// limit, no task waits for quota that is there, and a standby knows the same.
 func TestQuotaHistories(t *testing.T) {
 	histories(t, func(h *history) map[string]func(*rapid.T) {
 		h.limited = true
@@ -70,7 +70,7 @@ func (h *history) someLag() bool {
 	if !h.limited || h.waited {
 		return false
 	}
-	return slices.ContainsFunc(h.e.Shares().Export().Tags, func(g fairshare.Tags) bool { return g.Lead < 0 })
+	return slices.ContainsFunc(h.e.Shares().Export().Tags, func(g fairqueue.Tags) bool { return g.Lead < 0 })
 }
 
 // TestAuditOfQuotas breaks the books of quotas, one at a time, and sees whether the auditor
@@ -86,7 +86,7 @@ func TestAuditOfQuotas(t *testing.T) {
 			}
 			breaks(engine.Books{Engine: r.Engine})
 			found := 0
-			for range engine.AuditQuotasEvery {
+			for range engine.AuditWholeEvery {
 				for _, v := range r.Audit(r.now) {
 					if v.Invariant == coordinator.InvariantQuotaBooks {
 						found++
@@ -94,7 +94,7 @@ func TestAuditOfQuotas(t *testing.T) {
 				}
 			}
 			if found != 1 {
-				t.Errorf("the auditor says so %d times in %d audits", found, engine.AuditQuotasEvery)
+				t.Errorf("the auditor says so %d times in %d audits", found, engine.AuditWholeEvery)
 			}
 		})
 	}

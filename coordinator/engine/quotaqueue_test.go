@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// A seat that was kept for somebody who then turns out to lack something else is given to who
+// A seat that was kept for a task that then turns out to lack something else is given to what
 // was refused because of that. b2 is tried first (its turn), and a1 after it lacks tokens, too.
 func TestQuotaKeptSeatIsGivenOn(t *testing.T) {
 	both := func(n *coordinator.QuotaNode) { seats(2)(n); daily(100)(n) }
@@ -28,7 +28,7 @@ func TestQuotaKeptSeatIsGivenOn(t *testing.T) {
 	}
 }
 
-// The same in a nested tree, when who it was kept for is cancelled: he waits behind the pool,
+// The same in a nested tree, when what it was kept for is cancelled: it waits behind the pool,
 // the others behind the department.
 func TestQuotaKeptSeatOfADepartment(t *testing.T) {
 	q := quotasOf().pool(seats(3)).group("d", 1, seats(2)).in("d", "a", 1, seats(1)).in("d", "b", 1, seats(1)).
@@ -115,7 +115,7 @@ func TestQuotaOvertakingAnotherGroup(t *testing.T) {
 	}
 }
 
-// One task for which a pool's budget has not enough keeps nobody from what is left.
+// One task for which a pool's budget has not enough keeps none from what is left.
 func TestQuotaLargeTaskLeavesWhatIsLeft(t *testing.T) {
 	q := quotasOf().pool(daily(1000)).group("a", 1, nil).group("hog", 1, nil).group("b", 1, nil)
 	r := ready(t, patient(policyOf(worker("x").slots(10)).quotas(q)))

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// Who waits for tokens behind one node may be refused first by one and then by another on its way
+// A task that waits for tokens behind one node may be refused first by one and then by another on its way
 // to the root. It waits once all the time, and is served once.
 func TestQuotaRefusedByAnotherNode(t *testing.T) {
 	r := lendingRig(t, quotasOf().pool(hundredSeconds(1000)).group("a", 1, partOf).group("b", 1, partOf).
@@ -36,7 +36,7 @@ func TestQuotaRefusedByAnotherNode(t *testing.T) {
 	r.used("pool", 84+23+48+2*10, 700)
 }
 
-// Whatever comes of few tokens for many, who waits is found where what it lacks comes back.
+// Whatever comes of few tokens for many, what waits is found where what it lacks comes back.
 func TestQuotaTightBooks(t *testing.T) {
 	groups := []string{"a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {

@@ -10,7 +10,7 @@ import (
 	"taskbus/coordinator"
 )
 
-// What a reload adds is given by turns, whoever has waited longest and whichever agents it takes: of
+// What a reload adds is given by turns, whichever has waited longest and whichever agents it takes: of
 // 18 more seats a and b have 9 each, though all of a's tasks are older. (What a had before b began to
 // wait is not made up for.)
 func TestQuotaReloadGoesByTurns(t *testing.T) {
@@ -44,7 +44,7 @@ func TestQuotaReloadOffersByTurns(t *testing.T) {
 	want(t, r.reload(tree(3)), "offer b0.1 x", "dispatch a2.1 x")
 }
 
-// A reload under which fewer may wait serves whom it can before it counts them: of 8 that wait 3 go
+// A reload under which fewer may wait serves what it can before it counts them: of 8 that wait 3 go
 // to the seats that it adds, 3 may wait, and the last 2 fail.
 func TestQuotaReloadServesBeforeItCounts(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("x").slots(100)).quotas(quotasOf().pool(seats(2)))))

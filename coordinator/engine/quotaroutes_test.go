@@ -29,7 +29,7 @@ func TestExplainedRoutesAreThoseOfACheck(t *testing.T) {
 		check := routed(coordinator.CallCheck, "", routes...)
 		check.Seats = 1 // as over HTTP
 		told := r.state(check, coordinator.CallGranted)
-		a, ok := r.ExplainQuota(r.now, asking(routes...))
+		a, ok := r.Quotas(r.now).Explain(asking(routes...))
 		if !ok || a.Lack != "" || !a.Explanation.Verdict.OK || a.Group != "team" || !a.Known ||
 			!reflect.DeepEqual(a.Routes, told.Routes) || a.Provider != told.Provider || a.Amounts != told.Amounts {
 			t.Errorf("%v: %+v\nexplained, and\n%+v\ntold", routes, a, told)
@@ -39,7 +39,7 @@ func TestExplainedRoutesAreThoseOfACheck(t *testing.T) {
 			t.Errorf("%v: charged to %v, by weights %+v", routes, a.Nodes, a.Weights)
 		}
 	}
-	if a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known ||
+	if a, _ := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: "nobody", Routes: asking("lab").Routes}); a.Known ||
 		a.Amounts[coordinator.DimConcurrency] != 1 || a.Amounts[coordinator.DimRequests] != 1 {
 		t.Errorf("a group that there is not, with a call that is estimated: %+v", a)
 	}
@@ -57,7 +57,7 @@ func TestExplainedRoutesWithoutQuota(t *testing.T) {
 		r.state(answered(coordinator.CallRelease, c.id, coordinator.ProviderWord{Status: 429, RetryAfter: c.after}),
 			coordinator.CallGranted)
 	}
-	a, _ := r.ExplainQuota(r.now, asking("lab", "openai/big"))
+	a, _ := r.Quotas(r.now).Explain(asking("lab", "openai/big"))
 	if len(a.Routes) != 3 || a.Provider != "openai@spare" || a.Explanation.Verdict.OK ||
 		a.Explanation.Verdict.Node != "openai@spare/big" ||
 		!strings.HasPrefix(a.Lack, "openai@spare/big is left alone, because its provider has refused calls; back at ") {
@@ -70,7 +70,7 @@ func TestExplainedRoutesWithoutQuota(t *testing.T) {
 	}
 }
 
-// A question changes nothing: neither what is used, nor what is told to those who ask after it. Half
+// A question changes nothing: neither what is used, nor what is told to questions after it. Half
 // of the budget is the team's, and what it borrows has to accrue to the other group first.
 func TestExplainingRoutesChangesNothing(t *testing.T) {
 	const lending = `
@@ -85,7 +85,7 @@ providers: [{provider: lab, limits: {requests: {rate: 600, per: minute, burst: 1
 			r.now = r.now.Add(7 * time.Minute)
 		}
 		asked.now = asked.now.Add(-3 * time.Minute)
-		asked.ExplainQuota(asked.now, asking("lab", "far"))
+		asked.Quotas(asked.now).Explain(asking("lab", "far"))
 		asked.now = asked.now.Add(3 * time.Minute)
 		want, got := quiet.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0],
 			asked.ask(routed(coordinator.CallConsume, fmt.Sprint(i), "lab", "far"))[0]

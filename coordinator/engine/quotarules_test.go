@@ -163,7 +163,7 @@ func TestIdleRule(t *testing.T) {
 	r.stands()
 }
 
-// A day on which nobody led from its beginning to its end says nothing, and ends the row.
+// A day on which no coordinator led from its beginning to its end says nothing, and ends the row.
 func TestIdleDaysInARow(t *testing.T) {
 	r := ruledRig(t)
 	nothing := func() {}
@@ -221,7 +221,7 @@ func TestRulesThatAreTakenOut(t *testing.T) {
 	}
 }
 
-// What somebody takes back by hand is gone; the rule begins anew.
+// What an operator takes back is gone; the rule begins anew.
 func TestRulesAreTakenBackByHand(t *testing.T) {
 	r := ruledRig(t)
 	nothing := func() { r.works("b", "x", 150, 0) }
@@ -240,7 +240,7 @@ func TestRulesAreTakenBackByHand(t *testing.T) {
 	r.stands("pool/x/a weight -1")
 }
 
-// Whatever the days are like and whoever takes over when: all know the same day, runs and
+// Whatever the days are like and whenever leaders change: all know the same day, runs and
 // controls; weights stay in their bounds and change once a day at most.
 func TestRulesOutlastTakeOvers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -285,7 +285,6 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 
 // mayWork tells whether there is quota for a small task.
 func (r *serves) mayWork(agent coordinator.AgentID, group string) bool {
-	a, ok := r.ExplainQuota(r.now,
-		&engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
+	a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
 	return ok && a.Explanation.Verdict.OK
 }

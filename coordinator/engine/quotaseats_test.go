@@ -10,7 +10,7 @@ import (
 )
 
 // Twenty groups share 40 seats and all want more. A seat that comes back is kept for the group that
-// has one less than its part, and those who have theirs are not asked about it, each time and in
+// has one less than its part, and those that have theirs are not asked about it, each time and in
 // turn: that was 9 refusals for each seat, and is 2.2.
 func TestQuotaSeatsAskTheirOwn(t *testing.T) {
 	const groups, running, told = 20, 40, 200
@@ -46,7 +46,7 @@ func TestQuotaSeatsAskTheirOwn(t *testing.T) {
 	}
 }
 
-// Who was passed over for the sake of a group below its part has his turn when that has its seat and
+// A group that was passed over for the sake of one below its part has its turn when that has its seat and
 // wants no more. One seat: it is b's by its part, a and z borrow it by turns.
 func TestQuotaSeatsAfterTheirOwn(t *testing.T) {
 	r := lendingRig(t, quotasOf().pool(seats(1)).group("a", 1, seats(0)).group("b", 1, seats(1)).group("z", 1, seats(0)))
@@ -58,7 +58,7 @@ func TestQuotaSeatsAfterTheirOwn(t *testing.T) {
 	want(t, keepDispatches(r.tell(says("x", "b1"))), "dispatch a1.1 x") // z had one
 }
 
-// Nobody is passed over for the sake of one who has no agent: all seats are b's by its part, and its
+// None is passed over for the sake of one that has no agent: all seats are b's by its part, and its
 // agent can have one task.
 func TestQuotaSeatsForThoseWithAgents(t *testing.T) {
 	r := ready(t, patient(policyOf(worker("x").can("x").slots(1), worker("y").can("y").slots(9)).

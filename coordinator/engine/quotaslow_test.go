@@ -36,7 +36,7 @@ func TestSlowRule(t *testing.T) {
 	r.stands()
 }
 
-// Whoever says how long it took has answered, whether or not it says what it has used.
+// A report of how long it took has answered, whether or not it says what it has used.
 func TestSlowCountsWhatSaysHowLong(t *testing.T) {
 	r := ruledRig(t)
 	q := ruled()
@@ -55,7 +55,7 @@ func TestSlowCountsWhatSaysHowLong(t *testing.T) {
 	}
 	r.day(func() {}) // the day on which counting began
 	r.day(func() { told(often, 0) })
-	r.stands() // nobody has said how long
+	r.stands() // how long is not reported
 	r.day(func() { told(often-1, 3*time.Second) })
 	r.stands() // not often enough
 	r.day(func() { told(often, 3*time.Second) })

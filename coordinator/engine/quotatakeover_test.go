@@ -36,7 +36,7 @@ func (r *rig) books() map[string]any {
 			all[n.ID+" "+b.Dimension.String()+" rate"] = b
 		}
 		if n.Seats != nil {
-			all[n.ID+" running"] = n.Seats.Running // who waits is not told
+			all[n.ID+" running"] = n.Seats.Running // what waits is not told
 		}
 	}
 	for _, row := range r.Estimator().Export() {
@@ -49,7 +49,7 @@ func (r *rig) books() map[string]any {
 }
 
 // TestQuotaSurvivesATakeOver: the leader dies while tasks hold quota, have used some, more and less
-// than was thought, were overdue, and have borrowed. Whoever takes over knows all of it exactly,
+// than was thought, were overdue, and have borrowed. The next leader knows all of it exactly,
 // and goes on: what is open is settled, what was told too late is charged, and groups have the
 // turns that they would have had.
 func TestQuotaSurvivesATakeOver(t *testing.T) {
@@ -110,7 +110,7 @@ func TestQuotaSurvivesATakeOver(t *testing.T) {
 }
 
 // TestQuotaOfALostDispatch: the leader dies after it has noted what a task takes, and before it has
-// noted to whom it goes: nobody has the dispatch. Whoever takes over gives it back, and gives the
+// noted where it goes: no agent has the dispatch. The next leader gives it back, and gives the
 // task, which comes again, its quota anew.
 func TestQuotaOfALostDispatch(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(5)).quotas(quotasOf().group("x", 1, daily(1000)).group("y", 1, nil)).
@@ -152,9 +152,9 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 	heir.used("pool/x", 0, 900)
 }
 
-// TestQuotaAfterAClockThatIsBehind: at 00:05 somebody takes over whose clock says 23:55. What is used
+// TestQuotaAfterAClockThatIsBehind: at 00:05 a leader takes over whose clock says 23:55. What is used
 // is what it was: the day that has begun does not begin again with the second midnight, and what was
-// set aside on the day before is settled there. Whoever waits is served when what he waits for is
+// set aside on the day before is settled there. A task that waits is served when what it waits for is
 // there: at once when something comes back; of a budget when its day ends by the new clock; of a rate
 // when that clock has come to where the old one stood, and the rate from there.
 func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
@@ -198,7 +198,7 @@ func TestQuotaAfterAClockThatIsBehind(t *testing.T) {
 			today(250, 300, 460, 0)
 			heir.give(job("x4").of("x").tokens(9, 1))
 			today(250, 310, 460, 0)
-			// Whoever takes over from this one reads records that are older by their time than those before.
+			// The leader after this one reads records that are older by their time than those before.
 			for _, journal := range [][]coordinator.Record{append(slices.Clone(journal), heir.Records(nil)...), heir.imaged()} {
 				next := heir.heirOf(heir.now, journal)
 				if got, want := next.books(), heir.books(); !reflect.DeepEqual(got, want) {

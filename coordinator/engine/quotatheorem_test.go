@@ -142,7 +142,7 @@ func TestQuotaFairnessTheorem(t *testing.T) {
 	})
 }
 
-// fill divides capacity by weights among demands by filling up from below (water-filling): who
+// fill divides capacity by weights among demands by filling up from below (water-filling): one that
 // needs less than its part has what it needs, and the others share the rest. It knows of no time.
 func fill(capacity float64, weights, demands []float64) []float64 {
 	got := make([]float64, len(weights))

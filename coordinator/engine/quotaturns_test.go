@@ -11,7 +11,7 @@ import (
 
 // TestQuotaTurnsOutlastATakeOver: of 40 dispatches 4 are of low priority, 10 %, and the same ones,
 // whenever the leader dies: what is owed to the low ones is neither forgotten nor paid twice. (The
-// first dispatch is of who came first, when nobody else waited.)
+// first dispatch is of the one that came first, when no other waited.)
 func TestQuotaTurnsOutlastATakeOver(t *testing.T) {
 	const all = 44
 	// A take-over after so many dispatches; which of all were of low priority.
@@ -59,9 +59,9 @@ func TestQuotaTurnsOutlastATakeOver(t *testing.T) {
 	}
 }
 
-// Of 60 tokens a second each of two groups may have all: together they are kept to them by the pool. Who
-// needs 60 at once has them after a second, though somebody of the other group comes every tenth of a
-// second who needs the 6 that are there by then.
+// Of 60 tokens a second each of two groups may have all: together they are kept to them by the pool. A task that
+// needs 60 at once has them after a second, though a task of the other group comes every tenth of a
+// second that needs the 6 that are there by then.
 func TestQuotaCapIsNotOvertaken(t *testing.T) {
 	sixty := func(n *coordinator.QuotaNode) {
 		n.Rates[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: 60, Per: time.Second, Burst: 60}

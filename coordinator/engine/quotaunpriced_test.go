@@ -32,7 +32,7 @@ func unpricedOf(effects []coordinator.Effect) (all []string) {
 }
 
 // With a budget of money a team cannot get past it by naming a model that has no price: such a call is
-// refused for good, whoever is asked again, and told of. What says itself what it costs is no such call.
+// refused for good, whichever is asked again, and told of. What says itself what it costs is no such call.
 func TestCallOfAModelWithoutAPrice(t *testing.T) {
 	const cost = coordinator.DimCost
 	stated := called("3", "team", "openai", "new", 1000, 500)
@@ -104,7 +104,7 @@ func TestTaskOfAModelWithoutAPrice(t *testing.T) {
 	if f := r.failures[0].Failure; !strings.Contains(f.Text, "openai/new has no price") {
 		t.Errorf("%+v", f)
 	}
-	// tokens of a model that nobody names
+	// tokens of a model that is not named
 	want(t, r.assign(job("t2").of("team").tokens(50, 25)), "unpriced / refused", "fail t2 exceeds_quota")
 	want(t, r.assign(job("t3").of("team")), "dispatch t3.1 a")
 	want(t, r.assign(job("t4").of("team").tokens(50, 25).with("big")), "dispatch t4.1 a")
@@ -230,7 +230,7 @@ func TestTaskOfAnUnknownGroup(t *testing.T) {
 					t.Errorf("it says %q, explained %v %q; want %q", f.Text, explained, why, c.says)
 				}
 			}
-			a, _ := r.ExplainQuota(r.now, &engine.QuotaQuestion{Group: c.group})
+			a, _ := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: c.group})
 			if "/group: "+a.Unlisted != why && why+a.Unlisted != "" {
 				t.Errorf("of its quota it is said %q, of the task %q", a.Unlisted, why)
 			}

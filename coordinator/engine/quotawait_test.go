@@ -72,7 +72,7 @@ func TestQuotaTurnsAcrossClasses(t *testing.T) {
 	}
 }
 
-// Who is below its part of the seats gets those that come free, one after another, whichever
+// A group below its part of the seats gets those that come free, one after another, whichever
 // agents its tasks need: b has borrowed all 10 when a comes back, whose part is 8. What comes
 // free after that is b's again, which is at its part of 2.
 func TestQuotaSeatsComeBackByAttrition(t *testing.T) {
@@ -95,7 +95,7 @@ func TestQuotaSeatsComeBackByAttrition(t *testing.T) {
 	}
 }
 
-// A seat that comes free goes to who waits for one, however many wait for what does not come
+// A seat that comes free goes to a group that waits for one, however many wait for what does not come
 // back so soon.
 func TestQuotaFreeSeatIsNotIdle(t *testing.T) {
 	q := quotasOf().pool(seats(1))
@@ -114,7 +114,7 @@ func TestQuotaFreeSeatIsNotIdle(t *testing.T) {
 	want(t, r.tell(says("x", "h0").used(1, 1)), "completed h0.1 x succeeded", "dispatch v0.1 x")
 }
 
-// Of those who wait for something to borrow the higher priority has it.
+// Of those that wait for something to borrow the higher priority has it.
 func TestQuotaBorrowingPriority(t *testing.T) {
 	q := quotasOf().pool(requests(1, 1)).group("a", 1, partOfRequests(0)).group("b", 1, partOfRequests(10)).
 		group("idle", 8, partOfRequests(0))
@@ -132,7 +132,7 @@ func TestQuotaBorrowingPriority(t *testing.T) {
 	}
 }
 
-// Of those who wait for something to borrow who has lent has it before who has borrowed, whosever
+// Of those that wait for something to borrow the lender has it before the borrower, whichever
 // turn it is. At noon half of the 10 calls of each of the day have accrued: c is using its 5, so
 // that a has borrowed 5 of b, and b, which is left 5 of its own, now waits for c to give some back.
 // By weight it would be a's turn: 15/100 against 5/1.
@@ -183,7 +183,7 @@ func herdRig(t testing.TB, groups, each int) *rig {
 func (r *rig) refusals() uint64 { return r.AllRefusals() }
 
 // However many wait for a rate, a token costs no more than three refusals besides the one that
-// has it: of his next task, and of who is tried then, behind whom the others wait.
+// has it: of its next task, and of the one that is tried then, behind which the others wait.
 func TestQuotaTokenDoesNotWakeTheHerd(t *testing.T) {
 	r := herdRig(t, 500, 2)
 	before, n := r.refusals(), make(map[string]int)

@@ -6,134 +6,136 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // returned takes a dispatch that came back.
-func (e *Engine) returned(now time.Time, ev coordinator.TaskReturned) {
+func (k *kernel) returned(now time.Time, ev coordinator.TaskReturned) {
 	key := coordinator.KeyOf(ev.Task.ID)
-	r := e.lookup(now, key)
-	if a := e.fleet.Known(ev.Agent); a != nil {
+	r := k.Lookup(now, key)
+	if a := k.Fleet.Known(ev.Agent); a != nil {
 		if t := a.Find(ev.Task.ID, ev.Attempt); t != nil && t.Over {
-			e.discharge(t) // what has ended otherwise has left the agent, too
-			e.wake(now, a)
+			k.Discharge(t) // what has ended otherwise has left the agent, too
+			k.wake(now, a)
 		}
 	}
 	if r != nil && r.Flags&dedupe.Adopted != 0 {
 		r.Content = ev.Task.ContentHash // that of a task assigned by an earlier coordinator is not known
 	}
-	before := e.tasks.of(r) // the dispatch that came back, or a newer one that was never answered
-	switch e.judgeReturn(r, &ev) {
-	case anotherTask:
-		e.refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
+	before := k.Tasks.Of(r) // the dispatch that came back, or a newer one that was never answered
+	switch k.JudgeReturn(r, &ev) {
+	case state.AnotherTask:
+		k.Refuse(now, ev.Handle, ev.Task, coordinator.ReasonDuplicateTask,
 			"it came back from an agent, but another task with this task_id and different content has been seen since")
 		return
-	case copyOfKnown:
+	case state.CopyOfKnown:
 		// Dead-lettering is at-least-once, and what has ended may still come back.
-		if before != nil && before.state < stateDispatching && ev.Attempt == before.attempt-1 {
-			e.recordReturned(before, 0, &ev)                      // whoever follows may still believe it with its agent
-			e.record(&coordinator.EndedBefore{Task: before.task}) // and its end may be reported to it
+		if before != nil && before.Stage < state.Dispatching && ev.Attempt == before.Attempt-1 {
+			k.RecordReturned(before, 0, &ev)                      // a standby may still have it with its agent
+			k.Commit(&coordinator.EndedBefore{Task: before.Task}) // and its end may be reported to it
 		}
-		e.emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		k.Emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
 		return
 	}
-	flags, cancelled, reason := dedupe.Flags(0), false, e.dedupe.Reason(key)
+	flags, cancelled, reason := dedupe.Flags(0), false, k.Dedupe.Reason(key)
 	if r != nil {
 		flags, cancelled = r.Flags, r.Fate == coordinator.FateWithdrawn || r.Fate == coordinator.FateCancelled
 	}
-	t := e.open(now, ev.Handle, ev.Task, key)
-	t.attempt = max(t.attempt, ev.Attempt+1)
-	t.last = lastTry{agent: ev.Agent, end: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&dedupe.Attempted != 0)}
-	if before != nil && before.attempt == ev.Attempt {
-		t.last.end, t.last.said = coordinator.EndOf(ev.Cause, ev.Redelivered, before.attempted), before.said
+	t := k.Open(now, ev.Handle, ev.Task, key)
+	t.Attempt = max(t.Attempt, ev.Attempt+1)
+	t.Last = state.LastTry{Agent: ev.Agent, End: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&dedupe.Attempted != 0)}
+	if before != nil && before.Attempt == ev.Attempt {
+		t.Last.End, t.Last.Said = coordinator.EndOf(ev.Cause, ev.Redelivered, before.Attempted), before.Said
 	}
-	if before != nil && before.attempt <= ev.Attempt {
-		known := before.word()
+	if before != nil && before.Attempt <= ev.Attempt {
+		known := before.Word()
 		if ev.Cause != coordinator.ReturnTakenBack { // see history
 			known |= dedupe.WasTried
 		}
-		e.recordReturned(t, known, &ev)
+		k.RecordReturned(t, known, &ev)
 	}
-	if before != nil && before.attempt == ev.Attempt {
-		t.lot = before.lot // others have bid for it
+	if before != nil && before.Attempt == ev.Attempt {
+		t.Lot = before.Lot // others have bid for it
 	}
-	from := e.fleet.Known(ev.Agent)
+	from := k.Fleet.Known(ev.Agent)
 	// A mark stays for good: an agent that it warned of may run the task for as long as that takes. Of a forgotten
 	// dispatch it is not known whether it has ended.
-	t.maybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || r == nil || before != nil && before.maybeDuplicate ||
+	t.MaybeDuplicate = ev.Redelivered || ev.MaybeDuplicate || r == nil || before != nil && before.MaybeDuplicate ||
 		mayReachAgent(ev.Cause, before)
 	// What an agent gives back because it goes is no refusal.
-	t.refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
+	t.Refused = (ev.Cause == coordinator.ReturnRejected || ev.Cause == coordinator.ReturnDeliveryLimit) &&
 		(from == nil || from.LeftAlone())
-	counts := e.history(now, t, &ev, from, before, flags)
-	e.spareSuspected(t)
-	e.learnFromReturn(now, from, t, before, &ev)
+	counts := k.NoteTry(now, t, &ev, from, before, flags)
+	k.spareSuspected(t)
+	k.learnFromReturn(now, from, t, before, &ev)
 	switch {
 	case cancelled, flags&dedupe.Withdrawn != 0:
-		t.cancelReason = reason
-		e.failCancelled(now, t)
-	case before != nil && before.attempt > ev.Attempt:
-		e.decideUnanswered(now, t, before)
-	case before == nil && lostChannel(ev.Cause) && from.lists(ev.Task.ID) && e.resumeListed(now, t, from, &ev):
+		t.CancelReason = reason
+		k.FailCancelled(now, t)
+	case before != nil && before.Attempt > ev.Attempt:
+		k.decideUnanswered(now, t, before)
+	case before == nil && lostChannel(ev.Cause) && from.Lists(ev.Task.ID) && k.resumeListed(now, t, from, &ev):
 		// The same, of a dispatch that was made by a coordinator before this one.
 	case before == nil:
-		if from.lists(ev.Task.ID) {
-			e.stopLost(from, &ev)
+		if from.Lists(ev.Task.ID) {
+			k.stopLost(from, &ev)
 		}
-		e.retry(now, t, &ev, counts)
-	case lostChannel(ev.Cause) && before.stillRuns() && e.resumeLost(now, t, before):
+		k.retry(now, t, &ev, counts)
+	case lostChannel(ev.Cause) && before.StillRuns() && k.resumeLost(now, t, before):
 		// It has lost its channel, not its work.
 	default: // a dispatch that is still on its way is held until it is settled
-		if before.stillRuns() {
-			e.stopLost(from, &ev)
+		if before.StillRuns() {
+			k.stopLost(from, &ev)
 		}
-		t.withdrawn, t.cancelReason = before.withdrawn, before.cancelReason
+		t.Withdrawn, t.CancelReason = before.Withdrawn, before.CancelReason
 		if ev.Cause == coordinator.ReturnExpired || ev.Cause == coordinator.ReturnTakenBack && !ev.Redelivered {
-			e.releaseUnbegun(now, before)
+			k.EndQuota(now, before, admission.TakenBack, nil)
 		}
-		e.retire(before)
-		e.discharge(before)
-		e.wake(now, before.agent) // its slot may serve another task that goes first
-		e.retry(now, t, &ev, counts)
+		k.Retire(before)
+		k.Discharge(before)
+		k.wake(now, before.Agent) // its slot may serve another task that goes first
+		k.retry(now, t, &ev, counts)
 	}
 }
 
 // resumeLost sends a dispatch to the agent that has lost its channel and works on
 // it; false, and nothing has happened, when it cannot. It is the same dispatch: the
 // agent is not one that has had the task before.
-func (e *Engine) resumeLost(now time.Time, t, before *openTask) bool {
-	tried, tries, failed, suspected := t.tried, t.tries, t.failed, t.suspected
-	t.tried, t.tries, t.failed, t.suspected = before.tried, before.tries, before.failed, before.suspected
-	if !e.mayResume(now, t, before.agent) {
-		t.tried, t.tries, t.failed, t.suspected = tried, tries, failed, suspected
+func (k *kernel) resumeLost(now time.Time, t, before *state.Task) bool {
+	tried, tries, failed, suspected := t.Tried, t.Tries, t.Failed, t.Suspected
+	t.Tried, t.Tries, t.Failed, t.Suspected = before.Tried, before.Tries, before.Failed, before.Suspected
+	if !k.mayResume(now, t, before.Agent) {
+		t.Tried, t.Tries, t.Failed, t.Suspected = tried, tries, failed, suspected
 		return false
 	}
-	e.resume(now, t, before)
+	k.resume(now, t, before)
 	return true
 }
 
 // resumeListed is resumeLost for a dispatch of which nothing but its message is known: its agent
 // lists the task, and what it says of its slots counts it.
-func (e *Engine) resumeListed(now time.Time, t *openTask, a *agent, ev *coordinator.TaskReturned) bool {
-	tried, tries, failed, suspected, attempt := t.tried, t.tries, t.failed, t.suspected, t.attempt
-	t.tried, t.failed, t.suspected = without(ev.Tried, a.Spec.ID), without(ev.Failed, a.Spec.ID),
+func (k *kernel) resumeListed(now time.Time, t *state.Task, a *state.Agent, ev *coordinator.TaskReturned) bool {
+	tried, tries, failed, suspected, attempt := t.Tried, t.Tries, t.Failed, t.Suspected, t.Attempt
+	t.Tried, t.Failed, t.Suspected = state.Without(ev.Tried, a.Spec.ID), state.Without(ev.Failed, a.Spec.ID),
 		slices.Clone(ev.Suspected)
-	t.tries = max(ev.Tries, len(t.tried))
-	if attempt != ev.Attempt+1 || !e.mayResume(now, t, a) {
-		t.tried, t.tries, t.failed, t.suspected = tried, tries, failed, suspected
+	t.Tries = max(ev.Tries, len(t.Tried))
+	if attempt != ev.Attempt+1 || !k.mayResume(now, t, a) {
+		t.Tried, t.Tries, t.Failed, t.Suspected = tried, tries, failed, suspected
 		return false
 	}
-	t.attempt, t.maybeDuplicate, t.resumed = ev.Attempt, true, true
-	e.dispatch(now, t, a, e.noChoice(t.needs.strategy.Name, a))
-	t.begun, t.Listed = true, true
-	e.fleet.Cover(t.agent, t)
+	t.Attempt, t.MaybeDuplicate, t.Resumed = ev.Attempt, true, true
+	k.dispatch(now, t, a, k.NoChoice(t.Needs.Strategy.Name, a))
+	t.Begun, t.Listed = true, true
+	k.Fleet.Cover(t.Agent, t)
 	return true
 }
 
 // stopLost sends an agent that works on a task that has lost its channel the message that another agent gets it.
-func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
+func (k *kernel) stopLost(a *state.Agent, ev *coordinator.TaskReturned) {
 	if a != nil && !a.Gone() && lostChannel(ev.Cause) {
-		e.emit(coordinator.Withdraw{
+		k.Emit(coordinator.Withdraw{
 			Agent: ev.Agent, Task: ev.Task.ID, DispatchID: coordinator.DispatchID(ev.Task, ev.Attempt), TraceID: ev.Task.TraceID,
 			Reason: "its message came back to the coordinator, and another agent gets the task",
 		})
@@ -143,23 +145,14 @@ func (e *Engine) stopLost(a *agent, ev *coordinator.TaskReturned) {
 // mayReachAgent reports whether an agent may run a dispatch that has come back. What was taken back may reach its
 // agent all the same, should our session end before the broker has our acknowledgement. What an agent had in hand
 // when its channel ended may go on there, unless it has reported that it ran the task, and does so no more.
-func mayReachAgent(cause coordinator.ReturnCause, before *openTask) bool {
+func mayReachAgent(cause coordinator.ReturnCause, before *state.Task) bool {
 	switch cause {
 	case coordinator.ReturnTakenBack, coordinator.ReturnDeliveryLimit:
 		return true
 	case coordinator.ReturnExpired:
-		return before == nil || !before.begun || before.Listed || before.agent.Listed == nil
+		return before == nil || !before.Begun || before.Listed || before.Agent.Listed == nil
 	}
 	return false
-}
-
-// lists reports whether the agent, if there is any, says that it runs the task.
-func (a *agent) lists(task coordinator.TaskID) bool {
-	if a == nil {
-		return false
-	}
-	_, listed := a.Listed[task]
-	return listed
 }
 
 // lostChannel reports whether a dispatch that comes back so may still be worked on: its
@@ -169,182 +162,41 @@ func lostChannel(cause coordinator.ReturnCause) bool {
 	return cause == coordinator.ReturnExpired || cause == coordinator.ReturnDeliveryLimit
 }
 
-// stillRuns reports whether the agent that has the dispatch says that it runs it.
-func (t *openTask) stillRuns() bool { return t.Listed && !t.withdrawn && !t.returning }
-
-// isCopy reports whether what came back has been decided again already, or ended. A return may be faster than the
-// broker's answer to the dispatch.
-func (e *Engine) isCopy(r *dedupe.Record, before *openTask, ev *coordinator.TaskReturned) bool {
-	switch r.Fate {
-	case coordinator.FateOpen, coordinator.FateDispatched:
-		return before.state < stateDispatching || !before.isDispatch(ev)
-	case coordinator.FateUnsettled: // the message behind a newer dispatch comes again, too
-		return before.attempt <= ev.Attempt && !before.isDispatch(ev)
-	case coordinator.FateLetGo:
-		return int(r.Attempt) != ev.Attempt || e.fleet.Named(r.Ref) != ev.Agent
-	case coordinator.FateFailed: // delivered again: it is not known whether its outcome got through
-		return !ev.Redelivered && ev.Attempt <= int(r.Attempt)
-	case coordinator.FateCancelled:
-		return !r.Unconfirmed(ev.Redelivered)
-	case coordinator.FateSucceeded:
-		return true
-	}
-	return r.Fate.HasEnded() && ev.Attempt <= int(r.Attempt)
-}
-
-// returnVerdict is what a dispatch that comes back means for its task.
-type returnVerdict uint8
-
-const (
-	goesOn      returnVerdict = iota // it is decided again
-	anotherTask                      // its id is that of another task by now
-	copyOfKnown                      // its task has ended, or goes on under another dispatch
-)
-
-// judgeReturn returns what a dispatch that comes back means; r is the record of its task's id, and may be nil.
-func (e *Engine) judgeReturn(r *dedupe.Record, ev *coordinator.TaskReturned) returnVerdict {
-	switch {
-	case r == nil, r.Fate == coordinator.FateWithdrawn:
-		return goesOn
-	case r.Content != ev.Task.ContentHash && r.Flags&dedupe.Adopted == 0 && !r.Fate.MayComeAgain():
-		return anotherTask
-	case e.isCopy(r, e.tasks.of(r), ev):
-		return copyOfKnown
-	}
-	return goesOn
-}
-
-// IsOver reports whether a dispatch that comes back changes nothing: its task has ended, or
-// goes on under another dispatch. It asks, and remembers nothing of it.
-func (e *Engine) IsOver(now time.Time, ev *coordinator.TaskReturned) bool {
-	return e.judgeReturn(e.dedupe.Lookup(now, coordinator.KeyOf(ev.Task.ID), e.policy.Settings.DedupeWindow), ev) != goesOn
-}
-
-// isDispatch reports whether it is this dispatch of the task that came back.
-func (t *openTask) isDispatch(ev *coordinator.TaskReturned) bool {
-	return t.attempt == ev.Attempt && t.agent.Spec.ID == ev.Agent
-}
-
-// history notes which agents have had the task and on which it has failed, and reports whether this try counts
-// among those after which the task fails. A dispatch that was taken out of an agent's queue before the agent had it
-// in hand was never tried there; one that the agent had begun, or held when it went away, has failed on it.
-//
-// While a session has ended in which we consumed the agent's queue, it may be this coordinator that had it in hand.
-func (e *Engine) history(now time.Time, t *openTask, ev *coordinator.TaskReturned, from *agent, before *openTask,
-	flags dedupe.Flags) (counts bool) {
-	t.tried, t.failed, t.suspected = slices.Clone(ev.Tried), slices.Clone(ev.Failed), slices.Clone(ev.Suspected)
-	t.tries = max(ev.Tries, len(without(ev.Tried, ev.Agent)))
-	begun, gaveUp, told, again := false, flags&dedupe.Attempted != 0, flags&dedupe.Returning != 0, false
-	if before != nil {
-		t.untouched, t.suspected, t.asked = before.untouched, before.suspected, before.asked
-	}
-	if before != nil && before.attempt != ev.Attempt {
-		before = nil // another dispatch says nothing of how this one came back
-	}
-	if before != nil {
-		begun, gaveUp, told, again = before.begun, before.attempted, before.returning, slices.Contains(before.tried, ev.Agent)
-		// Of two copies the older may have come back, which knows less.
-		t.tried, t.failed, t.tries = with(t.tried, before.tried...), with(t.failed, before.failed...),
-			max(t.tries, before.tries)
-	}
-	inHand := begun || ev.Cause == coordinator.ReturnTakenBack && ev.Redelivered && (from == nil || !from.HeldByUs)
-	if ev.Cause == coordinator.ReturnTakenBack && !inHand {
-		if !again {
-			t.tried = without(t.tried, ev.Agent)
-			t.untouched = with(t.untouched, ev.Agent)
-		}
-		return false
-	}
-	if ev.Cause == coordinator.ReturnRejected && before != nil && before.retryAfter > 0 {
-		t.asksFor(ev.Agent, e.asksUntil(now, t, before.retryAfter))
-		if e.asksFreely(now, t) {
-			if !again {
-				t.tried = without(t.tried, ev.Agent)
-			}
-			t.untouched = with(t.untouched, ev.Agent)
-			return false
-		}
-		gaveUp = false
-	}
-	t.tried = with(t.tried, ev.Agent)
-	t.tries++
-	switch ev.Cause {
-	case coordinator.ReturnRejected:
-		if !told {
-			t.gaveBack = ev.Agent
-		}
-		inHand = gaveUp
-	case coordinator.ReturnDeliveryLimit:
-		inHand = true
-	}
-	switch {
-	case inHand && ev.Cause != coordinator.ReturnRejected:
-		// What went down with others and is to be alone next must have had that chance.
-		return t.lostAt(from, before, ev) || !e.mustBeAlone(t)
-	case inHand:
-		t.failed = with(t.failed, ev.Agent)
-	}
-	return true
-}
-
 // retry decides again what came back: another try, or an end. counts is what history says.
-func (e *Engine) retry(now time.Time, t *openTask, ev *coordinator.TaskReturned, counts bool) {
+func (k *kernel) retry(now time.Time, t *state.Task, ev *coordinator.TaskReturned, counts bool) {
 	switch {
-	case t.withdrawn:
-		e.failCancelled(now, t)
-	case len(t.failed) >= e.policy.Settings.PoisonedAfter:
-		e.failPoisoned(now, t)
-	case counts && t.tries >= e.policy.Settings.MaxRetryAttempts:
-		if a := e.fleet.Known(ev.Agent); t.gaveBack != "" && a != nil && a.Tracked {
-			t.exhausted = true
-			e.delay(now, t) // its result is on the way, and may report that the task failed on it
+	case t.Withdrawn:
+		k.FailCancelled(now, t)
+	case len(t.Failed) >= k.Policy.Settings.PoisonedAfter:
+		k.failPoisoned(now, t)
+	case counts && t.Tries >= k.Policy.Settings.MaxRetryAttempts:
+		if a := k.Fleet.Known(ev.Agent); t.GaveBack != "" && a != nil && a.Tracked {
+			t.Exhausted = true
+			k.delay(now, t) // its result is on the way, and may report that the task failed on it
 			return
 		}
-		e.failExhausted(now, t)
+		k.failExhausted(now, t)
 	case ev.Cause == coordinator.ReturnTakenBack:
-		e.admit(now, t) // no agent refused it: there is nothing to wait for
+		k.admit(now, t) // no agent refused it: there is nothing to wait for
 	default:
-		e.delay(now, t)
+		k.delay(now, t)
 	}
 }
 
 // failExhausted ends a task that has come back as often as it may.
-func (e *Engine) failExhausted(now time.Time, t *openTask) {
-	if len(t.breakerFaults) >= e.policy.Settings.PoisonedAfter {
-		e.forgive(now, t) // what so many turn away is no fault of theirs
+func (k *kernel) failExhausted(now time.Time, t *state.Task) {
+	if len(t.BreakerFaults) >= k.Policy.Settings.PoisonedAfter {
+		k.Forgive(now, t) // what so many turn away is no fault of theirs
 	}
-	e.fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
+	k.Fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
 		"%s came back (max_retry_attempts: %d), the last one as %s: %s %s; tried: %s",
-		dispatches(t.tries), e.policy.Settings.MaxRetryAttempts, t.last.end, t.last.agent, t.last.end.Phrase(),
-		joinIDs(t.tried)), nil)
-}
-
-// dispatches counts them for people.
-func dispatches(n int) string {
-	if n == 1 {
-		return "1 dispatch"
-	}
-	return fmt.Sprintf("%d dispatches", n)
+		state.Dispatches(t.Tries), k.Policy.Settings.MaxRetryAttempts, t.Last.End, t.Last.Agent, t.Last.End.Phrase(),
+		joinIDs(t.Tried)), nil)
 }
 
 // failPoisoned parks a task that has failed on too many agents.
-func (e *Engine) failPoisoned(now time.Time, t *openTask) {
-	e.forgive(now, t)
-	e.fail(now, t, coordinator.ReasonPoisoned, fmt.Sprintf(
-		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.failed), joinIDs(t.failed)), nil)
-}
-
-// without takes an agent out of a list.
-func without(list []coordinator.AgentID, gone coordinator.AgentID) []coordinator.AgentID {
-	return slices.DeleteFunc(slices.Clone(list), func(id coordinator.AgentID) bool { return id == gone })
-}
-
-// with adds agents to a list, except those that are in it already.
-func with(list []coordinator.AgentID, ids ...coordinator.AgentID) []coordinator.AgentID {
-	for _, id := range ids {
-		if id != "" && !slices.Contains(list, id) {
-			list = append(slices.Clip(list), id)
-		}
-	}
-	return list
+func (k *kernel) failPoisoned(now time.Time, t *state.Task) {
+	k.Forgive(now, t)
+	k.Fail(now, t, coordinator.ReasonPoisoned, fmt.Sprintf(
+		"it failed on %d different agents (%s); the original is parked in task.dead", len(t.Failed), joinIDs(t.Failed)), nil)
 }

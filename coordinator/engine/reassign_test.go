@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// TestWhoCountsAsTried: and on whom a task has failed, for every way back. a had
+// TestWhoCountsAsTried: and where a task has failed, for every way back. a had
 // it; b gets it next.
 func TestWhoCountsAsTried(t *testing.T) {
 	const (
@@ -39,7 +39,7 @@ func TestWhoCountsAsTried(t *testing.T) {
 			r.hear(beat("a").running())
 		}, expired, false, had, had},
 		{"handed out too often", nil, limit, false, had, had},
-		{"taken out of its queue", nil, taken, false, nil, nil}, // nobody had it in hand
+		{"taken out of its queue", nil, taken, false, nil, nil}, // no agent had it in hand
 		{"taken out of its queue, and it had had it in hand", nil, taken, true, had, had},
 		{"taken out of its queue, and it had said that it runs it", func(r *rig) { r.hear(beat("a").running("t")) }, taken,
 			false, had, had},
@@ -65,7 +65,7 @@ func TestWhoCountsAsTried(t *testing.T) {
 	}
 }
 
-// TestTakenBackGoesOutAtOnce: to anybody, the agent it was taken from included if
+// TestTakenBackGoesOutAtOnce: to any agent, the one it was taken from included if
 // that is back, and it spends none of the attempts that it may come back.
 func TestTakenBackGoesOutAtOnce(t *testing.T) {
 	r := tracking(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.MaxRetryAttempts = 1 }))
@@ -170,7 +170,7 @@ func TestLastWord(t *testing.T) {
 }
 
 // TestLeavingIsNoRefusal: what an agent gives back because it goes is not held up by
-// the retry budget, which is for those who refuse.
+// the retry budget, which is for those that refuse.
 func TestLeavingIsNoRefusal(t *testing.T) {
 	const n = 2 * engine.RetryBurst // twice what a full budget affords
 	start := func(t *testing.T) *rig {
@@ -326,7 +326,7 @@ func TestMaxRetryAttempts(t *testing.T) {
 }
 
 // TestReturnOfWhatEnded: whatever its end, what comes back afterwards is dropped, and
-// what is somebody else's by now is not disturbed.
+// what is another's by now is not disturbed.
 func TestReturnOfWhatEnded(t *testing.T) {
 	for _, o := range []coordinator.Outcome{coordinator.OutcomeSucceeded, coordinator.OutcomeFailed,
 		coordinator.OutcomeCancelled} {
@@ -351,7 +351,7 @@ func TestReturnOfWhatEnded(t *testing.T) {
 		d := r.give(job("t"))
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "fail t retries_exhausted")
 		want(t, r.returns(d, coordinator.ReturnExpired, false), "ack 3")
-		// nobody knows whether the failure got through
+		// it is not known whether the failure got through
 		want(t, r.returns(d, coordinator.ReturnExpired, true), "fail t retries_exhausted")
 	})
 	t.Run("its id is another task's by now", func(t *testing.T) {

@@ -304,7 +304,7 @@ func (w *world) drawControl() coordinator.QuotaControl {
 		},
 	)
 	one.Target, one.At, one.By = "pool/g1", w.now, "ann"
-	if ids := w.engine.QuotaIDs(allNodes); len(ids) > 0 {
+	if ids := w.engine.Quotas(w.now).IDs(allNodes); len(ids) > 0 {
 		one.Target = pick(c, ids...)
 	}
 	if c.oneIn(2) {

@@ -45,7 +45,8 @@ type world struct {
 	owed      []coordinator.TaskID // failures without a delivery, not confirmed
 	dead      []coordinator.AgentID
 	results   []coordinator.ResultReported
-	changed   bool // the controls have
+	changed   bool   // the controls have
+	before    func() // every event; nil: nothing is done
 }
 
 // noted is a record in the journal.
@@ -139,6 +140,9 @@ func (w *world) or(calm, wild int) int {
 
 // apply gives the engine an event, and has what the shell does at once follow.
 func (w *world) apply(ev coordinator.Event) {
+	if w.before != nil {
+		w.before()
+	}
 	effects := w.engine.Apply(w.now, ev, nil)
 	records := w.engine.Records(nil)
 	if len(effects)+len(records) > 0 { // how often the engine wants to look is its own business
@@ -514,17 +518,17 @@ func (w *world) pass() {
 	for most := w.events + 100; w.events < most; { // what is due again and again is seen a hundred times
 		at, due := w.engine.NextDeadline()
 		if beat := w.beaten.Add(10 * time.Second); w.calm && often && (!due || beat.Before(at)) && !beat.After(end) {
-			w.now = later(w.now, beat)
+			w.now = coordinator.Later(w.now, beat)
 			w.muster()
 			continue
 		}
 		if !due || at.After(end) {
 			break
 		}
-		w.now = later(w.now, at)
+		w.now = coordinator.Later(w.now, at)
 		w.apply(coordinator.Tick{})
 	}
-	w.now = later(w.now, end)
+	w.now = coordinator.Later(w.now, end)
 	w.apply(coordinator.Tick{})
 }
 
@@ -702,7 +706,23 @@ func (w *world) flap() {
 
 // ask asks all that readers ask: what they are told counts as what follows from an event.
 func (w *world) ask() {
+	told := w.answers(true)
+	known := w.image()
+	w.show(coordinator.Tick{}, func(out *encoder) {
+		out.values(told...)
+		for _, r := range known {
+			out.variant(r.record)
+		}
+	})
+}
+
+// answers are what readers get about a task and a call; shell: and the shell, by what goes on where it was last.
+func (w *world) answers(shell bool) (told []any) {
 	c, e := &w.chance, w.engine
+	var goOn []uintptr
+	for _, f := range []any{e.Watched, e.LanesWatched, e.Audit} {
+		goOn = append(goOn, reflect.ValueOf(f).Pointer())
+	}
 	task := w.drawTask()
 	if ids := slices.Sorted(maps.Keys(w.held)); len(ids) > 0 && !c.oneIn(3) {
 		switch ev := w.held[pick(c, ids...)].(type) {
@@ -717,19 +737,21 @@ func (w *world) ask() {
 		Group: call.Group, Agent: call.Agent, Type: call.Operation, Usage: call.Usage, NoBorrowing: call.NoBorrowing,
 		Routes: call.Routes,
 	}
-	var told []any
 	for _, asked := range [][]any{
 		{e.Snapshot, w.now}, {e.Capabilities, w.now}, {e.Watched, w.now, 3}, {e.LanesWatched, w.now, 3},
 		{e.Dispatching}, {e.Explain, w.now, task},
 		{e.Place, w.now, task}, {e.LacksQuota, task}, {e.Delayed, task.ID}, {e.Gathering, task.ID},
-		{e.Bidding, task.ID}, {e.Wish, task.ID},
+		{e.Bidding, task.ID}, {e.WaitsForPreferred, task.ID},
 		{e.Waiters(w.now).Why, task}, {e.HasAgent, coordinator.AgentID("x1")},
 		{e.ReportsNearer, w.now, w.now.Add(time.Hour)}, {e.Audit, w.now},
 		{e.IsOver, w.now, &coordinator.TaskReturned{Task: task, Agent: "a", Attempt: 1}},
-		{e.ExplainQuota, w.now, question}, {e.HasQuotas}, {e.QuotasMissing},
-		{e.QuotaControls}, {e.QuotaIDs, allNodes}, {e.QuotaNodes, w.now, []string{"pool", "pool/g1", "p"}},
-		{e.Quotas, w.now, 50, allNodes}, {e.QuotaPage, w.now, "pool/g1", 3},
+		{e.Quotas(w.now).Explain, question}, {e.Quotas(w.now).Installed}, {e.Quotas(w.now).Missing},
+		{e.QuotaControls}, {e.Quotas(w.now).IDs, allNodes}, {e.Quotas(w.now).Nodes, []string{"pool", "pool/g1", "p"}},
+		{e.Quotas(w.now).Snapshot, 50, allNodes}, {e.Quotas(w.now).Page, "pool/g1", 3},
 	} {
+		if !shell && slices.Contains(goOn, reflect.ValueOf(asked[0]).Pointer()) {
+			continue
+		}
 		in := make([]reflect.Value, len(asked)-1)
 		for i, x := range asked[1:] {
 			in[i] = reflect.ValueOf(x)
@@ -738,13 +760,7 @@ func (w *world) ask() {
 			told = append(told, v.Interface())
 		}
 	}
-	known := w.image()
-	w.show(coordinator.Tick{}, func(out *encoder) {
-		out.values(told...)
-		for _, r := range known {
-			out.variant(r.record)
-		}
-	})
+	return told
 }
 
 // take takes one out of a list.
@@ -753,11 +769,4 @@ func take[T any](c *chance, list *[]T) T {
 	one := (*list)[at]
 	*list = slices.Delete(*list, at, at+1)
 	return one
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

@@ -134,10 +134,10 @@ func (w *world) stepTo(end time.Time) {
 		if !due || at.After(end) {
 			break
 		}
-		w.now = later(w.now, at)
+		w.now = coordinator.Later(w.now, at)
 		w.apply(coordinator.Tick{})
 	}
-	w.now = later(w.now, end)
+	w.now = coordinator.Later(w.now, end)
 	w.apply(coordinator.Tick{})
 }
 
@@ -258,7 +258,7 @@ func (w *world) comeEarly() {
 	}
 }
 
-// lookAtAll looks at all lanes that are to be looked at; what nobody saw come is there now and then.
+// lookAtAll looks at all lanes that are to be looked at; what was not seen to come is there now and then.
 func (w *world) lookAtAll() {
 	for len(w.drops) > 0 {
 		w.apply(coordinator.LaneSeen{Lane: take(&w.chance, &w.drops), Dropped: true, Missing: !w.chance.oneIn(4)})
@@ -607,7 +607,7 @@ func (w *world) deathActions() []action {
 	}
 }
 
-// dieTogether has agents that have something die, of which nobody hears but by their silence.
+// dieTogether has agents that have something die, which is known only by their silence.
 func (w *world) dieTogether() {
 	w.confirmAll()
 	for _, d := range w.working {

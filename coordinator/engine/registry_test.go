@@ -212,7 +212,7 @@ func TestBacklogged(t *testing.T) {
 			t.Errorf("30/0.5 = 60 s: %v, %v; want %v", got.Capacity.Health, got.Eligibility, expected)
 		}
 	}
-	// A guess keeps nobody from work: 40 in flight at the default of 0.5/s are 80 s.
+	// A guess keeps no agent from work: 40 in flight at the default of 0.5/s are 80 s.
 	r := ready(t, policyOf(worker("a").slots(100)).set(func(s *coordinator.Settings) { s.RefuseBacklogged = true }))
 	r.hear(beat("a").active(40).available(60))
 	if got := r.seen("a"); got.Eligibility != coordinator.Eligible || got.Capacity.Health != coordinator.OverloadedHealth {
@@ -239,11 +239,11 @@ func TestRelayed(t *testing.T) {
 	want(t, r.assign(job("t")), "dispatch t.1 b")
 	r.confirm(1)
 	r.pass(time.Second)
-	r.hear(beat("b").capacity(2, 0).available(4).relayed()) // its slot is free again: nobody else will say so
+	r.hear(beat("b").capacity(2, 0).available(4).relayed()) // its slot is free again: no other report will say so
 	r.slots("b", 0, 4)
 }
 
-// TestCapabilities: demand, supply and who would be missed.
+// TestCapabilities: demand, supply and which would be missed.
 func TestCapabilities(t *testing.T) {
 	r := ready(t, policyOf(worker("a").can("go", "gpu").slots(2), worker("b").can("go").slots(3), worker("c").can("go")).
 		route("go", "go").route("gpu", "gpu").set(func(s *coordinator.Settings) { s.StaleAfter = time.Hour }))
@@ -284,7 +284,7 @@ func TestLeastFlexibleFirst(t *testing.T) {
 		d := r.give(job("t1").kind("gpu"))
 		r.tell(says(d.Agent, "t1").but(coordinator.OutcomeCancelled))
 		r.pass(time.Second)
-		d = r.give(job("t2").kind("gpu")) // now it is known that somebody asks for gpu
+		d = r.give(job("t2").kind("gpu")) // now it is known that gpu is asked for
 		r.tell(says(d.Agent, "t2").but(coordinator.OutcomeCancelled))
 		if d := r.give(job("t3").kind("go").prio(coordinator.PriorityHigh)); d.Agent != "b" {
 			t.Errorf("%s: %s got it, want b: a is the only one with gpu", name, d.Agent)
@@ -343,7 +343,7 @@ func TestRelayedIsNoClock(t *testing.T) {
 }
 
 // TestRelayedPast: what was relayed is read again with each new session, and makes
-// nobody alive again.
+// none alive again.
 func TestRelayedPast(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(4)))
 	told := r.now

@@ -100,7 +100,7 @@ func TestCreditedLoad(t *testing.T) {
 	}
 }
 
-// TestFirstResultWins: what comes after the first result, or from somebody who never
+// TestFirstResultWins: what comes after the first result, or from an agent that never
 // had the task, changes nothing.
 func TestFirstResultWins(t *testing.T) {
 	start := func(t *testing.T) *rig {
@@ -192,7 +192,7 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 	})
 }
 
-// TestLateResults: of an agent whose dispatch came back, so that somebody else has
+// TestLateResults: of an agent whose dispatch came back, so that another has
 // the task or is about to. Done is done; all else it says is no news.
 func TestLateResults(t *testing.T) {
 	start := func(t *testing.T) *rig { // a is silent with t; it expires and waits for its back-off

@@ -1,143 +1,96 @@
 package engine
 
 import (
-	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
+	"taskbus/coordinator/engine/internal/fleet"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // What a session brings with it, and what its end leaves.
 
-// sessionOpened starts the grace in which silent agents are awaited: the
-// longest interval at which any of them promised to report. Looks for missing
-// queues are asked for again: the answer to an earlier one may have been lost
-// with its session.
-func (e *Engine) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
-	e.connected, e.openedAt = true, now
-	e.notAfter(now)
-	e.ends.SessionOpened(now)
-	longest := e.longestInterval()
-	e.graceEnd = now.Add(longest)
-	e.fleet.MissesFrom = e.graceEnd
-	if !ev.Connected.IsZero() {
-		e.fleet.MissesFrom = ev.Connected.Add(longest)
+// sessionOpened begins a session: what an earlier one may have lost is done again.
+func (k *kernel) sessionOpened(now time.Time, ev coordinator.SessionOpened) {
+	k.notAfter(now)
+	k.Ends.SessionOpened(now)
+	changes, deaf := k.Fleet.SessionOpened(now, &ev)
+	k.agentsChanged(now, changes)
+	k.beginAdopting(now)
+	k.heardAgain(now, deaf)
+	k.withdrawAgain()
+	k.ResendFailures()
+	for _, r := range k.Quotas.ReleaseLost(now) {
+		k.Commit(r)
 	}
-	e.unheardFrom = now.Add(longest)
-	for _, a := range e.fleet.Agents {
-		e.unheardFrom = later(e.unheardFrom, now.Add(e.fleet.StaleAfter(a)))
-		a.SeenConsumer, a.MissedAt, a.LookedAt = false, time.Time{}, time.Time{}
-		e.attended(a)
-		if a.QueueMissing {
-			e.askForQueue(now, a)
+	k.ReviewQuotas(now)
+	// Claims may have been made to the leader before, or in the session before, and are not known.
+	for _, a := range k.Fleet.Agents {
+		if a.Spec.Pull != coordinator.PullOff {
+			k.Emit(coordinator.ClaimsForgotten{Agent: a.Spec.ID})
 		}
 	}
-	e.beginAdopting(now)
-	e.heardAgain(now, ev)
-	e.withdrawAgain()
-	e.resendFailures()
-	for _, r := range e.quotas.ReleaseLost(now) {
-		e.record(r)
-	}
-	e.reviewQuotas(now)
-	e.forgetClaims()
-	e.lanes.SessionOpened()
-	e.ends.ForgetAnnounced()
+	k.Lanes.SessionOpened()
+	k.Ends.ForgetAnnounced()
 }
 
-// heardAgain ends the time without a session. What the shell says of it is of the session
-// before; an engine that has seen that end knows itself.
-func (e *Engine) heardAgain(now time.Time, ev coordinator.SessionOpened) {
-	from, until := e.stall.since, now
-	if from.IsZero() && !ev.Lost.IsZero() {
-		from = ev.Lost
-		if !ev.Connected.IsZero() {
-			until = ev.Connected
+// sessionLost forgets every task held: the broker will deliver them again. What was published without an answer is
+// remembered, and still counts against its agent, because it may be in the agent's queue: a copy of the task goes the
+// same way.
+func (k *kernel) sessionLost(now time.Time) {
+	k.Fleet.SessionLost(now)
+	for _, t := range k.InOrder() {
+		if t.Stage == state.Moving {
+			t.Stage = state.Deciding
+			k.Lanes.Moved(now, &t.Lane, coordinator.PublishUnknown)
+			k.forgetMoving(t)
 		}
-	}
-	e.hearAgain(now, from, until)
-	e.stall.since = time.Time{}
-	if e.stall.held {
-		e.stall.begin(now)
-	}
-}
-
-// sessionLost forgets every task held: the broker will deliver them again. What
-// was published without an answer is remembered, and still counts against its
-// agent, because it may be in the agent's queue: a copy of the task goes the same
-// way.
-func (e *Engine) sessionLost(now time.Time) {
-	if e.stall.held { // reports that an alarm held up are awaited
-		e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
-	}
-	e.connected, e.stall.held = false, false // the next session says so anew
-	e.stall.begin(now)
-	e.endTakeBacks()
-	for _, t := range e.inOrder() {
-		if t.state == stateMoving {
-			t.state = stateDeciding
-			e.lanes.Moved(now, &t.lane, coordinator.PublishUnknown)
-			e.forgetMoving(t)
-		}
-		if t.state != stateDispatching {
+		if t.Stage != state.Dispatching {
 			continue
 		}
-		delete(e.held, t.handle)
-		t.handle = 0
+		delete(k.Held, t.Handle)
+		t.Handle = 0
 		if t.Over {
-			t.state, t.Settled = stateLeased, now
-			e.messages.Unanswered(t.key)
-			if t.agent.Gone() {
-				e.discharge(t)
+			t.Stage, t.Settled = state.Leased, now
+			k.Messages.Unanswered(t.Key)
+			if t.Agent.Gone() {
+				k.Discharge(t)
 			}
 			continue
 		}
-		e.beginLease(now, t, coordinator.FateUnsettled)
+		k.BeginLease(now, t, coordinator.FateUnsettled)
 	}
-	e.messages.SessionLost(now, now.Sub(e.openedAt), e.mayBeHeld)
-	e.giveUp()
-}
-
-// inOrder lists the tasks held in the order in which they came: what is done to
-// each may show in the order of later effects.
-func (e *Engine) inOrder() []*openTask {
-	return slices.SortedFunc(maps.Values(e.held), func(a, b *openTask) int { return cmp.Compare(a.arrival, b.arrival) })
-}
-
-// endTakeBacks forgets what the shell did for us in a session.
-func (e *Engine) endTakeBacks() {
-	for _, a := range e.fleet.Agents {
-		a.HeldByUs = a.HeldByUs || a.TakenQueue != ""
-		e.takeBackEnded(a)
-	}
+	k.Messages.SessionLost(now, now.Sub(k.Fleet.OpenedAt), k.MayBeHeld)
+	k.giveUp()
 }
 
 // giveUp forgets every task that is not on its way to an agent, or into its lane.
-func (e *Engine) giveUp() {
-	for _, t := range e.inOrder() {
-		if t.state == stateBidding {
-			e.closeLot(e.now, t, auction.WindowOver) // no result can be sent
+func (k *kernel) giveUp() {
+	for _, t := range k.InOrder() {
+		if t.Stage == state.Bidding {
+			c := k.Market.Close(k.Now, t.Lot, auction.WindowOver) // no result can be sent
+			k.lotClosed(&c)
 		}
-		if t.state != stateDispatching && t.state != stateMoving {
-			e.timers.cancel(&t.expire)
-			e.timers.cancel(&t.retry)
-			e.forgetWish(t)
-			e.forget(t)
+		if t.Stage != state.Dispatching && t.Stage != state.Moving {
+			k.Timers.Cancel(&t.Expire)
+			k.Timers.Cancel(&t.Retry)
+			k.CancelWiden(t)
+			k.Forget(t)
 		}
 	}
-	e.clearQuotaWaits()
-	e.isolated.Clear()
-	e.pending.Clear()
-	e.pending.count = [4]int{}
-	e.batches.Clear()
-	e.lanes.SessionClosed()
-	e.timers.cancel(&e.relieveAgain)
-	e.endClaims()
-	e.timers.cancel(&e.retryEnd)
-	e.retries.Clear()
+	k.Unpark(k.Quotas.Waits.Clear(), false)
+	k.Isolated.Clear()
+	k.Pending.Clear()
+	k.Pending.Count = [4]int{}
+	k.Batches.Clear()
+	k.Lanes.SessionClosed()
+	k.Timers.Cancel(&k.relieveAgain)
+	for a := range k.Claims.All() {
+		k.endClaim(a)
+	}
+	k.Timers.Cancel(&k.retryEnd)
+	k.Retries.Clear()
 }
 
 // The clock of a leader before this one may have been ahead, by years where a machine has lost its battery. What it
@@ -149,114 +102,65 @@ func (e *Engine) giveUp() {
 
 // notAfter limits to now the times that records have set, all but those of budgets, which are limited since Lead.
 // It is called with every session; where one clock has set all times nothing changes.
-func (e *Engine) notAfter(now time.Time) {
-	for _, t := range e.tasks.all {
-		if t != nil && t.state == stateLeased {
-			e.leaseNotAfter(now, t)
+func (k *kernel) notAfter(now time.Time) {
+	for _, t := range k.Tasks.All {
+		if t != nil && t.Stage == state.Leased {
+			k.leaseNotAfter(now, t)
 		}
 	}
-	e.learner.NotAfter(now)
-	for _, a := range e.fleet.Agents {
+	k.Learner.NotAfter(now)
+	for _, a := range k.Fleet.Agents {
 		a.Capacity.NotAfter(now)
 	}
-	e.applyBreakers(e.ejections.NotAfter(now))
+	k.ApplyBreakers(k.Ejections.NotAfter(now))
 }
 
 // quotasNotAfter brings budgets back to the periods of now, with what was counted in them, and the day
 // at hand to today: what was used on one that has not begun was used today.
-func (e *Engine) quotasNotAfter(now time.Time) {
-	q := &e.quotas
+func (k *kernel) quotasNotAfter(now time.Time) {
+	q := &k.Quotas
 	q.Ledger.NotAfter(now)
 	q.Flow.NotAfter(now)
-	e.scheduleQuota()
-	if e.controls.DayNotAfter(now) {
-		e.scheduleDay()
+	k.ScheduleQuota()
+	if k.Controls.DayNotAfter(now) {
+		k.scheduleDay()
 	}
 }
 
 // leaseNotAfter bounds a lease by what one has that begins now. The reports of an agent that reports no ends count
 // a dispatch only if it was made before they were.
-func (e *Engine) leaseNotAfter(now time.Time, t *openTask) {
-	if t.assignedAt.After(now) {
-		t.assignedAt = now
+func (k *kernel) leaseNotAfter(now time.Time, t *state.Task) {
+	if t.AssignedAt.After(now) {
+		t.AssignedAt = now
 	}
 	if t.Settled.After(now) {
 		t.Settled = now
 	}
-	t.runsFrom = earlier(t.runsFrom, now)
-	if latest := now.Add(t.timeout + leaseMargin); t.deadline.After(latest) {
-		t.deadline = latest
-		if t.expire.index >= 0 {
-			e.timers.schedule(&t.expire, t.deadline)
+	t.RunsFrom = coordinator.Earlier(t.RunsFrom, now)
+	if latest := now.Add(t.Timeout + state.LeaseMargin); t.Deadline.After(latest) {
+		t.Deadline = latest
+		if t.Expire.Index >= 0 {
+			k.Timers.Schedule(&t.Expire, t.Deadline)
 		}
 	}
 }
 
-// stall is a time in which no agent can report anything: there is no session, or the broker holds up publishers.
-// Clocks that run out because a report is missing stand meanwhile, and reports that could not be sent are received
-// before any of them goes on.
-type stall struct {
-	since time.Time // when it began; zero: agents can report
-	held  bool      // the broker holds up publishers
-	// tellBy is until when reports that could not be sent before are awaited.
-	tellBy time.Time
-}
-
-// leastToTell is for how long at least reports that could not be sent are awaited: agents that have lost their
-// connections come back at different times, however often they report.
-const leastToTell = 10 * time.Second
-
-// deaf reports whether no agent can report anything at the moment.
-func (e *Engine) deaf() bool { return !e.connected || e.stall.held }
-
-// begin notes that agents cannot report anything from now on.
-func (s *stall) begin(now time.Time) {
-	if s.since.IsZero() {
-		s.since = now
-	}
-}
-
-// publishingHeld hears that the broker holds up publishers, or does so no longer.
-func (e *Engine) publishingHeld(now time.Time, ev coordinator.PublishingHeld) {
-	if e.stall.held == ev.Held {
-		return
-	}
-	e.stall.held = ev.Held
-	if ev.Held {
-		e.stall.begin(now)
-		return
-	}
-	e.hearAgain(now, e.stall.since, now)
-	e.stall.since = time.Time{}
-}
-
-// hearAgain ends a time in which no agent could be heard, from one moment until another.
-func (e *Engine) hearAgain(now, from, until time.Time) {
-	e.stall.tellBy = later(e.stall.tellBy, now.Add(e.longestInterval()))
-	awaited := later(e.stall.tellBy, now.Add(leastToTell))
-	for _, t := range e.tasks.all {
+// heardAgain ends a time in which no agent could be heard: leases that could not be reported on have stood still.
+func (k *kernel) heardAgain(now time.Time, d fleet.Deafness) {
+	for _, t := range k.Tasks.All {
 		// One that is sent to its agent again keeps the time that it had.
-		if t == nil || t.deadline.IsZero() || t.state != stateLeased && t.state != stateDispatching {
+		if t == nil || t.Deadline.IsZero() || t.Stage != state.Leased && t.Stage != state.Dispatching {
 			continue
 		}
-		if stood := until.Sub(later(from, t.runsFrom)); !from.IsZero() && stood > 0 {
-			t.deadline = t.deadline.Add(stood)
+		if stood := d.Until.Sub(coordinator.Later(d.From, t.RunsFrom)); !d.From.IsZero() && stood > 0 {
+			t.Deadline = t.Deadline.Add(stood)
 		}
-		t.deadline = later(t.deadline, awaited)
-		if t.state == stateLeased && t.expire.index >= 0 {
-			e.timers.schedule(&t.expire, t.deadline)
+		t.Deadline = coordinator.Later(t.Deadline, d.Awaited)
+		if t.Stage == state.Leased && t.Expire.Index >= 0 {
+			k.Timers.Schedule(&t.Expire, t.Deadline)
 		}
 	}
-	for _, a := range e.fleet.Agents {
-		e.watch(now, a)
-		e.wake(now, a) // one that was suspected is trusted again
+	for _, a := range k.Fleet.Agents {
+		k.agentsChanged(now, k.Fleet.Awaited(now, a))
 	}
-}
-
-// longestInterval is the longest time between two reports that any agent promises.
-func (e *Engine) longestInterval() (longest time.Duration) {
-	for _, a := range e.fleet.Agents {
-		longest = max(longest, a.Spec.HealthCheckInterval)
-	}
-	return longest
 }

@@ -4,148 +4,135 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/admission"
+	"taskbus/coordinator/engine/internal/queue"
+	"taskbus/coordinator/engine/internal/state"
 )
 
-// dispatch hands the task to the agent: the slot is taken before the message is
-// published.
-func (e *Engine) dispatch(now time.Time, t *openTask, a *agent, d *coordinator.Decision) {
-	t.state, t.assignedAt = stateDispatching, now
-	if c := t.needs.class; c != nil {
-		c.served = now
-		c.pace.Add(now)
+// dispatch hands the task to the agent: the slot is taken before the message is published.
+func (k *kernel) dispatch(now time.Time, t *state.Task, a *state.Agent, d *coordinator.Decision) {
+	t.Stage, t.AssignedAt = state.Dispatching, now
+	if c := t.Needs.Class; c != nil {
+		c.Served = now
+		c.Pace.Add(now)
 	}
-	t.lease = lease{dispatchID: coordinator.DispatchID(t.task, t.attempt), timeout: t.task.Timeout,
-		service: e.serviceOf(t)}
-	if t.timeout <= 0 {
-		t.timeout = a.Spec.Timeout
+	t.Lease = state.Lease{Timeout: t.Task.Timeout, Service: k.ServiceOf(t)}
+	if t.Timeout <= 0 {
+		t.Timeout = a.Spec.Timeout
 	}
-	if len(a.Open) == 0 {
-		a.Capacity.InHand(now, 1)
+	k.Assigned(t, a)
+	generation, probe, changes := k.Ejections.Begin(now, k.BreakerView(a, t))
+	t.Generation, t.Probe = generation, probe
+	k.ApplyBreakers(changes)
+	if len(t.Tried) == 0 {
+		k.Retries.Earn()
 	}
-	t.agent = a
-	e.fleet.Take(a, t, t.alone)
-	generation, probe, changes := e.ejections.Begin(now, e.breakerView(a, t))
-	t.generation, t.probe = generation, t.probe || probe
-	e.applyBreakers(changes)
-	if len(t.tried) == 0 {
-		e.retries.Earn()
-	}
-	made := e.asking.Dispatch(d)
+	made := k.Asking.Dispatch(d)
 	*made = coordinator.Dispatch{
-		Handle: t.handle, Task: t.task, Agent: a.Spec.ID, Queue: a.Spec.Queue,
-		DispatchID: t.dispatchID, Attempt: t.attempt, Tried: t.tried, Tries: t.tries, Failed: t.failed,
-		Suspected:     t.suspected,
-		AcceptTimeout: a.Spec.AcceptTimeout, Timeout: t.timeout, At: now,
-		MaybeDuplicate: t.maybeDuplicate, Again: t.resumed, Service: t.service, Decision: made.Decision,
+		Handle: t.Handle, Task: t.Task, Agent: a.Spec.ID, Queue: a.Spec.Queue,
+		DispatchID: t.DispatchID, Attempt: t.Attempt, Tried: t.Tried, Tries: t.Tries, Failed: t.Failed,
+		Suspected:     t.Suspected,
+		AcceptTimeout: a.Spec.AcceptTimeout, Timeout: t.Timeout, At: now,
+		MaybeDuplicate: t.MaybeDuplicate, Again: t.Resumed, Service: t.Service, Decision: made.Decision,
 	}
-	made.Decision.Models = t.modelsOf()
-	if limits, batched := e.batchLimits(t); batched {
-		e.batches.Share(batchKeyOf(t), made, limits.MaxSize)
+	made.Decision.Models = t.Quota.Judged()
+	var r *coordinator.Assigned
+	if k.Recorder.On {
+		r = t.Assignment(made.Decision)
+		k.Commit(r)
 	}
-	t.fresh = false
-	e.recordDispatch(t, made.Decision)
-	e.emit(made)
+	if limits, batched := k.BatchLimits(t); batched {
+		k.Batches.Share(state.BatchKeyOf(t), queue.Shared[*state.Task]{Task: t, Made: made, Record: r}, limits.MaxSize)
+	}
+	t.Fresh = false
+	k.Emit(made)
 }
 
 // settled hears what became of a dispatch.
-func (e *Engine) settled(now time.Time, ev coordinator.DispatchSettled) {
-	t := e.held[ev.Handle]
-	if t == nil || t.state != stateDispatching {
+func (k *kernel) settled(now time.Time, ev coordinator.DispatchSettled) {
+	t := k.Held[ev.Handle]
+	if t == nil || t.Stage != state.Dispatching {
 		return // of a session that has ended
 	}
 	if t.Over { // its outcome came before the broker's answer
-		e.overSettled(now, t, ev.Outcome)
+		k.overSettled(now, t, ev.Outcome)
 		return
 	}
-	a, outcome := t.agent, ev.Outcome
-	if t.resumed && outcome == coordinator.PublishAbandoned {
+	a, outcome := t.Agent, ev.Outcome
+	if t.Resumed && outcome == coordinator.PublishAbandoned {
 		outcome = coordinator.PublishUnknown // it is still not known whether its earlier copy arrived
 	}
 	switch outcome {
 	case coordinator.PublishConfirmed:
-		delete(e.held, ev.Handle)
-		t.handle = 0
-		a.Assigned++
-		a.Given, a.Moved = now, now
-		e.emit(coordinator.Ack{Handle: ev.Handle})
-		e.messages.Acked(now, t.key)
-		e.beginLease(now, t, coordinator.FateDispatched)
-		if t.withdrawn {
-			e.withdraw(t, t.cancelReason, t.cancelToken)
+		delete(k.Held, ev.Handle)
+		t.Handle = 0
+		k.Emit(coordinator.Ack{Handle: ev.Handle})
+		if k.Confirmed(now, t); k.Recorder.On {
+			k.Commit(&coordinator.Settled{Key: t.Key, Attempt: t.Attempt, At: now})
+		}
+		if t.Withdrawn {
+			k.Withdraw(t, t.CancelReason, t.CancelToken)
 		}
 		return
 	case coordinator.PublishUnknown:
-		delete(e.held, ev.Handle)
-		t.handle = 0
-		e.beginLease(now, t, coordinator.FateUnsettled)
+		delete(k.Held, ev.Handle)
+		t.Handle = 0
+		k.BeginLease(now, t, coordinator.FateUnsettled)
 		return
 	case coordinator.PublishAbandoned: // it is nowhere: a copy is as good as new
-		e.releaseUnpublished(now, t)
-		e.discharge(t)
-		e.forgetWithdrawn(t)
-		e.wake(now, a)
+		k.EndQuota(now, t, admission.Unpublished, nil)
+		k.Discharge(t)
+		k.ForgetWithdrawn(t)
+		k.wake(now, a)
 		return
-	case coordinator.PublishUnroutable:
-		e.missesQueue(now, a)
-	case coordinator.PublishRejected:
-		if a.Number >= 0 {
-			a.QueueFull = true
-			e.timers.schedule(&a.cool, now.Add(queueCool))
-		}
+	case coordinator.PublishUnroutable, coordinator.PublishRejected:
+		k.agentsChanged(now, k.Fleet.Undelivered(now, a, outcome == coordinator.PublishUnroutable))
 	case coordinator.PublishNotSent:
-		e.releaseUnpublished(now, t)
-		e.discharge(t)
-		t.nextAttempt()
-		e.fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
-		e.wake(now, a)
+		k.EndQuota(now, t, admission.Unpublished, nil)
+		k.Discharge(t)
+		t.NextAttempt()
+		k.Fail(now, t, coordinator.ReasonInvalidMessage, "the dispatch cannot be encoded as an AMQP message", nil)
+		k.wake(now, a)
 		return
 	}
-	e.releaseUnpublished(now, t)
-	e.discharge(t)
-	t.nextAttempt()
-	t.state = stateDeciding
-	e.fleet.Refresh(a)
-	if t.withdrawn {
-		e.failCancelled(now, t)
+	k.EndQuota(now, t, admission.Unpublished, nil)
+	k.Discharge(t)
+	t.NextAttempt()
+	t.Stage = state.Deciding
+	k.Fleet.Refresh(a)
+	if t.Withdrawn {
+		k.FailCancelled(now, t)
 		return
 	}
-	e.admit(now, t) // under the policy of now, which may be another than before
-}
-
-// nextAttempt counts a dispatch that did not get through, but of which an earlier
-// copy may have: its id must not stand for another.
-func (t *openTask) nextAttempt() {
-	if t.resumed {
-		t.attempt++
-		t.resumed = false
-	}
+	k.RecordUndelivered(t)
+	k.admit(now, t) // under the policy of now, which may be another than before
 }
 
 // overSettled ends a task whose result came while its dispatch was on the way.
-func (e *Engine) overSettled(now time.Time, t *openTask, outcome coordinator.PublishOutcome) {
-	delete(e.held, t.handle)
+func (k *kernel) overSettled(now time.Time, t *state.Task, outcome coordinator.PublishOutcome) {
+	delete(k.Held, t.Handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
-		e.emit(coordinator.Ack{Handle: t.handle, Copy: outcome != coordinator.PublishConfirmed})
-		e.messages.Acked(now, t.key)
-		settled := &coordinator.Settled{Key: t.key, Attempt: t.attempt, At: now,
+		k.Emit(coordinator.Ack{Handle: t.Handle, Copy: outcome != coordinator.PublishConfirmed})
+		k.Messages.Acked(now, t.Key)
+		settled := &coordinator.Settled{Key: t.Key, Attempt: t.Attempt, At: now,
 			Nowhere: outcome != coordinator.PublishConfirmed}
-		if e.leaseOf(t.key, t.attempt) != nil { // it came back, and is on its way again under its id
+		if k.LeaseOf(t.Key, t.Attempt) != nil { // it came back, and is on its way again under its id
 			settled.Attempt = 0
 		}
-		e.record(settled)
+		k.Commit(settled)
 	} else {
-		e.messages.Unanswered(t.key)
+		k.Messages.Unanswered(t.Key)
 	}
-	t.handle = 0
+	t.Handle = 0
 	if outcome == coordinator.PublishConfirmed {
-		t.agent.Assigned++
-		t.agent.Given, t.agent.Moved = now, now
+		t.Agent.Assigned++
+		t.Agent.Given, t.Agent.Moved = now, now
 	}
-	if t.withdrawn && t.On() { // another's late result made it needless
-		e.withdraw(t, t.cancelReason, 0)
+	if t.Withdrawn && t.On() { // another's late result made it needless
+		k.Withdraw(t, t.CancelReason, 0)
 	}
-	t.state, t.Settled = stateLeased, now
-	if t.agent.Gone() {
-		e.discharge(t)
+	t.Stage, t.Settled = state.Leased, now
+	if t.Agent.Gone() {
+		k.Discharge(t)
 	}
 }

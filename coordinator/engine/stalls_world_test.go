@@ -14,7 +14,7 @@ import (
 
 // What the random worlds (history, succession) know of alarms and of agents that are killed.
 
-// stalls are the times in which nobody can be heard: there is no session, or an alarm holds up
+// stalls are the times in which no agent can be heard: there is no session, or an alarm holds up
 // publishers.
 type stalls struct {
 	since time.Time // when the one at hand began; zero: there is none
@@ -40,14 +40,14 @@ func (s *stalls) end(now time.Time) {
 // between is how much of the time between two moments they took, in those that are over.
 func (s *stalls) between(from, until time.Time) (sum time.Duration) {
 	for _, p := range s.past {
-		if d := engine.Earlier(p.until, until).Sub(engine.Later(p.from, from)); d > 0 {
+		if d := coordinator.Earlier(p.until, until).Sub(coordinator.Later(p.from, from)); d > 0 {
 			sum += d
 		}
 	}
 	return sum
 }
 
-// mayBeOverdue objects to a lease that ends while nobody can be heard, before it has had its time
+// mayBeOverdue objects to a lease that ends while no agent can be heard, before it has had its time
 // without the stalls, or before what was held up in the last one could be told.
 func (s *stalls) mayBeOverdue(now time.Time, a *attempt) error {
 	switch least := a.since.Add(a.Timeout + engine.LeaseMargin + s.between(a.since, now)); {
@@ -75,7 +75,7 @@ func (h *history) alarm(t *rapid.T) {
 }
 
 // kill ends an agent without a word: its consumer is gone from one moment to the next. Whether it
-// has work or none, who looks when the engine asks for it sees that within five seconds, and what it
+// has work or none, a look that the engine asks for sees that within five seconds, and what it
 // had in hand, and what was sent to it meanwhile, is taken back together. It may be back at once.
 func (h *history) kill(t *rapid.T) {
 	h.needSession(t)
@@ -179,7 +179,7 @@ func (s *succession) attend(id coordinator.AgentID) {
 	s.do(coordinator.QueueSeen{Agent: id, Consumers: 1})
 }
 
-// killMeanwhile has an agent have been killed while nobody led, of which the stream of heartbeats says
+// killMeanwhile has an agent have been killed while none led, of which the stream of heartbeats says
 // nothing: the first look at its queue tells, and it gets nothing from then on.
 func (s *succession) killMeanwhile(t *rapid.T) {
 	if s.dead = ""; rapid.IntRange(0, 2).Draw(t, "an agent was killed meanwhile at 0") > 0 {
@@ -193,7 +193,7 @@ func (s *succession) killMeanwhile(t *rapid.T) {
 	}
 }
 
-// revive has the agent come back that was killed while nobody led.
+// revive has the agent come back that was killed while none led.
 func (s *succession) revive(*rapid.T) bool {
 	if s.dead == "" {
 		return false

@@ -65,7 +65,7 @@ func TestRoles(t *testing.T) {
 	if d := r.give(job("t1").kind("review")); d.Agent != "rev" {
 		t.Errorf("%s got it, want the reviewer", d.Agent)
 	}
-	want(t, r.assign(job("t2").kind("review"))) // the reviewer is full now: nobody else is asked
+	want(t, r.assign(job("t2").kind("review"))) // the reviewer is full now: no other is asked
 }
 
 // TestFairDistribution is ADR-018's: equal agents get equal shares, under every
@@ -74,8 +74,8 @@ func TestRoles(t *testing.T) {
 // With n agents and k·n tasks χ² = Σ(xᵢ−k)²/k; beyond 27.9 is one case in a
 // thousand with 9 degrees of freedom.
 //
-// Where success is learnt, equals differ by what they happened to show, and who has
-// shown more is asked first as long as its load allows: then nobody may have more
+// Where success is learnt, equals differ by what they happened to show, and one that has
+// shown more is asked first as long as its load allows: then none may have more
 // than twice its share.
 func TestFairDistribution(t *testing.T) {
 	for _, s := range strategy.All() {
@@ -207,7 +207,7 @@ func cmpFloat(x, y float64) int {
 	return 1
 }
 
-// TestExploration: about a share ε of the tasks that may be tried on somebody is
+// TestExploration: about a share ε of the tasks that may be tried on an agent is
 // decided by draws, urgent ones and second attempts never are.
 func TestExploration(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(2000), worker("b").slots(2000)).by(strategy.RewardRateName).

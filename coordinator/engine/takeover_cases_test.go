@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/engine"
 )
 
-// heirs are the two who may take over from a leader that dies at this moment: one has
+// heirs are the two that may take over from a leader that dies at this moment: one has
 // folded its records, the other a snapshot. Both have just opened their first session,
 // and know every agent as idle.
 func heirs(r *rig) map[string]*rig {
@@ -30,8 +30,8 @@ func (r *rig) imaged() (snapshot []coordinator.Record) {
 	return snapshot
 }
 
-// heirOf is whoever knows these records of r's, and takes over when its own clock says now. Between are
-// the terms, after r's own, of those who have recorded nothing.
+// heirOf is an engine that knows these records of r's, and takes over when its own clock says now. Between are
+// the terms, after r's own, of those that have recorded nothing.
 func (r *rig) heirOf(now time.Time, journal []coordinator.Record, between ...time.Duration) *rig {
 	r.t.Helper()
 	heir := r.follower(now, journal, between...)
@@ -77,7 +77,7 @@ func leader(t *testing.T) *rig {
 
 // TestMessageInDoubtAtATakeOver: the message of a task that has failed comes again,
 // because its acknowledgement died with the leader or was never sent. That is no new
-// submission, whoever took over, and however.
+// submission, whichever took over, and however.
 func TestMessageInDoubtAtATakeOver(t *testing.T) {
 	failed := func(agent coordinator.AgentID, dispatch string) *resultBuilder {
 		return says(agent, "t").of(dispatch).but(coordinator.OutcomeFailed)
@@ -139,7 +139,7 @@ func TestMessageInDoubtAtATakeOver(t *testing.T) {
 	}
 }
 
-// TestMessageOfAnUnansweredDispatchStaysInDoubt: as long as nobody knows whether a dispatch has arrived its
+// TestMessageOfAnUnansweredDispatchStaysInDoubt: as long as it is not known whether a dispatch has arrived its
 // message may come again, also after a term in which everything else that was in doubt would have come. A
 // leader may have had it and held it until it died, as it does while the agent cannot be reached.
 func TestMessageOfAnUnansweredDispatchStaysInDoubt(t *testing.T) {
@@ -206,7 +206,7 @@ func TestAttemptsSurviveATakeOver(t *testing.T) {
 
 // TestRefusalIsKnownBeforeItComes: a task came back from a, and its own message is delivered again before the
 // one that came back. a does not get it again although it is preferred: not in the next session, and not by
-// whoever takes over. What was taken out of a's queue a has not had, and does get.
+// whichever takes over. What was taken out of a's queue a has not had, and does get.
 func TestRefusalIsKnownBeforeItComes(t *testing.T) {
 	for _, tt := range []struct {
 		cause coordinator.ReturnCause
@@ -269,7 +269,7 @@ func TestRecordsAreInOrder(t *testing.T) {
 		r := leader(t)
 		r.giveBack(r.give(job("t")))
 		at, _ := r.NextDeadline()
-		r.now = engine.Later(at, r.now.Add(time.Second))
+		r.now = coordinator.Later(at, r.now.Add(time.Second))
 		return r
 	}
 	t.Run("the agent before has done it", func(t *testing.T) {
@@ -293,7 +293,7 @@ func TestRecordsAreInOrder(t *testing.T) {
 }
 
 // TestAssignmentsAreCountedOnce: what an agent was given, also what it has at that
-// moment, is the same for whoever takes over.
+// moment, is the same for the next leader.
 func TestAssignmentsAreCountedOnce(t *testing.T) {
 	r := leader(t)
 	r.give(job("t1"))
@@ -324,7 +324,7 @@ func TestAnswerToAnEarlierCopy(t *testing.T) {
 }
 
 // TestBidsAreJudgedAfterATakeOver: what an agent's word in the market has been worth is
-// known to whoever takes over.
+// known to the next leader.
 func TestBidsAreJudgedAfterATakeOver(t *testing.T) {
 	r := leader(t)
 	p := policyOf(worker("a").slots(2), worker("b").slots(2)).market(everybodyAppraised)
@@ -458,7 +458,7 @@ func TestEndLongAfterItWasLetGoIsWhole(t *testing.T) {
 }
 
 // TestLateEndOfAnOldDispatchIsWhole: a dispatch came back, its task failed, and a snapshot later has forgotten what
-// that was accepted with. Then the task's own message comes again, and the dispatch does once more. Whoever leads
+// that was accepted with. Then the task's own message comes again, and the dispatch does once more. The leader
 // next may be told how it ended at its agent after all, and announces that with what the task was accepted with.
 func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
 	task := func() *taskBuilder { return job("t").not("b") }
@@ -487,7 +487,7 @@ func TestLateEndOfAnOldDispatchIsWhole(t *testing.T) {
 }
 
 // TestOverdueCancelIsToldOnce: a task that was withdrawn has failed as cancelled, because its agent had not told in
-// time that it stopped. When it does tell that, it is too late, also for whoever reads the result once more.
+// time that it stopped. When it does tell that, it is too late, also for one that reads the result once more.
 func TestOverdueCancelIsToldOnce(t *testing.T) {
 	r := leader(t)
 	r.give(lasting("t", 10*time.Second))

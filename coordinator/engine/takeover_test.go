@@ -40,7 +40,7 @@ type succession struct {
 	reached map[string]bool              // what has been told of budgets, in all terms
 	held    bool                         // an alarm holds up publishers
 	stalls  stalls                       // of this leader's term
-	dead    coordinator.AgentID          // was killed while nobody led; empty: none
+	dead    coordinator.AgentID          // was killed while none led; empty: none
 }
 
 // settings are drawn once for a run.
@@ -66,17 +66,17 @@ const (
 )
 
 // TestTakeOvers kills leaders at any event, up to three of whose events after that are
-// in the journal, with nothing having followed from them, or are lost; then whoever has
+// in the journal, with nothing having followed from them, or are lost; then the one that has
 // folded the journal leads. Held against the ledger, which knows nothing of leaders: no
 // task is given to a second agent while one has it, no dispatch id stands for two
 // dispatches, nothing that has ended begins again because its message is delivered once
 // more or its acknowledgement was lost, every end is announced, and every task that
-// was sent once is led to its end by somebody.
+// was sent once is led to its end.
 //
 // Left out: the fleet, which is always there and idle, its policy, orders and breakers
 // (TestHistories compares what a follower knows of them); batches; a producer that
 // sends a task once more before it was told the end of the last; and a new submission
-// under an id whose last message may still come: nobody can tell the two apart. Where there
+// under an id whose last message may still come: the two cannot be told apart. Where there
 // are lanes, or quotas, no id is used again.
 func TestTakeOvers(t *testing.T) {
 	const runs = 10 // each is short

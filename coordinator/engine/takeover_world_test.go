@@ -198,7 +198,7 @@ func (s *succession) tell(ev coordinator.Event) {
 		s.l.receive(&receipt{handle: ev.Handle, task: ev.Task, redelivered: ev.Redelivered, returned: &ev,
 			message: s.message()})
 		if a := s.l.attempt(ev.Task.ID, ev.Agent, ev.Attempt); a != nil && s.dying != silent {
-			a.standing = past // else whoever follows hears of it when it is delivered again
+			a.standing = past // else a standby hears of it when it is delivered again
 		}
 	case coordinator.DispatchSettled:
 		r := s.l.receipts[ev.Handle]
@@ -366,7 +366,7 @@ func (s *succession) completed(f *coordinator.Completed) error {
 	return err
 }
 
-// checkAwaited: somebody waits for the end of what agents have. Of what results are
+// checkAwaited: the end is waited for of what agents have. Of what results are
 // still to be read again for the end may be known, and is announced then.
 func (s *succession) checkAwaited(effects []coordinator.Effect) {
 	s.t.Helper()

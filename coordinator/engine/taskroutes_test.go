@@ -86,6 +86,77 @@ func TestTaskGoesWhereQuotaComesBack(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
+// A task for which the pool has enough stands behind another group's that is to borrow from it, and goes when its
+// group's own rate is back, although that one still waits. Tokens, and seconds:
+//
+//	at 0   big1 takes the 2 that are big's own: 58 are left of the pool's 60. own1 takes the 30 of its
+//	       group's own: 28. big2 asks for 40: its own is not back within the hour; with what is kept for its sibling
+//	       it needs all 60 of the pool, which gets 1 a second: at 32.
+//	at 10  own2 asks for 2. Its group has 0.1 a second, and so 1: it has 2 at 20. The pool has 38, of which 30 + 1 are
+//	       kept: that is enough, but big2 is first.
+//	at 20  own2 takes its group's 2. The pool has 48 - 2 = 46, and big2 its 60 at 34.
+func TestTaskBehindABorrowerGoesWithItsOwnRate(t *testing.T) {
+	for _, models := range [][]string{{"openai"}, {"lab", "openai"}} {
+		r := ready(t, patient(policyOf(worker("a").slots(100)).under(t, `
+groups: [{id: own}, {id: big}]
+providers:
+  - {provider: lab, limits: {requests: {amount: 1, per: day}}}
+  - provider: openai
+    limits: {total_tokens: {rate: 60, per: minute, burst: 60}}
+    groups:
+      - {group: own, limits: {total_tokens: {rate: 6, per: minute, burst: 30}}}
+      - {group: big, limits: {total_tokens: {rate: 2, per: hour, burst: 2}}}
+alert_percents: []
+`)))
+		want(t, r.assign(job("lab1").of("own").either("lab")), "dispatch lab1.1 a") // none is left of the lab's day
+		ask := func(id coordinator.TaskID, group string, tokens float64) []string {
+			return r.assign(job(id).of(group).tokens(tokens-1, 1).either(models...))
+		}
+		want(t, ask("big1", "big", 2), "dispatch big1.1 a")
+		want(t, ask("own1", "own", 30), "dispatch own1.1 a")
+		want(t, ask("big2", "big", 40))
+		want(t, r.pass(10*time.Second))
+		want(t, ask("own2", "own", 2))
+		want(t, r.pass(10*time.Second-time.Nanosecond))
+		want(t, r.pass(time.Nanosecond), "dispatch own2.1 a")
+		want(t, r.pass(14*time.Second-time.Nanosecond))
+		want(t, r.pass(time.Nanosecond), "dispatch big2.1 a")
+		engine.CheckIndexes(t, r.Engine)
+	}
+}
+
+// A task that stood behind the head of one model's queue, and waits for another model, goes when that head has left and
+// the next is of a lower priority. Tokens of openai, which gets 1 a second, and seconds:
+//
+//	at 0   first takes 50 of 60: 10 are left. high asks for 60: at 50. lab1 takes the lab's only request: the next is
+//	       there at 40. middle asks for 5 of either: openai has them, but high is first. It waits for the lab, which is
+//	       back sooner. low asks for 40, and stands behind high.
+//	at 10  high leaves. Of the 20 that are there low gets none, and is the head until 30. It is of a lower priority
+//	       than middle, which takes 5: 15 are left, and low has its 40 at 35.
+func TestTaskGoesPastALowerHead(t *testing.T) {
+	r := ready(t, patient(policyOf(worker("x").can("x").slots(100), worker("y").can("y").slots(100)).under(t, `
+groups: [{id: first}, {id: high}, {id: middle}, {id: low}]
+providers:
+  - {provider: lab, limits: {requests: {rate: 1.5, per: minute, burst: 1}}}
+  - {provider: openai, limits: {total_tokens: {rate: 60, per: minute, burst: 60}}}
+alert_percents: []
+`)))
+	ask := func(group string, p coordinator.Priority, agent string, tokens float64, models ...string) []string {
+		return r.assign(job(coordinator.TaskID(group)).of(group).prio(p).needs(agent).tokens(tokens-1, 1).either(models...))
+	}
+	want(t, ask("first", coordinator.PriorityNormal, "y", 50, "openai"), "dispatch first.1 y")
+	want(t, r.assign(job("lab1").of("first").needs("y").either("lab")), "dispatch lab1.1 y")
+	want(t, ask("high", coordinator.PriorityHigh, "y", 60, "openai"))
+	want(t, ask("middle", coordinator.PriorityNormal, "x", 5, "lab", "openai"))
+	want(t, ask("low", coordinator.PriorityLow, "y", 40, "openai"))
+	want(t, r.pass(10*time.Second))
+	want(t, r.withdraw("high"), "fail high cancelled", "cancel high: done", "dispatch middle.1 x")
+	r.sentTo("openai", "")
+	want(t, r.pass(25*time.Second-time.Nanosecond))
+	want(t, r.pass(time.Nanosecond), "dispatch low.1 y")
+	engine.CheckIndexes(t, r.Engine)
+}
+
 // What no limit of some models ever allows waits for those that do; what none allows fails.
 func TestTaskExceedsSomeOfItsModels(t *testing.T) {
 	r := twoPools(t, worker("a").slots(100))
@@ -141,7 +212,7 @@ func TestTaskChoosesAnewWithEachAttempt(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// Whoever takes over settles what is open in the pool that was charged, and sends what waits where there
+// The next leader settles what is open in the pool that was charged, and sends what waits where there
 // is quota.
 func TestTaskChoiceSurvivesATakeOver(t *testing.T) {
 	r := leads(t, patient(policyOf(worker("a").slots(100)).under(t, twoBudgets)))

@@ -5,30 +5,23 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/engine/internal/state"
 )
 
 // What the end of a session, or of a coordinator before this one, leaves open: whether a message that was
 // acknowledged will be delivered again (package unresolved counts them), and how tasks stand that another
 // coordinator assigned.
 
-// mayBeHeld reports whether the message of a task may have been delivered in a session and held until that
-// ended, without a record of it: the latest dispatch was never answered, or has come back, and none was
-// made since.
-func (e *Engine) mayBeHeld(key coordinator.TaskKey) bool {
-	t := e.tasks.of(e.dedupe.Peek(key))
-	return e.isForgotten(key) || t != nil && t.unanswered
-}
-
 // isOwnMessage reports whether a delivery is the message of a task that has ended, come
 // again: because it was expected, or because a coordinator before this one assigned it
 // and it was done. One that failed then is tried again instead: a message that was
 // only prefetched by that coordinator is redelivered, too, and may be a new
 // submission.
-func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.TaskKey, r *dedupe.Record) bool {
+func (k *kernel) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.TaskKey, r *dedupe.Record) bool {
 	if !ev.Redelivered {
 		return false
 	}
-	own := e.messages.Came(key) && r.Content == ev.Task.ContentHash
+	own := k.Messages.Came(key) && r.Content == ev.Task.ContentHash
 	if !r.Fate.HasEnded() {
 		return false
 	}
@@ -38,7 +31,7 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 		}
 		r.Content = ev.Task.ContentHash
 		r.Flags &^= dedupe.Adopted
-		e.noted(r, ev.Task.ID)
+		k.Noted(r, ev.Task.ID)
 		return true
 	}
 	return own
@@ -46,23 +39,23 @@ func (e *Engine) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 
 // triedBefore is the agent from which the task came back, where its own message is delivered again before
 // the one that came back, which alone knows of all agents before.
-func (e *Engine) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []coordinator.AgentID {
+func (k *kernel) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []coordinator.AgentID {
 	if r == nil || r.Fate != coordinator.FateForgotten || r.Flags&dedupe.WasTried == 0 ||
 		r.Content != ev.Task.ContentHash || !ev.Redelivered {
 		return nil
 	}
-	return with(nil, e.fleet.Named(r.Ref))
+	return state.With(nil, k.Fleet.Named(r.Ref))
 }
 
 // mayAdopt reports whether the result may be of a dispatch made by a coordinator before this one: its agent names a
 // dispatch and is of the fleet, and either lists the task, or could have been given more time than has passed since
 // its report and since we began. A dispatch whose result has not been announced is not too old. Where there is a
 // journal, and it is empty, only an agent's list is evidence of such a dispatch.
-func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
+func (k *kernel) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
 	r := &ev.Result
-	a := e.fleet.ByID[r.Agent]
+	a := k.Fleet.ByID[r.Agent]
 	switch {
-	case e.replayed, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
+	case k.Replayed, a == nil, attempt <= 0, r.Outcome == coordinator.OutcomeRejected: // what is given back comes back
 		return false
 	case rec == nil, rec.Attempt == 0 && (rec.Fate == coordinator.FateForgotten || rec.Fate == coordinator.FateWithdrawn):
 	case rec.Flags&dedupe.Adopted != 0 && rec.Fate.MayComeAgain() && attempt > int(rec.Attempt): // tried again after all
@@ -72,7 +65,7 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 	switch _, listed := a.Listed[r.Task]; {
 	case listed:
 		return true
-	case e.recorder.on: // an empty journal says that there was none
+	case k.Recorder.On: // an empty journal says that there was none
 		return false
 	case ev.Untold:
 		return true
@@ -81,40 +74,40 @@ func (e *Engine) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *de
 	if a.Clock.Known {
 		told = a.Clock.Ours(told)
 	}
-	return now.Before(e.adoptUntil) && now.Sub(told) < e.adoptFor
+	return now.Before(k.adoptUntil) && now.Sub(told) < k.adoptFor
 }
 
 // adopt counts the end of a task that a coordinator before this one assigned. Its message, should the broker still
 // have it, is then known to be done. Results from the stream's past have been announced by the coordinator that
 // read them as new, unless they say otherwise.
-func (e *Engine) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
+func (k *kernel) adopt(now time.Time, ev coordinator.ResultReported, attempt int) {
 	r := &ev.Result
-	a := e.fleet.ByID[r.Agent]
-	_, rec := e.dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.Serial)
+	a := k.Fleet.ByID[r.Agent]
+	_, rec := k.Dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.Serial)
 	rec.Attempt, rec.Flags = dedupe.CapAttempt(attempt), dedupe.Adopted
-	tellsOf(e.noted(rec, r.Task), r)
-	e.track(a)
-	e.finishedPast(now, a, r, attempt, false)
+	tellsOf(k.Noted(rec, r.Task), r)
+	k.Track(a)
+	k.FinishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {
-		e.emit(&coordinator.Completed{Result: *r, Attempt: attempt, At: now})
+		k.Emit(&coordinator.Completed{Result: *r, Attempt: attempt, At: now})
 	}
-	e.wake(now, a)
+	k.wake(now, a)
 }
 
 // beginAdopting is called with every session; only the first counts.
-func (e *Engine) beginAdopting(now time.Time) {
-	if !e.adoptUntil.IsZero() {
+func (k *kernel) beginAdopting(now time.Time) {
+	if !k.adoptUntil.IsZero() {
 		return
 	}
 	var longest time.Duration
-	for _, a := range e.fleet.Agents {
+	for _, a := range k.Fleet.Agents {
 		longest = max(longest, a.Spec.Timeout)
 	}
-	if d := e.fleet.Rules(); d != nil {
+	if d := k.Fleet.Rules(); d != nil {
 		longest = max(longest, d.Template.Timeout)
 	}
-	e.adoptFor = longest + leaseMargin
-	e.adoptUntil = now.Add(e.adoptFor)
+	k.adoptFor = longest + state.LeaseMargin
+	k.adoptUntil = now.Add(k.adoptFor)
 }
 
 // isLaneCopy reports whether a message out of a lane is a copy of a task that is taken care of
@@ -138,12 +131,12 @@ func isLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
 // mayBeLaneCopy reports whether a task that comes out of a lane may have run, as far as is known:
 // its id is forgotten, and a session has ended since it was accepted, so that another of its
 // messages may have been in another queue.
-func (e *Engine) mayBeLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+func (k *kernel) mayBeLaneCopy(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
 	switch {
 	case ev.Lane == "":
 		return false
 	case r == nil:
-		return ev.Task.AcceptedAt.Before(e.openedAt)
+		return ev.Task.AcceptedAt.Before(k.Fleet.OpenedAt)
 	}
 	return r.Fate == coordinator.FateForgotten && r.Attempt > 0
 }

@@ -132,7 +132,7 @@ func TestAdopt(t *testing.T) {
 		d.Attempt = 2
 		want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t.3 a again?")
 	})
-	t.Run("out of the past", func(t *testing.T) { // whoever read it as news has told of it
+	t.Run("out of the past", func(t *testing.T) { // a leader that read it as news has told of it
 		r := tracking(t, p)
 		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now).Result}))
 		want(t, r.redeliver(job("t")), "ack 1")
@@ -142,7 +142,7 @@ func TestAdopt(t *testing.T) {
 		want(t, r.apply(coordinator.ResultReported{Result: done().stamped(r.now.Add(-time.Hour)).Result, Untold: true}),
 			"completed t.1 a succeeded")
 	})
-	t.Run("sent anew", func(t *testing.T) { // its content is not known: nobody can call it a duplicate
+	t.Run("sent anew", func(t *testing.T) { // its content is not known: it cannot be called a duplicate
 		r := tracking(t, p)
 		r.tell(done())
 		want(t, r.assign(job("t")), "dispatch t.2 a")
@@ -171,7 +171,7 @@ func TestAdopt(t *testing.T) {
 }
 
 // TestAdoptFromAnEmptyJournal: an empty journal says that no task was assigned. A result of one
-// ends nothing, whoever tells it and whenever, unless its agent has listed the task.
+// ends nothing, from any agent and at any time, unless its agent has listed the task.
 func TestAdoptFromAnEmptyJournal(t *testing.T) {
 	p := policyOf(worker("a").slots(2))
 	r := &rig{Engine: engine.New(), t: t, now: epoch}

@@ -100,9 +100,9 @@ func TestUnscoredIsLookedAtAgain(t *testing.T) {
 	engine.CheckIndexes(t, r.Engine)
 }
 
-// TestUnscoredOutlivesItsClass: classes in which nobody waits are forgotten when there are many,
-// and who stands aside waits in none. What is learnt of agents meanwhile counts for him as for
-// everybody: he is not given to one that has been ejected.
+// TestUnscoredOutlivesItsClass: classes in which no task waits are forgotten when there are many,
+// and one that stands aside waits in none. What is learnt of agents meanwhile counts for it as for
+// all: it is not given to one that has been ejected.
 func TestUnscoredOutlivesItsClass(t *testing.T) {
 	scored := false
 	p := policyOf(worker("a").can("go"), worker("b").can("go"), worker("c").can("go")).route("go", "go")

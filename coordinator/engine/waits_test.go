@@ -37,8 +37,8 @@ func TestWhyTasksWait(t *testing.T) {
 			t.Errorf("%s: %q (%v), want %q", id, got, ok, want)
 		}
 	}
-	if why.Explained() != 2 {
-		t.Errorf("%d kinds were explained, want 2", why.Explained())
+	if why.Explained != 2 {
+		t.Errorf("%d kinds were explained, want 2", why.Explained)
 	}
 }
 
@@ -60,8 +60,8 @@ func TestALookExplainsSoManyKinds(t *testing.T) {
 			t.Errorf("%s: %q, %v", id, text, ok)
 		}
 	}
-	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.Explained() != engine.MaxExplained {
-		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.Explained(), engine.MaxExplained)
+	if text, ok := why.Why(&job("t0").Task); !ok || text == "" || why.Explained != engine.MaxExplained {
+		t.Errorf("of a kind that is known: %q, %v; %d explained, want %d", text, ok, why.Explained, engine.MaxExplained)
 	}
 	if text, ok := r.Waiters(r.now).Why(&job(coordinator.TaskID(fmt.Sprint("t", engine.MaxExplained))).Task); !ok ||
 		text == "" {

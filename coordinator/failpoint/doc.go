@@ -32,7 +32,7 @@ const (
 	AfterDeliver Point = "after_deliver"
 	// AfterValidate: it is decoded and valid, and the engine has not seen it.
 	AfterValidate Point = "after_validate"
-	// AfterChoose: the engine has decided, nobody outside the process knows.
+	// AfterChoose: the engine has decided, nothing outside the process shows it.
 	AfterChoose Point = "after_choose"
 	// AfterJournalPublish: the decision is on its way to the journal.
 	AfterJournalPublish Point = "after_journal_publish"

@@ -79,11 +79,11 @@ func (w *world) spendAll(owner string, d coordinator.Dimension) {
 		for range 3 {
 			w.reserve(id(10_000+len(w.keys)), w.drawCharge())
 		}
-		next := s.start + (s.end-s.start)/20*int64(i+1)
+		next := s.Start + (s.End-s.Start)/20*int64(i+1)
 		if next <= w.now.UnixNano() {
 			continue
 		}
-		if next >= s.end || w.l.nextPeriod <= next {
+		if next >= s.End || w.l.nextPeriod <= next {
 			return // another family begins anew: that is enough
 		}
 		w.now = time.Unix(0, next).UTC()
@@ -99,7 +99,7 @@ func TestOwnerReturnsVector(t *testing.T) {
 		group("a", "pool", budgetFor(100*time.Second, d, coordinator.ByWeight)).
 		group("b", "pool", budgetFor(100*time.Second, d, coordinator.ByWeight)).
 		group("c", "pool", budgetFor(100*time.Second, d, coordinator.ByWeight)).ledger()
-	s0 := time.Unix(0, l.roots[0].span.start)
+	s0 := time.Unix(0, l.roots[0].span.Start)
 	at := func(s int) time.Time { return s0.Add(time.Duration(s) * time.Second) }
 	got := 0
 	for s := int(epoch.Sub(s0) / time.Second); s <= 40; s++ {
@@ -149,7 +149,7 @@ func TestLoneTenantBudget(t *testing.T) {
 				tr.group(g, "pool", budgetFor(100*time.Second, d, coordinator.ByWeight))
 			}
 			l := tr.ledger()
-			begin := time.Unix(0, l.roots[0].span.end) // the next one, from its beginning
+			begin := time.Unix(0, l.roots[0].span.End) // the next one, from its beginning
 			got := int64(0)
 			for i := range 1000 {
 				at := begin.Add(time.Duration(i) * 100 * time.Millisecond)
@@ -177,7 +177,7 @@ func TestLoneTenantBelowAGroup(t *testing.T) {
 	}{{coordinator.Bound{}, 990}, {coordinator.Bound{Kind: coordinator.BoundAmount, Value: 100}, 600}} {
 		l := newTree(budgetFor(100*time.Second, d, 1000)).group("x", "pool", part, lends(c.bound, coordinator.Bound{})).
 			group("y", "pool", part).group("a", "x", part).ledger()
-		begin := time.Unix(0, l.roots[0].span.end)
+		begin := time.Unix(0, l.roots[0].span.End)
 		end := begin.Add(100 * time.Second)
 		got, asked := int64(0), 0
 		for at := begin; at.Before(end); asked++ {

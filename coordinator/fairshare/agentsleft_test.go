@@ -65,7 +65,7 @@ func TestGroupHasNotWhatItsSubgroupsLeave(t *testing.T) {
 	l := newTree().group("team", "pool", budgetFor(100*time.Second, d, 1000)).
 		group("x", "team", budgetFor(100*time.Second, d, coordinator.ByWeight)).
 		agent("a", "x", budgetFor(100*time.Second, d, coordinator.ByWeight)).ledger()
-	begin := time.Unix(0, l.roots[0].span.end)
+	begin := time.Unix(0, l.roots[0].span.End)
 	if v := l.Reserve(begin, id(1), tokens("team", 1), time.Time{}); v.OK {
 		t.Errorf("%+v", v)
 	}

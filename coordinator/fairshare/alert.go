@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
 )
 
 // Alert says that a budget's use has reached a threshold of what it may be.
@@ -27,6 +28,14 @@ func (a *Alert) Told(at time.Time) *coordinator.QuotaTold {
 	return &coordinator.QuotaTold{Node: a.Node, Dimension: a.Dimension, Percent: a.Percent, At: at}
 }
 
+// Reached returns the event of the alert.
+func (a *Alert) Reached() coordinator.QuotaReached {
+	return coordinator.QuotaReached{
+		Node: a.Node, Dimension: a.Dimension, Percent: int(a.Percent), Used: a.Used, Cap: a.Cap, Ends: a.Ends,
+		MayBorrow: a.MayBorrow,
+	}
+}
+
 // watch notes that a budget's use has reached a threshold for the first time in its period. All of it is reached
 // where nothing can be borrowed either.
 func (l *Ledger) watch(b *budget) {
@@ -35,7 +44,7 @@ func (l *Ledger) watch(b *budget) {
 		return
 	}
 	for _, percent := range l.alertAt {
-		if percent <= b.alerted || use < mulDivUp(all, percent, 100) {
+		if percent <= b.alerted || use < arith.MulDivUp(all, percent, 100) {
 			continue
 		}
 		mayBorrow := l.mayBorrow(b)
@@ -45,7 +54,7 @@ func (l *Ledger) watch(b *budget) {
 		b.alerted = percent
 		l.alerts = append(l.alerts, Alert{
 			Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Percent: percent, Used: use, Cap: all,
-			Ends:      timeOf(b.family.span.end),
+			Ends:      timeOf(b.family.span.End),
 			MayBorrow: mayBorrow, node: b.node,
 		})
 	}

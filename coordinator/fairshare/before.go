@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/calendar"
 )
 
 // export adds what was used of a node. Of a rate the third value says that its debt is within the bound
@@ -20,7 +21,7 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 		if s == nil {
 			continue
 		}
-		values := []int64{s.assured.since(now), s.ceiling.since(now), 1, s.reported.since(now)}
+		values := []int64{s.Assured.Since(now), s.Ceiling.Since(now), 1, s.Reported.Since(now)}
 		if values[0]|values[1]|values[3] == 0 {
 			continue
 		}
@@ -36,10 +37,10 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 // which take less room; the two behind them, where there are any, hold what its agents reported themselves.
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
-	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.start, Values: []int64{
+	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.Start, Values: []int64{
 		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare,
 		b.owes, b.alerted,
-		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.end - s.start, s.start - b.family.ended.start,
+		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.End - s.Start, s.Start - b.family.ended.Start,
 	}}
 	if b.told|b.beyond != 0 {
 		r.Values = append(r.Values, b.told, b.beyond)
@@ -89,12 +90,12 @@ func (l *Ledger) restoreBefore(r *coordinator.QuotaBefore) bool {
 		}
 		s := l.nodes[i].rates[r.Dimension]
 		if len(v) >= 8 { // it was not listed then
-			s.resume(l.now, v)
+			resumeRate(s, l.now, v)
 			return true
 		}
-		s.assured.tat, s.ceiling.tat = v[0], v[1]
-		if s.forgive(l.now, len(v) < 3); len(v) >= 4 {
-			s.reported.tat = v[3]
+		s.Assured.Tat, s.Ceiling.Tat = v[0], v[1]
+		if s.Forgive(l.now, len(v) < 3); len(v) >= 4 {
+			s.Reported.Tat = v[3]
 		}
 		return true
 	}
@@ -133,14 +134,14 @@ func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 func (b *budget) restorePeriod(start int64, more []int64) bool {
 	f := b.family
 	if len(more) < 5 { // from before these were written
-		return start == f.span.start
+		return start == f.span.Start
 	}
 	was := coordinator.Period{Unit: coordinator.PeriodUnit(more[1]), Interval: time.Duration(more[2])}
-	span := span{start, start + more[3]}
-	if was != f.period || !span.meets(f.span) {
+	span := calendar.Span{Start: start, End: start + more[3]}
+	if was != f.period || !span.Meets(f.span) {
 		return false
 	}
-	f.ended.start = start - more[4]
+	f.ended.Start = start - more[4]
 	f.moved = f.moved || span != f.span
 	return true
 }

@@ -13,9 +13,9 @@ func (l *Ledger) commit(p *Path, a *coordinator.Amounts, uses []rateUse) {
 	l.watchAll(p, dimensionsOf(a))
 	for i := range uses {
 		if u := &uses[i]; u.by == nil {
-			u.leaf.owe(l.now, a[u.dim])
+			u.leaf.Owe(l.now, a[u.dim])
 		} else {
-			u.leaf.take(l.now, a[u.dim], u.by)
+			u.leaf.Take(l.now, a[u.dim], u.by)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 			b := nd.budgets[d]
 			switch {
 			case b == nil:
-			case at >= b.family.span.start:
+			case at >= b.family.span.Start:
 				b.reserved.add(a[d], sign)
 				if l.first(b) {
 					b.held.add(a[d], sign)
@@ -43,7 +43,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 					}
 				}
 				b.reckonAgain()
-			case at >= b.family.ended.start:
+			case at >= b.family.ended.Start:
 				b.before.reserved.add(a[d], sign)
 			}
 		}
@@ -69,7 +69,7 @@ func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 			b := nd.budgets[d]
 			switch {
 			case b == nil:
-			case at >= b.family.span.start:
+			case at >= b.family.span.Start:
 				b.used = min(b.used+a[d], mostUsed)
 				if l.first(b) {
 					b.spent = min(b.spent+a[d], mostUsed)
@@ -77,7 +77,7 @@ func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 				}
 				b.reckonAgain()
 				l.watch(b)
-			case at >= b.family.ended.start:
+			case at >= b.family.ended.Start:
 				b.before.used = min(b.before.used+a[d], mostUsed)
 			}
 		}

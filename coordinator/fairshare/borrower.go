@@ -1,10 +1,6 @@
 package fairshare
 
-import (
-	"cmp"
-
-	"taskbus/coordinator"
-)
+import "cmp"
 
 // Borrower is a waiting borrower, with what decides which of several comes first (algorithms.md §1.2): its
 // priority among borrowers, as configured, and then the credits of the share that borrows. A unit that was
@@ -31,7 +27,7 @@ func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 			}
 		}
 	}
-	return Borrower{priority: l.BorrowPriority(group)}
+	return Borrower{priority: l.borrowPriority(group)}
 }
 
 // Priority returns what is configured; the higher goes first.
@@ -66,13 +62,4 @@ func (b Borrower) Compare(c Borrower) int {
 		return b.credits
 	}
 	return cmp.Compare(to(y, at), to(x, at))
-}
-
-// Credits returns those of the share that is to borrow, and Dimension what they are of; 0 where there are none.
-// They are for display: Compare decides the order.
-func (b Borrower) Credits() (credits int64, of coordinator.Dimension) {
-	if b.share == nil {
-		return 0, 0
-	}
-	return b.share.ownCredits, b.share.dim
 }

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // asks has a group ask for more than it has, and returns the borrower.
@@ -45,7 +46,7 @@ func TestBorrowers(t *testing.T) {
 			l := newTree(budgetFor(100*time.Second, d, 1200)).group("a", "pool", part, priority(x.a)).group("b", "pool", part,
 				priority(x.b)).
 				group("c", "pool", part, priority(x.c)).group("d", "pool", part, priority(x.d)).ledger()
-			half := time.Unix(0, l.roots[0].span.start).Add(50 * time.Second)
+			half := time.Unix(0, l.roots[0].span.Start).Add(50 * time.Second)
 			if v := l.Reserve(half, id(0), tokens("c", 360), time.Time{}); !v.OK { // a is the first that has something
 				t.Fatalf("%+v", v)
 			}
@@ -54,7 +55,7 @@ func TestBorrowers(t *testing.T) {
 				all[g] = asks(t, l, half, g, 1000)
 			}
 			for g, want := range map[string]int64{"a": 60, "b": 0, "c": -60, "d": 0} {
-				if got, _ := all[g].Credits(); got != want {
+				if got, _ := creditsOf(all[g]); got != want {
 					t.Errorf("%s has %d credits, want %d", g, got, want)
 				}
 			}
@@ -88,14 +89,14 @@ func TestBorrowersOfGroups(t *testing.T) {
 	of := func(n int64) func(*coordinator.QuotaNode) { return budgetFor(100*time.Second, d, n) }
 	l := newTree(of(600)).group("P", "pool", of(300)).group("x", "P", of(100)).group("y", "P", of(100)).
 		group("Q", "pool", of(300)).group("z", "Q", of(300)).ledger()
-	end := time.Unix(0, l.roots[0].span.end)
+	end := time.Unix(0, l.roots[0].span.End)
 	last := end.Add(-time.Second) // 99 % has accrued
 	l.Reserve(last, id(1), tokens("y", 130), time.Time{})
 	l.Reserve(last, id(2), tokens("x", 70), time.Time{})
 	want := func(group string, credits int64) Borrower {
 		t.Helper()
 		b := asks(t, l, last, group, 500)
-		if got, dim := b.Credits(); got != credits || dim != d {
+		if got, dim := creditsOf(b); got != credits || dim != d {
 			t.Errorf("%s has %d credits of %s, want %d", group, got, dim, credits)
 		}
 		return b
@@ -129,7 +130,7 @@ func TestBorrowersTakeTurns(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	of := func(n int64) func(*coordinator.QuotaNode) { return budgetFor(100*time.Second, d, n) }
 	l := newTree(of(2400)).group("a", "pool", of(200)).group("b", "pool", of(200)).group("h", "pool", of(2000)).ledger()
-	start := time.Unix(0, l.roots[0].span.end)
+	start := time.Unix(0, l.roots[0].span.End)
 	l.Reserve(start.Add(-time.Second), id(1), tokens("h", 2000), time.Time{}) // h has nothing to lend in the period before
 	l.Reserve(start.Add(-time.Second), id(2), tokens("b", 300), time.Time{})
 	credits := func(g string) int64 { return l.nodes[l.byID["pool/"+g]].budgets[d].credits }
@@ -173,9 +174,9 @@ func TestBorrowersAreInOneOrder(t *testing.T) {
 	}
 	ordered := 0
 	rapid.Check(t, func(t *rapid.T) {
-		l, s, q := NewLedger(), NewShares(), drawQuotas(t, true)
+		l, s, q := NewLedger(), fairqueue.NewShares(), drawQuotas(t, true)
 		l.Install(epoch, q)
-		groups := GroupsOf(q)
+		groups := fairqueue.NodesOf(q)
 		if err := s.Install(groups); err != nil {
 			t.Fatal(err)
 		}
@@ -241,4 +242,12 @@ func TestBorrowersAreInOneOrder(t *testing.T) {
 	if ordered == 0 {
 		t.Error("no three have ever had different credits")
 	}
+}
+
+// creditsOf returns those of the share that is to borrow, and what they are of; 0 where none is.
+func creditsOf(b Borrower) (credits int64, of coordinator.Dimension) {
+	if b.share == nil {
+		return 0, 0
+	}
+	return b.share.ownCredits, b.share.dim
 }

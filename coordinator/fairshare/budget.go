@@ -4,6 +4,9 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/calendar"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // budget is how much a node may use of one dimension in a calendar period.
@@ -51,8 +54,8 @@ type budget struct {
 	alerted             int64 // the highest threshold reached in this period, in percent
 	told, beyond        int64 // by its agents' own reports in this period: in all; of that not its own (trust.go)
 
-	span   span // of the family's root, like the one before, period and loc
-	ended  span
+	span   calendar.Span // of the family's root, like the one before, period and loc
+	ended  calendar.Span
 	period coordinator.Period
 	loc    *time.Location
 
@@ -76,15 +79,15 @@ type budget struct {
 	// may use what is others' without regard to them (group_remaining), whether one gives up something in
 	// this period, the latest walk that has met them (see Ledger.first), what the share that it met lacks
 	// and no other lends, and whether what is in its books began with another period (see restorePeriod).
-	given    int64
-	reckoned int64 // when it was reckoned up what each could lend; 0: that is to be done anew
-	accruing int64 // the shares to which something accrues, reckoned up with it
-	shares   int64
-	anybodys bool
-	repays   bool
-	walked   uint64
-	lacking  int64
-	moved    bool
+	given       int64
+	reckoned    int64 // when it was reckoned up what each could lend; 0: that is to be done anew
+	accruing    int64 // the shares to which something accrues, reckoned up with it
+	shares      int64
+	usableByAll bool
+	repays      bool
+	walked      uint64
+	lacking     int64
+	moved       bool
 }
 
 // past is what became of the period before.
@@ -105,19 +108,7 @@ func (b *budget) left() int64 { return b.cap() - b.used - b.reserved.sum() }
 
 // succeeds reports whether what was used of another budget of the node counts for this one.
 func (b *budget) succeeds(o *budget) bool {
-	return b != nil && o != nil && b.family.period == o.family.period && b.family.span.meets(o.family.span)
-}
-
-// bound turns an upper bound into an amount.
-func bound(x coordinator.Bound, nominal int64) int64 {
-	switch x.Kind {
-	case coordinator.BoundAmount:
-		return x.Value
-	case coordinator.BoundPercent:
-		return mulDiv(nominal, x.Value, 100)
-	default:
-		return noBound
-	}
+	return b != nil && o != nil && b.family.period == o.family.period && b.family.span.Meets(o.family.span)
 }
 
 // limit makes the budgets, rates and seats of a node: those of its parents are there.
@@ -130,7 +121,11 @@ func (l *Ledger) limit(n int32) {
 			}
 		}
 		if q := nd.spec.Rates[d]; q != nil {
-			if s := l.newShaper(n, d, q); s != nil {
+			var up *rates.Shaper
+			for at := nd.parent; at >= 0 && up == nil; at = l.nodes[at].parent {
+				up = l.nodes[at].rates[d]
+			}
+			if s := rates.New(n, nd.spec, q, up); s != nil {
 				nd.rates[d], nd.limited = s, nd.limited|1<<d
 			}
 		}
@@ -163,7 +158,7 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 		l.roots = append(l.roots, b)
 	}
 	b.family.shares++
-	b.family.anybodys = b.family.anybodys || b.rule.Rule == coordinator.BorrowGroupRemaining
+	b.family.usableByAll = b.family.usableByAll || b.rule.Rule == coordinator.BorrowGroupRemaining
 	return b
 }
 
@@ -192,7 +187,7 @@ func (nd *node) divide() {
 			b.divide()
 		}
 		if s := nd.rates[d]; s != nil {
-			s.divide()
+			s.Divide()
 		}
 	}
 	if nd.seats != nil {
@@ -204,11 +199,11 @@ func (nd *node) divide() {
 // others leave.
 func (b *budget) divide() {
 	b.nominal = b.base
-	b.borrowMax, b.lendMax = bound(b.spec.Borrow, b.base), bound(b.spec.Lend, b.base)
+	b.borrowMax, b.lendMax = arith.Bound(b.spec.Borrow, b.base), arith.Bound(b.spec.Lend, b.base)
 	if b.rule.Rule == coordinator.BorrowNever {
 		b.borrowMax = 0
 	}
-	parts := parts(b.base, len(b.kids), func(i int) (int64, int64) { return b.kids[i].spec.Nominal, b.kids[i].weight })
+	parts := arith.Parts(b.base, len(b.kids), func(i int) (int64, int64) { return b.kids[i].spec.Nominal, b.kids[i].weight })
 	b.baseShare = b.base
 	for i, kid := range b.kids {
 		kid.base = parts[i]
@@ -228,14 +223,14 @@ func (b *budget) lendsMost() int64 {
 }
 
 func (b *budget) asLender() int64 {
-	return b.baseShare - mulDiv(b.baseShare, b.rule.HeadroomPercent, 100)
+	return b.baseShare - arith.MulDiv(b.baseShare, b.rule.HeadroomPercent, 100)
 }
 
 // bounds finds what one charge may be at most, for the budget and all below it; outside is what it can have
 // from beyond its boundary, without and with what belongs to no group.
 func (b *budget) bounds(outside, all int64) {
 	if b.most = b.base; b.up != nil {
-		b.most = min(saturate(b.base, b.borrowMax), b.up.most)
+		b.most = min(arith.Add(b.base, b.borrowMax), b.up.most)
 	}
 	lends, inside, others := make([]int64, len(b.kids)), int64(0), int64(0)
 	for i, kid := range b.kids {
@@ -270,25 +265,6 @@ func (b *budget) itsOwn() int64 {
 		if kid.own {
 			all += kid.base
 		}
-	}
-	return all
-}
-
-// parts divides a whole: a part with a nominal amount of its own gets that, the others share what is left
-// by their weights.
-func parts(whole int64, n int, of func(i int) (nominal, weight int64)) []int64 {
-	all, weights, left := make([]int64, n), make([]int64, n), whole
-	for i := range n {
-		nominal, weight := of(i)
-		if nominal == coordinator.ByWeight {
-			weights[i] = weight
-			continue
-		}
-		all[i] = nominal
-		left = max(0, left-nominal)
-	}
-	for i, part := range Apportion(left, weights, nil) {
-		all[i] += part
 	}
 	return all
 }

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/estimates"
 )
 
 // least is what a call counts for of which nothing is known but that it is one.
@@ -15,7 +17,7 @@ const least = 1000
 // type), or of which noTokens does, takes no tokens. The amounts to be reserved
 // are 90th percentiles, but no more than any limit allows at one time (see Bound). usual is by the
 // means, and Expect what that counts for.
-func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *Estimator) (c Charge,
+func (l *Ledger) Demand(group, taskType string, u *coordinator.Usage, noTokens bool, e *estimates.Estimator) (c Charge,
 	usual coordinator.Amounts) {
 	c, usual, guessed := l.demand(demanded{group: group, operation: taskType, usage: u, noTokens: noTokens}, e)
 	l.Bound(&c, guessed)
@@ -67,7 +69,7 @@ func (l *Ledger) Bound(c *Charge, guessed Guessed) {
 
 // ever returns how much of a dimension the path allows at one time, at most.
 func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
-	most := noBound
+	most := arith.NoBound
 	l.walk()
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
@@ -76,10 +78,10 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 				most = min(most, b.reach)
 			}
 		}
-		if s := nd.rates[d]; s != nil && s.hard {
-			most = min(most, s.burst)
-		} else if s != nil && s.ceiling.amount > 0 {
-			most = min(most, s.ceiling.burst)
+		if s := nd.rates[d]; s != nil && s.Hard {
+			most = min(most, s.Burst)
+		} else if s != nil && s.Ceiling.Amount > 0 {
+			most = min(most, s.Ceiling.Burst)
 		}
 	}
 	return most
@@ -87,7 +89,7 @@ func (l *Ledger) ever(p *Path, d coordinator.Dimension) int64 {
 
 // Observe teaches the estimator what a call, or task, has taken that was charged so: of its model, and
 // what a task has taken of its type as well, for those that do not say that they use a model.
-func (c *Charge) Observe(e *Estimator, taskType string, a *coordinator.Amounts) {
+func (c *Charge) Observe(e *estimates.Estimator, taskType string, a *coordinator.Amounts) {
 	s := service{c.Provider, c.Model, taskType}
 	e.Observe(c.Group, s.learntAs(), a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
 	if !c.Call && s.model != "" {
@@ -99,7 +101,7 @@ func (c *Charge) Observe(e *Estimator, taskType string, a *coordinator.Amounts) 
 // as VTC does, in one unit for all groups, whatever their limits and models. What has no
 // tokens counts as a small call. At most MostCost.
 func Weigh(a *coordinator.Amounts) int64 {
-	cost := saturate(a[coordinator.DimInputTokens], mulDiv(a[coordinator.DimOutputTokens], 2, 1))
+	cost := arith.Add(a[coordinator.DimInputTokens], arith.MulDiv(a[coordinator.DimOutputTokens], 2, 1))
 	if cost == 0 {
 		cost = least
 	}
@@ -112,29 +114,6 @@ const (
 	MostCost = 1 << 24
 	CostCap  = 1 << 26
 )
-
-// GroupsOf returns the groups of the pool without a provider: by their weights the turns of
-// tasks are shared.
-func GroupsOf(q *coordinator.Quotas) []ShareNode {
-	nodes := make([]ShareNode, 0, len(q.Nodes))
-	of := make([]int, len(q.Nodes)) // one more than the index among nodes; 0: it is none of them
-	for i := range q.Nodes {
-		n := &q.Nodes[i]
-		if n.Kind != coordinator.QuotaGroup {
-			continue
-		}
-		root := n.Parent
-		for q.Nodes[root].Parent >= 0 {
-			root = q.Nodes[root].Parent
-		}
-		if q.Nodes[root].Provider != "" {
-			continue
-		}
-		nodes = append(nodes, ShareNode{Name: n.Name, Parent: of[n.Parent] - 1, Weight: n.Weight})
-		of[i] = len(nodes)
-	}
-	return nodes
-}
 
 // Find returns what a reservation that is open or remembered was charged for; false: there is
 // none of that key.
@@ -195,9 +174,9 @@ func (l *Ledger) GroupNode(id string) string {
 	return id
 }
 
-// BorrowPriority returns the group's place, higher first, among those that wait for something to
+// borrowPriority returns the group's place, higher first, among those that wait for something to
 // borrow.
-func (l *Ledger) BorrowPriority(group string) int {
+func (l *Ledger) borrowPriority(group string) int {
 	if n, ok := l.groups[group]; ok {
 		return l.nodes[n].spec.Borrowing.Priority
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // Limit is which kind of limit refused something.
@@ -14,7 +16,7 @@ type Limit uint8
 
 // The kinds of limits.
 const (
-	LimitNone Limit = iota
+	_ Limit = iota // none
 	LimitBudget
 	LimitRate
 	LimitSeats
@@ -92,7 +94,7 @@ func (v *Verdict) refuseBehind(node, behind int32, d coordinator.Dimension, by L
 
 // refuseBudget is refuseBehind of a budget of which so much is missing.
 func (l *Ledger) refuseBudget(v *Verdict, b *budget, behind int32, missing, until int64) {
-	v.note(b.node, behind, b.dim, LimitBudget, until, until != forever && missing <= b.reserved.sum())
+	v.note(b.node, behind, b.dim, LimitBudget, until, until != rates.Forever && missing <= b.reserved.sum())
 }
 
 // note notes a refusal that lasts longer than the one that was noted before.
@@ -101,7 +103,7 @@ func (v *Verdict) note(node, behind int32, d coordinator.Dimension, by Limit, un
 		return false
 	}
 	v.OK, v.at, v.Dimension, v.Limit, v.retry, v.Ends = false, node, d, by, until, ends
-	v.behind, v.own, v.kept, v.owns, v.share = behind, forever, false, false, -1
+	v.behind, v.own, v.kept, v.owns, v.share = behind, rates.Forever, false, false, -1
 	return true
 }
 
@@ -123,7 +125,7 @@ const unknown int64 = math.MaxInt64 - 1
 // rateUse is one rate that a reservation was charged to, and which of those from it up serves; nil:
 // none does, and it is a debt.
 type rateUse struct {
-	leaf, by *shaper
+	leaf, by *rates.Shaper
 	dim      coordinator.Dimension
 }
 
@@ -154,11 +156,12 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	v := Verdict{OK: true, soon: l.soon()}
 	asked := dimensionsOf(&c.Amounts)
 	var t turn
-	if n, free := l.Unpriced(p, c); free && l.quotas.Unpriced == coordinator.UnpricedRefuse {
-		v.refuse(n, coordinator.DimCost, LimitPrice, forever)
+	if n, free := l.unpriced(p, c); free && l.quotas.Unpriced == coordinator.UnpricedRefuse {
+		v.refuse(n, coordinator.DimCost, LimitPrice, rates.Forever)
 		v.Of = c.model()
 	}
 	l.walk()
+	l.found = l.found[:0]
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
 		if nd.health.blocked > l.now {
@@ -189,9 +192,9 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	return v, uses
 }
 
-// Unpriced reports whether a charge is for a model without a price although money is limited on its
+// unpriced reports whether a charge is for a model without a price although money is limited on its
 // path, and at which node first.
-func (l *Ledger) Unpriced(p *Path, c *Charge) (n int32, is bool) {
+func (l *Ledger) unpriced(p *Path, c *Charge) (n int32, is bool) {
 	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) &&
 		!l.prices.lacks(s, nil, 0) {
 		return 0, false // or it is for the model of its agent's group
@@ -231,14 +234,14 @@ func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bo
 		comes = min(b.family.lacking, max(0, b.borrowMax-b.borrowedIn))
 	}
 	if amount-comes > b.left() {
-		l.refuseBudget(v, b, b.node, amount-comes-b.left(), sooner(amount > b.most && !b.family.repays, b.family.span.end))
+		l.refuseBudget(v, b, b.node, amount-comes-b.left(), sooner(amount > b.most && !b.family.repays, b.family.span.End))
 	}
 }
 
 // checkLacking has a share take what it lacks for an amount of its own agents, and borrows the rest;
 // false: it cannot.
 func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBorrowing bool) (has bool) {
-	end := b.family.span.end
+	end := b.family.span.End
 	switch lacking = l.drawAgents(b, lacking, mostLenders); {
 	case lacking == 0:
 		return true
@@ -263,9 +266,8 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 			return false
 		}
 		if left := l.borrow(b, lacking, mostLenders); left > 0 {
-			if !l.looking {
-				b.knew = known{had: lacking - left, at: l.now, ripens: l.ripens, given: b.family.given, start: b.family.span.start}
-			}
+			l.found = append(l.found, finding{b, known{had: lacking - left, at: l.now, ripens: l.ripens,
+				given: b.family.given, start: b.family.span.Start}})
 			l.refuseBudget(v, b, b.family.node, left, l.accrues(b, left))
 			return false
 		}
@@ -278,6 +280,25 @@ func (l *Ledger) checkLacking(v *Verdict, b *budget, amount, lacking int64, noBo
 // it; given counts what had been given back in its family.
 type known struct{ had, at, ripens, given, start int64 }
 
+// finding is what a check has found out of a share that could not borrow enough or, where nothing is known of that, of
+// a family: that it is to be reckoned up.
+type finding struct {
+	of *budget
+	known
+}
+
+// keep keeps what the check at hand has found out, so that refusals after it cost less, and end when those say that
+// were found so. A mere question must not: a history with it would differ from one without.
+func (l *Ledger) keep() {
+	for _, x := range l.found {
+		if x.at == 0 {
+			x.of.reckonUpAt(l.now)
+		} else {
+			x.of.knew = x.known
+		}
+	}
+}
+
 // stillLacks reports, without asking the other shares, that a share cannot borrow so much yet, and until
 // when: all that it could have besides what it found when it was refused last has been given back since, or
 // has accrued, to each of the family perhaps one more than its part. So it costs little to be refused again
@@ -285,39 +306,39 @@ type known struct{ had, at, ripens, given, start int64 }
 // that not for more than 1 ms for each share.
 func (l *Ledger) stillLacks(b *budget, lacking int64) (until int64, still bool) {
 	f, k := b.family, &b.knew
-	if k.at == 0 || k.start != f.span.start {
+	if k.at == 0 || k.start != f.span.Start {
 		return 0, false
 	}
-	length := f.span.end - f.span.start
-	accrues := func(x int64) int64 { return mulDivUp(x, length, max(1, f.nominal)) }
-	missing := lacking - saturate(k.had, f.given-k.given)
+	length := f.span.End - f.span.Start
+	accrues := func(x int64) int64 { return arith.MulDivUp(x, length, max(1, f.nominal)) }
+	missing := lacking - arith.Add(k.had, f.given-k.given)
 	if f.given == k.given && l.now < k.ripens { // no share has more to lend
-		until = max(k.ripens, saturate(k.at, accrues(missing-f.shares)))
-		return min(f.span.end, until), missing > 0
+		until = max(k.ripens, arith.Add(k.at, accrues(missing-f.shares)))
+		return min(f.span.End, until), missing > 0
 	}
-	missing -= saturate(mulDivUp(l.now-k.at, f.nominal, length), f.shares)
+	missing -= arith.Add(arith.MulDivUp(l.now-k.at, f.nominal, length), f.shares)
 	switch {
 	case missing > 0:
-		until = saturate(l.now, accrues(missing))
+		until = arith.Add(l.now, accrues(missing))
 	case f.shares > manyShares:
 		until = k.at + min(f.shares*int64(time.Millisecond), length/1000)
 	}
-	return min(f.span.end, until), until > l.now
+	return min(f.span.End, until), until > l.now
 }
 
 // checkRate looks at the nearest rate of a chain, and those above it.
-func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amount int64) rateUse {
-	by, wait, own, at, behind := s.check(l.now, amount)
+func (l *Ledger) checkRate(v *Verdict, s *rates.Shaper, d coordinator.Dimension, amount int64) rateUse {
+	by, wait, own, at, behind := s.Check(l.now, amount)
 	switch {
 	case by != nil:
 		v.Borrowed = v.Borrowed || by != s
-	case wait == forever:
-		v.refuse(at.node, d, LimitRate, forever)
+	case wait == rates.Forever:
+		v.refuse(at.Node, d, LimitRate, rates.Forever)
 	default:
-		if !v.refuseBehind(at.node, behind.node, d, LimitRate, l.now+wait) {
+		if !v.refuseBehind(at.Node, behind.Node, d, LimitRate, l.now+wait) {
 			break
 		}
-		if v.owns = own <= wait && at == behind; !v.owns && own != forever {
+		if v.owns = own <= wait && at == behind; !v.owns && own != rates.Forever {
 			v.own = l.now + own
 		}
 	}
@@ -327,7 +348,7 @@ func (l *Ledger) checkRate(v *Verdict, s *shaper, d coordinator.Dimension, amoun
 // checkSeats looks at the nearest seats of a chain, and those above them.
 func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 	if n > s.most {
-		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, forever)
+		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, rates.Forever)
 	} else if ok, at, behind := s.check(n); !ok && v.refuseBehind(at.node, behind.node, coordinator.DimConcurrency,
 		LimitSeats, unknown) {
 		v.kept = at != s
@@ -340,14 +361,14 @@ func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
 // not before a millionth of the period.
 func (l *Ledger) accrues(b *budget, left int64) int64 {
 	f := b.family
-	length := f.span.end - f.span.start
-	whole := saturate(l.now, mulDivUp(left-f.shares, length, max(1, f.nominal)))
-	return min(f.span.end, max(l.ripens, whole, l.now+max(length/1_000_000, int64(time.Millisecond))))
+	length := f.span.End - f.span.Start
+	whole := arith.Add(l.now, arith.MulDivUp(left-f.shares, length, max(1, f.nominal)))
+	return min(f.span.End, max(l.ripens, whole, l.now+max(length/1_000_000, int64(time.Millisecond))))
 }
 
 func sooner(never bool, at int64) int64 {
 	if never {
-		return forever
+		return rates.Forever
 	}
 	return at
 }
@@ -365,11 +386,11 @@ func (l *Ledger) finish(v *Verdict) Verdict {
 	if v.Limit == LimitBudget && v.share >= 0 {
 		l.lacks(v, b, l.nodes[v.share].budgets[v.Dimension])
 	}
-	if v.own != forever {
+	if v.own != rates.Forever {
 		v.OwnAt = timeOf(v.own)
 	}
 	switch v.retry {
-	case forever:
+	case rates.Forever:
 		v.Permanent = true
 	case unknown:
 	default:
@@ -394,13 +415,19 @@ func (l *Ledger) lacks(v *Verdict, b, share *budget) {
 	v.Left = max(0, v.Left)
 }
 
-// Check reports whether the charge would be admitted now. Nothing is charged.
-func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict {
+// Check reports whether the charge would be admitted now. It is a question: nothing is charged, and no later answer
+// depends on it.
+func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict { return l.Ask(now, p, c, false) }
+
+// Ask is Check; keep, for a charge that is to be made: what is found out of a refusal is kept.
+func (l *Ledger) Ask(now time.Time, p *Path, c *Charge, keep bool) Verdict {
 	l.advance(now.UnixNano())
 	asked := *c
 	tidy(&asked.Amounts)
 	v, uses := l.check(p, &asked, l.uses[:0])
-	l.uses = uses
+	if l.uses = uses; keep {
+		l.keep()
+	}
 	l.undo()
 	return l.finish(&v)
 }
@@ -415,7 +442,7 @@ func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 		for _, d := range [...]coordinator.Dimension{coordinator.DimInputTokens, coordinator.DimOutputTokens,
 			coordinator.DimTotalTokens, coordinator.DimCost} {
 			if b := l.nodes[n].budgets[d]; b != nil && (l.first(b) && b.room() < 0 || b.left() < 0) {
-				v.refuse(n, d, LimitBudget, b.family.span.end)
+				v.refuse(n, d, LimitBudget, b.family.span.End)
 			}
 		}
 	}
@@ -435,13 +462,32 @@ func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d co
 		return
 	}
 	for _, u := range uses {
-		for s := u.leaf; s != nil; s = s.up {
+		for s := u.leaf; s != nil; s = s.Up {
 			switch {
 			case s == u.by:
-				visit(s.id, u.dim, false)
-			case s.hard || s.ceiling.amount > 0:
-				visit(s.id, u.dim, true)
+				visit(s.ID, u.dim, false)
+			case s.Hard || s.Ceiling.Amount > 0:
+				visit(s.ID, u.dim, true)
 			}
 		}
 	}
+}
+
+// Nearer returns, for a charge that the rate of a node would serve by lending (see ServedBy), the node whose own rate
+// is asked first, and when one below the lender may serve it instead; zero: never. That does not take from the
+// lender what others wait to borrow.
+func (l *Ledger) Nearer(now time.Time, c *Charge, lender string, d coordinator.Dimension) (own string, at time.Time) {
+	l.advance(now.UnixNano())
+	p, asked := l.PathOf(c), c.Amounts
+	tidy(&asked)
+	l.uses = l.ratesOf(&p, &asked, l.uses[:0])
+	for _, u := range l.uses {
+		if u.dim != d || u.leaf.ID == lender {
+			continue
+		}
+		if after := u.leaf.Below(l.now, asked[d], lender); after != rates.Forever {
+			return u.leaf.ID, timeOf(l.now + after)
+		}
+	}
+	return lender, time.Time{}
 }

@@ -28,7 +28,7 @@ const closedValues = 20
 
 // close keeps a record of each used budget of a family at the end of the family's period.
 func (l *Ledger) close(f *budget) {
-	if f.span.end-f.span.start < leastKept {
+	if f.span.End-f.span.Start < leastKept {
 		return
 	}
 	f.each(func(b *budget) {
@@ -100,7 +100,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 		nd := &l.nodes[i]
 		for _, s := range nd.rates {
 			if s != nil {
-				s.assured.tat, s.ceiling.tat, s.reported.tat = back(s.assured.tat), back(s.ceiling.tat), back(s.reported.tat)
+				s.Assured.Tat, s.Ceiling.Tat, s.Reported.Tat = back(s.Assured.Tat), back(s.Ceiling.Tat), back(s.Reported.Tat)
 			}
 		}
 		h := &nd.health
@@ -110,7 +110,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 	l.reservationsNotAfter(at, was)
 	l.formerNotAfter(at, back)
 	for _, f := range l.roots {
-		if f.span.start > at {
+		if f.span.Start > at {
 			l.reopen(f)
 		}
 	}

@@ -15,7 +15,7 @@ func TestCallsAreBounded(t *testing.T) {
 	start := epoch
 	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
 	call := Charge{Agent: "x", Call: true}
-	key := func(n int) coordinator.TaskKey { return KeyOf(fmt.Sprint("call ", n)) }
+	key := func(n int) coordinator.TaskKey { return keyOf(fmt.Sprint("call ", n)) }
 	for n := range MostOpenOf {
 		if _, crowded := l.Crowded("x"); crowded {
 			t.Fatalf("crowded with %d open", n)
@@ -46,8 +46,8 @@ func TestCallsAreBounded(t *testing.T) {
 	for k, due := l.Due(at(30)); due; k, due = l.Due(at(30)) {
 		l.Expire(at(30), k)
 	}
-	if n := l.lapsed.Len(); n != MostLapsed {
-		t.Errorf("%d that have expired are remembered, want %d", n, MostLapsed)
+	if n := l.lapsed.Len(); n != mostLapsed {
+		t.Errorf("%d that have expired are remembered, want %d", n, mostLapsed)
 	}
 }
 
@@ -57,20 +57,20 @@ func TestHowLongCallsAreRemembered(t *testing.T) {
 	l := newTree(monthly(coordinator.DimRequests, 1<<20)).ledger() // with tombstones of an hour
 	start := epoch
 	call := Charge{Agent: "x", Call: true}
-	l.Reserve(start, KeyOf("reserved"), &call, start.Add(time.Minute))
-	l.Settle(start, KeyOf("reserved"), coordinator.Amounts{}, true)
-	l.Charge(start, KeyOf("told"), &call)
-	l.Settle(start, KeyOf("told"), coordinator.Amounts{}, true)
+	l.Reserve(start, keyOf("reserved"), &call, start.Add(time.Minute))
+	l.Settle(start, keyOf("reserved"), coordinator.Amounts{}, true)
+	l.Charge(start, keyOf("told"), &call)
+	l.Settle(start, keyOf("told"), coordinator.Amounts{}, true)
 	for _, c := range []struct {
 		after          time.Duration
 		reserved, told bool
 	}{{59 * time.Second, true, true}, {61 * time.Second, false, true}, {59 * time.Minute, false, true},
 		{61 * time.Minute, false, false}} {
 		l.Due(start.Add(c.after))
-		if got := l.Knows(KeyOf("reserved")); got != c.reserved {
+		if got := l.Knows(keyOf("reserved")); got != c.reserved {
 			t.Errorf("after %v: what was reserved is known: %v", c.after, got)
 		}
-		if got := l.Counted(KeyOf("told")); got != c.told {
+		if got := l.Counted(keyOf("told")); got != c.told {
 			t.Errorf("after %v: what was told is known: %v", c.after, got)
 		}
 	}

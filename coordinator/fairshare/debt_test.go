@@ -259,12 +259,12 @@ func TestDebtsAreBounded(t *testing.T) {
 						continue
 					}
 					now := w.l.now
-					if s.assured.debt(now)+s.ceiling.debt(now) > 0 {
+					if s.Assured.Debt(now)+s.Ceiling.Debt(now) > 0 {
 						owed++
 					}
-					if s.hard && s.assured.debt(now) > s.burst || s.ceiling.debt(now) > s.ceiling.burst {
-						t.Fatalf("%s owes %d of a burst of %d, and %d of its ceiling's %d in %v", s.id,
-							s.assured.debt(now), s.burst, s.ceiling.debt(now), s.ceiling.burst, coordinator.Dimension(d))
+					if s.Hard && s.Assured.Debt(now) > s.Burst || s.Ceiling.Debt(now) > s.Ceiling.Burst {
+						t.Fatalf("%s owes %d of a burst of %d, and %d of its ceiling's %d in %v", s.ID,
+							s.Assured.Debt(now), s.Burst, s.Ceiling.Debt(now), s.Ceiling.Burst, coordinator.Dimension(d))
 					}
 				}
 			}

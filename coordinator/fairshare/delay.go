@@ -5,6 +5,9 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/calendar"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // Before is what may be charged to quotas before a charge, at most.
@@ -59,10 +62,10 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 		q.leafGroup = !l.nodes[n].inner
 	}
 	for _, n := range p.list() { // by its provider's answer nothing passes before that
-		q.sum = saturate(q.sum, max(0, l.nodes[n].health.blocked-l.now))
+		q.sum = arith.Add(q.sum, max(0, l.nodes[n].health.blocked-l.now))
 	}
-	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *shaper, *seats, coordinator.Dimension, bool) {}) == 1
-	l.limits(p, &asked, func(b *budget, s *shaper, t *seats, d coordinator.Dimension, nearest bool) {
+	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *rates.Shaper, *seats, coordinator.Dimension, bool) {}) == 1
+	l.limits(p, &asked, func(b *budget, s *rates.Shaper, t *seats, d coordinator.Dimension, nearest bool) {
 		switch {
 		case b != nil:
 			q.budget(b)
@@ -77,7 +80,7 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 
 // limits visits those that decide about a charge, one of the three each, and counts them: the budgets of
 // which it has a share, all rates that may refuse it, and the seats it takes.
-func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *shaper, t *seats, d coordinator.Dimension,
+func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *rates.Shaper, t *seats, d coordinator.Dimension,
 	nearest bool)) (n int) {
 	set := dimensionsOf(&c.Amounts)
 	var t turn
@@ -92,7 +95,7 @@ func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *shaper, t *
 			}
 			if s := nd.rates[d]; s != nil {
 				nearest := t.rated&(1<<d) == 0
-				if t.rated |= 1 << d; nearest || s.hard || s.ceiling.amount > 0 {
+				if t.rated |= 1 << d; nearest || s.Hard || s.Ceiling.Amount > 0 {
 					visit(nil, s, nil, d, nearest)
 					n++
 				}
@@ -140,65 +143,44 @@ func (q *delays) at(n int32, d coordinator.Dimension) int64 {
 
 // rate adds for how long a rate makes it wait. The nearest one is assured to it; those above may only
 // refuse where they are hard, or have a ceiling.
-func (q *delays) rate(s *shaper, d coordinator.Dimension, nearest bool) {
-	if nearest && s.amount == 0 {
-		q.shortage(s.node, d, LimitRate)
+func (q *delays) rate(s *rates.Shaper, d coordinator.Dimension, nearest bool) {
+	if nearest && s.Amount == 0 {
+		q.shortage(s.Node, d, LimitRate)
 		return
 	}
-	own := q.isOwn(s.node)
-	before, asked, full := q.at(s.node, d), q.charge.Amounts[d], q.alone || own
-	if s.hard && asked > s.burst || s.ceiling.amount > 0 && asked > s.ceiling.burst {
-		q.shortage(s.node, d, LimitRate) // it never passes
+	own := q.isOwn(s.Node)
+	before, asked, full := q.at(s.Node, d), q.charge.Amounts[d], q.alone || own
+	if s.Hard && asked > s.Burst || s.Ceiling.Amount > 0 && asked > s.Ceiling.Burst {
+		q.shortage(s.Node, d, LimitRate) // it never passes
 		return
 	}
-	switch calls := saturate(q.before.Calls, 1); {
+	switch calls := arith.Add(q.before.Calls, 1); {
 	case own:
 	case q.alone:
-		before = saturate(before, min(q.before.Any[d], s.burst))
+		before = arith.Add(before, min(q.before.Any[d], s.Burst))
 	default:
-		before = saturate(before, mulDiv(calls, min(q.before.Any[d], s.burst), 1))
+		before = arith.Add(before, arith.MulDiv(calls, min(q.before.Any[d], s.Burst), 1))
 	}
-	if s.amount > 0 && (nearest || s.hard) {
-		q.sum = saturate(q.sum, s.assured.passes(q.l.now, before, asked, full))
+	if s.Amount > 0 && (nearest || s.Hard) {
+		q.sum = arith.Add(q.sum, s.Assured.Passes(q.l.now, before, asked, full))
 	}
-	if s.ceiling.amount > 0 {
-		q.sum = saturate(q.sum, s.ceiling.passes(q.l.now, before, asked, full))
+	if s.Ceiling.Amount > 0 {
+		q.sum = arith.Add(q.sum, s.Ceiling.Passes(q.l.now, before, asked, full))
 	}
-}
-
-// rounding is for a million calls, each of which is charged to the next ns.
-const rounding = int64(time.Millisecond)
-
-// passes is after how many ns, at most, the cost passes if as much is taken before as soon as it may be.
-// Unless what is in the bucket is kept for these, others may have it first.
-func (r *rate) passes(now, before, cost int64, kept bool) int64 {
-	flows := mulDivUp(before, r.per, r.amount)
-	if flows > longest {
-		return noBound
-	}
-	lag := max(now, r.tat) - now
-	if !kept {
-		lag = max(lag, r.tau)
-	}
-	wait := lag + flows + r.increment(min(cost, r.burst)) - r.tau
-	if wait <= 0 {
-		return 0
-	}
-	return wait + rounding
 }
 
 // budget adds for how many periods a share makes it wait: the one out of which the charge comes.
 func (q *delays) budget(b *budget) {
 	left, share := b.room(), b.baseShare
 	if b.rule.Rule == coordinator.BorrowGroupRemaining {
-		left, share = saturate(b.left(), b.borrowMax-b.borrowedIn), b.most
+		left, share = arith.Add(b.left(), b.borrowMax-b.borrowedIn), b.most
 	} else {
 		for x := b; x != nil; x = x.up {
 			left = min(left, x.left())
 		}
 	}
 	q.share(b, b.node, left, share)
-	if b.family.anybodys { // what is a member's own may be used by all
+	if b.family.usableByAll { // what is a member's own may be used by all
 		q.share(b, b.family.node, b.family.left(), b.family.base)
 	}
 }
@@ -206,8 +188,8 @@ func (q *delays) budget(b *budget) {
 // share is budget for what a node may use in each period, of which so much is left in this one.
 func (q *delays) share(b *budget, node int32, left, share int64) {
 	own, asked := q.isOwn(node), q.charge.Amounts[b.dim]
-	all := saturate(q.at(node, b.dim), asked)
-	share -= mulDivUp(share, q.l.repay, 100) // what is repaid for the period before
+	all := arith.Add(q.at(node, b.dim), asked)
+	share -= arith.MulDivUp(share, q.l.repay, 100) // what is repaid for the period before
 	most := max(q.before.Most[b.dim], asked)
 	switch {
 	case (q.alone || own) && all <= min(left, share) || q.alone && all <= left:
@@ -220,46 +202,25 @@ func (q *delays) share(b *budget, node int32, left, share int64) {
 		left = 0 // it may lapse, or others have it first
 	}
 	// A period serves its share but for less than what the next one needs.
-	periods, calls := mulDivUp(all-max(0, left), 1, share-most+1), saturate(q.before.Calls, 1)
+	periods, calls := arith.MulDivUp(all-max(0, left), 1, share-most+1), arith.Add(q.before.Calls, 1)
 	if own { // and at least one of them
 		periods = min(periods, calls)
 	}
 	switch {
 	case q.alone:
 	case own: // of this period some may have been used before
-		periods = saturate(periods, 1)
+		periods = arith.Add(periods, 1)
 	default: // others use it up while a call waits for something else
-		periods = saturate(periods, calls)
+		periods = arith.Add(periods, calls)
 	}
-	q.sum = saturate(q.sum, b.family.span.end-q.l.now)
-	q.sum = saturate(q.sum, mulDiv(periods-1, int64(longestOf(b.family.period)), 1))
-}
-
-// longestOf returns how long a period may be.
-func longestOf(p coordinator.Period) time.Duration {
-	const day = 24 * time.Hour
-	switch p.Unit {
-	case coordinator.PerMinute:
-		return time.Minute
-	case coordinator.PerHour:
-		return time.Hour
-	case coordinator.PerDay:
-		return day + time.Hour // when the clock goes back
-	case coordinator.PerWeek:
-		return 7*day + time.Hour
-	case coordinator.PerMonth:
-		return 31*day + time.Hour
-	case coordinator.PerYear:
-		return 366*day + time.Hour
-	default:
-		return p.Interval
-	}
+	q.sum = arith.Add(q.sum, b.family.span.End-q.l.now)
+	q.sum = arith.Add(q.sum, arith.MulDiv(periods-1, int64(calendar.Longest(b.family.period)), 1))
 }
 
 // seats are enough, or it cannot be predicted when they come back.
 func (q *delays) seats(s *seats) {
 	n := q.charge.Amounts[coordinator.DimConcurrency]
-	if ok, _, _ := s.check(n); !ok || s.available() < saturate(q.before.Own[coordinator.DimConcurrency], n) {
+	if ok, _, _ := s.check(n); !ok || s.available() < arith.Add(q.before.Own[coordinator.DimConcurrency], n) {
 		q.shortage(s.node, coordinator.DimConcurrency, LimitSeats)
 	}
 }

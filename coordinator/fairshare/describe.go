@@ -114,7 +114,7 @@ func (l *Ledger) UsageUnpriced(c *Charge, taskType string, u *coordinator.Usage,
 // ModelUnpriced returns the event about a charge for a model without a price; false: it has one, or needs none.
 func (l *Ledger) ModelUnpriced(c *Charge, refused bool) (coordinator.ModelUnpriced, bool) {
 	p := l.PathOf(c)
-	n, is := l.Unpriced(&p, c)
+	n, is := l.unpriced(&p, c)
 	if !is {
 		return coordinator.ModelUnpriced{}, false
 	}

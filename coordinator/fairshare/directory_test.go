@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/estimates"
 )
 
 // trees are a pool with a group in a group, of which each has an agent; and a provider with two keys.
@@ -55,7 +56,7 @@ func TestDirectoryForCall(t *testing.T) {
 			"team", "", "", true},
 		"a group that is not listed either": {coordinator.Call{Group: "nobody"}, "nobody", "", "", true},
 	} {
-		charge, _, own := d.ForCall(&c.call, NewEstimator())
+		charge, _, own := d.ForCall(&c.call, estimates.New())
 		if own != c.own || charge.Group != c.group || d.ProviderOf(&charge) != c.provider || d.PoolOf(&charge) != c.pool {
 			t.Errorf("%s: group %q, pool %q of %q, own %v; want %q, %q of %q, %v",
 				name, charge.Group, d.PoolOf(&charge), d.ProviderOf(&charge), own, c.group, c.pool, c.provider, c.own)
@@ -68,14 +69,14 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	d := NewDirectory(trees())
 	const tokens = 1<<coordinator.DimOutputTokens | 1<<coordinator.DimTotalTokens | 1<<coordinator.DimCost
 	u := coordinator.Usage{Provider: "openai", InputTokens: 100}
-	charge, guessed, _ := d.ForCall(&coordinator.Call{Op: coordinator.CallReserve, Usage: u, Seats: 2}, NewEstimator())
+	charge, guessed, _ := d.ForCall(&coordinator.Call{Op: coordinator.CallReserve, Usage: u, Seats: 2}, estimates.New())
 	// 100 in, 512 assumed out; a request of 7 micro-USD; 2 seats
-	if want := (coordinator.Amounts{1, 100, DefaultOutput, 100 + DefaultOutput, 7, 2}); charge.Amounts != want ||
+	if want := (coordinator.Amounts{1, 100, estimates.DefaultOutput, 100 + estimates.DefaultOutput, 7, 2}); charge.Amounts != want ||
 		guessed.of != tokens {
 		t.Errorf("%v, guessed %06b; want %v, %06b", charge.Amounts, guessed, want, tokens)
 	}
 	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Meant: coordinator.UsageExact,
-		Seats: 2}, NewEstimator())
+		Seats: 2}, estimates.New())
 	if want := (coordinator.Amounts{1, 100, 0, 100, 7, 0}); charge.Amounts != want || guessed.of != 0 {
 		t.Errorf("exactly: %v, guessed %06b; want %v", charge.Amounts, guessed, want)
 	}
@@ -85,7 +86,7 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 func TestDirectoryWithoutQuotas(t *testing.T) {
 	d := NewDirectory(nil)
 	charge, _, own := d.ForCall(&coordinator.Call{Agent: "a1", Usage: coordinator.Usage{Provider: "openai"}},
-		NewEstimator())
+		estimates.New())
 	if p := d.PathOf(&charge); !p.Empty() || !own || d.ProviderOf(&charge) != "" {
 		t.Errorf("%+v, own %v", charge, own)
 	}

@@ -1,6 +1,9 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/estimates"
+)
 
 // unknownService begins the name under which a task type's calls are learnt if no model is stated.
 const unknownService = "task:"
@@ -71,7 +74,7 @@ type demanded struct {
 
 // demand returns the charge for it, whatever the limits: what is stated, and for what is not, what e has
 // learnt of such tasks (see Ledger.Demand).
-func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
+func (d *Directory) demand(x demanded, e *estimates.Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
 	group, u := x.group, x.usage
 	s := d.serviceOf(group, x.operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
@@ -86,8 +89,8 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 	if !assumed { // that its group calls a model does not say that it does
 		name = unknownService + s.operation
 	}
-	guess := func(d coordinator.Dimension, by Estimate, stated, expected *float64) {
-		if by.Level > LevelDefault || assumed {
+	guess := func(d coordinator.Dimension, by estimates.Estimate, stated, expected *float64) {
+		if by.Level > estimates.LevelDefault || assumed {
 			*stated, *expected = float64(by.Reserve), float64(by.Expect)
 			guessed.of |= 1 << d
 		}
@@ -118,8 +121,8 @@ func (d *Directory) demand(x demanded, e *Estimator) (c Charge, usual coordinato
 	return c, usual, guessed
 }
 
-// Exactly returns the charge for a call of a group of which the usage is known.
-func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Charge) {
+// exactly returns the charge for a call of a group of which the usage is known.
+func (d *Directory) exactly(group, operation string, u *coordinator.Usage) (c Charge) {
 	s := d.serviceOf(group, operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	c.Amounts, _ = d.prices.amountsOf(u, s, 0)
@@ -127,9 +130,9 @@ func (d *Directory) Exactly(group, operation string, u *coordinator.Usage) (c Ch
 	return c
 }
 
-// Part returns the charge for a part of a call that has been counted already: exactly what is stated,
+// part returns the charge for a part of a call that has been counted already: exactly what is stated,
 // and no request unless some are.
-func (d *Directory) Part(group, operation string, u *coordinator.Usage) (c Charge) {
+func (d *Directory) part(group, operation string, u *coordinator.Usage) (c Charge) {
 	s := d.serviceOf(group, operation, u)
 	c = Charge{Group: group, Provider: s.provider, Model: s.model}
 	c.Amounts, _ = d.prices.count(u, s, 0, 0)
@@ -151,7 +154,7 @@ func (d *Directory) GroupOfCall(c *coordinator.Call) (group string, own bool) {
 
 // ForCall returns what a call is charged for, whatever the limits, and what of that e has estimated; own is
 // false if its agent has no right to the group that it names.
-func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, guessed Guessed, own bool) {
+func (d *Directory) ForCall(c *coordinator.Call, e *estimates.Estimator) (charge Charge, guessed Guessed, own bool) {
 	group, own := d.GroupOfCall(c)
 	u, atLeast := c.Usage, int64(0)
 	if c.OwnOnly {
@@ -159,9 +162,9 @@ func (d *Directory) ForCall(c *coordinator.Call, e *Estimator) (charge Charge, g
 	}
 	switch c.Meant {
 	case coordinator.UsagePart:
-		charge = d.Part(group, c.Operation, &u)
+		charge = d.part(group, c.Operation, &u)
 	case coordinator.UsageExact:
-		charge = d.Exactly(group, c.Operation, &u)
+		charge = d.exactly(group, c.Operation, &u)
 	default:
 		charge, _, guessed = d.demand(demanded{group: group, operation: c.Operation, usage: &u, assumed: true}, e)
 	}

@@ -1,8 +1,8 @@
-// Package fairshare answers: how much LLM quota may each tenant use now, and which waiting tenant goes first?
+// Package fairshare answers: how much LLM quota may each tenant use now?
 //
-// It implements the scheduling half of FAIR-SHARE: quota trees with rates, budgets and
-// seats, borrowing and lending, reservations, estimates of what is not known yet, and
-// hierarchical fair queueing by what work has cost.
+// It is the ledger of FAIR-SHARE: quota trees with rates, budgets and seats, borrowing and lending, and reservations.
+// What calls will take is answered by package estimates, which tenant has its turn by package
+// fairqueue, what rates let pass by package rates, when periods begin by package calendar.
 //
 // # Its parts
 //
@@ -18,7 +18,6 @@
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, supply.go, repay.go: of others, and back
 //	borrower.go     which of several borrows first
-//	rates.go        rates with what is assured to each node
 //	health.go       what a provider says of its limits; answers.go: how it answers
 //	seats.go        how much runs at one time
 //	waiting.go      what waits, and what has been given back
@@ -27,25 +26,12 @@
 //	view.go         all of it for people; describe.go: refusals
 //	charge.go       what a task is charged, within the limits
 //
-// What calls take and cost.
+// What calls cost, and how long it takes.
 //
-//	estimate.go     by those that have ended; estimate_memory.go, estimate_save.go
-//	histogram.go    of one kind of calls, small
 //	price.go        in money
-//
-// Which group has its turn.
-//
-//	shares.go       virtual times of the groups; sharetree.go, shareimage.go
-//	levels.go       priorities
-//	ahead.go        how much may go before; delay.go: how long quota takes for that
-//	backlog.go      what waits, in that order; backlogflow.go, flow.go, backlogaudit.go
-//
-// And the arithmetic of all three.
-//
-//	gcra.go         one rate
-//	apportion.go    a whole divided by weights, to the unit
-//	period.go       when calendar periods begin; clock.go: what a clock that was ahead has begun
-//	arith.go        products that do not fit
+//	delay.go        how long quota keeps something waiting
+//	clock.go        what a clock that was ahead has begun
+//	amounts.go      sums that do not fit
 //
 // # Its rules
 //
@@ -54,9 +40,6 @@
 //
 // A budget lends min(bound, share · elapsed − used − reserved − lent − headroom). What was borrowed or overdrawn is
 // repaid in the next period, within repay_percent.
-//
-// Turns are hierarchical start-time fair queueing over tokens (output counts twice). An idle group saves nothing
-// up; one that is ahead stays ahead; both within caps.
 //
 // # What it must never do
 //

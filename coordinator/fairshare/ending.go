@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/heap"
 )
 
@@ -35,15 +36,15 @@ func (l *Ledger) Expire(now time.Time, key coordinator.TaskKey) bool {
 	return true
 }
 
-// MostTold is how many calls that have ended are remembered, and ToldFor for how long: so that the report
-// of an end may be repeated when its answer was lost. MostLapsed is how many others are, for the time of a
+// mostTold is how many calls that have ended are remembered, and toldFor for how long: so that the report
+// of an end may be repeated when its answer was lost. mostLapsed is how many others are, for the time of a
 // tombstone: those that have expired, so that their usage may be reported yet, and those that were charged
 // by one report without a reservation, which are not repeated for long. Of more the oldest are forgotten:
 // else reservations without an end would fill the memory. At 600 bytes each that is 80 MB.
 const (
-	MostTold   = 1 << 16
-	MostLapsed = 1 << 16
-	ToldFor    = time.Minute
+	mostTold   = 1 << 16
+	mostLapsed = 1 << 16
+	toldFor    = time.Minute
 )
 
 // soon returns when what is set aside now is thought to be back: reservations end then by themselves, if any do.
@@ -51,7 +52,7 @@ func (l *Ledger) soon() int64 {
 	if l.quotas == nil || l.quotas.ReservationTTL <= 0 {
 		return unknown
 	}
-	return saturate(l.now, int64(l.quotas.ReservationTTL))
+	return arith.Add(l.now, int64(l.quotas.ReservationTTL))
 }
 
 // mostEnds is of how many reservations the ends are looked at: 512 cost about 20 µs.
@@ -94,7 +95,7 @@ func (l *Ledger) SoonestEnd(v *Verdict, asked int64) {
 // holds returns how much of a budget, in its period, a reservation has.
 func (r *reservation) holds(b *budget) (all int64) {
 	for part := r; part != nil; part = part.later {
-		if part.at >= b.family.span.start && slices.Contains(part.path.list(), b.node) {
+		if part.at >= b.family.span.Start && slices.Contains(part.path.list(), b.node) {
 			all += part.charge.Amounts[b.dim]
 		}
 	}
@@ -130,8 +131,8 @@ func (l *Ledger) Due(now time.Time) (coordinator.TaskKey, bool) {
 
 // forgetCalls forgets calls that need not be remembered any longer, and those beyond as many as are remembered.
 func (l *Ledger) forgetCalls() {
-	l.forgetOf(&l.told, MostTold)
-	l.forgetOf(&l.lapsed, MostLapsed)
+	l.forgetOf(&l.told, mostTold)
+	l.forgetOf(&l.lapsed, mostLapsed)
 }
 
 func (l *Ledger) forgetOf(calls *heap.Heap[*reservation], most int) {
@@ -149,7 +150,7 @@ func (l *Ledger) end(r *reservation, state resState, keep bool) {
 	}
 	remembered := l.tombstone()
 	if l.fileOf(r) == &l.told {
-		remembered = min(ToldFor, remembered)
+		remembered = min(toldFor, remembered)
 	}
 	l.endAt(r, time.Unix(0, l.now).Add(remembered))
 	l.forgetCalls()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // Explanation is why a charge would be admitted now or not: the verdict, and every limit that
@@ -33,7 +35,6 @@ type LimitView struct {
 // Explain returns which limits a charge meets now. Nothing is charged, and the question changes no later
 // answer, not even the time at which to try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
-	defer l.KeepKnown(p)()
 	asked := *c
 	tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
@@ -69,28 +70,6 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	return e
 }
 
-// KeepKnown returns a function that restores what is known of refusals on a path: a caller that only asks a
-// question about it, by whatever method, calls that afterwards.
-func (l *Ledger) KeepKnown(p *Path) func() {
-	var budgets []*budget
-	var knew []known
-	for _, n := range p.list() {
-		for _, b := range l.nodes[n].budgets {
-			if b != nil {
-				budgets, knew = append(budgets, b), append(knew, b.knew)
-			}
-		}
-	}
-	looking := l.looking
-	l.looking = true
-	return func() {
-		l.looking = looking
-		for i, b := range budgets {
-			b.knew = knew[i]
-		}
-	}
-}
-
 // forgetKnown forgets what is known of refusals on a path.
 func (l *Ledger) forgetKnown(p *Path) {
 	for _, n := range p.list() {
@@ -107,7 +86,7 @@ func (l *Ledger) forgetKnown(p *Path) {
 func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	v := LimitView{
 		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget, Asked: c.Amounts[b.dim],
-		Left: b.left(), Renews: timeOf(b.family.span.end),
+		Left: b.left(), Renews: timeOf(b.family.span.End),
 	}
 	first := l.isFirst(p, b)
 	if first {
@@ -118,7 +97,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 	case b.rule.Rule == coordinator.BorrowGroupRemaining:
 		all := b.left()
 		if b.up != nil {
-			all = min(saturate(all, b.borrowMax-b.borrowedIn), b.up.leftToRoot())
+			all = min(arith.Add(all, b.borrowMax-b.borrowedIn), b.up.leftToRoot())
 		}
 		v.Borrowable = all - v.Left
 	default:
@@ -131,7 +110,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 		v.Borrowable = min(b.family.left()-v.Left, lends)
 	}
 	v.Borrowable = max(0, v.Borrowable)
-	v.Refuses = v.Asked > saturate(v.Left, v.Borrowable)
+	v.Refuses = v.Asked > arith.Add(v.Left, v.Borrowable)
 	return v
 }
 
@@ -145,31 +124,31 @@ func (l *Ledger) isFirst(p *Path, b *budget) bool {
 	return false
 }
 
-func (l *Ledger) explainRate(s *shaper, d coordinator.Dimension, asked int64, first bool) LimitView {
-	v := LimitView{Node: s.id, Dimension: d, Limit: LimitRate, Asked: asked, Left: s.level(l.now)}
+func (l *Ledger) explainRate(s *rates.Shaper, d coordinator.Dimension, asked int64, first bool) LimitView {
+	v := LimitView{Node: s.ID, Dimension: d, Limit: LimitRate, Asked: asked, Left: s.Level(l.now)}
 	if !first {
 		var after int64
-		if s.hard && s.amount > 0 {
-			if ok, wait := s.assured.check(l.now, asked); !ok {
+		if s.Hard && s.Amount > 0 {
+			if ok, wait := s.Assured.Check(l.now, asked); !ok {
 				v.Refuses, after = true, wait
 			}
 		}
-		if s.ceiling.amount > 0 {
-			if ok, wait := s.ceiling.check(l.now, asked); !ok {
+		if s.Ceiling.Amount > 0 {
+			if ok, wait := s.Ceiling.Check(l.now, asked); !ok {
 				v.Refuses, after = true, max(after, wait)
 			}
 		}
-		if after > 0 && after != forever {
+		if after > 0 && after != rates.Forever {
 			v.Renews = timeOf(l.now + after)
 		}
 		return v
 	}
-	by, wait, _, _, _ := s.check(l.now, asked)
+	by, wait, _, _, _ := s.Check(l.now, asked)
 	v.Refuses = by == nil
 	if by != nil && by != s {
 		v.Borrowable = max(0, asked-v.Left)
 	}
-	if v.Refuses && wait != forever {
+	if v.Refuses && wait != rates.Forever {
 		v.Renews = timeOf(l.now + wait)
 	}
 	return v

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/calendar"
 )
 
 // fairShareMonth is what reset_interval_seconds stands for in FAIR-SHARE: 30 days.
@@ -64,8 +65,8 @@ func (d *demonstration) has(node string, allocated, used int64) BudgetView {
 // document has set its month to 10 s in order not to wait; here the time is virtual.)
 func TestFairShareDemonstration(t *testing.T) {
 	tr := fairShareTree()
-	begin := time.Unix(0, spanOf(coordinator.Period{Unit: coordinator.PerInterval, Interval: fairShareMonth},
-		epoch.UnixNano(), nil).end).UTC()
+	begin := time.Unix(0, calendar.PeriodOf(coordinator.Period{Unit: coordinator.PerInterval, Interval: fairShareMonth},
+		epoch.UnixNano(), nil).End).UTC()
 	l := NewLedger()
 	l.Install(begin, &tr.Quotas)
 	d := &demonstration{T: t, l: l, now: begin}

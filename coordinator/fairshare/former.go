@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/calendar"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // maxFormer bounds the books that are kept of what quotas no longer list: about 300 bytes each.
@@ -31,11 +33,11 @@ func (f *former) keep(now int64, old, heir *node) {
 		if o == nil || heir != nil && heir.rates[d] != nil {
 			continue
 		}
-		a, c := &o.assured, &o.ceiling
-		if assured, ceiling := a.since(now), c.since(now); assured|ceiling != 0 {
+		a, c := &o.Assured, &o.Ceiling
+		if assured, ceiling := a.Since(now), c.Since(now); assured|ceiling != 0 {
 			f.add(&coordinator.QuotaBefore{ // with what it was: it may come back as another
 				Node: old.spec.ID, Dimension: coordinator.Dimension(d), Rate: true,
-				Values: []int64{assured, ceiling, a.amount, a.per, a.burst, c.amount, c.per, c.burst},
+				Values: []int64{assured, ceiling, a.Amount, a.Per, a.Burst, c.Amount, c.Per, c.Burst},
 			})
 		}
 	}
@@ -92,8 +94,8 @@ func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
 		}
 	}
 	if of.Start > now {
-		s := spanOf(period, now, nil)
-		of.Start, v[15], v[16] = s.start, s.end-s.start, s.start-spanOf(period, s.start-1, nil).start
+		s := calendar.PeriodOf(period, now, nil)
+		of.Start, v[15], v[16] = s.Start, s.End-s.Start, s.Start-calendar.PeriodOf(period, s.Start-1, nil).Start
 		for _, n := range [...]int{2, 3, 4, 5, 6, 7, 8, 9, 11, 12} { // loans, credits, repayment and the period before
 			v[n] = 0
 		}
@@ -129,7 +131,7 @@ func (l *Ledger) resume() {
 func (l *Ledger) resumeOne(r *coordinator.QuotaBefore) bool {
 	if r.Rate {
 		if i, listed := l.byID[r.Node]; listed && l.nodes[i].rates[r.Dimension] != nil {
-			l.nodes[i].rates[r.Dimension].resume(l.now, r.Values)
+			resumeRate(l.nodes[i].rates[r.Dimension], l.now, r.Values)
 			return true
 		}
 		return false
@@ -146,20 +148,20 @@ func (l *Ledger) resumeOne(r *coordinator.QuotaBefore) bool {
 	return ok
 }
 
-// resume sets the level of a rate to what it was when it went. Where it was not noted which rate it was (in
+// resumeRate sets the level of a rate to what it was when it went. Where it was not noted which rate it was (in
 // a snapshot from a time when it was listed) it is empty at the most: another rate would take unpredictably
 // long to pay the debt of that one.
-func (s *shaper) resume(now int64, v []int64) {
-	for i, r := range []*rate{&s.assured, &s.ceiling} {
+func resumeRate(s *rates.Shaper, now int64, v []int64) {
+	for i, r := range []*rates.Bucket{&s.Assured, &s.Ceiling} {
 		switch {
-		case r.amount == 0 || v[i] == 0:
+		case r.Amount == 0 || v[i] == 0:
 		case len(v) < 8:
-			r.tat = min(v[i], now+r.tau)
+			r.Tat = min(v[i], now+r.Tau)
 		case v[2+3*i] > 0:
-			old := newRate(v[2+3*i], time.Duration(v[3+3*i]), v[4+3*i])
-			old.tat = v[i]
-			old.forgive(now) // it may be of an earlier version, see export
-			r.follow(now, &old)
+			old := rates.NewBucket(v[2+3*i], time.Duration(v[3+3*i]), v[4+3*i])
+			old.Tat = v[i]
+			old.Forgive(now) // it may be of an earlier version, see export
+			r.Follow(now, &old)
 		}
 	}
 }

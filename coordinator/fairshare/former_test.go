@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/calendar"
 )
 
 // use reserves and settles so many tokens of a group.
@@ -283,8 +284,8 @@ func TestReloads(t *testing.T) {
 			for i := range w.l.nodes {
 				for _, b := range w.l.nodes[i].budgets {
 					if b != nil {
-						all[w.l.nodes[i].spec.ID+b.dim.String()+periodID(b.family.period, b.family.span, nil)] = book{b.used,
-							b.family.span.end}
+						all[w.l.nodes[i].spec.ID+b.dim.String()+calendar.Name(b.family.period, b.family.span, nil)] = book{b.used,
+							b.family.span.End}
 					}
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // How a pool is used less after its provider has refused a call (429), and more again: additive
@@ -90,7 +92,7 @@ func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWo
 	if h := &nd.health; !h.alone(by) || h.takes <= l.now {
 		for d, s := range nd.rates {
 			if s != nil && w.Told&(1<<d) != 0 {
-				taken[d] = s.excessOver(l.now, w.Remains[d])
+				taken[d] = excessOver(s, l.now, w.Remains[d])
 			}
 		}
 	}
@@ -150,8 +152,8 @@ func (h *health) share() int64 {
 
 // excessOver returns how much more there seems to be of a rate than its provider says. A twentieth of
 // the rate is no difference: what is on its way the provider has counted, or has not.
-func (s *shaper) excessOver(now, remains int64) int64 {
-	if more := s.level(now) - max(0, remains); more > max(1, s.amount/20) {
+func excessOver(s *rates.Shaper, now, remains int64) int64 {
+	if more := s.Level(now) - max(0, remains); more > max(1, s.Amount/20) {
 		return more
 	}
 	return 0
@@ -208,7 +210,7 @@ func (l *Ledger) takeHeard(n int32, r *coordinator.PoolHeard) {
 	nd.scale(l.now)
 	for d, s := range nd.rates {
 		if s != nil && r.Taken[d] > 0 {
-			s.assured.correct(l.now, 0, r.Taken[d], s.burst) // no more than it had, but under other quotas
+			s.Assured.Correct(l.now, 0, r.Taken[d], s.Burst) // no more than it had, but under other quotas
 		}
 	}
 	l.ail(n)
@@ -231,8 +233,8 @@ func (l *Ledger) ail(n int32) {
 // pass.
 func (nd *node) scale(now int64) {
 	for _, s := range nd.rates {
-		if s != nil && s.amount > 0 {
-			s.assured.resize(now, max(1, mulDiv(s.amount, nd.health.share(), wholeRate)), s.per, s.burst)
+		if s != nil && s.Amount > 0 {
+			s.Assured.Resize(now, max(1, arith.MulDiv(s.Amount, nd.health.share(), wholeRate)), s.Per, s.Burst)
 		}
 	}
 }
@@ -265,7 +267,7 @@ func (l *Ledger) rise() {
 
 // nextRise notes when the next one gets more.
 func (l *Ledger) nextRise() {
-	l.rising = forever
+	l.rising = rates.Forever
 	for _, n := range l.ailing {
 		l.rising = min(l.rising, l.nodes[n].health.rises)
 	}

@@ -130,25 +130,15 @@ func (l *Ledger) inherit(old *node) {
 func (nd *node) inherit(old *node, now int64) {
 	for d, s := range nd.rates {
 		if o := old.rates[d]; s != nil && o != nil {
-			s.assured.follow(now, &o.assured)
-			s.ceiling.follow(now, &o.ceiling)
-			s.forgive(now, false) // it may have become a hard one
-			s.reported.follow(now, &o.reported)
+			s.Assured.Follow(now, &o.Assured)
+			s.Ceiling.Follow(now, &o.Ceiling)
+			s.Forgive(now, false) // it may have become a hard one
+			s.Reported.Follow(now, &o.Reported)
 		}
 	}
 	if nd.health = old.health; nd.health.rises != 0 {
 		nd.scale(now)
 	}
-}
-
-// follow takes over the level of a rate that was configured otherwise.
-func (r *rate) follow(now int64, old *rate) {
-	if r.amount == 0 || old.amount == 0 {
-		return
-	}
-	next := *old
-	next.resize(now, r.amount, time.Duration(r.per), r.burst)
-	*r = next
 }
 
 // alike reports whether a family is made as the other one, so that its books go on.
@@ -245,15 +235,15 @@ func (l *Ledger) successors(part *reservation) []rateUse {
 	for i := range uses {
 		u := &uses[i]
 		for _, was := range part.uses {
-			if was.dim != u.dim || was.leaf.id != u.leaf.id {
+			if was.dim != u.dim || was.leaf.ID != u.leaf.ID {
 				continue
 			}
 			if was.by == nil {
 				u.by = nil
 				continue
 			}
-			for x := u.leaf; x != nil; x = x.up {
-				if x.id == was.by.id {
+			for x := u.leaf; x != nil; x = x.Up {
+				if x.ID == was.by.ID {
 					u.by = x
 				}
 			}
@@ -305,7 +295,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 	for _, r := range open {
 		for part := r; part != nil; part = part.later {
 			part.loans = slices.DeleteFunc(part.loans, func(n loan) bool { return n.to.family == f })
-			if r.state != resOpen || part.at < f.span.start {
+			if r.state != resOpen || part.at < f.span.Start {
 				continue
 			}
 			for _, n := range part.path.list() {

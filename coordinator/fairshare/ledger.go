@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/heap"
 )
 
@@ -41,6 +42,7 @@ type Ledger struct {
 	opened    map[coordinator.AgentID]int
 	spare     []*reservation
 	loans     []loan    // of the check at hand
+	found     []finding // by the check at hand
 	loansMost int       // how many there may be in the end of what is borrowed now
 	ripens    int64     // when there may be more to borrow than the latest try has found
 	uses      []rateUse // of one that leaves nothing behind
@@ -51,7 +53,6 @@ type Ledger struct {
 	rising int64
 	// tentative: what is reserved may be released at once, and raises no alert yet.
 	tentative bool
-	looking   bool // see Looking
 	forced    bool // what is checked is charged in any case, and borrows what there is
 }
 
@@ -60,7 +61,7 @@ type node struct {
 	spec    *coordinator.QuotaNode
 	parent  int32
 	budgets [coordinator.NumDimensions]*budget
-	rates   [coordinator.NumDimensions]*shaper
+	rates   [coordinator.NumDimensions]*rates.Shaper
 	seats   *seats
 	// limited has a bit for each dimension in which there is a budget or a rate.
 	limited uint8
@@ -104,16 +105,11 @@ type Charge struct {
 func NewLedger() *Ledger {
 	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil),
 		opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore),
-		ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: forever, fresh: true}
+		ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: rates.Forever, fresh: true}
 }
 
 // Installed reports whether there are any quotas.
 func (l *Ledger) Installed() bool { return l.quotas != nil }
-
-// Looking switches off, until it is switched on again, that checks keep what they find out. Else a mere
-// question would change when a later refusal says that there is room again, and a history with it would
-// differ from one without.
-func (l *Ledger) Looking(on bool) { l.looking = on }
 
 // Quotas returns those that are installed; nil: none.
 func (l *Ledger) Quotas() *coordinator.Quotas { return l.quotas }
@@ -191,13 +187,13 @@ func (l *Ledger) advance(now int64) {
 	if l.now < l.nextPeriod {
 		return
 	}
-	l.nextPeriod = forever
+	l.nextPeriod = rates.Forever
 	for _, f := range l.roots {
-		if l.now >= f.span.end {
+		if l.now >= f.span.End {
 			l.close(f)
 			f.begin(l.now, l.repay)
 		}
-		l.nextPeriod = min(l.nextPeriod, f.span.end)
+		l.nextPeriod = min(l.nextPeriod, f.span.End)
 	}
 }
 
@@ -211,7 +207,7 @@ func (l *Ledger) Now() time.Time { return timeOf(l.now) }
 
 // timeOf turns the ledger's time into one for people; zero: never.
 func timeOf(ns int64) time.Time {
-	if ns == forever {
+	if ns == rates.Forever {
 		return time.Time{}
 	}
 	return time.Unix(0, ns).UTC()

@@ -85,7 +85,9 @@ func tokens(group string, n int64) *Charge {
 	return &Charge{Group: group, Amounts: coordinator.Amounts{coordinator.DimTotalTokens: n}}
 }
 
-func id(n int) coordinator.TaskKey { return KeyOf(fmt.Sprint(n)) }
+func keyOf(id string) coordinator.TaskKey { return coordinator.KeyOf(coordinator.TaskID(id)) }
+
+func id(n int) coordinator.TaskKey { return keyOf(fmt.Sprint(n)) }
 
 func TestBudgetDividedByWeight(t *testing.T) {
 	const d = coordinator.DimTotalTokens

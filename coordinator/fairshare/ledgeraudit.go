@@ -24,7 +24,7 @@ func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node strin
 			for _, n := range part.path.list() {
 				nd := &l.nodes[n]
 				for d, b := range nd.budgets {
-					if b != nil && part.at >= b.family.span.start {
+					if b != nil && part.at >= b.family.span.Start {
 						all[n].budgets[d].add(part.charge.Amounts[d], 1)
 					}
 				}

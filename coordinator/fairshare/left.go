@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // Left returns what is left of limits that concern a charge, for the answer to a request: first of the one that
@@ -24,8 +25,8 @@ func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict
 			if b := nd.budgets[d]; b != nil {
 				tighten(&tightest[0], b.leftNow(l))
 			}
-			if s := nd.rates[d]; s != nil && s.amount > 0 {
-				tighten(&tightest[1], s.leftNow(l.now, d))
+			if s := nd.rates[d]; s != nil && s.Amount > 0 {
+				tighten(&tightest[1], rateLeft(s, l.now, d))
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known
 		l.walk()
 		x = b.leftNow(l)
 	case v.Limit == LimitRate && s != nil:
-		x = s.leftNow(l.now, v.Dimension)
+		x = rateLeft(s, l.now, v.Dimension)
 	case v.Limit == LimitSeats && nd.seats != nil:
 		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.nominal, Left: nd.seats.available(),
 			Most: nd.seats.nominal}
@@ -108,14 +109,14 @@ func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	return coordinator.QuotaLeft{
 		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal, Left: max(0, left),
 		Most:   b.nominal,
-		Window: time.Duration(s.end - s.start), Reset: time.Duration(s.end - l.now),
+		Window: time.Duration(s.End - s.Start), Reset: time.Duration(s.End - l.now),
 	}
 }
 
-func (s *shaper) leftNow(now int64, d coordinator.Dimension) coordinator.QuotaLeft {
+func rateLeft(s *rates.Shaper, now int64, d coordinator.Dimension) coordinator.QuotaLeft {
 	return coordinator.QuotaLeft{
-		Node: s.id, Dimension: d, Limit: LimitRate.String(), Quota: s.amount, Left: max(0, s.level(now)), Most: s.burst,
-		Window: s.per, Reset: time.Duration(max(0, s.assured.tat-now)),
+		Node: s.ID, Dimension: d, Limit: LimitRate.String(), Quota: s.Amount, Left: max(0, s.Level(now)), Most: s.Burst,
+		Window: s.Per, Reset: time.Duration(max(0, s.Assured.Tat-now)),
 	}
 }
 

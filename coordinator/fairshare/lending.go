@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/heap"
 )
 
@@ -106,12 +107,12 @@ func (b *budget) accrued(now int64) int64 {
 		return b.share
 	}
 	s := b.family.span
-	return mulDiv(b.share, min(now, s.end)-s.start, s.end-s.start)
+	return arith.MulDiv(b.share, min(now, s.End)-s.Start, s.End-s.Start)
 }
 
 // keeps returns what its share cannot lend.
 func (b *budget) keeps() int64 {
-	return b.spent + b.held.sum() + b.lent + mulDiv(b.share, b.rule.HeadroomPercent, 100)
+	return b.spent + b.held.sum() + b.lent + arith.MulDiv(b.share, b.rule.HeadroomPercent, 100)
 }
 
 // lendable returns what the share could lend now.
@@ -121,7 +122,7 @@ func (b *budget) lendable(now int64) int64 { return max(0, b.accrued(now)-b.keep
 // something is given back (see riper).
 func (b *budget) ripens(now int64) int64 {
 	if b.lentOut >= b.lendMax || b.left() <= 0 {
-		return b.family.span.end
+		return b.family.span.End
 	}
 	return min(b.ripensItself(now), b.ripensBelow(now))
 }
@@ -131,11 +132,11 @@ func (b *budget) ripensItself(now int64) int64 {
 	keeps := b.keeps()
 	switch {
 	case keeps >= b.share:
-		return s.end
+		return s.End
 	case b.pool:
 		return now + 1
 	}
-	return max(now+1, min(s.end, s.start+mulDivUp(keeps+1, s.end-s.start, b.share)))
+	return max(now+1, min(s.End, s.Start+arith.MulDivUp(keeps+1, s.End-s.Start, b.share)))
 }
 
 // ripensBelow returns when the first of its children does. What is filed of them may be too soon by
@@ -153,7 +154,7 @@ func (b *budget) ripensBelow(now int64) int64 {
 		first.ripeAt = at
 		b.unripe.Fix(0)
 	}
-	return b.family.span.end
+	return b.family.span.End
 }
 
 // mostLenders is of how many a charge borrows in one budget: a loan of each costs 2 µs, in which nothing else
@@ -164,11 +165,11 @@ const mostLenders = 1024
 // least: most of them. The loans are made, and appended to l.loans; what is
 // still lacking is returned, and l.ripens is when some of that may be there.
 func (l *Ledger) borrow(b *budget, lacking int64, most int) int64 {
-	l.ripens, l.loansMost = b.family.span.end, len(l.loans)+most
+	l.ripens, l.loansMost = b.family.span.End, len(l.loans)+most
 	if len(b.kids) > 0 { // its own children's
 		lacking -= l.borrowOf(b, nil, b, b, lacking)
 	}
-	room, from := noBound, b
+	room, from := arith.NoBound, b
 	for up := b.up; up != nil && lacking > 0; from, up = up, up.up {
 		if room = min(room, from.borrowMax-from.borrowedIn); room <= 0 {
 			return lacking

@@ -45,7 +45,7 @@ func TestWhoLends(t *testing.T) {
 			l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", append(c.a, part)...).
 				group("b", "pool", append(c.b, part)...).
 				group("c", "pool", append(c.c, part)...).group("d", "pool", part).ledger()
-			half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+			half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 			if v := l.Reserve(half, id(1), tokens("a", 200+c.takes), time.Time{}); v.OK == c.refused {
 				t.Fatalf("%+v", v)
 			}
@@ -91,7 +91,7 @@ func TestCredits(t *testing.T) {
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
 	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
 		group("c", "pool", part).ledger()
-	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 	l.Reserve(half, id(0), tokens("a", 200), time.Time{})
 	for i, want := range [][2]int64{{60, 0}, {60, 60}, {70, 60}} {
 		l.Reserve(half, id(i+1), tokens("a", []int64{60, 60, 10}[i]), time.Time{})
@@ -116,7 +116,7 @@ func TestBorrowersLend(t *testing.T) {
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
 	l := newTree(budgetFor(100*time.Second, d, 800)).group("a", "pool", part).group("b", "pool", part).
 		group("c", "pool", part).group("z", "pool", part).ledger()
-	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 	l.Reserve(half, id(1), tokens("z", 260), time.Time{})
 	next := half.Add(100 * time.Second)
 	for i, c := range []struct {
@@ -140,7 +140,7 @@ func TestLenderGivesBackHeld(t *testing.T) {
 	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
 		// c lends nothing
 		group("c", "pool", part, lends(coordinator.Bound{}, coordinator.Bound{Kind: coordinator.BoundAmount})).ledger()
-	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 	l.Reserve(half, id(1), tokens("b", 200), time.Time{}) // all that is its own
 	l.Reserve(half, id(2), tokens("a", 200), time.Time{})
 	if v := l.Reserve(half, id(3), tokens("a", 1), time.Time{}); v.OK {
@@ -163,7 +163,7 @@ func TestLoansComeBack(t *testing.T) {
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
 	l := newTree(budgetFor(100*time.Second, d, 600)).group("a", "pool", part).group("b", "pool", part).
 		group("z", "pool", part).ledger()
-	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 	l.Reserve(half, id(3), tokens("a", 200), time.Time{})
 	l.Reserve(half, id(1), tokens("z", 200), time.Time{})
 	l.Reserve(half, id(2), tokens("z", 60), time.Time{})

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
 )
 
 // perMillion is how many tokens a price of tokens is for.
@@ -123,7 +124,7 @@ func (p *prices) cost(provider, model, operation string, requests, in, out int64
 	}
 	quotient, _ := bits.Div64(high, low, perMillion)
 	tokens := int64(min(quotient, math.MaxInt64))
-	return saturate(tokens, mulDiv(requests, t.request, 1)), true
+	return arith.Add(tokens, arith.MulDiv(requests, t.request, 1)), true
 }
 
 // of returns what u was, or will be, paid for: what u does not say is taken from the other, which
@@ -165,7 +166,7 @@ func (p *prices) count(u *coordinator.Usage, s service, concurrency, requests in
 		a[coordinator.DimRequests] = max(wholeUp(u.Requests), requests)
 		a[coordinator.DimInputTokens] = wholeUp(u.InputTokens)
 		a[coordinator.DimOutputTokens] = wholeUp(u.OutputTokens)
-		a[coordinator.DimTotalTokens] = saturate(a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
+		a[coordinator.DimTotalTokens] = arith.Add(a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
 		if u.CostUSD > 0 {
 			a[coordinator.DimCost] = microUSD(u.CostUSD)
 			return a, true

@@ -17,7 +17,7 @@ type bucket struct {
 }
 
 func newBucket(amount, burst, per int64) *bucket {
-	return &bucket{amount: amount, burst: burst, per: per, has: ratOf(burst), at: epoch.UnixNano()}
+	return &bucket{amount: amount, burst: burst, per: per, has: rational(burst), at: epoch.UnixNano()}
 }
 
 // level is what it holds; nothing, if there is no such rate.
@@ -26,20 +26,20 @@ func (b *bucket) level(now int64) *big.Rat {
 		return new(big.Rat)
 	}
 	in := new(big.Rat).SetFrac64(now-b.at, b.per)
-	return lesser(ratOf(b.burst), sumOf(b.has, in.Mul(in, ratOf(b.amount))))
+	return smaller(rational(b.burst), total(b.has, in.Mul(in, rational(b.amount))))
 }
 
-func (b *bucket) holds(now, cost int64) bool { return b.level(now).Cmp(ratOf(cost)) >= 0 }
+func (b *bucket) holds(now, cost int64) bool { return b.level(now).Cmp(rational(cost)) >= 0 }
 
 // whole is what it holds in whole amounts; a debt is nothing.
 func (b *bucket) whole(now int64) int64 {
-	x := greater(new(big.Rat), b.level(now))
+	x := larger(new(big.Rat), b.level(now))
 	return new(big.Int).Quo(x.Num(), x.Denom()).Int64()
 }
 
 func (b *bucket) take(now, cost int64) {
 	if b != nil {
-		b.has, b.at = sumOf(b.level(now), ratOf(-cost)), now
+		b.has, b.at = total(b.level(now), rational(-cost)), now
 	}
 }
 
@@ -50,11 +50,11 @@ func (b *bucket) correct(now, reserved, actual int64) {
 		return
 	}
 	level := b.level(now)
-	b.has, b.at = sumOf(level, ratOf(reserved-actual)), now
+	b.has, b.at = total(level, rational(reserved-actual)), now
 	if actual > reserved {
-		b.has = greater(b.has, lesser(level, ratOf(-b.burst)))
+		b.has = larger(b.has, smaller(level, rational(-b.burst)))
 	} else {
-		b.has = lesser(b.has, ratOf(b.burst))
+		b.has = smaller(b.has, rational(b.burst))
 	}
 }
 
@@ -203,4 +203,28 @@ func (m *rateModel) never(cost int64) bool {
 		}
 	}
 	return false
+}
+
+func rational(ns int64) *big.Rat { return new(big.Rat).SetInt64(ns) }
+
+func larger(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+func smaller(a, b *big.Rat) *big.Rat {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func total(all ...*big.Rat) *big.Rat {
+	sum := new(big.Rat)
+	for _, x := range all {
+		sum.Add(sum, x)
+	}
+	return sum
 }

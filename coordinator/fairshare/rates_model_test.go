@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // modelUse is what a reservation took of the rates of one chain in one dimension.
@@ -91,7 +92,7 @@ func (w *world) ask(models map[coordinator.Dimension][]*rateModel, p *Path, c *C
 }
 
 // compare looks whether a rate of the ledger has left what its definition has.
-func (m *rateModel) compare(t *rapid.T, w *world, s *shaper) {
+func (m *rateModel) compare(t *rapid.T, w *world, s *rates.Shaper) {
 	if (m == nil) != (s == nil) {
 		t.Fatalf("there is one of %v and %v", m, s)
 	}
@@ -99,14 +100,14 @@ func (m *rateModel) compare(t *rapid.T, w *world, s *shaper) {
 		return
 	}
 	now := w.now.UnixNano()
-	if m.hard != s.hard || m.amount != s.amount || m.burst != s.burst || (m.ceiling != nil) != (s.ceiling.amount > 0) {
-		t.Fatalf("%s: %+v, want %+v", s.id, s, m)
+	if m.hard != s.Hard || m.amount != s.Amount || m.burst != s.Burst || (m.ceiling != nil) != (s.Ceiling.Amount > 0) {
+		t.Fatalf("%s: %+v, want %+v", s.ID, s, m)
 	}
-	if got, want := s.level(now), m.assured.whole(now); got != want {
-		t.Fatalf("%s has %d left, want %d", s.id, got, want)
+	if got, want := s.Level(now), m.assured.whole(now); got != want {
+		t.Fatalf("%s has %d left, want %d", s.ID, got, want)
 	}
-	if m.ceiling != nil && s.ceiling.remaining(now) != m.ceiling.whole(now) {
-		t.Fatalf("%s has %d left of its ceiling, want %d", s.id, s.ceiling.remaining(now), m.ceiling.whole(now))
+	if m.ceiling != nil && s.Ceiling.Remaining(now) != m.ceiling.whole(now) {
+		t.Fatalf("%s has %d left of its ceiling, want %d", s.ID, s.Ceiling.Remaining(now), m.ceiling.whole(now))
 	}
 }
 

@@ -97,8 +97,8 @@ func TestRetryAtOfRates(t *testing.T) {
 func (w *world) asked(p *Path, c *Charge) (n int, most int64) {
 	for _, u := range w.l.ratesOf(p, &c.Amounts, nil) {
 		n++
-		for s := u.leaf; s != nil; s = s.up {
-			most += s.burst + 2
+		for s := u.leaf; s != nil; s = s.Up {
+			most += s.Burst + 2
 		}
 	}
 	return n, most

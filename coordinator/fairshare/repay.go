@@ -1,5 +1,10 @@
 package fairshare
 
+import (
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/calendar"
+)
+
 // begin starts the period in which now lies, for all of a family. What was borrowed or
 // overdrawn is repaid, up to so many percent of what each has of its own, to the lenders:
 //
@@ -10,10 +15,10 @@ package fairshare
 // loader sees to it that none is, but a ledger takes what it is given) they pay as before, and it
 // loses no more than that part of what it has. So no node is ever left with less than nothing.
 func (b *budget) begin(now, percent int64) {
-	next := spanOf(b.period, now, b.loc)
-	ended, adjacent := b.span, next.start == b.span.end
+	next := calendar.PeriodOf(b.period, now, b.loc)
+	ended, adjacent := b.span, next.Start == b.span.End
 	if !adjacent {
-		ended = spanOf(b.period, next.start-1, b.loc)
+		ended = calendar.PeriodOf(b.period, next.Start-1, b.loc)
 		percent = 0
 	}
 	b.owe(percent)
@@ -33,8 +38,8 @@ func (b *budget) set(now int64) {
 
 // find finds the period in which now lies, and the one before it.
 func (b *budget) find(now int64) {
-	b.span = spanOf(b.period, now, b.loc)
-	b.ended = spanOf(b.period, b.span.start-1, b.loc)
+	b.span = calendar.PeriodOf(b.period, now, b.loc)
+	b.ended = calendar.PeriodOf(b.period, b.span.Start-1, b.loc)
 }
 
 // owe returns what is repaid by the share itself, and how much of what it and those below it repay leaves the
@@ -50,8 +55,8 @@ func (b *budget) find(now int64) {
 func (b *budget) owe(percent int64) (leaves, over int64) {
 	overdrawn := max(0, -b.room())
 	debt := max(0, b.borrowed-max(0, b.room())) // what it has left it might have given back
-	debt += mulDiv(debt, b.rule.SurchargePercent, 100) + overdrawn
-	b.owes = min(debt, mulDiv(b.baseShare, percent, 100))
+	debt += arith.MulDiv(debt, b.rule.SurchargePercent, 100) + overdrawn
+	b.owes = min(debt, arith.MulDiv(b.baseShare, percent, 100))
 	b.pot = b.owes
 	in := b.borrowed - b.borrowedIn
 	for _, kid := range b.kids {
@@ -64,7 +69,7 @@ func (b *budget) owe(percent int64) (leaves, over int64) {
 	inside, outside := max(0, in)+max(0, overdrawn-over), b.borrowedIn+over
 	b.leaves = 0
 	if outside > 0 {
-		b.leaves = min(mulDiv(b.pot, outside, inside+outside), mulDiv(b.base, percent, 100))
+		b.leaves = min(arith.MulDiv(b.pot, outside, inside+outside), arith.MulDiv(b.base, percent, 100))
 	}
 	b.pot -= b.leaves
 	return b.leaves, over
@@ -82,7 +87,7 @@ func (b *budget) repaid(bonus int64) {
 	if !any {
 		weights[0] = 1
 	}
-	parts := Apportion(b.pot+bonus, weights, nil)
+	parts := arith.Apportion(b.pot+bonus, weights, nil)
 	b.nominal = b.base - b.leaves + bonus
 	for i, kid := range b.kids {
 		kid.repaid(parts[i+1])

@@ -52,7 +52,7 @@ func TestRepayment(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := c.tree.ledger()
-			end := time.Unix(0, l.roots[0].span.end).Add(100 * time.Second)
+			end := time.Unix(0, l.roots[0].span.End).Add(100 * time.Second)
 			at := end.Add(-time.Second)
 			if v := l.Reserve(at, id(1), tokens(c.who, c.reserves), time.Time{}); !v.OK {
 				t.Fatalf("%+v", v)
@@ -84,7 +84,7 @@ func TestRepaymentOfTheLost(t *testing.T) {
 	const d = coordinator.DimTotalTokens
 	for _, c := range []struct{ uses, want int64 }{{1000, 1000}, {1050, 950}, {1500, 800}} {
 		l := newTree().group("a", "pool", budgetFor(100*time.Second, d, 1000)).ledger()
-		end := time.Unix(0, l.roots[0].span.end)
+		end := time.Unix(0, l.roots[0].span.End)
 		l.Reserve(epoch, id(1), tokens("a", 1000), time.Time{})
 		l.Settle(epoch, id(1), tokens("a", c.uses).Amounts, false)
 		if b := budgetView(t, l, epoch, "pool/a"); b.Debt != c.uses-1000 {
@@ -113,7 +113,7 @@ func TestRepaymentSimpleRule(t *testing.T) {
 		group("x", "g", part, simple).group("y", "g", part, simple).ledger()
 	l.Reserve(epoch, id(1), tokens("x", 560), time.Time{})
 	l.Settle(epoch, id(1), tokens("x", 560).Amounts, false)
-	end := time.Unix(0, l.roots[0].span.end)
+	end := time.Unix(0, l.roots[0].span.End)
 	for node, want := range map[string][2]int64{"pool": {2000, 1000}, "pool/g": {1000, 60}, "pool/g/x": {440, 440},
 		"pool/g/y": {500, 500}} {
 		if b := budgetView(t, l, end, node); b.Nominal != want[0] || b.Share != want[1] {
@@ -145,7 +145,7 @@ func TestRepaymentWhereMoreIsPromised(t *testing.T) {
 		l.Reserve(epoch, id(1), tokens("a", 500), time.Time{})
 		l.Settle(epoch, id(1), tokens("a", 600).Amounts, false)
 		l.Install(epoch, of(c.pool))
-		end := time.Unix(0, l.roots[0].span.end)
+		end := time.Unix(0, l.roots[0].span.End)
 		if b := budgetView(t, l, end, "pool"); b.Nominal != c.want || b.Share < 0 || b.Cap != c.want {
 			t.Errorf("a pool of %d has %+v, want %d", c.pool, b, c.want)
 		}

@@ -37,29 +37,21 @@ const (
 	resCounted // a call that was charged by the report that first named it
 )
 
-// KeyOf returns the key of a reservation's id.
-func KeyOf(id string) coordinator.TaskKey { return coordinator.KeyOf(coordinator.TaskID(id)) }
-
 // Reserve sets aside what the charge asks for, in all nodes that it concerns or in none. A
 // reservation of that key that stands, or has ended, is left as it is (Known). Zero as until:
 // it does not end by itself. What no quota concerns is admitted, and not remembered.
 func (l *Ledger) Reserve(now time.Time, key coordinator.TaskKey, c *Charge, until time.Time) Verdict {
-	l.advance(now.UnixNano())
-	if r := l.find(key); r != nil {
-		return Verdict{OK: r.state == resOpen, Known: true}
-	}
-	p := l.PathOf(c)
-	if p.Empty() {
-		return Verdict{OK: true}
-	}
-	asked := *c
-	tidy(&asked.Amounts)
-	return l.reserve(key, &asked, &p, until, false)
+	return l.setAside(now, key, c, until, false)
 }
 
 // Charge reserves what has been used already, whatever the limits: what is beyond a share is a
 // debt. It is to be settled at once.
 func (l *Ledger) Charge(now time.Time, key coordinator.TaskKey, c *Charge) Verdict {
+	return l.setAside(now, key, c, time.Time{}, true)
+}
+
+// setAside reserves what the charge asks for; beyond: whatever the limits.
+func (l *Ledger) setAside(now time.Time, key coordinator.TaskKey, c *Charge, until time.Time, beyond bool) Verdict {
 	l.advance(now.UnixNano())
 	if r := l.find(key); r != nil {
 		return Verdict{OK: r.state == resOpen, Known: true}
@@ -70,7 +62,7 @@ func (l *Ledger) Charge(now time.Time, key coordinator.TaskKey, c *Charge) Verdi
 	}
 	asked := *c
 	tidy(&asked.Amounts)
-	return l.reserve(key, &asked, &p, time.Time{}, true)
+	return l.reserve(key, &asked, &p, until, beyond)
 }
 
 // find looks up a reservation; one that has been remembered for long enough is forgotten.
@@ -100,6 +92,7 @@ func (l *Ledger) reserve(key coordinator.TaskKey, c *Charge, p *Path, until time
 	l.forced = force
 	var v Verdict
 	v, r.uses = l.check(p, c, r.uses)
+	l.keep()
 	l.forced = false
 	if !v.OK && !force {
 		l.undo()
@@ -138,6 +131,7 @@ func (l *Ledger) extend(r *reservation, more coordinator.Amounts, until time.Tim
 	}
 	l.forced = force
 	v, uses := l.check(&r.path, &c, l.uses[:0])
+	l.keep()
 	l.uses, l.forced = uses, false
 	if !v.OK && !force {
 		l.undo()
@@ -202,7 +196,7 @@ func (r *reservation) whole() Charge {
 func (l *Ledger) current(part *reservation) bool {
 	for _, n := range part.path.list() {
 		for _, b := range l.nodes[n].budgets {
-			if b != nil && b.family.span.start > part.at {
+			if b != nil && b.family.span.Start > part.at {
 				return false
 			}
 		}

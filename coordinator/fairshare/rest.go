@@ -42,7 +42,7 @@ func (nd *node) atRest(since int64) bool {
 		}
 	}
 	for _, s := range nd.rates {
-		if s != nil && s.assured.since(since)|s.ceiling.since(since) != 0 {
+		if s != nil && s.Assured.Since(since)|s.Ceiling.Since(since) != 0 {
 			return false
 		}
 	}

@@ -1,6 +1,9 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+)
 
 // seats is how much of a node may run at one time. What is not used may be used by others at once, and
 // comes back by attrition: no group gets a seat beyond its part for which one below its part waits. The
@@ -50,13 +53,13 @@ func (l *Ledger) newSeats(n int32, q *coordinator.QuotaLimit) *seats {
 // divide gives the children their parts.
 func (s *seats) divide() {
 	own := s.nominal
-	all := parts(s.nominal, len(s.kids), func(i int) (int64, int64) { return s.kids[i].spec.Nominal, s.kids[i].weight })
+	all := arith.Parts(s.nominal, len(s.kids), func(i int) (int64, int64) { return s.kids[i].spec.Nominal, s.kids[i].weight })
 	for i, kid := range s.kids {
 		kid.nominal = all[i]
 		own -= all[i]
 	}
 	s.sub = max(0, own) // the children add what they lend, see share
-	s.borrow = bound(s.spec.Borrow, s.nominal)
+	s.borrow = arith.Bound(s.spec.Borrow, s.nominal)
 	if s.rule == coordinator.BorrowNever {
 		s.borrow = 0
 	}
@@ -65,7 +68,7 @@ func (s *seats) divide() {
 // share adds to its parent's what others may have of it. Children come before parents.
 func (s *seats) share() {
 	s.local = 0
-	if lend := bound(s.spec.Lend, s.nominal); lend < s.sub {
+	if lend := arith.Bound(s.spec.Lend, s.nominal); lend < s.sub {
 		s.local = s.sub - lend
 	}
 	if s.up != nil {
@@ -82,7 +85,7 @@ func (s *seats) available() int64 {
 		return s.sub - s.use
 	}
 	lent := s.sub - s.local - max(0, s.use-s.local)
-	return max(0, s.local-s.use) + min(s.up.available(), saturate(lent, s.borrow))
+	return max(0, s.local-s.use) + min(s.up.available(), arith.Add(lent, s.borrow))
 }
 
 // check reports whether n more may run, and else at which node they may not, and behind which they wait:

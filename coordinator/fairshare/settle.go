@@ -46,7 +46,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 	l.spend(&part.path, part.at, used, &reserved)
 	for i := len(part.loans) - 1; i >= 0; i-- { // the latest first
 		n := &part.loans[i]
-		if part.at < n.to.family.span.start {
+		if part.at < n.to.family.span.Start {
 			continue // of a period that has ended
 		}
 		if x := min(n.amount, n.to.room()); x > 0 {
@@ -57,9 +57,9 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 	for _, u := range part.uses {
 		switch x, y := reserved[u.dim], used[u.dim]; {
 		case u.by == nil: // what it owes stands, also if it has expired: it is not known how much of it was charged
-			u.leaf.owe(l.now, max(0, y-part.charge.Amounts[u.dim]))
+			u.leaf.Owe(l.now, max(0, y-part.charge.Amounts[u.dim]))
 		case x != y:
-			u.leaf.correct(l.now, x, y, u.by)
+			u.leaf.Correct(l.now, x, y, u.by)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func (l *Ledger) drawSpent(p *Path, at int64, used uint8) {
 	l.walk()
 	for _, n := range p.list() {
 		for m := l.nodes[n].limited & used; m != 0; m &= m - 1 {
-			if b := l.nodes[n].budgets[bits.TrailingZeros8(m)]; b != nil && l.first(b) && at >= b.family.span.start {
+			if b := l.nodes[n].budgets[bits.TrailingZeros8(m)]; b != nil && l.first(b) && at >= b.family.span.Start {
 				l.drawAgents(b, -b.room(), mostLenders)
 				l.loans = l.loans[:0]
 			}
@@ -110,7 +110,7 @@ func (l *Ledger) chargeUnasked(r *reservation, used *coordinator.Amounts) {
 	l.uses = l.ratesOf(&r.path, used, l.uses[:0])
 	for _, u := range l.uses {
 		if rest&(1<<u.dim) != 0 {
-			u.leaf.correct(l.now, 0, used[u.dim], u.leaf)
+			u.leaf.Correct(l.now, 0, used[u.dim], u.leaf)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (l *Ledger) Withdraw(key coordinator.TaskKey) {
 		l.giveBack(&r.loans[i], r.loans[i].amount)
 	}
 	for _, u := range r.uses {
-		u.leaf.correct(l.now, r.charge.Amounts[u.dim], 0, u.by)
+		u.leaf.Correct(l.now, r.charge.Amounts[u.dim], 0, u.by)
 	}
 	l.free(&r.path)
 	l.end(r, resEnded, false)

@@ -60,7 +60,7 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 		return q // what it was served by makes no difference any more
 	}
 	for _, n := range part.loans {
-		if n.amount == 0 || part.at < n.to.family.span.start {
+		if n.amount == 0 || part.at < n.to.family.span.Start {
 			continue // nothing can come back of it
 		}
 		loan := coordinator.QuotaLoan{To: l.nodes[n.to.node].spec.ID, Dimension: n.to.dim, Amount: n.amount}
@@ -72,7 +72,7 @@ func (part *reservation) export(l *Ledger, r *reservation) *coordinator.QuotaRes
 	for _, u := range part.uses {
 		by := "" // none
 		if u.by != nil {
-			by = l.nodes[u.by.node].spec.ID
+			by = l.nodes[u.by.Node].spec.ID
 		}
 		q.Served = append(q.Served, by)
 	}
@@ -191,8 +191,8 @@ func (l *Ledger) restore(q *coordinator.QuotaReserved, c *Charge) {
 		if q.Served[i] == "" {
 			u.by = nil
 		}
-		for x := u.leaf; x != nil; x = x.up {
-			if l.nodes[x.node].spec.ID == q.Served[i] {
+		for x := u.leaf; x != nil; x = x.Up {
+			if l.nodes[x.Node].spec.ID == q.Served[i] {
 				u.by = x
 			}
 		}

@@ -27,7 +27,7 @@ func TestSumsOfReservations(t *testing.T) {
 	all := Charge{}
 	all.Amounts[coordinator.DimRequests], all.Amounts[coordinator.DimCost] = 1, math.MaxInt64
 	for i := range 10 {
-		if v := l.Reserve(now, KeyOf(fmt.Sprint("t", i)), &all, time.Time{}); !v.OK {
+		if v := l.Reserve(now, keyOf(fmt.Sprint("t", i)), &all, time.Time{}); !v.OK {
 			t.Fatalf("%+v", v)
 		}
 	}
@@ -36,13 +36,13 @@ func TestSumsOfReservations(t *testing.T) {
 	one.Amounts[coordinator.DimCost] = 1
 	for i := range 11 {
 		n, _ := l.Node(now, "pool")
-		v := l.Reserve(now, KeyOf("one"), &one, time.Time{})
+		v := l.Reserve(now, keyOf("one"), &one, time.Time{})
 		if want := i == 10; v.OK != want {
 			t.Fatalf("when %d have ended, %d are set aside of a million, and one more is admitted: %v", i, n.Budgets[1].Reserved,
 				v.OK)
 		}
 		if i < 10 {
-			l.Release(now, KeyOf(fmt.Sprint("t", i)), false)
+			l.Release(now, keyOf(fmt.Sprint("t", i)), false)
 		}
 	}
 }
@@ -59,12 +59,12 @@ func TestSumOfExtensions(t *testing.T) {
 	l.Install(now, q)
 	c := Charge{Call: true}
 	c.Amounts[coordinator.DimRequests] = 1
-	l.Reserve(now, KeyOf("c"), &c, now.Add(time.Hour))
+	l.Reserve(now, keyOf("c"), &c, now.Add(time.Hour))
 	for range 20 { // 20 · 2⁶⁰ are more than 2⁶³
-		if v := l.Extend(now, KeyOf("c"), coordinator.Amounts{coordinator.DimCost: math.MaxInt64}, time.Time{}); !v.OK {
+		if v := l.Extend(now, keyOf("c"), coordinator.Amounts{coordinator.DimCost: math.MaxInt64}, time.Time{}); !v.OK {
 			t.Fatalf("%+v", v)
 		}
-		if whole, _, _ := l.Find(KeyOf("c")); whole.Amounts[coordinator.DimCost] != most {
+		if whole, _, _ := l.Find(keyOf("c")); whole.Amounts[coordinator.DimCost] != most {
 			t.Fatalf("it takes %d", whole.Amounts[coordinator.DimCost])
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
 )
 
 // What others could lend is a number that is kept, so that a refusal asks none of them. A family of
@@ -24,33 +25,41 @@ const reckonEvery = int64(10 * time.Microsecond)
 
 // couldLend returns what others could have of a budget and those below it; below is the sum of the latter.
 func (b *budget) couldLend(at, below int64) int64 {
-	return max(0, min(b.lendMax-b.lentOut, b.left(), saturate(b.lendable(at), below)))
+	return max(0, min(b.lendMax-b.lentOut, b.left(), arith.Add(b.lendable(at), below)))
 }
 
 // sumBelow sums up what those below it could lend at that moment; nothing is kept.
 func (b *budget) sumBelow(at int64) (sum int64) {
 	for _, kid := range b.kids {
-		sum = saturate(sum, kid.couldLend(at, kid.sumBelow(at)))
+		sum = arith.Add(sum, kid.couldLend(at, kid.sumBelow(at)))
 	}
 	return sum
 }
 
 // reckonUpAt keeps what each of a family could lend at that moment.
 func (f *budget) reckonUpAt(at int64) {
-	f.reckoned, f.accruing = at, 0
+	f.reckoned, f.accruing = at, f.accrues()
 	f.reckon(at)
+}
+
+// accrues sums up the shares of a budget and those below it to which something accrues.
+func (b *budget) accrues() (sum int64) {
+	if !b.pool {
+		sum = b.share
+	}
+	for _, kid := range b.kids {
+		sum = arith.Add(sum, kid.accrues())
+	}
+	return sum
 }
 
 func (b *budget) reckon(at int64) {
 	b.below = 0
 	for _, kid := range b.kids {
 		kid.reckon(at)
-		b.below = saturate(b.below, kid.lends)
+		b.below = arith.Add(b.below, kid.lends)
 	}
 	b.lends = b.couldLend(at, b.below)
-	if !b.pool {
-		b.family.accruing = saturate(b.family.accruing, b.share)
-	}
 }
 
 // accruedSince returns what may have accrued to all of a family since it was reckoned up, at the most.
@@ -58,7 +67,7 @@ func (f *budget) accruedSince(now int64) int64 {
 	if now <= f.reckoned {
 		return 0
 	}
-	return saturate(f.shares, mulDivUp(now-f.reckoned, f.accruing, f.span.end-f.span.start))
+	return arith.Add(f.shares, arith.MulDivUp(now-f.reckoned, f.accruing, f.span.End-f.span.Start))
 }
 
 // reckonAgain puts right what the budget could lend after a change of its books. Those above it are
@@ -83,7 +92,7 @@ func (b *budget) reckonUp() {
 // with the sums that below returns. It takes O(levels), but for these.
 func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
 	sum := below(b)
-	all, room := sum, noBound
+	all, room := sum, arith.NoBound
 	for from, up := b, b.up; up != nil; from, up = up, up.up {
 		if room = min(room, from.borrowMax-from.borrowedIn); room <= 0 {
 			break
@@ -91,10 +100,10 @@ func (b *budget) borrowable(at int64, below func(*budget) int64) int64 {
 		beside := below(up)
 		got := beside - from.couldLend(at, sum)
 		if sum = beside; !up.pool || !b.rule.NoGlobalPool {
-			got = saturate(got, up.lendable(at))
+			got = arith.Add(got, up.lendable(at))
 		}
 		got = min(got, room)
-		all, room = saturate(all, got), room-got
+		all, room = arith.Add(all, got), room-got
 	}
 	return all
 }
@@ -150,32 +159,28 @@ func (l *Ledger) tooLittle(b *budget, lacking int64) (until int64, is bool) {
 	if f.shares <= manyShares || l.forced {
 		return 0, false
 	}
-	length := f.span.end - f.span.start
-	accrues := func(x int64) int64 { return saturate(l.now, mulDivUp(x, length, max(1, f.nominal, f.accruing))) }
-	kept := func(x *budget) int64 { return x.below }
+	length := f.span.End - f.span.Start
+	accruing := f.accruing
+	accrues := func(x int64) int64 { return arith.Add(l.now, arith.MulDivUp(x, length, max(1, f.nominal, accruing))) }
 	if f.reckoned != 0 {
-		has := b.borrowable(f.reckoned, kept)
+		has := b.borrowable(f.reckoned, func(x *budget) int64 { return x.below })
 		if lacking <= has {
 			return 0, false
 		}
 		until = f.reckoned + min(f.shares*reckonEvery, length/1000)
-		if missing := lacking - saturate(has, f.accruedSince(l.now)); missing > 0 {
+		if missing := lacking - arith.Add(has, f.accruedSince(l.now)); missing > 0 {
 			until = accrues(missing)
 		}
 		if until > l.now {
-			return min(f.span.end, until), true
+			return min(f.span.End, until), true
 		}
 	}
-	has := int64(0)
-	if l.looking {
-		has = l.borrowableNow(b)
-	} else {
-		f.reckonUpAt(l.now)
-		has = b.borrowable(l.now, kept)
-	}
+	l.found = append(l.found, finding{of: f})
+	has := l.borrowableNow(b)
 	if has == 0 || lacking <= has { // with nothing at all it is not asked again until it may have something: see unripe
 		return 0, false
 	}
+	accruing = f.accrues()
 	until = max(accrues(lacking-has-f.shares), l.now+max(length/1_000_000, int64(time.Millisecond)))
-	return min(f.span.end, until), true
+	return min(f.span.End, until), true
 }

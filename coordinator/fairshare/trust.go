@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // Usage is charged in full, also beyond what was reserved. But an agent that reports with its own token
@@ -29,10 +31,7 @@ import (
 // A gateway's reports are accepted whatever the others have left, but no report about one call beyond what
 // the largest budget that it concerns has in one period, or mostPlain if that is more: a debt of more than
 // that would never be repaid.
-const (
-	othersKeep    = 10
-	trustedBursts = 10
-)
+const othersKeep = 10
 
 // mostPlain is how much one call may take of what no budget bounds better: requests, tokens, micro-USD.
 var mostPlain = coordinator.Amounts{
@@ -103,7 +102,7 @@ func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.A
 	in, out, all := &w.used[coordinator.DimInputTokens], &w.used[coordinator.DimOutputTokens],
 		&w.used[coordinator.DimTotalTokens]
 	off := used[coordinator.DimInputTokens] - *in + used[coordinator.DimOutputTokens] - *out
-	*all = min(*all, max(used[coordinator.DimTotalTokens]-off, saturate(*in, *out)))
+	*all = min(*all, max(used[coordinator.DimTotalTokens]-off, arith.Add(*in, *out)))
 	*in = min(*in, *all)
 	*out = min(*out, *all-*in)
 	return w.used, first
@@ -161,9 +160,9 @@ func (l *Ledger) doubt(w *reportedUsage) (found *Doubt) {
 				found = &Doubt{l.nodes[b.node].spec.ID, LimitBudget, d, told, most}
 			}
 		})
-		l.ownRates(&w.path, d, func(s *shaper) {
-			if ok, _ := s.reported.check(l.now, told-asked); found == nil && !ok {
-				found = &Doubt{s.id, LimitRate, d, told, asked + s.reported.remaining(l.now)}
+		l.ownRates(&w.path, d, func(s *rates.Shaper) {
+			if ok, _ := s.Reported.Check(l.now, told-asked); found == nil && !ok {
+				found = &Doubt{s.ID, LimitRate, d, told, asked + s.Reported.Remaining(l.now)}
 			}
 		})
 	}
@@ -180,11 +179,11 @@ func (l *Ledger) countReported(w *reportedUsage) {
 		}
 		l.ownBudgets(&w.path, d, func(b, lowest *budget) {
 			b.beyond = min(b.beyond+b.notOwn(w, b == lowest), mostUsed)
-			if w.at >= b.family.span.start {
+			if w.at >= b.family.span.Start {
 				b.told = min(b.told+more, mostUsed)
 			}
 		})
-		l.ownRates(&w.path, d, func(s *shaper) { s.reported.take(l.now, more) })
+		l.ownRates(&w.path, d, func(s *rates.Shaper) { s.Reported.Take(l.now, more) })
 	}
 }
 
@@ -229,10 +228,10 @@ func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b, lowe
 }
 
 // ownRates visits, of each tree on a path, the lowest rate that is not of nothing.
-func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*shaper)) {
+func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*rates.Shaper)) {
 	done := false
 	for _, n := range p.list() {
-		if s := l.nodes[n].rates[d]; s != nil && s.amount > 0 && !done {
+		if s := l.nodes[n].rates[d]; s != nil && s.Amount > 0 && !done {
 			done = true
 			visit(s)
 		}
@@ -261,7 +260,7 @@ func (b *budget) trustLimit(whole bool) int64 {
 // trusted returns how much a report is accepted for in all. lowest is the budget with the share that its
 // charge comes out of.
 func (b *budget) trusted(w *reportedUsage, lowest *budget) int64 {
-	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.start
+	asked, whole, now := w.asked[b.dim], b == lowest, w.at >= b.family.span.Start
 	most := asked
 	if whole && now {
 		most = max(most, b.ownLeft(w))
@@ -270,18 +269,18 @@ func (b *budget) trusted(w *reportedUsage, lowest *budget) int64 {
 	if !now { // it is charged to the period before, of which nothing is left to any node
 		return most
 	}
-	return max(asked, min(most, saturate(w.booked[b.dim], max(0, lowest.spares()))))
+	return max(asked, min(most, arith.Add(w.booked[b.dim], max(0, lowest.spares()))))
 }
 
 // spares returns how much more may be charged to its share until one of the others, at some level, lacks more of its
 // own than its part that may be taken: where all others use theirs first, it is left what the node above has left.
 func (b *budget) spares() int64 {
-	most := noBound
-	if part := b.leastPart(nil); part < noBound {
+	most := arith.NoBound
+	if part := b.leastPart(nil); part < arith.NoBound {
 		most = b.room() + b.agentsLeft() + part
 	}
 	for x := b; x.up != nil; x = x.up {
-		if part := x.up.leastPart(x); part < noBound {
+		if part := x.up.leastPart(x); part < arith.NoBound {
 			most = min(most, x.left()+part)
 		}
 	}
@@ -291,7 +290,7 @@ func (b *budget) spares() int64 {
 // leastPart returns the least part that may be taken of one of those below, but for one (nil: of all), or of its own
 // share where a group has one; noBound: each has used the rest of it.
 func (b *budget) leastPart(but *budget) int64 {
-	least := noBound
+	least := arith.NoBound
 	of := func(has, used int64) {
 		if part := has / othersKeep; used < has-part {
 			least = min(least, part)
@@ -318,7 +317,7 @@ func (b *budget) ownLeft(w *reportedUsage) int64 {
 // period in which it was used is not its own any more.
 func (b *budget) notOwn(w *reportedUsage, whole bool) int64 {
 	more := w.used[b.dim] - w.asked[b.dim]
-	if !whole || w.at < b.family.span.start {
+	if !whole || w.at < b.family.span.Start {
 		return more
 	}
 	return max(0, min(more, w.used[b.dim]-b.ownLeft(w)))

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/calendar"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // NodeView is one node of a quota tree as it stands, for people and metrics.
@@ -85,6 +87,16 @@ func (l *Ledger) Node(now time.Time, id string) (NodeView, bool) {
 	return l.view(&l.nodes[i]), true
 }
 
+// Nodes gives those of these IDs that there are. It takes O(IDs).
+func (l *Ledger) Nodes(now time.Time, ids []string) (nodes []NodeView) {
+	for _, id := range ids {
+		if n, ok := l.Node(now, id); ok {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
 // InUse reports whether any of a node's budget in that dimension, or any of its seats, is set aside
 // for what runs, and may come back when that ends. It is false for other limits.
 func (l *Ledger) InUse(id string, by Limit, d coordinator.Dimension) bool {
@@ -106,7 +118,7 @@ func (l *Ledger) InUse(id string, by Limit, d coordinator.Dimension) bool {
 func (l *Ledger) PeriodEnd(id string, d coordinator.Dimension) time.Time {
 	if i, ok := l.byID[id]; ok {
 		if b := l.nodes[i].budgets[d]; b != nil {
-			return timeOf(b.family.span.end)
+			return timeOf(b.family.span.End)
 		}
 	}
 	return time.Time{}
@@ -123,7 +135,7 @@ func (l *Ledger) view(nd *node) NodeView {
 			v.Budgets = append(v.Budgets, b.view())
 		}
 		if s := nd.rates[d]; s != nil {
-			v.Rates = append(v.Rates, s.view(l.now, d))
+			v.Rates = append(v.Rates, rateView(s, l.now, d))
 		}
 	}
 	if s := nd.seats; s != nil {
@@ -141,12 +153,12 @@ func (b *budget) view() BudgetView {
 	return BudgetView{
 		Dimension: b.dim, Nominal: b.nominal, Share: b.share, Cap: b.cap(), Used: b.used, Reserved: b.reserved.sum(),
 		Borrowed: b.borrowedIn, Lent: b.lentOut, Debt: max(0, -b.room(), -b.left()) + b.owes,
-		Period: periodID(f.period, f.span, f.loc), Start: timeOf(f.span.start), End: timeOf(f.span.end),
+		Period: calendar.Name(f.period, f.span, f.loc), Start: timeOf(f.span.Start), End: timeOf(f.span.End),
 		UsedBefore: b.before.used, ReservedBefore: b.before.reserved.sum(),
 	}
 }
 
-func (s *shaper) view(now int64, d coordinator.Dimension) RateView {
-	return RateView{Dimension: d, Amount: s.amount, Per: s.per, Burst: s.burst, Remaining: s.level(now),
-		Ceiling: s.ceiling.amount, Debt: max(s.assured.debt(now), s.ceiling.debt(now))}
+func rateView(s *rates.Shaper, now int64, d coordinator.Dimension) RateView {
+	return RateView{Dimension: d, Amount: s.Amount, Per: s.Per, Burst: s.Burst, Remaining: s.Level(now),
+		Ceiling: s.Ceiling.Amount, Debt: max(s.Assured.Debt(now), s.Ceiling.Debt(now))}
 }

@@ -181,7 +181,7 @@ func TestAlertsOfABorrower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newTree(budgetFor(length, d, 1000)).group("a", "pool", part, c.how).group("b", "pool", part).ledger()
-			half := time.Unix(0, l.roots[0].span.start).Add(length / 2)
+			half := time.Unix(0, l.roots[0].span.Start).Add(length / 2)
 			for i, x := range c.charges {
 				asked := tokens(x.group, x.take)
 				if v := l.Reserve(half, id(i), asked, time.Time{}); !v.OK {
@@ -347,7 +347,7 @@ func TestFreedLenders(t *testing.T) {
 	part := budgetFor(100*time.Second, d, coordinator.ByWeight)
 	l := newTree(budgetFor(100*time.Second, d, 400)).group("a", "pool", part).group("b", "pool", part).
 		group("y", "b", part).group("z", "b", part).ledger()
-	half := time.Unix(0, l.roots[0].span.end).Add(50 * time.Second)
+	half := time.Unix(0, l.roots[0].span.End).Add(50 * time.Second)
 	l.Reserve(half, id(1), tokens("a", 200+30), time.Time{}) // 50 have accrued to y, and to z
 	l.Release(half, id(1), false)
 	freed := make(map[string]bool)

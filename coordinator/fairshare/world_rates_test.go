@@ -1,6 +1,10 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
+)
 
 // rateLog is what has passed at the rate of one node, in order.
 type rateLog struct {
@@ -23,7 +27,7 @@ func (w *world) pass(uses []rateUse, amounts *coordinator.Amounts, sign int64) {
 			continue
 		}
 		charged := false
-		for x := u.leaf; x != nil; x = x.up {
+		for x := u.leaf; x != nil; x = x.Up {
 			charged = charged || x == u.by
 			if w.rates[x] == nil {
 				w.rates[x] = &rateLog{}
@@ -94,31 +98,31 @@ func (w *world) judgeRates() {
 //	any other rate    what is charged to it up to something that it serves itself, of which
 //	                  no more counts than its burst. (What those below have of their own is
 //	                  charged to it and not asked of it: that may be more.)
-func (w *world) judgeWindows(s *shaper, passed []passage, d coordinator.Dimension) {
+func (w *world) judgeWindows(s *rates.Shaper, passed []passage, d coordinator.Dimension) {
 	all := func(passage) bool { return true }
-	if s.ceiling.amount > 0 {
-		w.judgeRate(s.id+" ceiling", d, &s.ceiling, passed, noBound, all)
+	if s.Ceiling.Amount > 0 {
+		w.judgeRate(s.ID+" ceiling", d, &s.Ceiling, passed, arith.NoBound, all)
 	}
 	switch last := passed[len(passed)-1]; {
-	case s.amount == 0 && s.hard && last.cost > 0:
-		w.t.Fatalf("%s %s: has nothing and may borrow nothing, and %+v has passed", s.id, d, last)
-	case s.hard && s.amount > 0:
-		w.judgeRate(s.id, d, &s.assured, passed, noBound, all)
-	case !s.hard && last.own:
-		w.judgeRate(s.id+" assured", d, &s.assured, passed, s.burst, func(x passage) bool { return x.charged })
+	case s.Amount == 0 && s.Hard && last.cost > 0:
+		w.t.Fatalf("%s %s: has nothing and may borrow nothing, and %+v has passed", s.ID, d, last)
+	case s.Hard && s.Amount > 0:
+		w.judgeRate(s.ID, d, &s.Assured, passed, arith.NoBound, all)
+	case !s.Hard && last.own:
+		w.judgeRate(s.ID+" assured", d, &s.Assured, passed, s.Burst, func(x passage) bool { return x.charged })
 	}
 }
 
 // judgeRate looks at the windows of one rate that end with the last: of that, no more than most
 // counts.
-func (w *world) judgeRate(name string, d coordinator.Dimension, r *rate, passed []passage, most int64,
+func (w *world) judgeRate(name string, d coordinator.Dimension, r *rates.Bucket, passed []passage, most int64,
 	counts func(passage) bool) {
 	end := passed[len(passed)-1]
 	if end.cost < 0 {
 		return
 	}
-	burst := r.burst
-	if r.per%r.amount != 0 { // else nothing is rounded
+	burst := r.Burst
+	if r.Per%r.Amount != 0 { // else nothing is rounded
 		burst++
 	}
 	sum, back := min(end.cost, most), int64(0)
@@ -133,9 +137,9 @@ func (w *world) judgeRate(name string, d coordinator.Dimension, r *rate, passed 
 		case i < len(passed)-1:
 			sum += x.cost
 		}
-		if flows := mulDiv(end.at-x.at+back, r.amount, r.per); sum > burst+flows {
+		if flows := arith.MulDiv(end.at-x.at+back, r.Amount, r.Per); sum > burst+flows {
 			w.t.Fatalf("%s %s: %d have passed within %d ns, at %d in %d ns with a burst of %d: %+v", name, d, sum, end.at-x.at,
-				r.amount, r.per, r.burst, passed[i:])
+				r.Amount, r.Per, r.Burst, passed[i:])
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // world is a ledger with a random history, and what an engine would journal of it.
@@ -21,7 +23,7 @@ type world struct {
 	keys    []coordinator.TaskKey
 	records []coordinator.Record
 	quotas  *coordinator.Quotas // that are installed now
-	rates   map[*shaper]*rateLog
+	rates   map[*rates.Shaper]*rateLog
 	told    map[string]int64 // the highest threshold of each budget and period
 	// overdraws: settlements may tell of more than was reserved. reinstalled: limits have
 	// changed under what was used.
@@ -30,7 +32,7 @@ type world struct {
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
 	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"},
-		agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*shaper]*rateLog{}, told: map[string]int64{}}
+		agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*rates.Shaper]*rateLog{}, told: map[string]int64{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):
@@ -93,7 +95,7 @@ func (w *world) tell() {
 	for _, a := range w.l.Alerts(nil) {
 		// A budget of another period is another one, which may end at the same moment.
 		budget := fmt.Sprint(a.Node, a.Dimension, w.l.budgetOf(a.Node, a.Dimension).family.period, a.Ends)
-		if a.Percent <= w.told[budget] || a.Used < mulDivUp(a.Cap, a.Percent, 100) {
+		if a.Percent <= w.told[budget] || a.Used < arith.MulDivUp(a.Cap, a.Percent, 100) {
 			w.t.Fatalf("told of %+v after %d %%", a, w.told[budget])
 		}
 		w.told[budget] = a.Percent
@@ -294,7 +296,7 @@ func (w *world) openSums() (map[*budget]int64, map[*seats]int64) {
 			for _, n := range part.path.list() {
 				nd := &w.l.nodes[n]
 				for d, b := range nd.budgets {
-					if b != nil && part.at >= b.family.span.start {
+					if b != nil && part.at >= b.family.span.Start {
 						reserved[b] += part.charge.Amounts[d]
 					}
 				}

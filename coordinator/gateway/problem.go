@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
 
 // Problem is the body of every answer that is not what was asked for (RFC 9457,
@@ -38,7 +39,7 @@ type QuotaProblem struct {
 	// to ask again: a little later, by the chance of the call.
 	RetryAt time.Time `json:"retry_at,omitzero"`
 	// Routes are the alternatives as they were judged.
-	Routes []CallRoute `json:"routes,omitempty"`
+	Routes []view.CallRoute `json:"routes,omitempty"`
 	// Permanent: no limit ever has room for so much at once.
 	Permanent bool `json:"permanent,omitempty"`
 }

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/gateway"
-
 	"pgregory.net/rapid"
+	"taskbus/coordinator/view"
 )
 
 // An answer about a call is written as encoding/json would write it, whatever is in it.
@@ -39,7 +38,7 @@ func TestCallAnswerIsWrittenAsJSON(t *testing.T) {
 			a.ExpiresAt = time.Unix(rapid.Int64Range(0, 1e10).Draw(t, "at"), rapid.Int64Range(0, 1e9).Draw(t, "ns")).UTC()
 		}
 		for range rapid.IntRange(0, 2).Draw(t, "routes") {
-			a.Routes = append(a.Routes, gateway.CallRoute{Provider: text.Draw(t, "route"), Score: rapid.Float64Range(0, 1).
+			a.Routes = append(a.Routes, view.CallRoute{Provider: text.Draw(t, "route"), Score: rapid.Float64Range(0, 1).
 				Draw(t, "score"), Refusal: text.Draw(t, "refusal")})
 		}
 		want, err := json.Marshal(a)

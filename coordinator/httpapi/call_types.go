@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/view"
 )
 
 // CallAnswer is the answer about a call that was granted, or told of.
@@ -33,7 +34,7 @@ type CallAnswer struct {
 	// Borrowed: some of it comes from shares that others leave unused.
 	Borrowed bool `json:"borrowed,omitempty"`
 	// Routes are the alternatives as they were judged.
-	Routes []gateway.CallRoute `json:"routes,omitempty"`
+	Routes []view.CallRoute `json:"routes,omitempty"`
 }
 
 // CallAmounts is how much of each dimension; costs in US dollars.

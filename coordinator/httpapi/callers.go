@@ -70,7 +70,8 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	}
 	if _, given := credential.Bearer(r.Header["Authorization"]); given && named == "" && r.Header.Get(agentHeader) == "" {
 		problem(w, http.StatusBadRequest, "No agent_id",
-			"Nothing was done: say in agent_id, or in the header X-Quota-Agent, which agent the token is of. (A gateway sends the gateways' token, and needs none.)")
+			"Nothing was done: say in agent_id, or in the header X-Quota-Agent, which agent the token is of. (A gateway "+
+				"sends the gateways' token, and needs none.)")
 		return caller{}, false
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus quota"`)

@@ -92,7 +92,8 @@ func answerAsked(w http.ResponseWriter, id string, call *coordinator.Call, x *co
 	case coordinator.CallTaken:
 		how.problem(w, http.StatusConflict, "Id is taken",
 			"The id "+id+
-				" stands for another call, or was asked for with another body, and nothing has changed: ask again with the same, settle or release what stands, or give this call an id of its own.")
+				" stands for another call, or was asked for with another body, and nothing has changed: ask again with the "+
+				"same, settle or release what stands, or give this call an id of its own.")
 	case coordinator.CallUnlisted:
 		status, title := http.StatusBadRequest, "Call without an owner"
 		if call.OwnOnly {

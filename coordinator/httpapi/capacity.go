@@ -47,7 +47,8 @@ type identity struct {
 func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) bool {
 	if len(i.secret) == 0 {
 		problem(w, http.StatusForbidden, "Reports over HTTP are off",
-			"This coordinator has no secret to know agents by. Put one of at least 32 characters into a file, name the file in TASKBUS_AGENT_SECRET_FILE "+
+			"This coordinator has no secret to know agents by. Put one of at least 32 characters into a file, name the file "+
+				"in TASKBUS_AGENT_SECRET_FILE "+
 				"(or put the secret into TASKBUS_AGENT_SECRET), start the coordinator again, and give each agent what `taskbus agents token ID` prints. "+
 				"Over RabbitMQ agents report with agent.status, which needs none of it.")
 		return false

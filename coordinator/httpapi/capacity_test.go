@@ -18,6 +18,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -266,7 +267,7 @@ func TestCapacityAnswers(t *testing.T) {
 
 func TestWhatIf(t *testing.T) {
 	const task = `{"task_id": "t", "task_type": "x", "payload": {}}`
-	prospect := Prospect{ID: "t", Agent: "gpu-1", Explanation: &Explanation{Text: "gpu-1 by load_balanced"}}
+	prospect := view.Prospect{ID: "t", Agent: "gpu-1", Explanation: &view.Explanation{Text: "gpu-1 by load_balanced"}}
 	for _, tc := range []struct {
 		name    string
 		source  fakeSource
@@ -306,7 +307,7 @@ func TestWhatIf(t *testing.T) {
 // What a formula gives that JSON does not know travels as null.
 func TestNumber(t *testing.T) {
 	for text, want := range map[string]string{"0.25": "0.25", "-3": "-3", "null": "null"} {
-		var n Number
+		var n view.Number
 		if err := json.Unmarshal([]byte(text), &n); err != nil {
 			t.Fatal(err)
 		}
@@ -314,15 +315,15 @@ func TestNumber(t *testing.T) {
 			t.Errorf("%s became %s, %v", text, got, err)
 		}
 	}
-	var n Number
+	var n view.Number
 	if err := json.Unmarshal([]byte(`"x"`), &n); err == nil {
 		t.Error("text was read as a number")
 	}
 }
 
 func TestAttemptOutcomesBelongToTheCaller(t *testing.T) {
-	AttemptOutcomes()[0] = "changed"
-	if !slices.Contains(AttemptOutcomes(), "succeeded") {
+	view.AttemptOutcomes()[0] = "changed"
+	if !slices.Contains(view.AttemptOutcomes(), "succeeded") {
 		t.Error("a caller changed the list for all")
 	}
 }

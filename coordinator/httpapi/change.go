@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -56,7 +57,8 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 	}
 	if !p.token.Given() {
 		problem(w, http.StatusForbidden, "Changes are off",
-			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in TASKBUS_ADMIN_TOKEN_FILE "+
+			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in "+
+				"TASKBUS_ADMIN_TOKEN_FILE "+
 				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
 		return false
 	}
@@ -164,7 +166,7 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, id string) {
 		return
 	}
 	status := http.StatusOK
-	if c.State == CancelRequested {
+	if c.State == view.CancelRequested {
 		status = http.StatusAccepted // it may still be done
 	}
 	answer(w, status, c)
@@ -208,6 +210,6 @@ func (a *api) acknowledgeLoss(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		notDone(w, err)
 	default:
-		answer(w, http.StatusOK, LossAcknowledged{Acknowledged: true})
+		answer(w, http.StatusOK, view.LossAcknowledged{Acknowledged: true})
 	}
 }

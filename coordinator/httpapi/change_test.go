@@ -12,6 +12,7 @@ import (
 	"testing/iotest"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
 
 // token is the admin token of these tests: 32 characters.
@@ -133,7 +134,7 @@ func TestChangesAreOffWithoutToken(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	say := func(state string) fakeSource {
-		return fakeSource{cancel: Cancellation{TaskID: "task-1", State: state, Detail: "a sentence"}}
+		return fakeSource{cancel: view.Cancellation{TaskID: "task-1", State: state, Detail: "a sentence"}}
 	}
 	longest := strings.Repeat("ä", MaxReason)
 	for _, tc := range []struct {
@@ -145,52 +146,52 @@ func TestCancel(t *testing.T) {
 		done   string // what the source was asked; empty when nothing
 		has    string // in the answer
 	}{
-		{"without a reason", say(Cancelled), "/tasks/task-1", "", 200, "cancel task-1", `"state": "cancelled"`},
-		{"too late", say(CancelTooLate), "/tasks/task-1", "", 200, "cancel task-1", `"too_late"`},
-		{"not known", say(CancelNoted), "/tasks/task-1", "", 200, "cancel task-1", `"noted"`},
-		{"it may still be done: accepted, not done", say(CancelRequested), "/tasks/task-1", "", 202, "cancel task-1",
+		{"without a reason", say(view.Cancelled), "/tasks/task-1", "", 200, "cancel task-1", `"state": "cancelled"`},
+		{"too late", say(view.CancelTooLate), "/tasks/task-1", "", 200, "cancel task-1", `"too_late"`},
+		{"not known", say(view.CancelNoted), "/tasks/task-1", "", 200, "cancel task-1", `"noted"`},
+		{"it may still be done: accepted, not done", say(view.CancelRequested), "/tasks/task-1", "", 202, "cancel task-1",
 			`"cancel_requested"`},
 
-		{"a reason in the body", say(Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200, "cancel task-1 by mistake",
+		{"a reason in the body", say(view.Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200, "cancel task-1 by mistake",
 			""},
-		{"a reason in the query", say(Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200, "cancel task-1 by mistake",
+		{"a reason in the query", say(view.Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200, "cancel task-1 by mistake",
 			""},
-		{"an empty object", say(Cancelled), "/tasks/task-1", `{}`, 200, "cancel task-1", ""},
-		{"a reason for terminals to trip over", say(Cancelled), "/tasks/task-1", `{"reason": "a\u001b[2J\nb"}`, 200,
+		{"an empty object", say(view.Cancelled), "/tasks/task-1", `{}`, 200, "cancel task-1", ""},
+		{"a reason for terminals to trip over", say(view.Cancelled), "/tasks/task-1", `{"reason": "a\u001b[2J\nb"}`, 200,
 			"cancel task-1 a [2J b", ""},
-		{"the longest reason", say(Cancelled), "/tasks/task-1", `{"reason": "` + longest + `"}`, 200,
+		{"the longest reason", say(view.Cancelled), "/tasks/task-1", `{"reason": "` + longest + `"}`, 200,
 			"cancel task-1 " + longest, ""},
-		{"the longest reason, escaped", say(Cancelled), "/tasks/task-1",
+		{"the longest reason, escaped", say(view.Cancelled), "/tasks/task-1",
 			`{"reason": "` + strings.Repeat(`\ud83d\ude00`, MaxReason) + `"}`, 200,
 			"cancel task-1 " + strings.Repeat("😀", MaxReason), ""}, // 12 × 2048 bytes of escapes
-		{"an id with every character", say(Cancelled), "/tasks/a.b_c:d-1", "", 200, "cancel a.b_c:d-1", ""},
+		{"an id with every character", say(view.Cancelled), "/tasks/a.b_c:d-1", "", 200, "cancel a.b_c:d-1", ""},
 
-		{"a reason too long", say(Cancelled), "/tasks/task-1", `{"reason": "` + longest + `x"}`, 400, "", "2048"},
-		{"a reason too long, in the query", say(Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1), "",
+		{"a reason too long", say(view.Cancelled), "/tasks/task-1", `{"reason": "` + longest + `x"}`, 400, "", "2048"},
+		{"a reason too long, in the query", say(view.Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1), "",
 			400, "", "2048"},
-		{"two reasons", say(Cancelled), "/tasks/task-1?reason=a", `{"reason": "b"}`, 400, "", "once"},
-		{"a reason twice", say(Cancelled), "/tasks/task-1?reason=a&reason=b", "", 400, "", "2 times"},
-		{"a misspelt parameter", say(Cancelled), "/tasks/task-1?raison=a", "", 400, "", "known are reason"},
-		{"a reason that is no text", say(Cancelled), "/tasks/task-1?reason=%ff", "", 400, "", "UTF-8"},
-		{"a misspelt key", say(Cancelled), "/tasks/task-1", `{"raison": "a"}`, 400, "", "reason"},
-		{"a key in other letters", say(Cancelled), "/tasks/task-1", `{"Reason": "a"}`, 400, "", "letter case only"},
-		{"a reason twice", say(Cancelled), "/tasks/task-1", `{"reason": "a", "reason": "b"}`, 400, "",
+		{"two reasons", say(view.Cancelled), "/tasks/task-1?reason=a", `{"reason": "b"}`, 400, "", "once"},
+		{"a reason twice", say(view.Cancelled), "/tasks/task-1?reason=a&reason=b", "", 400, "", "2 times"},
+		{"a misspelt parameter", say(view.Cancelled), "/tasks/task-1?raison=a", "", 400, "", "known are reason"},
+		{"a reason that is no text", say(view.Cancelled), "/tasks/task-1?reason=%ff", "", 400, "", "UTF-8"},
+		{"a misspelt key", say(view.Cancelled), "/tasks/task-1", `{"raison": "a"}`, 400, "", "reason"},
+		{"a key in other letters", say(view.Cancelled), "/tasks/task-1", `{"Reason": "a"}`, 400, "", "letter case only"},
+		{"a reason twice", say(view.Cancelled), "/tasks/task-1", `{"reason": "a", "reason": "b"}`, 400, "",
 			"reason is given twice"},
-		{"a reason that is null", say(Cancelled), "/tasks/task-1", `{"reason": null}`, 200, "cancel task-1", ""},
-		{"a reason that is a number", say(Cancelled), "/tasks/task-1", `{"reason": 1}`, 400, "", "reason"},
-		{"a list", say(Cancelled), "/tasks/task-1", `["reason"]`, 400, "", "reason"},
-		{"half a body", say(Cancelled), "/tasks/task-1", `{"reason": "a`, 400, "", "reason"},
-		{"two bodies", say(Cancelled), "/tasks/task-1", `{}{}`, 400, "", "reason"},
-		{"a body that is not UTF-8", say(Cancelled), "/tasks/task-1", "{\"reason\": \"\xff\"}", 400, "", "UTF-8"},
-		{"a body beyond every limit", say(Cancelled), "/tasks/task-1", strings.Repeat(" ", maxChangeBody+1), 413, "",
+		{"a reason that is null", say(view.Cancelled), "/tasks/task-1", `{"reason": null}`, 200, "cancel task-1", ""},
+		{"a reason that is a number", say(view.Cancelled), "/tasks/task-1", `{"reason": 1}`, 400, "", "reason"},
+		{"a list", say(view.Cancelled), "/tasks/task-1", `["reason"]`, 400, "", "reason"},
+		{"half a body", say(view.Cancelled), "/tasks/task-1", `{"reason": "a`, 400, "", "reason"},
+		{"two bodies", say(view.Cancelled), "/tasks/task-1", `{}{}`, 400, "", "reason"},
+		{"a body that is not UTF-8", say(view.Cancelled), "/tasks/task-1", "{\"reason\": \"\xff\"}", 400, "", "UTF-8"},
+		{"a body beyond every limit", say(view.Cancelled), "/tasks/task-1", strings.Repeat(" ", maxChangeBody+1), 413, "",
 			"32768 bytes"},
-		{"what is no id", say(Cancelled), "/tasks/-x", "", 400, "", "1 to 128"},
-		{"a path in disguise", say(Cancelled), "/tasks/a%2fb", "", 400, "", "1 to 128"},
-		{"a slash alone", say(Cancelled), "/tasks/%2F", "", 400, "", "Not an id"},
-		{"a slash alone, in lower case", say(Cancelled), "/tasks/%2f", "", 400, "", "Not an id"},
-		{"a slash for an id, with more behind", say(Cancelled), "/tasks/%2F/explain", "", 400, "", "Not an id"},
-		{"a way up in disguise", say(Cancelled), "/tasks/..%2fx", "", 400, "", "Not an id"},
-		{"a way up with its dots in disguise", say(Cancelled), "/tasks/%2e%2e", "", 400, "", "Not an id"},
+		{"what is no id", say(view.Cancelled), "/tasks/-x", "", 400, "", "1 to 128"},
+		{"a path in disguise", say(view.Cancelled), "/tasks/a%2fb", "", 400, "", "1 to 128"},
+		{"a slash alone", say(view.Cancelled), "/tasks/%2F", "", 400, "", "Not an id"},
+		{"a slash alone, in lower case", say(view.Cancelled), "/tasks/%2f", "", 400, "", "Not an id"},
+		{"a slash for an id, with more behind", say(view.Cancelled), "/tasks/%2F/explain", "", 400, "", "Not an id"},
+		{"a way up in disguise", say(view.Cancelled), "/tasks/..%2fx", "", 400, "", "Not an id"},
+		{"a way up with its dots in disguise", say(view.Cancelled), "/tasks/%2e%2e", "", 400, "", "Not an id"},
 
 		{"the service cannot", fakeSource{doneErr: errors.New("this instance is a standby")}, "/tasks/task-1", "", 503,
 			"cancel task-1", "standby"},
@@ -221,7 +222,7 @@ func TestCancelWithABodyThatDoesNotArrive(t *testing.T) {
 }
 
 func TestOrders(t *testing.T) {
-	gpu := fakeSource{agent: Agent{ID: "gpu-1", Cordoned: true}}
+	gpu := fakeSource{agent: view.Agent{ID: "gpu-1", Cordoned: true}}
 	for _, tc := range []struct {
 		name         string
 		source       fakeSource

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"taskbus/coordinator/view"
 	"testing"
 )
 
@@ -12,9 +13,9 @@ func TestDeadLetters(t *testing.T) {
 	const key = "3f2a09c1d4e5b678"
 	source := func() *fakeSource {
 		return &fakeSource{
-			dead: DeadList{Messages: []DeadMessage{{Key: key, ReasonCode: "poisoned", TaskID: "t-1"}}, Matched: 1,
+			dead: view.DeadList{Messages: []view.DeadMessage{{Key: key, ReasonCode: "poisoned", TaskID: "t-1"}}, Matched: 1,
 				Scanned: 4},
-			deadDone: DeadDone{Done: []string{key}},
+			deadDone: view.DeadDone{Done: []string{key}},
 		}
 	}
 	with := [][2]string{bearer}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
 
 // endpoint is one path, and one line of the list that / prints.
@@ -74,7 +75,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
 		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status)),
 		asked("/metrics", "the same for Prometheus", g.scrapes.few(scraping(metrics))),
-		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(TaskStates(), "|")+"&agent=ID&limit=1…1000",
+		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(view.TaskStates(), "|")+"&agent=ID&limit=1…1000",
 			g.reads.few(a.tasks)),
 		{
 			path:  "/tasks/{id}",
@@ -106,15 +107,17 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
 		{
-			path:  "/v1/quota/groups/{id}",
-			about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, DELETE removes it: ?by=&reason=",
-			read:  g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)),
+			path: "/v1/quota/groups/{id}",
+			about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, " +
+				"DELETE removes it: ?by=&reason=",
+			read: g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)),
 			remove: a.changing(a.unregister(false)),
 		},
 		{
-			path:  "/v1/quota/agents/{id}",
-			about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes it: ?by=&reason=",
-			read:  plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)),
+			path: "/v1/quota/agents/{id}",
+			about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes " +
+				"it: ?by=&reason=",
+			read: plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)),
 			remove: a.changing(a.unregister(true)),
 		},
 		{
@@ -145,7 +148,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			a.authenticate()),
 		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
 		asked("/v1/quota/history",
-			"what was used by day, group, agent and model: ?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
+			"what was used by day, group, agent and model: "+
+				"?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
 		asked("/v1/quota/cost",
 			"what it has cost, by group, agent and model: the parameters of /v1/quota/history, but for by", g.past.few(a.cost)),
 		asked("/v1/quota/forecast",

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 )
 
 // forecast answers /v1/quota/forecast.
@@ -21,7 +22,7 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
 	defer cancel()
-	f := Forecasts{At: a.now().UTC(), Budgets: []BudgetForecast{}, Configured: true}
+	f := view.Forecasts{At: a.now().UTC(), Budgets: []view.BudgetForecast{}, Configured: true}
 	q, err := a.allQuotas(ctx)
 	switch {
 	case errors.Is(err, ErrNoQuotas):
@@ -34,7 +35,7 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 		historyProblem(w, err)
 		return
 	}
-	if node := given["node"]; node != "" && q.node(node) == nil {
+	if node := given["node"]; node != "" && q.Node(node) == nil {
 		quotaProblem(w, "a node "+node, ErrNoQuota)
 		return
 	}
@@ -54,11 +55,11 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 }
 
 // allQuotas are all nodes, page by page.
-func (a *api) allQuotas(ctx context.Context) (Quotas, error) {
-	all, err := a.src.Quotas(ctx, QuotaSelection{Limit: MaxQuotaLimit})
+func (a *api) allQuotas(ctx context.Context) (view.Quotas, error) {
+	all, err := a.src.Quotas(ctx, view.QuotaSelection{Limit: MaxQuotaLimit})
 	for after := all.Next; err == nil && after != ""; {
-		var page Quotas
-		page, err = a.src.Quotas(ctx, QuotaSelection{Limit: MaxQuotaLimit, After: after})
+		var page view.Quotas
+		page, err = a.src.Quotas(ctx, view.QuotaSelection{Limit: MaxQuotaLimit, After: after})
 		if errors.Is(err, ErrNoQuota) {
 			err = errors.New("the quotas have changed meanwhile")
 		}
@@ -67,59 +68,25 @@ func (a *api) allQuotas(ctx context.Context) (Quotas, error) {
 	return all, err
 }
 
-// node is the one of an id; nil: there is none.
-func (q *Quotas) node(id string) *QuotaNode {
-	for i := range q.Nodes {
-		if q.Nodes[i].ID == id {
-			return &q.Nodes[i]
-		}
-	}
-	return nil
-}
-
 // forecasts are those of all budgets, or of one node's.
-func (a *api) forecasts(ctx context.Context, q *Quotas, only string, f *Forecasts) ([]BudgetForecast, error) {
+func (a *api) forecasts(ctx context.Context, q *view.Quotas, only string, f *view.Forecasts) ([]view.BudgetForecast, error) {
 	zone := a.history.Zone()
-	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Missing(), zone,
+	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Gaps, zone,
 		func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })
 	if err != nil {
 		return nil, err
 	}
-	var all []BudgetForecast
-	for _, o := range usage.Forecasts(q.ForForecasts(), only, f.At, zone, &past) {
+	var all []view.BudgetForecast
+	for _, o := range usage.Forecasts(q.Nodes, only, f.At, zone, &past) {
 		all = append(all, budgetForecast(&o))
 	}
 	return all, nil
 }
 
-// Missing are the gaps, as [usage.ReadPast] wants them.
-func (p *Projection) Missing() []usage.Gap {
-	all := make([]usage.Gap, len(p.Gaps))
-	for i, g := range p.Gaps {
-		all[i] = usage.Gap{From: g.From, To: g.To, Offset: g.Offset, Lost: g.Lost, Reason: g.Reason}
-	}
-	return all
-}
-
-// ForForecasts are the nodes as [usage.Forecasts] wants them.
-func (q *Quotas) ForForecasts() []usage.Node {
-	all := make([]usage.Node, len(q.Nodes))
-	for i := range q.Nodes {
-		n := &q.Nodes[i]
-		all[i] = usage.Node{ID: n.ID, Kind: n.Kind, Name: n.Name, Parent: n.Parent}
-		for _, b := range n.Budgets {
-			all[i].Budgets = append(all[i].Budgets, usage.Budget{
-				Dimension: b.Dimension, Used: b.Used, Cap: b.Cap, Period: b.Period, From: b.PeriodFrom, Until: b.ResetTime,
-			})
-		}
-	}
-	return all
-}
-
-func budgetForecast(o *usage.BudgetForecast) BudgetForecast {
+func budgetForecast(o *usage.BudgetForecast) view.BudgetForecast {
 	n, b := o.Node, o.Budget
-	f := BudgetForecast{
-		Node: n.ID, Kind: n.Kind, Dimension: b.Dimension, Period: b.Period, PeriodFrom: b.From, ResetTime: b.Until,
+	f := view.BudgetForecast{
+		Node: n.ID, Kind: n.Kind, Dimension: b.Dimension, Period: b.Period, PeriodFrom: b.PeriodFrom, ResetTime: b.ResetTime,
 		Used: b.Used, Cap: b.Cap, Expected: o.Expected, Basis: o.Basis, Overruns: o.Overruns, OverrunAt: o.OverrunAt,
 	}
 	if b.Cap > 0 {

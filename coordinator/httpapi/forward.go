@@ -95,7 +95,8 @@ func Forward(ctx context.Context, client *http.Client, address, token string,
 	case response.StatusCode != http.StatusOK:
 		return nil,
 			fmt.Errorf(
-				"the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
+				"the leader at %s answers %d: see that all coordinators have the same TASKBUS_AGENT_SECRET, or "+
+					"TASKBUS_GATEWAY_TOKEN", address, response.StatusCode)
 	}
 	if err := json.Unmarshal(body, &got); err != nil || len(got.Answers) != len(calls) {
 		return nil, fmt.Errorf("the leader at %s gives no answers to %d calls", address, len(calls))

@@ -113,7 +113,8 @@ func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address stri
 	defer func() { _ = response.Body.Close() }()
 	if s := response.StatusCode; s == http.StatusUnauthorized || s == http.StatusForbidden {
 		notForwarded(w, address,
-			"it does not know what this one has signed: all coordinators need the same admin token (TASKBUS_ADMIN_TOKEN), and clocks that are less than a minute apart")
+			"it does not know what this one has signed: all coordinators need the same admin token (TASKBUS_ADMIN_TOKEN), "+
+				"and clocks that are less than a minute apart")
 		return
 	}
 	answered, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded+1))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 )
 
 // stuckSource answers nothing that grows with the fleet or the quotas until it may.
@@ -32,37 +33,37 @@ func (s *stuckSource) wait() {
 	<-s.inside
 }
 
-func (s *stuckSource) Status(context.Context) (Status, error) {
+func (s *stuckSource) Status(context.Context) (view.Status, error) {
 	s.wait()
-	return Status{}, nil
+	return view.Status{}, nil
 }
-func (s *stuckSource) Tasks(context.Context, TaskFilter) []Task {
+func (s *stuckSource) Tasks(context.Context, view.TaskFilter) []view.Task {
 	s.wait()
 	return nil
 }
-func (s *stuckSource) Explain(context.Context, string) (TaskExplanation, bool) {
+func (s *stuckSource) Explain(context.Context, string) (view.TaskExplanation, bool) {
 	s.wait()
-	return TaskExplanation{}, true
+	return view.TaskExplanation{}, true
 }
-func (s *stuckSource) WhatIf(context.Context, []byte) (Prospect, error) {
+func (s *stuckSource) WhatIf(context.Context, []byte) (view.Prospect, error) {
 	s.wait()
-	return Prospect{}, nil
+	return view.Prospect{}, nil
 }
-func (s *stuckSource) AgentStats(context.Context) (AgentStats, error) {
+func (s *stuckSource) AgentStats(context.Context) (view.AgentStats, error) {
 	s.wait()
-	return AgentStats{}, nil
+	return view.AgentStats{}, nil
 }
-func (s *stuckSource) Capabilities(context.Context) ([]Capability, error) {
+func (s *stuckSource) Capabilities(context.Context) ([]view.Capability, error) {
 	s.wait()
 	return nil, nil
 }
-func (s *stuckSource) Quotas(context.Context, QuotaSelection) (Quotas, error) {
+func (s *stuckSource) Quotas(context.Context, view.QuotaSelection) (view.Quotas, error) {
 	s.wait()
-	return Quotas{}, nil
+	return view.Quotas{}, nil
 }
-func (s *stuckSource) QuotaControls(context.Context) (QuotaControls, error) {
+func (s *stuckSource) QuotaControls(context.Context) (view.QuotaControls, error) {
 	s.wait()
-	return QuotaControls{}, nil
+	return view.QuotaControls{}, nil
 }
 
 // stuckHistory is the history beside it.
@@ -180,10 +181,10 @@ func (s *slowReader) Write(p []byte) (int, error) {
 // listing has the same tasks for every request.
 type listing struct {
 	fakeSource
-	list []Task
+	list []view.Task
 }
 
-func (l *listing) Tasks(context.Context, TaskFilter) []Task { return l.list }
+func (l *listing) Tasks(context.Context, view.TaskFilter) []view.Task { return l.list }
 
 // A small answer whose reader is slow keeps no other out; a large one keeps its turn until it has been
 // read.
@@ -195,7 +196,7 @@ func TestSlowReadersOfLargeAnswersKeepTheirTurn(t *testing.T) {
 	}{{"small", 1000, http.StatusOK}, {"large", quickAnswer, http.StatusServiceUnavailable}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := New(&listing{list: []Task{{Error: strings.Repeat("x", c.bytes)}}}, metrics, Options{})
+				h := New(&listing{list: []view.Task{{Error: strings.Repeat("x", c.bytes)}}}, metrics, Options{})
 				may := make(chan struct{})
 				for range mostReads {
 					go h.ServeHTTP(&slowReader{httptest.NewRecorder(), may}, httptest.NewRequest(http.MethodGet, "/tasks", nil))
@@ -232,6 +233,6 @@ func TestAPanicGivesTheTurnBack(t *testing.T) {
 
 type panicking struct{ fakeSource }
 
-func (*panicking) AgentStats(context.Context) (AgentStats, error) {
+func (*panicking) AgentStats(context.Context) (view.AgentStats, error) {
 	panic("a fault")
 }

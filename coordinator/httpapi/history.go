@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -27,15 +28,16 @@ func (noHistory) Usage(context.Context, usage.Query) ([]usage.Row, bool, error) 
 	return nil, false, nil
 }
 
-func (noHistory) Projection(context.Context) (Projection, error) {
-	return Projection{State: "off",
-		Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; docs/howto/usage-history.md says how to have one", Offset: -1}, nil
+func (noHistory) Projection(context.Context) (view.Projection, error) {
+	return view.Projection{State: "off",
+		Detail: "this coordinator keeps no history of usage: TASKBUS_HISTORY is off, or there is no place for it; " +
+			"docs/howto/usage-history.md says how to have one", Offset: -1}, nil
 }
 
 func (noHistory) Zone() *time.Location { return nil }
 
-func (noHistory) Rebuild(context.Context) (Rebuilt, error) {
-	return Rebuilt{}, errors.New("this coordinator keeps no history of usage")
+func (noHistory) Rebuild(context.Context) (view.Rebuilt, error) {
+	return view.Rebuilt{}, errors.New("this coordinator keeps no history of usage")
 }
 
 // historyProblem answers a question to a history that cannot be asked: where there are no quotas it is of
@@ -43,7 +45,8 @@ func (noHistory) Rebuild(context.Context) (Rebuilt, error) {
 func historyProblem(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrNoQuotas) {
 		problem(w, http.StatusNotFound, "No quotas",
-			"This coordinator has no quotas.yaml, and keeps and shows no history of usage without one. docs/quotas.md says how to write one.")
+			"This coordinator has no quotas.yaml, and keeps and shows no history of usage without one. docs/quotas.md says "+
+				"how to write one.")
 		return
 	}
 	notAvailable(w, "History not available", "Asking the history of usage", err)
@@ -70,7 +73,7 @@ func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
 	defer cancel()
-	l := HistoryList{By: string(q.By), Rows: []HistoryRow{}}
+	l := view.HistoryList{By: string(q.By), Rows: []view.HistoryRow{}}
 	rows, more, err := a.history.Usage(ctx, q)
 	if err == nil {
 		l.Projection, err = a.projection(ctx)
@@ -86,7 +89,7 @@ func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, l)
 }
 
-func (a *api) projection(ctx context.Context) (Projection, error) {
+func (a *api) projection(ctx context.Context) (view.Projection, error) {
 	p, err := a.history.Projection(ctx)
 	p.Gaps = present(p.Gaps)
 	return p, err
@@ -127,13 +130,13 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 	return nil
 }
 
-func historyRow(r *usage.Row) HistoryRow {
-	return HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source,
+func historyRow(r *usage.Row) view.HistoryRow {
+	return view.HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source,
 		HistoryCounts: historyCounts(&r.Counts)}
 }
 
-func historyCounts(c *usage.Counts) HistoryCounts {
-	return HistoryCounts{
+func historyCounts(c *usage.Counts) view.HistoryCounts {
+	return view.HistoryCounts{
 		Requests: c.Requests, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens, TotalTokens: c.TotalTokens,
 		CostUSD: dollars(c.Cost),
 		Calls:   c.Calls(), Settled: c.Settled, Released: c.Released, Expired: c.Untold(), Late: c.Late,
@@ -152,7 +155,7 @@ func (a *api) rebuildHistory(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, ErrRebuilding):
 		answer(w, http.StatusAccepted,
-			Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
+			view.Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
 	case err != nil:
 		problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+
 			messages.Clean(err.Error(), messages.MaxText)+".")

@@ -15,15 +15,16 @@ import (
 	"time"
 
 	"taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 )
 
-// fakeHistory is a history in memory. It heeds days and limits, and notes what it was asked.
+// fakeHistory is a history in memory. It applies days and limits, and notes what it was asked.
 type fakeHistory struct {
 	rows     []usage.Row
 	asked    usage.Query
 	err      error
-	state    Projection
-	rebuilt  Rebuilt
+	state    view.Projection
+	rebuilt  view.Rebuilt
 	rebuiltE error
 }
 
@@ -43,9 +44,9 @@ func (f *fakeHistory) Usage(ctx context.Context, q usage.Query) (rows []usage.Ro
 	return rows, more, f.err
 }
 
-func (f *fakeHistory) Projection(context.Context) (Projection, error) { return f.state, f.err }
-func (f *fakeHistory) Zone() *time.Location                           { return nil }
-func (f *fakeHistory) Rebuild(context.Context) (Rebuilt, error)       { return f.rebuilt, f.rebuiltE }
+func (f *fakeHistory) Projection(context.Context) (view.Projection, error) { return f.state, f.err }
+func (f *fakeHistory) Zone() *time.Location                                { return nil }
+func (f *fakeHistory) Rebuild(context.Context) (view.Rebuilt, error)       { return f.rebuilt, f.rebuiltE }
 
 func used(day, group, agent, model string, tokens, cost int64) usage.Row {
 	return usage.Row{
@@ -62,8 +63,8 @@ func TestHistoryEndpoints(t *testing.T) {
 	keyed := slices.Clone(rows)
 	keyed[0].Provider, keyed[1].Provider = "openai@a", "openai@b"
 	since := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	state := Projection{State: "following", Since: since, UpTo: since.Add(time.Hour), Offset: 7,
-		Gaps: []HistoryGap{{Lost: 3, Reason: "records 4 to 9 are missing before it"}}}
+	state := view.Projection{State: "following", Since: since, UpTo: since.Add(time.Hour), Offset: 7,
+		Gaps: []view.HistoryGap{{Lost: 3, Reason: "records 4 to 9 are missing before it"}}}
 	for _, c := range []struct {
 		name, target string
 		history      fakeHistory
@@ -137,7 +138,7 @@ func TestRebuild(t *testing.T) {
 		status  int
 		has     string
 	}{
-		{"done", fakeHistory{rebuilt: Rebuilt{Rows: 5, FromDay: "2026-11-01", Kept: true}}, token, 200,
+		{"done", fakeHistory{rebuilt: view.Rebuilt{Rows: 5, FromDay: "2026-11-01", Kept: true}}, token, 200,
 			`"state":"done" "from_day":"2026-11-01" "kept":true "rows":5`},
 		{"goes on", fakeHistory{rebuiltE: ErrRebuilding}, token, 202, `"state":"rebuilding"`},
 		{"failed", fakeHistory{rebuiltE: errors.New("the journal holds nothing")}, token, 503,
@@ -192,10 +193,10 @@ func TestAcknowledgeLoss(t *testing.T) {
 // Groups in groups, an agent, a provider and a model: every node is forecast by what counts for it.
 func TestForecastEndpoint(t *testing.T) {
 	begin, end := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
-	budget := func(dimension string, used, cap float64) []QuotaBudget {
-		return []QuotaBudget{{Dimension: dimension, Used: used, Cap: cap, PeriodFrom: begin, ResetTime: end}}
+	budget := func(dimension string, used, cap float64) []view.QuotaBudget {
+		return []view.QuotaBudget{{Dimension: dimension, Used: used, Cap: cap, PeriodFrom: begin, ResetTime: end}}
 	}
-	quotas := Quotas{Configured: true, Nodes: []QuotaNode{
+	quotas := view.Quotas{Configured: true, Nodes: []view.QuotaNode{
 		{ID: "pool", Kind: "pool", Name: "pool", Budgets: budget("total_tokens", 1000, 5000)},
 		{ID: "pool/top", Kind: "group", Name: "top", Parent: "pool", Budgets: budget("total_tokens", 500, 1000)},
 		{ID: "pool/top/sub", Kind: "group", Name: "sub", Parent: "pool/top"},
@@ -210,7 +211,7 @@ func TestForecastEndpoint(t *testing.T) {
 			Counts: usage.Counts{Requests: 2, InputTokens: tokens - 1, OutputTokens: 1, TotalTokens: tokens, Cost: 2_000_000}}
 	}
 	history := &fakeHistory{
-		state: Projection{Since: time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC)}, // whole days: the 20th and the 21st
+		state: view.Projection{Since: time.Date(2026, 11, 19, 8, 0, 0, 0, time.UTC)}, // whole days: the 20th and the 21st
 		rows: []usage.Row{
 			day("2026-11-19", "sub", "a", "openai", "gpt/4o", 100_000), // in part only
 			day("2026-11-20", "sub", "a", "openai", "gpt/4o", 101),
@@ -224,7 +225,7 @@ func TestForecastEndpoint(t *testing.T) {
 		now: func() time.Time { return time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC) }}
 	w := httptest.NewRecorder()
 	h.forecast(w, httptest.NewRequest(http.MethodGet, "/v1/quota/forecast", nil))
-	var f Forecasts
+	var f view.Forecasts
 	if err := json.Unmarshal(w.Body.Bytes(), &f); err != nil || w.Code != 200 {
 		t.Fatalf("%d %v: %s", w.Code, err, w.Body)
 	}
@@ -258,7 +259,7 @@ func TestForecastEndpoint(t *testing.T) {
 		"?limit=0": 400, "?limit=1": 200} {
 		w := httptest.NewRecorder()
 		h.forecast(w, httptest.NewRequest(http.MethodGet, "/v1/quota/forecast"+target, nil))
-		var one Forecasts
+		var one view.Forecasts
 		if w.Code != status || status == 200 && (json.Unmarshal(w.Body.Bytes(), &one) != nil || len(one.Budgets) != 1) {
 			t.Errorf("%s: %d %s", target, w.Code, w.Body)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/view"
 )
 
 // Options are what New can do without.
@@ -137,7 +138,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 func (a *api) health(w http.ResponseWriter, r *http.Request) {
 	h := a.src.Health(r.Context())
 	status := http.StatusServiceUnavailable
-	if h.Status == Healthy || h.Status == Degraded {
+	if h.Status == view.Healthy || h.Status == view.Degraded {
 		status = http.StatusOK
 	}
 	answer(w, status, h)

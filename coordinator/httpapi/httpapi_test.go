@@ -17,137 +17,138 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/view"
 )
 
 // fakeSource answers from fields; the tests set what they need.
 type fakeSource struct {
-	health    Health
-	ready     Readiness
-	status    Status
+	health    view.Health
+	ready     view.Readiness
+	status    view.Status
 	statusErr error
-	list      []Task
-	asked     TaskFilter
+	list      []view.Task
+	asked     view.TaskFilter
 	panics    bool
 
 	lossReported bool // until it is acknowledged
 	// done are the changes that were made; doneErr refuses them.
 	done    []string
 	doneErr error
-	cancel  Cancellation
-	agent   Agent
+	cancel  view.Cancellation
+	agent   view.Agent
 
 	calls       []coordinator.Call // that were asked about
 	callAnswers []coordinator.CallAnswer
 	callErr     error
 
-	explained    map[string]TaskExplanation
-	prospect     Prospect
+	explained    map[string]view.TaskExplanation
+	prospect     view.Prospect
 	prospectErr  error
 	whatIf       []byte // the body that was asked about
-	stats        AgentStats
-	capabilities []Capability
+	stats        view.AgentStats
+	capabilities []view.Capability
 	fleetErr     error
-	quotas       Quotas
+	quotas       view.Quotas
 	quotasErr    error
-	selected     QuotaSelection
-	quotaAnswer  QuotaAnswer
-	quotaAsked   QuotaQuestion
-	controls     QuotaControls
-	changed      QuotaChanged
-	quotaChange  QuotaChange
-	quotaEntry   QuotaEntry
+	selected     view.QuotaSelection
+	quotaAnswer  view.QuotaAnswer
+	quotaAsked   view.QuotaQuestion
+	controls     view.QuotaControls
+	changed      view.QuotaChanged
+	quotaChange  view.QuotaChange
+	quotaEntry   view.QuotaEntry
 
-	dead      DeadList
-	deadAsked DeadFilter
-	deadDone  DeadDone
+	dead      view.DeadList
+	deadAsked view.DeadFilter
+	deadDone  view.DeadDone
 }
 
-func (f *fakeSource) DeadLetters(ctx context.Context, filter DeadFilter) (DeadList, error) {
+func (f *fakeSource) DeadLetters(ctx context.Context, filter view.DeadFilter) (view.DeadList, error) {
 	f.deadAsked = filter
 	return f.dead, f.change(ctx, "dead")
 }
 
-func (f *fakeSource) DeadLetter(ctx context.Context, key string, body bool) (DeadMessage, bool, error) {
+func (f *fakeSource) DeadLetter(ctx context.Context, key string, body bool) (view.DeadMessage, bool, error) {
 	err := f.change(ctx, fmt.Sprintf("dead %s %t", key, body))
 	for _, m := range f.dead.Messages {
 		if m.Key == key {
 			return m, true, err
 		}
 	}
-	return DeadMessage{}, false, err
+	return view.DeadMessage{}, false, err
 }
 
-func (f *fakeSource) ResendDead(ctx context.Context, keys []string) (DeadDone, error) {
+func (f *fakeSource) ResendDead(ctx context.Context, keys []string) (view.DeadDone, error) {
 	return f.deadDone, f.change(ctx, "resend "+strings.Join(keys, " "))
 }
 
-func (f *fakeSource) DropDead(ctx context.Context, keys []string) (DeadDone, error) {
+func (f *fakeSource) DropDead(ctx context.Context, keys []string) (view.DeadDone, error) {
 	return f.deadDone, f.change(ctx, "drop "+strings.Join(keys, " "))
 }
 
-func (f *fakeSource) QuotaControls(ctx context.Context) (QuotaControls, error) {
+func (f *fakeSource) QuotaControls(ctx context.Context) (view.QuotaControls, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return QuotaControls{}, errors.New("asked without a deadline")
+		return view.QuotaControls{}, errors.New("asked without a deadline")
 	}
 	return f.controls, f.quotasErr
 }
 
-func (f *fakeSource) ControlQuota(ctx context.Context, q QuotaChange) (QuotaChanged, error) {
+func (f *fakeSource) ControlQuota(ctx context.Context, q view.QuotaChange) (view.QuotaChanged, error) {
 	f.quotaChange = q
 	return f.changed, f.change(ctx, "control "+q.Node)
 }
 
-func (f *fakeSource) UncontrolQuota(ctx context.Context, id string) (QuotaChanged, error) {
+func (f *fakeSource) UncontrolQuota(ctx context.Context, id string) (view.QuotaChanged, error) {
 	return f.changed, f.change(ctx, "uncontrol "+id)
 }
 
-func (f *fakeSource) RegisterQuota(ctx context.Context, q QuotaEntry) (QuotaChanged, error) {
+func (f *fakeSource) RegisterQuota(ctx context.Context, q view.QuotaEntry) (view.QuotaChanged, error) {
 	f.quotaEntry = q
 	return f.changed, f.change(ctx, "register "+q.ID)
 }
 
-func (f *fakeSource) UnregisterQuota(ctx context.Context, agent bool, id string) (QuotaChanged, error) {
+func (f *fakeSource) UnregisterQuota(ctx context.Context, agent bool, id string) (view.QuotaChanged, error) {
 	return f.changed, f.change(ctx, "unregister "+entryName(agent)+" "+id)
 }
 
-func (f *fakeSource) Quotas(ctx context.Context, of QuotaSelection) (Quotas, error) {
+func (f *fakeSource) Quotas(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return Quotas{}, errors.New("asked without a deadline")
+		return view.Quotas{}, errors.New("asked without a deadline")
 	}
 	f.selected = of
 	return f.quotas, f.quotasErr
 }
 
-func (f *fakeSource) ExplainQuota(ctx context.Context, q QuotaQuestion) (QuotaAnswer, error) {
+func (f *fakeSource) ExplainQuota(ctx context.Context, q view.QuotaQuestion) (view.QuotaAnswer, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return QuotaAnswer{}, errors.New("asked without a deadline")
+		return view.QuotaAnswer{}, errors.New("asked without a deadline")
 	}
 	f.quotaAsked = q
 	return f.quotaAnswer, f.quotasErr
 }
 
-func (f *fakeSource) Explain(ctx context.Context, id string) (TaskExplanation, bool) {
+func (f *fakeSource) Explain(ctx context.Context, id string) (view.TaskExplanation, bool) {
 	_, bounded := ctx.Deadline()
 	x, known := f.explained[id]
 	return x, known && bounded
 }
 
-func (f *fakeSource) WhatIf(ctx context.Context, body []byte) (Prospect, error) {
+func (f *fakeSource) WhatIf(ctx context.Context, body []byte) (view.Prospect, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return Prospect{}, errors.New("asked without a deadline")
+		return view.Prospect{}, errors.New("asked without a deadline")
 	}
 	f.whatIf = body
 	return f.prospect, f.prospectErr
 }
 
-func (f *fakeSource) AgentStats(ctx context.Context) (AgentStats, error) {
+func (f *fakeSource) AgentStats(ctx context.Context) (view.AgentStats, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return AgentStats{}, errors.New("asked without a deadline")
+		return view.AgentStats{}, errors.New("asked without a deadline")
 	}
 	return f.stats, f.fleetErr
 }
 
-func (f *fakeSource) Capabilities(ctx context.Context) ([]Capability, error) {
+func (f *fakeSource) Capabilities(ctx context.Context) ([]view.Capability, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		return nil, errors.New("asked without a deadline")
 	}
@@ -158,11 +159,11 @@ func (f *fakeSource) ReportCapacity(ctx context.Context, agent string, r Capacit
 	return f.change(ctx, fmt.Sprintf("%s %g items/s, %d pending", agent, r.Capacity, r.Pending))
 }
 
-func (f *fakeSource) Cancel(ctx context.Context, id, reason string) (Cancellation, error) {
+func (f *fakeSource) Cancel(ctx context.Context, id, reason string) (view.Cancellation, error) {
 	return f.cancel, f.change(ctx, "cancel "+id+" "+reason)
 }
 
-func (f *fakeSource) Order(ctx context.Context, agent string, order coordinator.Order) (Agent, error) {
+func (f *fakeSource) Order(ctx context.Context, agent string, order coordinator.Order) (view.Agent, error) {
 	return f.agent, f.change(ctx, order.String()+" "+agent)
 }
 
@@ -177,28 +178,28 @@ func (f *fakeSource) change(ctx context.Context, what string) error {
 	return f.doneErr
 }
 
-func (f *fakeSource) Health(context.Context) Health {
+func (f *fakeSource) Health(context.Context) view.Health {
 	if f.panics {
 		panic("the source is broken")
 	}
 	return f.health
 }
-func (f *fakeSource) Ready(context.Context) Readiness { return f.ready }
-func (f *fakeSource) Status(ctx context.Context) (Status, error) {
+func (f *fakeSource) Ready(context.Context) view.Readiness { return f.ready }
+func (f *fakeSource) Status(ctx context.Context) (view.Status, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
-		return Status{}, errors.New("asked without a deadline")
+		return view.Status{}, errors.New("asked without a deadline")
 	}
 	return f.status, f.statusErr
 }
-func (f *fakeSource) Task(_ context.Context, id string) (Task, bool) {
+func (f *fakeSource) Task(_ context.Context, id string) (view.Task, bool) {
 	for _, t := range f.list {
 		if t.ID == id {
 			return t, true
 		}
 	}
-	return Task{}, false
+	return view.Task{}, false
 }
-func (f *fakeSource) Tasks(_ context.Context, filter TaskFilter) []Task {
+func (f *fakeSource) Tasks(_ context.Context, filter view.TaskFilter) []view.Task {
 	f.asked = filter
 	return f.list
 }
@@ -235,17 +236,17 @@ func body(t *testing.T, r *http.Response) string {
 
 func TestEndpoints(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	task := Task{
+	task := view.Task{
 		ID: "task-1", Type: "summarise", Priority: 2, TraceID: "trace-1", State: "dispatched", Agent: "agent-a",
 		AcceptedAt:  at,
-		Explanation: &Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3, Eligible: 2},
+		Explanation: &view.Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3, Eligible: 2},
 	}
-	score := Number(0.85)
-	explained := TaskExplanation{
+	score := view.Number(0.85)
+	explained := view.TaskExplanation{
 		ID: "task-1", State: "dispatched", DecidedAt: at, Explanation: task.Explanation,
-		Attempts: []Attempt{{Number: 1, Agent: "agent-b", Outcome: "expired"}, {Number: 2, Agent: "agent-a"}},
-		Now: &Prospect{ID: "task-1", Agent: "agent-b", Explanation: &Explanation{Candidates: []Candidate{
-			{Agent: "agent-b", Score: &score, Terms: []Term{{Name: "success", Value: Number(math.NaN())}}},
+		Attempts: []view.Attempt{{Number: 1, Agent: "agent-b", Outcome: "expired"}, {Number: 2, Agent: "agent-a"}},
+		Now: &view.Prospect{ID: "task-1", Agent: "agent-b", Explanation: &view.Explanation{Candidates: []view.Candidate{
+			{Agent: "agent-b", Score: &score, Terms: []view.Term{{Name: "success", Value: view.Number(math.NaN())}}},
 		}}},
 	}
 	for _, tc := range []struct {
@@ -256,30 +257,30 @@ func TestEndpoints(t *testing.T) {
 		typ    string
 		has    []string // what the body must contain
 	}{
-		{"healthy is 200", fakeSource{health: Health{Status: Healthy}}, "/health", 200, "application/json",
+		{"healthy is 200", fakeSource{health: view.Health{Status: view.Healthy}}, "/health", 200, "application/json",
 			[]string{`"status": "healthy"`}},
-		{"degraded is 200: it still works", fakeSource{health: Health{Status: Degraded}}, "/health", 200, "application/json",
+		{"degraded is 200: it still works", fakeSource{health: view.Health{Status: view.Degraded}}, "/health", 200, "application/json",
 			[]string{`"degraded"`}},
-		{"critical is 503", fakeSource{health: Health{Status: Critical,
-			Checks: map[string]Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
+		{"critical is 503", fakeSource{health: view.Health{Status: view.Critical,
+			Checks: map[string]view.Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
 			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
-		{"an unknown word is not healthy", fakeSource{health: Health{Status: "fine"}}, "/health", 503, "application/json",
+		{"an unknown word is not healthy", fakeSource{health: view.Health{Status: "fine"}}, "/health", 503, "application/json",
 			nil},
 
-		{"alive even when critical and not ready", fakeSource{health: Health{Status: Critical}}, "/livez", 200,
+		{"alive even when critical and not ready", fakeSource{health: view.Health{Status: view.Critical}}, "/livez", 200,
 			"application/json", []string{`"alive": true`}},
-		{"ready", fakeSource{ready: Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json",
+		{"ready", fakeSource{ready: view.Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json",
 			[]string{`"active"`}},
-		{"standby is not ready", fakeSource{ready: Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz",
+		{"standby is not ready", fakeSource{ready: view.Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz",
 			503, "application/json",
 			[]string{`"standby"`, "another instance leads"}},
 
-		{"status", fakeSource{status: Status{Version: "v1", Instance: "i-1"}}, "/status", 200, "application/json",
+		{"status", fakeSource{status: view.Status{Version: "v1", Instance: "i-1"}}, "/status", 200, "application/json",
 			[]string{`"version": "v1"`, `"agents": []`, `"queues": []`}},
 		{"status not available", fakeSource{statusErr: errors.New("the engine does not answer")}, "/status", 503,
 			"application/problem+json",
 			[]string{"the engine does not answer", "Try again"}},
-		{"a value JSON does not know", fakeSource{status: Status{Agents: []Agent{{Load: math.NaN()}}}}, "/status", 500,
+		{"a value JSON does not know", fakeSource{status: view.Status{Agents: []view.Agent{{Load: math.NaN()}}}}, "/status", 500,
 			"application/problem+json",
 			[]string{"report it"}},
 
@@ -287,7 +288,7 @@ func TestEndpoints(t *testing.T) {
 
 		{"no tasks is an empty list", fakeSource{}, "/tasks", 200, "application/json",
 			[]string{`"tasks": []`, `"limit": 50`}},
-		{"tasks", fakeSource{list: []Task{task}}, "/tasks", 200, "application/json", []string{`"task-1"`}},
+		{"tasks", fakeSource{list: []view.Task{task}}, "/tasks", 200, "application/json", []string{`"task-1"`}},
 		{"an unknown state", fakeSource{}, "/tasks?state=lost", 400, "application/problem+json",
 			[]string{"pending, dispatching, dispatched"}},
 		{"a misspelt parameter", fakeSource{}, "/tasks?stat=failed", 400, "application/problem+json",
@@ -302,15 +303,15 @@ func TestEndpoints(t *testing.T) {
 		{"a broken query", fakeSource{}, "/tasks?state=%zz", 400, "application/problem+json", nil},
 		{"an agent id that is none", fakeSource{}, "/tasks?agent=../x", 400, "application/problem+json", nil},
 
-		{"one task", fakeSource{list: []Task{task}}, "/tasks/task-1", 200, "application/json",
+		{"one task", fakeSource{list: []view.Task{task}}, "/tasks/task-1", 200, "application/json",
 			[]string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
 		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
 			[]string{"task-2", "window of the duplicate check", "assignment.failed"}},
-		{"an explanation", fakeSource{explained: map[string]TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain",
+		{"an explanation", fakeSource{explained: map[string]view.TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain",
 			200, "application/json",
 			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`,
 				`"value": null`, `"score": 0.85`}},
-		{"no explanation kept", fakeSource{explained: map[string]TaskExplanation{"task-3": {ID: "task-3"}}},
+		{"no explanation kept", fakeSource{explained: map[string]view.TaskExplanation{"task-3": {ID: "task-3"}}},
 			"/tasks/task-3/explain", 200, "application/json",
 			[]string{`"explanation": null`, `"attempts": []`}},
 		{"explaining a task that is not remembered", fakeSource{}, "/tasks/task-2/explain", 404, "application/problem+json",
@@ -319,15 +320,15 @@ func TestEndpoints(t *testing.T) {
 
 		{"an empty fleet: zeros and empty lists", fakeSource{}, "/agents/stats", 200, "application/json",
 			[]string{`"agents": []`, `"bottlenecks": []`, `"total_capacity": 0,`, `"average_success_rate": 0,`}},
-		{"statistics", fakeSource{stats: AgentStats{TotalCapacity: 28,
-			Agents: []AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}, {ID: "a2"}}}}, "/agents/stats", 200,
+		{"statistics", fakeSource{stats: view.AgentStats{TotalCapacity: 28,
+			Agents: []view.AgentInfo{{ID: "a1", Capacity: 16, Health: "HEALTHY"}, {ID: "a2"}}}}, "/agents/stats", 200,
 			"application/json",
 			[]string{`"total_capacity": 28`, `"capacity_items_per_second": 16`, `"health": "HEALTHY"`, `"capabilities": []`}},
 		{"statistics not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/agents/stats", 503,
 			"application/problem+json", []string{"the engine does not answer"}},
 		{"no capabilities is an empty list", fakeSource{}, "/capabilities", 200, "application/json",
 			[]string{`"capabilities": []`}},
-		{"capabilities", fakeSource{capabilities: []Capability{{Name: "gpu", BusFactor: 1}}}, "/capabilities", 200,
+		{"capabilities", fakeSource{capabilities: []view.Capability{{Name: "gpu", BusFactor: 1}}}, "/capabilities", 200,
 			"application/json", []string{`"capability": "gpu"`, `"bus_factor": 1`}},
 		{"capabilities not available", fakeSource{fleetErr: errors.New("the engine does not answer")}, "/capabilities", 503,
 			"application/problem+json", nil},
@@ -378,7 +379,7 @@ func TestEndpoints(t *testing.T) {
 
 // What the query says is what the source is asked for.
 func TestTasksFilter(t *testing.T) {
-	for query, want := range map[string]TaskFilter{
+	for query, want := range map[string]view.TaskFilter{
 		"":                                  {Limit: 50},
 		"state=&agent=&limit=":              {Limit: 50},
 		"state=failed":                      {State: "failed", Limit: 50},
@@ -397,9 +398,9 @@ func TestTasksFilter(t *testing.T) {
 // A parameter that is not used would look like an answer to the question.
 func TestUnknownParameters(t *testing.T) {
 	src := &fakeSource{
-		health: Health{Status: Healthy}, ready: Readiness{Ready: true}, list: []Task{{ID: "t"}},
-		explained: map[string]TaskExplanation{"t": {ID: "t"}},
-		quotas:    Quotas{Nodes: []QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
+		health: view.Health{Status: view.Healthy}, ready: view.Readiness{Ready: true}, list: []view.Task{{ID: "t"}},
+		explained: map[string]view.TaskExplanation{"t": {ID: "t"}},
+		quotas:    view.Quotas{Nodes: []view.QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
 	}
 	h := New(src, metrics, Options{})
 	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
@@ -458,7 +459,7 @@ func TestMethods(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	server := httptest.NewServer(New(&fakeSource{health: Health{Status: Critical}}, metrics, Options{LoopbackHosts: true}))
+	server := httptest.NewServer(New(&fakeSource{health: view.Health{Status: view.Critical}}, metrics, Options{LoopbackHosts: true}))
 	defer server.Close()
 	r, err := http.Head(server.URL + "/health")
 	if err != nil {
@@ -549,8 +550,8 @@ func TestProfilesWhenAskedFor(t *testing.T) {
 }
 
 func TestTaskStatesBelongToTheCaller(t *testing.T) {
-	TaskStates()[0] = "changed"
-	if !slices.Contains(TaskStates(), "pending") {
+	view.TaskStates()[0] = "changed"
+	if !slices.Contains(view.TaskStates(), "pending") {
 		t.Error("a caller changed the list for all")
 	}
 }

@@ -22,6 +22,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/openapi"
 )
 
@@ -93,12 +94,12 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
-	LossAcknowledged{},
-	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, Health{}, Readiness{}, Status{}, TaskList{},
-	TaskExplanation{}, Prospect{}, Cancellation{}, CapabilityList{}, AgentStats{},
-	Quotas{}, QuotaGroup{}, QuotaAgent{}, QuotaProvider{}, QuotaAnswer{}, QuotaControls{}, QuotaChanged{}, DeadList{},
-	DeadDone{},
-	HistoryList{}, CostReport{}, Forecasts{}, Reconciled{}, Rebuilt{},
+	view.LossAcknowledged{},
+	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{}, view.TaskList{},
+	view.TaskExplanation{}, view.Prospect{}, view.Cancellation{}, view.CapabilityList{}, view.AgentStats{},
+	view.Quotas{}, view.QuotaGroup{}, view.QuotaAgent{}, view.QuotaProvider{}, view.QuotaAnswer{}, view.QuotaControls{}, view.QuotaChanged{}, view.DeadList{},
+	view.DeadDone{},
+	view.HistoryList{}, view.CostReport{}, view.Forecasts{}, view.Reconciled{}, view.Rebuilt{},
 }
 
 // The schemas of answers are those of the Go types.
@@ -219,7 +220,7 @@ func (s *schemaWriter) of(t reflect.Type, optional bool) string {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return "type: string, format: date-time"
-	case reflect.TypeFor[Number]():
+	case reflect.TypeFor[view.Number]():
 		return "type: [number, 'null']"
 	}
 	switch t.Kind() {
@@ -263,11 +264,14 @@ func commentsOf(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, err := filepath.Glob("../gateway/*.go")
-	if err != nil {
-		t.Fatal(err)
+	for _, more := range []string{"../gateway/*.go", "../view/*.go"} {
+		names, err := filepath.Glob(more)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, names...)
 	}
-	for _, name := range append(files, more...) {
+	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
@@ -336,19 +340,19 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	down := granted()
 	down.callErr = gateway.ErrCallsBusy
 	number := func(n float64) *float64 { return &n }
-	node := QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1,
-		Concurrency: &QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
-		Budgets: []QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at,
-			ResetTime: at}}, Rates: []QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
+	node := view.QuotaNode{ID: "pool/g", Kind: "group", Name: "g", Parent: "pool", Weight: 1,
+		Concurrency: &view.QuotaConcurrency{Limit: 3, Running: 1, Available: 2},
+		Budgets: []view.QuotaBudget{{Dimension: "total_tokens", Limit: *number(5), Period: "2026-03", PeriodFrom: at,
+			ResetTime: at}}, Rates: []view.QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 1, Burst: 5, Ceiling: 9}}}
 	agent := node
 	agent.ID, agent.Kind, agent.Name, agent.Parent = "pool/g/a", "agent", "a", "pool/g"
-	provider := QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []QuotaBudget{},
-		Rates: []QuotaRate{}}
-	trees := &fakeSource{quotas: Quotas{Configured: true, Nodes: []QuotaNode{node, agent, provider}, TotalNodes: 3,
-		Groups: []QuotaTurns{{Group: "g", Waiting: 1}}},
-		quotaAnswer: QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g",
+	provider := view.QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []view.QuotaBudget{},
+		Rates: []view.QuotaRate{}}
+	trees := &fakeSource{quotas: view.Quotas{Configured: true, Nodes: []view.QuotaNode{node, agent, provider}, TotalNodes: 3,
+		Groups: []view.QuotaTurns{{Group: "g", Waiting: 1}}},
+		quotaAnswer: view.QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g",
 			Dimension: "requests", Limit: "rate", RetryAt: at,
-			Nodes: []string{"pool/g"}, Limits: []QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true,
+			Nodes: []string{"pool/g"}, Limits: []view.QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true,
 				Binds: true, Renews: at}}}}
 	none := &fakeSource{quotasErr: ErrNoQuotas}
 	checked := make(map[string]map[int]bool)

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/pattern"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -25,7 +26,7 @@ var (
 )
 
 // nodePattern is what ids of nodes look like: up to 8 names joined by "/".
-var nodePattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+var nodePattern = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
 
 // maxNodeID is the longest id of a node, in bytes: 8 names of 128 and what joins them.
 const maxNodeID = 8*128 + 7
@@ -61,11 +62,11 @@ func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
 		kind = a.gates.larges
 	}
 	kind.few(func(w http.ResponseWriter, r *http.Request) {
-		a.quotaPage(w, r, QuotaSelection{Limit: limit, After: given["after"]})
+		a.quotaPage(w, r, view.QuotaSelection{Limit: limit, After: given["after"]})
 	})(w, r)
 }
 
-func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of QuotaSelection) {
+func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of view.QuotaSelection) {
 	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
 	defer cancel()
 	q, err := a.src.Quotas(ctx, of)
@@ -79,8 +80,8 @@ func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of QuotaSelectio
 
 // quotaOf answers for one thing of an id. what is its kind for people; selecting turns the id
 // into a question, shape the nodes found into the answer.
-func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id string) QuotaSelection,
-	shape func(id string, q *Quotas) (any, bool)) http.HandlerFunc {
+func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id string) view.QuotaSelection,
+	shape func(id string, q *view.Quotas) (any, bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !valid(id) {
@@ -119,8 +120,8 @@ func quotaProblem(w http.ResponseWriter, what string, err error) {
 
 func (a *api) quotaNode() http.HandlerFunc {
 	return a.quotaOf("a node", ValidNodeID,
-		func(id string) QuotaSelection { return QuotaSelection{Node: id} },
-		func(_ string, q *Quotas) (any, bool) {
+		func(id string) view.QuotaSelection { return view.QuotaSelection{Node: id} },
+		func(_ string, q *view.Quotas) (any, bool) {
 			if len(q.Nodes) == 0 {
 				return nil, false
 			}
@@ -130,96 +131,20 @@ func (a *api) quotaNode() http.HandlerFunc {
 
 func (a *api) quotaProvider() http.HandlerFunc {
 	return a.quotaOf("a provider", validProvider,
-		func(id string) QuotaSelection { return QuotaSelection{Provider: id} },
-		func(id string, q *Quotas) (any, bool) { return QuotaProvider{ID: id, Nodes: q.Nodes}, len(q.Nodes) > 0 })
+		func(id string) view.QuotaSelection { return view.QuotaSelection{Provider: id} },
+		func(id string, q *view.Quotas) (any, bool) {
+			return view.QuotaProvider{ID: id, Nodes: q.Nodes}, len(q.Nodes) > 0
+		})
 }
 
 func (a *api) quotaGroup() http.HandlerFunc {
 	return a.quotaOf("a group", messages.ValidID,
-		func(id string) QuotaSelection { return QuotaSelection{Group: id} },
-		func(id string, q *Quotas) (any, bool) { return q.group(id) })
+		func(id string) view.QuotaSelection { return view.QuotaSelection{Group: id} },
+		func(id string, q *view.Quotas) (any, bool) { return q.Group(id) })
 }
 
 func (a *api) quotaAgent() http.HandlerFunc {
 	return a.quotaOf("an agent", messages.ValidID,
-		func(id string) QuotaSelection { return QuotaSelection{Agent: id} },
-		func(id string, q *Quotas) (any, bool) { return q.agent(id) })
-}
-
-// The kinds of nodes that FAIR-SHARE knows.
-const (
-	kindGroup = "group"
-	kindAgent = "agent"
-)
-
-// find is the node of a kind and name that the others share out: the first, which is that of
-// the pool of the groups, where there is one.
-func (q *Quotas) find(kind, name string) *QuotaNode {
-	for i := range q.Nodes {
-		if n := &q.Nodes[i]; n.Kind == kind && n.Name == name {
-			return n
-		}
-	}
-	return nil
-}
-
-// group is a group in FAIR-SHARE's words; false: there is none.
-func (q *Quotas) group(id string) (QuotaGroup, bool) {
-	n := q.find(kindGroup, id)
-	if n == nil {
-		return QuotaGroup{}, false
-	}
-	g := QuotaGroup{ID: id, Weight: n.Weight, Nodes: q.Nodes}
-	if b := n.budget(); b != nil {
-		g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining, g.ResetTime = b.Dimension, &b.Limit, &b.Used, &b.Reserved,
-			&b.Remaining, &b.ResetTime
-	}
-	for i := range q.Groups {
-		if q.Groups[i].Group == id {
-			g.Turns = &q.Groups[i]
-		}
-	}
-	return g, true
-}
-
-// agent is an agent in FAIR-SHARE's words; false: there is none.
-func (q *Quotas) agent(id string) (QuotaAgent, bool) {
-	n := q.find(kindAgent, id)
-	if n == nil {
-		return QuotaAgent{}, false
-	}
-	a := QuotaAgent{ID: id, Weight: n.Weight}
-	if b := n.budget(); b != nil {
-		a.Dimension, a.Allocated, a.Used, a.Reserved, a.Remaining = b.Dimension, &b.Limit, &b.Used, &b.Reserved, &b.Remaining
-	}
-	for i := range q.Nodes {
-		switch above := &q.Nodes[i]; {
-		case above.Kind == kindAgent && above.Name == id:
-			a.Nodes = append(a.Nodes, *above)
-		case above.ID == n.Parent:
-			a.Group = &QuotaGroupInfo{ID: above.Name}
-			if b := above.budget(); b != nil {
-				a.Group.Total, a.Group.Used, a.Group.Remaining = &b.Limit, &b.Used, &b.Remaining
-			}
-		}
-	}
-	for _, r := range n.Rates {
-		if r.Dimension == "requests" && r.PerSeconds > 0 {
-			a.Bucket = &QuotaBucket{Capacity: r.Burst, FillRate: r.Amount / r.PerSeconds, Current: r.Remaining}
-		}
-	}
-	return a, true
-}
-
-// budget is the one that FAIR-SHARE speaks of: of total tokens, else the first; nil: none.
-func (n *QuotaNode) budget() *QuotaBudget {
-	for i := range n.Budgets {
-		if n.Budgets[i].Dimension == "total_tokens" {
-			return &n.Budgets[i]
-		}
-	}
-	if len(n.Budgets) > 0 {
-		return &n.Budgets[0]
-	}
-	return nil
+		func(id string) view.QuotaSelection { return view.QuotaSelection{Agent: id} },
+		func(id string, q *view.Quotas) (any, bool) { return q.Agent(id) })
 }

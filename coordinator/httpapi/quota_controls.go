@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -28,84 +29,6 @@ type BadControl struct {
 }
 
 func (b *BadControl) Error() string { return b.Why }
-
-// QuotaControl is a standing change to quotas.yaml.
-type QuotaControl struct {
-	ID string `json:"id"`
-	// Kind is set, boost, group, agent or correct. Target is the id of a node; of a group or agent that
-	// is registered its own id.
-	Kind   string `json:"kind"`
-	Target string `json:"target"`
-	// Key and Value of set, boost and correct; of a group or agent Value is its entry, as JSON.
-	Key   string `json:"key,omitempty"`
-	Value string `json:"value"`
-	// Asked is by how much a correction was to be; Value is by how much it has moved what counts as used.
-	Asked string    `json:"asked,omitempty"`
-	Until time.Time `json:"until,omitzero"`
-	At    time.Time `json:"at"`
-	By    string    `json:"by,omitempty"`
-	// Reason for people. Rule is the name of the rule that has made it; empty: a person has.
-	Reason string `json:"reason,omitempty"`
-	Rule   string `json:"rule,omitempty"`
-	// Suspended says why it does not count at the moment; empty: it does.
-	Suspended string `json:"suspended,omitempty"`
-}
-
-// QuotaControls is the answer of /v1/quota/controls, in the order in which they were made.
-type QuotaControls struct {
-	Configured bool           `json:"configured"`
-	Controls   []QuotaControl `json:"controls"`
-}
-
-// QuotaChange sets settings of a node, or boosts them, or corrects what counts as used of it.
-type QuotaChange struct {
-	Node string
-	// Values by their keys, sorted; Boost: they are relative. Correct: they are by how much what was used in
-	// these dimensions is wrong.
-	Values  []QuotaValue
-	Boost   bool
-	Correct bool
-	// Preview: nothing is changed; the answer is what would be.
-	Preview bool
-	// Until it ends, or For how long it stands; both zero: until it is ended.
-	Until      time.Time
-	For        time.Duration
-	By, Reason string
-}
-
-// QuotaValue is one setting of a node, as quotas.yaml would say it.
-type QuotaValue struct{ Key, Value string }
-
-// QuotaEntry registers a group, or an Agent. Entry is a JSON object with the keys of groups[] or
-// agents[] in quotas.yaml, without id.
-type QuotaEntry struct {
-	Agent      bool
-	ID         string
-	Entry      string
-	By, Reason string
-}
-
-// QuotaChanged answers a change.
-type QuotaChanged struct {
-	// Controls that were asked for, as they stand; Removed do not any more.
-	Controls []QuotaControl `json:"controls"`
-	Removed  []QuotaControl `json:"removed"`
-	// Nodes concerned, as they are now.
-	Nodes []QuotaNode `json:"nodes"`
-	// Moves of a preview: what budgets would be, and what nodes above them would have given to none.
-	Moves []QuotaMove `json:"moves,omitempty"`
-}
-
-// QuotaMove is what a budget is of its own, and what it would be. Spare: it is what the node has given to none of those
-// below it.
-type QuotaMove struct {
-	Node      string  `json:"node"`
-	Spare     bool    `json:"spare,omitempty"`
-	Dimension string  `json:"dimension"`
-	Period    string  `json:"period"`
-	Before    float64 `json:"before"`
-	After     float64 `json:"after"`
-}
 
 // The bounds of a change, in bytes but for MaxReason.
 const (
@@ -141,10 +64,10 @@ func (a *api) control(w http.ResponseWriter, r *http.Request) {
 }
 
 // readChange reads the body, or answers the request.
-func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool) {
+func readChange(w http.ResponseWriter, r *http.Request) (q view.QuotaChange, ok bool) {
 	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", "boost": {"total_tokens": "+50%"}, "for_seconds": 7200}, or {"node": "pool/team-a", "correct": {"total_tokens": -1900}}`
 	var node, until, by, reason *string
-	var set, boost, correct []QuotaValue
+	var set, boost, correct []view.QuotaValue
 	var seconds *float64
 	var preview *bool
 	if !readBody(w, r, want, truthMember("preview", &preview),
@@ -171,7 +94,7 @@ func readChange(w http.ResponseWriter, r *http.Request) (q QuotaChange, ok bool)
 		fault = "until and for_seconds both say how long; give one"
 	}
 	if fault == "" {
-		q = QuotaChange{Node: *node, Values: set, Preview: preview != nil && *preview}
+		q = view.QuotaChange{Node: *node, Values: set, Preview: preview != nil && *preview}
 		if len(boost) > 0 {
 			q.Values, q.Boost = boost, true
 		}
@@ -211,7 +134,7 @@ func whoAndWhy(by, reason *string, fault string) (who, why, wrong string) {
 }
 
 // valuesMember is an object of settings: texts and numbers, which are taken as they are written.
-func valuesMember(name string, into *[]QuotaValue) member {
+func valuesMember(name string, into *[]view.QuotaValue) member {
 	const must = `: it must be an object such as {"weight": 5, "total_tokens.amount": 2000000}`
 	return member{name, func(value json.RawMessage) string {
 		d := json.NewDecoder(bytes.NewReader(value))
@@ -242,7 +165,7 @@ func valuesMember(name string, into *[]QuotaValue) member {
 				messages.Clean(key+text, 2*maxControlText) != key+text {
 				return "has a setting that is too long, or not plain text" + must
 			}
-			*into = append(*into, QuotaValue{key, text})
+			*into = append(*into, view.QuotaValue{Key: key, Value: text})
 		}
 		return ""
 	}}
@@ -266,7 +189,7 @@ func (a *api) register(agent bool) func(http.ResponseWriter, *http.Request, stri
 			return
 		}
 		by, reason := given["by"], given["reason"]
-		q := QuotaEntry{Agent: agent, ID: id}
+		q := view.QuotaEntry{Agent: agent, ID: id}
 		var fault string
 		if q.By, q.Reason, fault = whoAndWhy(&by, &reason, ""); fault != "" {
 			badQuery(w, errors.New(fault))
@@ -294,13 +217,13 @@ func (a *api) unregister(agent bool) func(http.ResponseWriter, *http.Request, st
 
 func entryName(agent bool) string {
 	if agent {
-		return kindAgent
+		return view.KindAgent
 	}
-	return kindGroup
+	return view.KindGroup
 }
 
 // quotaChanged answers a change of what.
-func quotaChanged(w http.ResponseWriter, what string, changed QuotaChanged, err error) {
+func quotaChanged(w http.ResponseWriter, what string, changed view.QuotaChanged, err error) {
 	var bad *BadControl
 	switch {
 	case err == nil:

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/view"
 )
 
 // What is asked for arrives as it was meant, and is answered with what stands.
 func TestQuotaChanges(t *testing.T) {
 	until := time.Date(2026, 12, 1, 18, 0, 0, 0, time.UTC)
-	stands := QuotaChanged{Controls: []QuotaControl{{ID: "set-1", Kind: "set", Target: "pool/alpha", Key: "weight",
+	stands := view.QuotaChanged{Controls: []view.QuotaControl{{ID: "set-1", Kind: "set", Target: "pool/alpha", Key: "weight",
 		Value: "5"}}, Nodes: someQuotas.Nodes[:1]}
 	for _, tc := range []struct {
 		name string
@@ -25,29 +26,29 @@ func TestQuotaChanges(t *testing.T) {
 	}{
 		{"set", request{"POST", "/v1/quota/controls",
 			`{"node":"pool/alpha","set":{"weight":5,"total_tokens.amount":"2000000","cost_usd.rate":0.10},"by":"ann","reason":"core"}`, nil}, "control pool/alpha",
-			QuotaChange{Node: "pool/alpha", Values: []QuotaValue{{"cost_usd.rate", "0.10"}, {"total_tokens.amount", "2000000"},
-				{"weight", "5"}}, By: "ann", Reason: "core"}},
+			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd.rate", Value: "0.10"}, {Key: "total_tokens.amount", Value: "2000000"},
+				{Key: "weight", Value: "5"}}, By: "ann", Reason: "core"}},
 		{"boost for a time", request{"POST", "/v1/quota/controls",
 			`{"node":"openai/gpt-4o/alpha","boost":{"requests":"+50%"},"for_seconds":7200}`, nil}, "control openai/gpt-4o/alpha",
-			QuotaChange{Node: "openai/gpt-4o/alpha", Values: []QuotaValue{{"requests", "+50%"}}, Boost: true,
+			view.QuotaChange{Node: "openai/gpt-4o/alpha", Values: []view.QuotaValue{{Key: "requests", Value: "+50%"}}, Boost: true,
 				For: 2 * time.Hour}},
 		{"until a time, and no set", request{"POST", "/v1/quota/controls",
 			`{"node":"pool","boost":{"total_tokens":"+1"},"until":"2026-12-01T19:00:00+01:00","set":null}`, nil}, "control pool",
-			QuotaChange{Node: "pool", Values: []QuotaValue{{"total_tokens", "+1"}}, Boost: true, Until: until}},
+			view.QuotaChange{Node: "pool", Values: []view.QuotaValue{{Key: "total_tokens", Value: "+1"}}, Boost: true, Until: until}},
 		{"correct", request{"POST", "/v1/quota/controls",
 			`{"node":"pool/alpha","correct":{"total_tokens":-1900,"cost_usd":"+0.50"},"by":"ann","reason":"t-1 lied"}`, nil},
 			"control pool/alpha",
-			QuotaChange{Node: "pool/alpha", Values: []QuotaValue{{"cost_usd", "+0.50"}, {"total_tokens", "-1900"}},
+			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd", Value: "+0.50"}, {Key: "total_tokens", Value: "-1900"}},
 				Correct: true, By: "ann", Reason: "t-1 lied"}},
 		{"end one", request{"DELETE", "/v1/quota/controls/set-1", ``, nil}, "uncontrol set-1", nil},
 		// Equal entries are equal texts.
 		{"a group", request{"PUT", "/v1/quota/groups/beta?by=ann&reason=new",
 			`{ "weight": 2.0, "limits": {"cost_usd": {"per": "day", "amount": 0.15}}}`, nil}, "register beta",
-			QuotaEntry{ID: "beta", Entry: `{"limits":{"cost_usd":{"amount":0.15,"per":"day"}},"weight":2.0}`, By: "ann",
+			view.QuotaEntry{ID: "beta", Entry: `{"limits":{"cost_usd":{"amount":0.15,"per":"day"}},"weight":2.0}`, By: "ann",
 				Reason: "new"}},
 		{"an agent", request{"PUT", "/v1/quota/agents/b.1",
 			`{"group_id":"beta","limits":{"requests":[{"rate":1,"per":"second"}]}}`, nil}, "register b.1",
-			QuotaEntry{Agent: true, ID: "b.1", Entry: `{"group_id":"beta","limits":{"requests":[{"per":"second","rate":1}]}}`}},
+			view.QuotaEntry{Agent: true, ID: "b.1", Entry: `{"group_id":"beta","limits":{"requests":[{"per":"second","rate":1}]}}`}},
 		{"not a group any more", request{"DELETE", "/v1/quota/groups/beta", ``, nil}, "unregister group beta", nil},
 		{"not an agent any more", request{"DELETE", "/v1/quota/agents/b.1", `{}`, nil}, "unregister agent b.1", nil},
 	} {
@@ -56,7 +57,7 @@ func TestQuotaChanges(t *testing.T) {
 			tc.req.headers = [][2]string{bearer}
 			r := change(src, tc.req)
 			text := body(t, r)
-			var got QuotaChanged
+			var got view.QuotaChanged
 			if err := json.Unmarshal([]byte(text), &got); err != nil || r.StatusCode != 200 || len(got.Controls) != 1 ||
 				got.Removed == nil || got.Nodes[0].ID != "pool/alpha" {
 				t.Fatalf("%d, %v: %s", r.StatusCode, err, text)
@@ -65,10 +66,10 @@ func TestQuotaChanges(t *testing.T) {
 				t.Errorf("did %q, want %q", src.done, tc.done)
 			}
 			asked := any(src.quotaChange)
-			if _, entry := tc.want.(QuotaEntry); entry {
+			if _, entry := tc.want.(view.QuotaEntry); entry {
 				asked = src.quotaEntry
 			}
-			if q, is := asked.(QuotaChange); is {
+			if q, is := asked.(view.QuotaChange); is {
 				q.Until = q.Until.UTC()
 				if q.Until.IsZero() {
 					q.Until = time.Time{}
@@ -218,7 +219,7 @@ func TestListOfQuotaControls(t *testing.T) {
 		!strings.Contains(body(t, r), `"controls": []`) {
 		t.Errorf("without any: %d", r.StatusCode)
 	}
-	src.controls.Controls = []QuotaControl{{ID: "boost-1", Kind: "boost", Target: "pool/alpha", Key: "weight", Value: "-1",
+	src.controls.Controls = []view.QuotaControl{{ID: "boost-1", Kind: "boost", Target: "pool/alpha", Key: "weight", Value: "-1",
 		Rule: "idle", Suspended: "it does not fit"}}
 	r := ask(New(src, metrics, Options{}), http.MethodGet, "/v1/quota/controls", "localhost")
 	if text := body(t, r); r.StatusCode != 200 || !strings.Contains(text, `"suspended": "it does not fit"`) ||

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 
+	"taskbus/coordinator/pattern"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -14,7 +15,7 @@ import (
 const mostAsked = 1e15
 
 // modelPattern is what models are called in quotas.yaml.
-var modelPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)
+var modelPattern = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)
 
 // explainQuota answers /v1/quota/explain.
 func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
@@ -35,7 +36,7 @@ func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
 }
 
 // ParseQuotaQuestion reads the parameters of /v1/quota/explain.
-func ParseQuotaQuestion(query string) (q QuotaQuestion, err error) {
+func ParseQuotaQuestion(query string) (q view.QuotaQuestion, err error) {
 	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens",
 		"output_tokens", "cost_usd", "allow_borrowing", "alternatives")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
 
 // Of every alternative it is said why it is chosen, or why not: no quota, a lower score and by which
@@ -43,7 +44,7 @@ func TestAlternativesAreExplained(t *testing.T) {
 		{"none has", all, []coordinator.RouteScore{lacking(best), lacking(best)},
 			[]string{"it has no quota: the rate of lab in requests is used up", "it has no quota: the rate of lab in requests is used up"}},
 	} {
-		got := QuotaRoutesOf(tc.routes, tc.weights)
+		got := view.QuotaRoutesOf(tc.routes, tc.weights)
 		if len(got) != len(tc.want) {
 			t.Fatalf("%s: %d are explained, want %d", tc.name, len(got), len(tc.want))
 		}

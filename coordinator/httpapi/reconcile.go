@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -25,52 +26,6 @@ const (
 	maxDifferences = 1000
 	mostBillRows   = 500_000
 )
-
-// Reconciled is the answer of /v1/quota/reconcile.
-type Reconciled struct {
-	// From, To are the days that were compared, By which time: day, month, total.
-	From string `json:"from"`
-	To   string `json:"to"`
-	By   string `json:"by"`
-	// Columns of the bill that are understood, Ignored the others, Lines how many it has.
-	Columns []string `json:"columns"`
-	Ignored []string `json:"ignored_columns"`
-	Lines   int      `json:"lines"`
-	// Agrees: there are no differences beyond the tolerance. Compared is how many days (by
-	// provider, model, …) were compared, Differ how many of these do not agree.
-	Agrees   bool `json:"agrees"`
-	Compared int  `json:"compared"`
-	Differ   int  `json:"differ"`
-	// Totals of all days; Differences at most 1,000, More if there are more.
-	Totals      []BillTotal      `json:"totals"`
-	Differences []BillDifference `json:"differences"`
-	More        bool             `json:"more"`
-	// Lost is what was used by reservations that the journal did not know any more: it may be part of what
-	// the bill has more.
-	Lost       HistoryCounts `json:"lost"`
-	Projection Projection    `json:"projection"`
-}
-
-// BillTotal is one measure in all. Amounts of cost_usd are US dollars.
-type BillTotal struct {
-	Measure    string   `json:"measure"`
-	History    float64  `json:"history"`
-	Bill       float64  `json:"bill"`
-	Difference float64  `json:"difference"` // history - bill
-	Relative   *float64 `json:"relative"`   // of the bill; null where that is 0
-}
-
-// BillDifference is one measure in which a day (by provider, model, …) differs.
-type BillDifference struct {
-	Day      string `json:"day,omitempty"`
-	Provider string `json:"provider,omitempty"`
-	Model    string `json:"model,omitempty"`
-	Group    string `json:"group,omitempty"`
-	Agent    string `json:"agent,omitempty"`
-	// Only is history or bill where the other has nothing of it; else empty.
-	Only string `json:"only,omitempty"`
-	BillTotal
-}
 
 // reconcile answers POST /v1/quota/reconcile. It changes nothing, so that it needs no token; but a page in
 // a browser has no business here.
@@ -142,7 +97,7 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 				q.to))
 		return
 	}
-	var projection Projection
+	var projection view.Projection
 	if err == nil {
 		projection, err = a.projection(ctx)
 	}
@@ -158,19 +113,19 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 				q.to, bill.From, bill.To))
 		return
 	}
-	d := Reconciled{
+	d := view.Reconciled{
 		From: result.From, To: result.To, By: string(q.by), Columns: result.Columns, Ignored: present(bill.Ignored),
 		Lines:  bill.Lines,
 		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ,
 		More:   len(result.Differences) > maxDifferences,
-		Totals: []BillTotal{}, Differences: []BillDifference{}, Lost: historyCounts(&result.Lost), Projection: projection,
+		Totals: []view.BillTotal{}, Differences: []view.BillDifference{}, Lost: historyCounts(&result.Lost), Projection: projection,
 	}
 	for _, t := range result.Totals {
 		d.Totals = append(d.Totals, billTotal(&usage.Difference{Measure: t.Measure, Ours: t.Ours, Bill: t.Bill}))
 	}
 	for i := range result.Differences[:min(maxDifferences, len(result.Differences))] {
 		x := &result.Differences[i]
-		b := BillDifference{Day: x.Day, Provider: x.Provider, Model: x.Model, Group: x.Group, Agent: x.Agent,
+		b := view.BillDifference{Day: x.Day, Provider: x.Provider, Model: x.Model, Group: x.Group, Agent: x.Agent,
 			BillTotal: billTotal(x)}
 		switch {
 		case x.OnlyOurs:
@@ -183,14 +138,14 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	answer(w, http.StatusOK, d)
 }
 
-func billTotal(d *usage.Difference) BillTotal {
+func billTotal(d *usage.Difference) view.BillTotal {
 	in := func(v int64) float64 {
 		if d.Measure == "cost_usd" {
 			return dollars(v)
 		}
 		return float64(v)
 	}
-	t := BillTotal{Measure: d.Measure, History: in(d.Ours), Bill: in(d.Bill), Difference: in(d.Absolute())}
+	t := view.BillTotal{Measure: d.Measure, History: in(d.Ours), Bill: in(d.Bill), Difference: in(d.Absolute())}
 	if d.Bill != 0 {
 		relative := d.Relative()
 		t.Relative = &relative

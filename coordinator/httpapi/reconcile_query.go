@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"taskbus/coordinator/pattern"
 	"taskbus/coordinator/usage"
 )
 
@@ -24,7 +24,7 @@ type billQuestion struct {
 // cent.
 var DefaultTolerance = usage.Tolerance{Percent: 1, Cost: 10_000}
 
-var dollarTolerance = regexp.MustCompile(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
+var dollarTolerance = pattern.New(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
 
 func billQuery(query string) (*billQuestion, error) {
 	given, err := parameters(query, "by", "from", "to", "provider", "columns", "models", "agents", "groups",
@@ -56,7 +56,8 @@ func billQuery(query string) (*billQuestion, error) {
 		if !usage.KnownColumn(column) {
 			return nil,
 				errors.New(
-					"columns names a column that there is not; known are date, provider, model, group, agent, requests, input_tokens, output_tokens, total_tokens and cost_usd")
+					"columns names a column that there is not; known are date, provider, model, group, agent, requests, " +
+						"input_tokens, output_tokens, total_tokens and cost_usd")
 		}
 	}
 	return q, q.tolerate(given)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -18,20 +19,6 @@ const (
 	MaxTaskLimit     = 1000
 )
 
-// TaskStates lists the words of Task.State and TaskFilter.State. The caller owns
-// the list. A task that has failed was either not assigned (Task.ReasonCode says
-// why) or not done by its agent (Task.Error has the agent's word).
-func TaskStates() []string {
-	return []string{"pending", "dispatching", "dispatched", "succeeded", "failed", "cancelled"}
-}
-
-// TaskList is the answer of /tasks.
-type TaskList struct {
-	Tasks []Task `json:"tasks"`
-	// Limit that was applied: as many tasks as that mean that there may be more.
-	Limit int `json:"limit"`
-}
-
 func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	filter, err := parseFilter(r.URL.RawQuery)
 	if err != nil {
@@ -40,7 +27,7 @@ func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
-	answer(w, http.StatusOK, TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
+	answer(w, http.StatusOK, view.TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
 }
 
 func (a *api) task(w http.ResponseWriter, r *http.Request) {
@@ -75,19 +62,20 @@ func unknownTask(w http.ResponseWriter, id string) {
 
 func badID(w http.ResponseWriter) {
 	problem(w, http.StatusBadRequest, "Not an id",
-		"The id of a task, an agent or a group is 1 to 128 letters, digits, dots, underscores, colons and dashes, and begins with a letter or a digit.")
+		"The id of a task, an agent or a group is 1 to 128 letters, digits, dots, underscores, colons and dashes, and "+
+			"begins with a letter or a digit.")
 }
 
 // parseFilter reads the query of /tasks. An empty value counts as absent.
-func parseFilter(query string) (TaskFilter, error) {
-	filter := TaskFilter{Limit: DefaultTaskLimit}
+func parseFilter(query string) (view.TaskFilter, error) {
+	filter := view.TaskFilter{Limit: DefaultTaskLimit}
 	given, err := parameters(query, "state", "agent", "limit")
 	if err != nil {
 		return filter, err
 	}
 	if state := given["state"]; state != "" {
-		if !slices.Contains(TaskStates(), state) {
-			return filter, fmt.Errorf("state must be one of %s", strings.Join(TaskStates(), ", "))
+		if !slices.Contains(view.TaskStates(), state) {
+			return filter, fmt.Errorf("state must be one of %s", strings.Join(view.TaskStates(), ", "))
 		}
 		filter.State = state
 	}

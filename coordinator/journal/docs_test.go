@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"taskbus/coordinator"
 )
 
 // docs/reference/journal.md lists the records and messages with their numbers.
@@ -23,18 +21,15 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("docs/reference/journal.md has no row %s", row)
 		}
 	}
-	for _, r := range recordTypes {
-		var c coder
-		c.begin(t0)
-		c.record(reflect.New(reflect.TypeOf(r).Elem()).Interface().(coordinator.Record))
+	for number, r := range recordTypes[1:] {
 		name := reflect.TypeOf(r).Elem().Name()
-		expect(strings.ToLower(capital.ReplaceAllString(name, "_$0")), int(c.out[0]))
+		expect(strings.ToLower(capital.ReplaceAllString(name, "_$0")), number+1)
 	}
 	for k := KindBatch; k <= lastKind; k++ {
 		expect(k.String(), int(k))
 	}
-	if row := fmt.Sprintf("| format version, %d |", FormatVersion); !strings.Contains(string(text), row) {
-		t.Errorf("docs/reference/journal.md has no row %s", row)
+	if says := fmt.Sprintf("\nFormat version %d;", FormatVersion); !strings.Contains(string(text), says) {
+		t.Errorf("docs/reference/journal.md does not say %q", says)
 	}
 	// The heading that GapError names.
 	if text, err = os.ReadFile("../../docs/howto/backup.md"); err != nil {

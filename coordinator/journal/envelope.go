@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math"
+	"reflect"
 
 	"taskbus/coordinator"
 )
@@ -22,38 +23,36 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // AppendBatch appends a message with these records to dst. Kind and Count of h are
 // filled in. Every record must be set; one that has no task gets an empty one.
 func AppendBatch(dst []byte, h Header, records []coordinator.Record) []byte {
-	var c coder
-	c.begin(h.At)
-	for _, r := range records {
-		c.record(r)
-	}
-	h.Kind, h.Count = KindBatch, len(records)
-	return c.appendMessage(dst, h, nil)
+	h.Kind = KindBatch
+	return appendRecords(dst, h, nil, records)
 }
 
 // AppendEpoch appends the message by which a leader begins.
 func AppendEpoch(dst []byte, h Header, epoch Epoch) []byte {
-	var c coder
-	c.begin(h.At)
-	h.Kind, h.Count = KindEpoch, 0
-	return c.appendMessage(dst, h, func(c *coder) { c.leads(&epoch) })
+	h.Kind = KindEpoch
+	return appendRecords(dst, h, &epoch, nil)
 }
 
 // AppendSnapshot appends one part of a snapshot to dst. Kind and Count of h are
 // filled in.
 func AppendSnapshot(dst []byte, h Header, chunk Chunk, records []coordinator.Record) []byte {
+	h.Kind = KindSnapshot
+	return appendRecords(dst, h, &chunk, records)
+}
+
+func appendRecords(dst []byte, h Header, special any, records []coordinator.Record) []byte {
 	var c coder
 	c.begin(h.At)
 	for _, r := range records {
 		c.record(r)
 	}
-	h.Kind, h.Count = KindSnapshot, len(records)
-	return c.appendMessage(dst, h, func(c *coder) { c.chunk(&chunk) })
+	h.Count = len(records)
+	return c.appendMessage(dst, h, special)
 }
 
 // Decode reads a message, all of it. Texts in what it returns do not refer to body; of small records many
 // are made at a time, so that keeping one keeps others, too. Of KindInputs it returns the header alone, of
-// KindPiece what it is one of. Errors: *NewerError, *CorruptError.
+// KindPiece what it is one of. Errors: *VersionError, *CorruptError.
 func Decode(body []byte) (*Message, error) {
 	c, h, err := openMessage(body)
 	if err != nil {
@@ -63,13 +62,13 @@ func Decode(body []byte) (*Message, error) {
 	switch h.Kind {
 	case KindEpoch:
 		m.Epoch = new(Epoch)
-		c.section(func(c *coder) { c.leads(m.Epoch) })
+		c.special(&h, m.Epoch)
 	case KindSnapshot:
 		m.Chunk = new(Chunk)
-		c.section(func(c *coder) { c.chunk(m.Chunk) })
+		c.special(&h, m.Chunk)
 	case KindPiece:
 		m.Piece = new(Piece)
-		c.section(func(c *coder) { c.piece(m.Piece) })
+		c.special(&h, m.Piece)
 	}
 	if c.bad != "" {
 		return nil, corrupt(c.bad)
@@ -94,22 +93,30 @@ func DecodeChunk(body []byte) (Header, Chunk, bool, error) {
 		return h, Chunk{}, false, err
 	}
 	var chunk Chunk
-	c.section(func(c *coder) { c.chunk(&chunk) })
-	if c.bad != "" {
+	if c.special(&h, &chunk); c.bad != "" {
 		return h, Chunk{}, false, corrupt(c.bad)
 	}
 	return h, chunk, true, nil
 }
 
+// record writes one record to out.
+func (c *coder) record(r coordinator.Record) {
+	k := records.of(r)
+	k.fields.write(c, reflect.ValueOf(r).Elem())
+	c.finish(k.number)
+}
+
 // appendMessage appends a message of what the coder has in out. special, if given,
-// are fields between the header and that.
-func (c *coder) appendMessage(dst []byte, h Header, special func(*coder)) []byte {
+// points to what its kind has between the header and that.
+func (c *coder) appendMessage(dst []byte, h Header, special any) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
 	dst = append(dst, 0, 0, 0, 0, FormatVersion, byte(h.Kind))
-	c.header(&h)
-	if special != nil {
-		c.part(special)
+	base := c.base
+	c.base = 0 // its time is relative to 1970
+	c.part(func() { headerFields.write(c, reflect.ValueOf(&h).Elem()) })
+	if c.base = base; special != nil {
+		c.part(func() { specials[h.Kind].write(c, reflect.ValueOf(special).Elem()) })
 	}
 	dst = append(dst, c.body...)
 	c.body = c.body[:0]
@@ -129,16 +136,23 @@ func openMessage(body []byte) (coder, Header, error) {
 	}
 	h := Header{Version: body[versionAt], Kind: Kind(body[kindAt])}
 	switch {
-	case h.Version > FormatVersion:
-		return coder{}, h, &NewerError{Offset: -1, What: "format version", Found: uint64(h.Version), Known: FormatVersion}
-	case h.Kind > lastKind:
-		return coder{}, h, &NewerError{Offset: -1, What: "kind of message", Found: uint64(h.Kind), Known: uint64(lastKind)}
 	case h.Version == 0 || h.Kind == 0:
 		return coder{}, h, corrupt(impossible)
+	case h.Version != FormatVersion:
+		return coder{}, h, &VersionError{Offset: -1, What: "format version", Found: uint64(h.Version), Known: FormatVersion}
+	case h.Kind > lastKind:
+		return coder{}, h, &VersionError{Offset: -1, What: "kind of message", Found: uint64(h.Kind), Known: uint64(lastKind)}
 	}
-	var c coder
+	c := coder{budget: mostAllocated*len(body) + allocatedAnyway}
 	c.open(body[fieldsAt:])
-	c.header(&h)
+	rest := c.enter()
+	headerFields.read(&c, reflect.ValueOf(&h).Elem())
+	c.leave(rest)
+	// An item is two bytes at least, its kind and its length.
+	if c.bad == "" && (h.Count < 0 || h.Count > len(body)/2 || h.First > math.MaxUint64-uint64(h.Count) ||
+		h.ResultOffset < -1 || h.SnapshotOffset < -1) {
+		c.fail(impossible)
+	}
 	if c.bad != "" {
 		return coder{}, h, corrupt(c.bad)
 	}
@@ -146,107 +160,23 @@ func openMessage(body []byte) (coder, Header, error) {
 	return c, h, nil
 }
 
+// mostAllocated is how many bytes reading allocates at most for each of a message, besides allocatedAnyway: fields
+// that are not there take up no bytes. Messages that want more are refused; those of leaders need a tenth.
+const mostAllocated, allocatedAnyway = 128, 64 << 10
+
 func corrupt(reason string) error { return &CorruptError{Offset: -1, Reason: reason} }
 
-// header writes or reads the fields of a header; its time is relative to 1970.
-func (c *coder) header(h *Header) {
-	base := c.base
-	c.base = 0
-	c.part(func(c *coder) {
-		c.uvarint(&h.Epoch)
-		c.uvarint(&h.First)
-		count := uint64(h.Count)
-		c.uvarint(&count)
-		c.time(&h.At)
-		c.offset(&h.ResultOffset)
-		c.offset(&h.SnapshotOffset)
-		if c.writing {
-			return
-		}
-		// An item is two bytes at least, its kind and its length.
-		if count > uint64(len(c.item))/2 || h.First > math.MaxUint64-count {
-			c.fail(impossible)
-			return
-		}
-		h.Count = int(count)
-	})
-	c.base = base
-}
-
-// section reads the special fields of a message, whose texts keep nothing else of it.
-func (c *coder) section(fields func(*coder)) {
-	n := c.read()
-	if n > uint64(len(c.in)) {
-		c.fail(truncated)
-		return
-	}
-	rest := c.in[n:]
-	c.open(c.in[:n:n])
-	fields(c)
-	if c.bad == "" {
-		c.in = rest
-	}
-}
-
-// offset is a place in a stream, or -1.
-func (c *coder) offset(p *int64) {
-	if c.writing {
-		c.write(uint64(max(*p, -1)) + 1)
-		return
-	}
-	v := c.read()
-	if v > math.MaxInt64+1 {
+// special reads what stands between header and items in a message of this kind. Its texts are copies: they keep
+// nothing else of the message.
+func (c *coder) special(h *Header, into any) {
+	in := c.take(c.read())
+	rest := c.in
+	c.open(in[:len(in):len(in)])
+	specials[h.Kind].read(c, reflect.ValueOf(into).Elem())
+	if p, ok := into.(*Piece); ok && (p.Of == 0 || p.Of == KindPiece || p.From < 0 || p.Size <= p.From) {
 		c.fail(impossible)
-		return
 	}
-	*p = int64(v - 1)
-}
-
-// leads are the special fields of KindEpoch.
-func (c *coder) leads(e *Epoch) {
-	c.epoch(e)
-	c.news(e)
-}
-
-func (c *coder) epoch(e *Epoch) {
-	text(c, &e.Nonce)
-	text(c, &e.Instance)
-	text(c, &e.Address)
-	text(c, &e.Version)
-}
-
-// news is what may change in an epoch, at the end of a section: the versions of the leader's files, and the loss of
-// an earlier journal. Messages of earlier versions, and of a leader that does not say them, end before.
-func (c *coder) news(e *Epoch) {
-	if c.writing && e.Agents+e.Quotas == "" && e.Lost == nil || !c.writing && len(c.in) == 0 {
-		return
-	}
-	text(c, &e.Agents)
-	text(c, &e.Quotas)
-	if c.writing && e.Lost == nil || !c.writing && len(c.in) == 0 {
-		return
-	}
-	if !c.writing {
-		e.Lost = new(Loss)
-	}
-	c.part(func(c *coder) {
-		l := e.Lost
-		m := c.mask(on(l.Restored, 1))
-		c.time(&l.At)
-		texts(c, &l.Evidence)
-		text(c, &l.Budgets)
-		c.flag(&l.Restored, m&1 != 0)
-	})
-}
-
-func (c *coder) chunk(k *Chunk) {
-	m := c.mask(on(k.Last, 1))
-	text(c, &k.Snapshot)
-	integer(c, &k.Number)
-	c.flag(&k.Last, m&1 != 0)
-	c.epoch(&k.Leader)
-	c.time(&k.Since)
-	c.news(&k.Leader)
+	c.leave(rest)
 }
 
 // nextItem opens the next item of the message, after the strings before it, and
@@ -255,49 +185,85 @@ func (c *coder) nextItem() (kind byte, rest []byte, ok bool) {
 	for len(c.in) > 0 {
 		kind = c.in[0]
 		c.in = c.in[1:]
-		n := c.read()
-		if n > uint64(len(c.in)) {
-			c.fail(truncated)
+		item := c.take(c.read())
+		if rest = c.in; c.bad != "" {
 			break
 		}
-		item := c.in[:n:n]
-		rest = c.in[n:]
 		if kind != defineString {
-			c.open(item)
+			c.open(item[:len(item):len(item)])
 			return kind, rest, true
 		}
-		c.strings = append(c.strings, string(item))
-		c.in = rest
+		if c.allocates(uintptr(len(item)) + 2*reflect.TypeFor[string]().Size()) {
+			c.strings = append(c.strings, string(item))
+		}
 	}
 	return 0, nil, false
 }
 
 // readRecords reads the records of a message to its end.
 func (c *coder) readRecords(count int) ([]coordinator.Record, error) {
-	var s slabs
-	records := make([]coordinator.Record, 0, min(count, len(c.in)/2))
-	for {
-		kind, rest, ok := c.nextItem()
+	var free [len(recordTypes)]slab
+	c.allocates(uintptr(count) * reflect.TypeFor[coordinator.Record]().Size())
+	list := make([]coordinator.Record, 0, count)
+	err := c.readItems(&records, "record", count, func(k *kind) {
+		v := free[k.number].next(c, k, count-len(list))
+		k.fields.read(c, v)
+		list = append(list, v.Addr().Interface().(coordinator.Record))
+	})
+	if err != nil || count == 0 {
+		return nil, err
+	}
+	return list, nil
+}
+
+// slab makes the values of one kind; small and frequent ones many at a time. They live as long as any of theirs
+// does: none is kept for long.
+type slab struct {
+	made reflect.Value
+	used int
+}
+
+// next gives the next one; as many may follow as are left.
+func (s *slab) next(c *coder, k *kind, left int) reflect.Value {
+	const most = 256
+	t := k.fields.typ
+	if n := min(left, most); s.used > 0 && s.used < s.made.Len() {
+		s.used++
+	} else if !k.small || !c.allocates(uintptr(n)*t.Size()) {
+		c.allocates(t.Size())
+		return reflect.New(t).Elem()
+	} else {
+		s.made, s.used = reflect.MakeSlice(reflect.SliceOf(t), n, n), 1
+	}
+	return s.made.Index(s.used - 1)
+}
+
+// readItems reads so many records or inputs to the end of the message, each of which is open for read.
+func (c *coder) readItems(of *kinds, what string, count int, read func(k *kind)) error {
+	n := 0
+	for ; ; n++ {
+		number, rest, ok := c.nextItem()
 		if !ok {
 			break
 		}
-		r := c.readRecord(kind, &s, len(rest))
-		switch {
-		case r == nil:
-			return nil, &NewerError{Offset: -1, What: "kind of record", Found: uint64(kind), Known: lastRecordKind}
-		case c.bad != "":
-			return nil, corrupt(c.bad)
+		if uint64(number) > of.last() {
+			return &VersionError{Offset: -1, What: "kind of " + what, Found: uint64(number), Known: of.last()}
 		}
-		records = append(records, r)
+		if n == count {
+			c.fail(impossible)
+		} else {
+			read(of.numbered[number])
+		}
+		if c.bad != "" {
+			break
+		}
 		c.in = rest
 	}
 	switch {
 	case c.bad != "":
-		return nil, corrupt(c.bad)
-	case len(records) != count:
-		return nil, corrupt("it has not as many records as it says")
-	case count == 0:
-		return nil, nil
+		return corrupt(c.bad)
+	case n != count:
+		return corrupt("it has not as many " + what + "s as it says")
 	}
-	return records, nil
+	return nil
 }

@@ -7,20 +7,29 @@ import (
 	"taskbus/coordinator/bus"
 )
 
-// NewerError is a message that a newer version of Taskbus has written in a way that
+// VersionError is a message that another version of Taskbus has written, in a way that
 // this one does not understand. Nothing may be skipped: what it says counts.
-type NewerError struct {
+type VersionError struct {
 	// Offset of the message in the journal; -1: not known.
 	Offset int64
-	// What is newer: "format version", "kind of message", "kind of record".
+	// What is not understood: "format version", "kind of message", "kind of record".
 	What string
-	// Found is what the message has, Known the highest that is understood.
+	// Found is what the message has, Known the highest that is understood. A Found below it is a format version that
+	// is read no more.
 	Found, Known uint64
 	// By is the version of the program that wrote it; empty: not known.
 	By string
 }
 
-func (e *NewerError) Error() string {
+// Older reports whether an older version wrote it.
+func (e *VersionError) Older() bool { return e.Found < e.Known }
+
+func (e *VersionError) Error() string {
+	if e.Older() {
+		return fmt.Sprintf("%s: %s %d, and this version of taskbus reads only %d: an older version of taskbus wrote it; "+
+			"start that version, or begin with an empty journal (docs/howto/backup.md, \"When the journal cannot be read\")",
+			place(e.Offset), e.What, e.Found, e.Known)
+	}
 	by := "a newer version of taskbus"
 	if e.By != "" {
 		by = "taskbus " + e.By

@@ -112,7 +112,8 @@ func (e *exportReader) begin() error {
 		return errNoExport
 	case version > exportVersion:
 		return fmt.Errorf(
-			"the export has version %d, and this version of taskbus knows them up to %d: read it with the one that wrote it, or a later one", version, exportVersion)
+			"the export has version %d, and this version of taskbus knows them up to %d: read it with the one that wrote "+
+				"it, or a later one", version, exportVersion)
 	}
 	return nil
 }

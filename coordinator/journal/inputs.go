@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"reflect"
 	"time"
 
 	"taskbus/coordinator"
@@ -27,11 +28,11 @@ type Input struct {
 type Recorded struct {
 	// Snapshot is the name of the snapshot that the engine was filled from, and of the
 	// recording.
-	Snapshot string
+	Snapshot string `rec:"1"`
 	// Ended: the leader recorded no more, because the bound was reached.
-	Ended bool
+	Ended bool `rec:"2"`
 	// Inputs in their order. The number of the first is the First of the header.
-	Inputs []Input
+	Inputs []Input `rec:"-"`
 }
 
 // AppendInputs appends a message with these inputs to dst. Kind, Count and At of h are
@@ -53,17 +54,35 @@ func AppendInputs(dst []byte, h Header, recorded Recorded) []byte {
 // appendInputs appends a message of the inputs that the coder has in out.
 func (c *coder) appendInputs(dst []byte, h Header, snapshot string, ended bool) []byte {
 	h.Kind = KindInputs
-	return c.appendMessage(dst, h, func(c *coder) { c.recorded(&snapshot, &ended) })
+	return c.appendMessage(dst, h, &Recorded{Snapshot: snapshot, Ended: ended})
 }
 
-func (c *coder) recorded(snapshot *string, ended *bool) {
-	m := c.mask(on(*ended, 1))
-	text(c, snapshot)
-	c.flag(ended, m&1 != 0)
+// input writes when and what, and gives the kind of its event. Of results it leaves out where they are in their
+// stream, and the text of the error, but of a task that is given back, of which records have it.
+func (c *coder) input(in *Input) byte {
+	k := events.of(in.Event)
+	if c.events == nil {
+		c.events = make([]reflect.Value, len(eventTypes))
+	}
+	v := c.events[k.number]
+	if !v.IsValid() {
+		v = reflect.New(k.fields.typ).Elem()
+		c.events[k.number] = v
+	}
+	v.Set(reflect.ValueOf(in.Event))
+	if ev, ok := v.Addr().Interface().(*coordinator.ResultReported); ok {
+		if ev.Result.Offset = -1; ev.Result.Outcome != coordinator.OutcomeRejected {
+			ev.Result.Error = ""
+		}
+	}
+	c.writeTime(in.At)
+	k.fields.write(c, v)
+	v.SetZero() // lets go of what it refers to
+	return k.number
 }
 
 // DecodeInputs reads a message of KindInputs. Texts in what it returns do not refer to
-// body. Errors: *NewerError, *CorruptError, the latter also for another kind.
+// body. Errors: *VersionError, *CorruptError, the latter also for another kind.
 func DecodeInputs(body []byte) (Header, *Recorded, error) {
 	c, h, err := openMessage(body)
 	switch {
@@ -73,33 +92,19 @@ func DecodeInputs(body []byte) (Header, *Recorded, error) {
 		return h, nil, corrupt("it holds no inputs")
 	}
 	r := new(Recorded)
-	c.section(func(c *coder) { c.recorded(&r.Snapshot, &r.Ended) })
-	r.Inputs = make([]Input, 0, min(h.Count, len(c.in)/leastInput))
-	for {
-		kind, rest, ok := c.nextItem()
-		if !ok {
-			break
-		}
-		var in Input
-		c.time(&in.At)
-		in.Event = c.readEvent(kind)
-		switch {
-		case in.Event == nil:
-			return h, nil, &NewerError{Offset: -1, What: "kind of input", Found: uint64(kind), Known: lastEventKind}
-		case c.bad != "":
-			return h, nil, corrupt(c.bad)
+	c.special(&h, r)
+	c.allocates(uintptr(h.Count) * reflect.TypeFor[Input]().Size())
+	r.Inputs = make([]Input, 0, h.Count)
+	err = c.readItems(&events, "input", h.Count, func(k *kind) {
+		in := Input{At: c.readTime()}
+		if v := reflect.New(k.fields.typ).Elem(); c.allocates(2 * k.fields.typ.Size()) {
+			k.fields.read(&c, v)
+			in.Event = v.Interface().(coordinator.Event)
 		}
 		r.Inputs = append(r.Inputs, in)
-		c.in = rest
-	}
-	switch {
-	case c.bad != "":
-		return h, nil, corrupt(c.bad)
-	case len(r.Inputs) != h.Count:
-		return h, nil, corrupt("it has not as many inputs as it says")
+	})
+	if err != nil {
+		return h, nil, err
 	}
 	return h, r, nil
 }
-
-// leastInput is how many bytes an input takes up at the very least: kind, length, time.
-const leastInput = 3

@@ -2,10 +2,11 @@ package journal
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"sort"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // Imported is the instance that claims the last epoch of a journal that was imported: it tells the next
@@ -44,19 +45,15 @@ func NewMover(results bool) *Mover {
 
 // Take returns what is to be published in the place of the next message of the export, in order: nothing
 // where it is a piece of one whose last piece is yet to come. An error says that no coordinator could go on
-// from such a journal: *NewerError, *CorruptError, *GapError.
+// from such a journal: *VersionError, *CorruptError, *GapError.
 func (m *Mover) Take(e Exported) ([][]byte, error) {
 	body, err := m.joiner.Take(e.Body)
 	if err != nil || body == nil {
 		return nil, at(e.Offset, err, "")
 	}
-	h, chunk, part, err := DecodeChunk(body)
+	_, chunk, part, err := DecodeChunk(body)
 	if err != nil {
 		return nil, at(e.Offset, err, "")
-	}
-	if h.Version != FormatVersion {
-		return nil, fmt.Errorf("the message at offset %d has format version %d, and only those of version %d can be moved",
-			e.Offset, h.Version, FormatVersion)
 	}
 	if part && chunk.Number == 0 {
 		m.starts[e.Offset] = m.next
@@ -70,6 +67,22 @@ func (m *Mover) Take(e Exported) ([][]byte, error) {
 		m.next++
 	}
 	return moved, nil
+}
+
+// Append returns messages of records that the export does not have, written at a time, which come next.
+func (m *Mover) Append(at time.Time, records []coordinator.Record) ([][]byte, error) {
+	w, err := NewWriter(m.reader)
+	if err != nil {
+		return nil, err
+	}
+	messages := w.Batch(at, records)
+	for _, body := range messages {
+		if _, err := m.reader.Take(m.next, body); err != nil {
+			return nil, err
+		}
+		m.next++
+	}
+	return messages, nil
 }
 
 // End returns the last message: a claim, by an instance that will not lead. An error says that what has

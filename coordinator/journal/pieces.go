@@ -15,11 +15,11 @@ const MaxPiece = 1 << 20
 type Piece struct {
 	// Of is the kind of the whole, Size its length and Sum its checksum: together with epoch and First
 	// they distinguish it from others whose pieces come in between.
-	Of   Kind
-	Size int
-	Sum  uint32
+	Of   Kind   `rec:"1"`
+	Size int    `rec:"2"`
+	Sum  uint32 `rec:"3"`
 	// From is where in the whole its bytes begin.
-	From int
+	From int `rec:"4"`
 }
 
 // pieceOf identifies the message of a piece, where the pieces of several come mixed.
@@ -51,23 +51,10 @@ func pieces(body []byte, most int) iter.Seq[[]byte] {
 			var c coder
 			c.begin(h.At)
 			c.out = body[p.From:min(p.From+most, len(body))]
-			if !yield(c.appendMessage(make([]byte, 0, len(c.out)+2*spaceForHeader), h, func(c *coder) { c.piece(&p) })) {
+			if !yield(c.appendMessage(make([]byte, 0, len(c.out)+2*spaceForHeader), h, &p)) {
 				return
 			}
 		}
-	}
-}
-
-func (c *coder) piece(p *Piece) {
-	c.mask(0)
-	member(c, &p.Of, int(KindPiece))
-	integer(c, &p.Size)
-	sum := uint64(p.Sum)
-	c.uvarint(&sum)
-	p.Sum = uint32(sum)
-	integer(c, &p.From)
-	if !c.writing && (p.Of == 0 || p.From < 0 || p.Size <= p.From) {
-		c.fail(impossible)
 	}
 }
 
@@ -99,8 +86,7 @@ func (j *Joiner) Take(body []byte) ([]byte, error) {
 		return body, nil
 	}
 	var p Piece
-	c.section(func(c *coder) { c.piece(&p) })
-	if c.bad != "" {
+	if c.special(&h, &p); c.bad != "" {
 		j.Drop()
 		return nil, corrupt(c.bad)
 	}

@@ -182,7 +182,7 @@ func TestPiecesThatCannotBe(t *testing.T) {
 			var c coder
 			c.begin(t0)
 			c.out = bytes
-			body := c.appendMessage(nil, Header{Kind: KindPiece, Epoch: 1, First: 1, At: t0}, func(c *coder) { c.piece(&p) })
+			body := c.appendMessage(nil, Header{Kind: KindPiece, Epoch: 1, First: 1, At: t0}, &p)
 			var j Joiner
 			var damaged *CorruptError
 			if joined, err := j.Take(body); !errors.As(err, &damaged) || joined != nil || j.Open() {

@@ -121,7 +121,7 @@ func (r *Reader) LastAt() time.Time { return r.at }
 
 // Take takes the message at an offset and gives the records that are to be folded
 // now, in order. They are the caller's. After an error the Reader is of no more use:
-// *CorruptError (unless SkipCorrupt), *NewerError, *GapError.
+// *CorruptError (unless SkipCorrupt), *VersionError, *GapError.
 func (r *Reader) Take(offset int64, body []byte) ([]coordinator.Record, error) {
 	records, err := r.take(offset, body)
 	var damaged *CorruptError
@@ -151,7 +151,7 @@ func (r *Reader) take(offset int64, body []byte) ([]coordinator.Record, error) {
 	m := message{coder: c, Header: h, offset: offset}
 	switch h.Kind {
 	case KindEpoch:
-		m.section(func(c *coder) { c.leads(&m.leader) })
+		m.special(&h, &m.leader)
 		if h.Epoch == r.epoch && r.leader.Nonce != "" {
 			if m.bad == "" && m.leader.Nonce == r.leader.Nonce { // it has news
 				r.leader.Agents, r.leader.Quotas, r.leader.Lost = m.leader.Agents, m.leader.Quotas, m.leader.Lost
@@ -159,7 +159,7 @@ func (r *Reader) take(offset int64, body []byte) ([]coordinator.Record, error) {
 			return nil, nil // it is claimed already: sent twice, or by two
 		}
 	case KindSnapshot:
-		m.section(func(c *coder) { c.chunk(&m.chunk) })
+		m.special(&h, &m.chunk)
 	}
 	// All that will be needed of the message is read before anything changes.
 	if m.bad == "" && (h.Kind == KindBatch || h.Kind == KindSnapshot && !r.begun) {
@@ -208,7 +208,7 @@ func at(offset int64, err error, by string) error {
 	switch e := err.(type) {
 	case *CorruptError:
 		e.Offset = offset
-	case *NewerError:
+	case *VersionError:
 		e.Offset, e.By = offset, by
 	}
 	return err

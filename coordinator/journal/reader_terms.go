@@ -9,7 +9,7 @@ import (
 
 // How a Reader follows the terms of leaders: which may write, what is missing, and which snapshot is whole.
 
-// enter heeds what every header says. Where the opening snapshot has thereby ended
+// enter applies what every header says. Where the opening snapshot has thereby ended
 // without its last part, it gives what was held for it.
 func (r *Reader) enter(m *message) (held []coordinator.Record, err error) {
 	if o := r.opening; o != nil && (m.Epoch > r.epoch || m.SnapshotOffset >= o.offset || o.doubt && m.opens() &&

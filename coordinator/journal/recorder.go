@@ -104,7 +104,7 @@ func (r *Recorder) Take(dst []byte, h Header, flush bool) ([]byte, bool) {
 	r.parts = slices.Delete(r.parts, 0, 1)
 	r.ended = r.full && len(r.parts) == 0 && r.count == 0
 	h.First, h.Count, h.At = p.first, p.count, p.at
-	c := coder{writing: true, out: p.items}
+	c := coder{out: p.items}
 	return c.appendInputs(dst, h, r.snapshot, r.ended), true
 }
 

@@ -118,7 +118,7 @@ func (w *Writer) Snapshot(at time.Time, name string, records iter.Seq[coordinato
 		c.cut(at, limit, records, func(c *coder, count int, last bool) bool {
 			chunk.Number++
 			h.Count, chunk.Last = count, last
-			whole := c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, func(c *coder) { c.chunk(&chunk) })
+			whole := c.appendMessage(make([]byte, 0, len(c.out)+spaceForHeader), h, &chunk)
 			for body := range pieces(whole, piece) {
 				if !yield(body) {
 					return false

@@ -197,12 +197,12 @@ func TestMessagesStandAlone(t *testing.T) {
 	}
 	var c coder
 	for range 3 {
-		c.begin(t0) // more strings than the table holds to begin with
-		for i := range 500 {
-			c.record(tracked(i%250, 1)[0])
+		c.begin(t0) // more strings than are kept in mind
+		for i := range 2400 {
+			c.record(tracked(i%1200, 1)[0])
 		}
-		m := decode(t, c.appendMessage(nil, Header{Kind: KindBatch, Count: 500, At: t0}, nil))
-		if describe(m.Records) != strings.Repeat(describe(tracked(0, 250)), 2) {
+		m := decode(t, c.appendMessage(nil, Header{Kind: KindBatch, Count: 2400, At: t0}, nil))
+		if describe(m.Records) != strings.Repeat(describe(tracked(0, 1200)), 2) {
 			t.Fatal("not read as written")
 		}
 	}

@@ -72,7 +72,7 @@ func TestForgiveLate(t *testing.T) {
 }
 
 // TestFailing holds the numbers that the comment of failingWeight states, among
-// 19 agents at 0.9, and that a fleet that fails together convicts nobody.
+// 19 agents at 0.9, and that a fleet that fails together convicts no agent.
 func TestFailing(t *testing.T) {
 	fleet := func() *Learner {
 		l := New(Settings{HalfLifeOutcomes: 1e9}, 20)

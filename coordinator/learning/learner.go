@@ -135,19 +135,25 @@ func (l *Learner) Follows(s Settings) bool { return l.settings == s.withDefaults
 // name beyond Settings.MaxTypes, gives the one that all of these share. To be
 // called once for each task, not once for each agent.
 func (l *Learner) Type(name string) *Type {
-	if name == "" {
-		return &l.shared
+	if t := l.types[name]; t != nil {
+		return t
 	}
-	t := l.types[name]
-	switch {
+	t := l.Peek(name)
+	if t != &l.shared {
+		l.types[name] = t
+	}
+	return t
+}
+
+// Peek is Type for a question: a record that it makes is known to the caller alone.
+func (l *Learner) Peek(name string) *Type {
+	switch t := l.types[name]; {
 	case t != nil:
 		return t
-	case len(l.types) >= l.settings.MaxTypes:
+	case name == "", len(l.types) >= l.settings.MaxTypes:
 		return &l.shared
 	}
-	t = &Type{name: name}
-	l.types[name] = t
-	return t
+	return &Type{name: name}
 }
 
 // Agents is how many agents the fleet has.

@@ -66,7 +66,7 @@ func TestPosterior(t *testing.T) {
 // TestHardTypeDoesNotBlame: agents 0 and 1 do nothing but hard tasks, of which a
 // tenth succeeds, agents 2 and 3 nothing but easy ones, of which all do. Agent 0
 // is no worse than the others for that: with the easy type it is expected to do
-// nearly what the fleet does (what is missing are its first tasks, which nobody
+// nearly what the fleet does (what is missing are its first tasks, which no agent
 // knew to be hard), where its own rate over all types would say 0.1.
 func TestHardTypeDoesNotBlame(t *testing.T) {
 	l := New(Settings{}, 4)

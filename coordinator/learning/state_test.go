@@ -70,13 +70,11 @@ func TestStateSurvives(t *testing.T) {
 func TestExport(t *testing.T) {
 	s := busy().Export(name)
 	var got []string
-	for _, a := range s.Agents {
-		got = append(got, string(a.Agent))
-	}
-	for _, x := range s.Types {
-		got = append(got, fmt.Sprintf("type %q", x.Type))
-		for _, pair := range x.Agents {
-			got = append(got, string(pair.Agent))
+	for _, r := range s[2:] {
+		if r.Agent == "" {
+			got = append(got, fmt.Sprintf("type %q", r.Type))
+		} else {
+			got = append(got, string(r.Agent))
 		}
 	}
 	want := `agent-7 agent-9 type "" agent-7 type "a" agent-7 agent-9 type "b" agent-7`
@@ -92,14 +90,14 @@ func TestImportLeavesOutStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := l.Export(name)
-	if len(s.Agents) != 0 || s.Fleet.Outcomes == 0 {
-		t.Errorf("%+v", s)
+	if len(s) != 4 || s[1].Sums[1] == 0 {
+		t.Errorf("%+v, want the time, all that is known, and two types, without agents", s)
 	}
 	// One type has a place. The shared one has "b" added, and had two outcomes, one
 	// with another after it (half-life 200 for each of 3 agents); all an hour old.
 	want := (1 + math.Exp2(-1./600) + 1) * math.Exp2(-1./24)
-	if len(s.Types) != 2 || s.Types[0].Type != "" || !near(s.Types[0].Fleet.Outcomes, want) {
-		t.Errorf("%+v, want %v outcomes in the shared type", s.Types, want)
+	if s := s[2]; s.Type != "" || !near(s.Sums[1], want) {
+		t.Errorf("%+v, want %v outcomes in the shared type", s, want)
 	}
 }
 
@@ -107,21 +105,22 @@ func TestImportLeavesOutStrangers(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	tests := []struct {
 		name  string
-		spoil func(*State)
+		row   int
+		spoil func(sums *[6]float64)
 		want  string
 	}{
-		{"negative", func(s *State) { s.Fleet.Seconds = -1 }, "fleet: a sum is negative"},
-		{"not a number", func(s *State) { s.Agents[0].Expected = math.NaN() },
+		{"negative", 1, func(s *[6]float64) { s[2] = -1 }, "fleet: a sum is negative"},
+		{"not a number", 2, func(s *[6]float64) { s[1] = math.NaN() },
 			`agent "agent-7": a sum is negative or not a number`},
-		{"infinite", func(s *State) { s.Types[1].Fleet.Timed = math.Inf(1) }, `task type "a": a sum`},
-		{"more successes than outcomes", func(s *State) { s.Types[1].Agents[0].Tally = Tally{Successes: 2, Outcomes: 1} },
+		{"infinite", 6, func(s *[6]float64) { s[3] = math.Inf(1) }, `task type "a": a sum`},
+		{"more successes than outcomes", 7, func(s *[6]float64) { s[0], s[1] = 2, 1 },
 			`task type "a", agent "agent-7": 2 successes in 1 outcomes`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			l := busy()
 			before, spoilt := l.Export(name), l.Export(name)
-			tt.spoil(&spoilt)
+			tt.spoil(&spoilt[tt.row].Sums)
 			if err := l.Import(spoilt, number); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("error %v, want one with %q", err, tt.want)
 			}

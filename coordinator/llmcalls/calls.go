@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/estimates"
 )
 
 // Waits are the tasks that wait for quota.
@@ -19,7 +20,7 @@ type Waits interface {
 // have used on the day.
 type Leases struct {
 	ledger    *fairshare.Ledger
-	estimator *fairshare.Estimator
+	estimator *estimates.Estimator
 	waits     Waits
 	usual     time.Duration // how long a reservation stands
 	seed      uint64
@@ -28,7 +29,7 @@ type Leases struct {
 }
 
 // New makes the leases of a ledger. Its caller goes on using ledger and estimator.
-func New(l *fairshare.Ledger, e *fairshare.Estimator, w Waits) Leases {
+func New(l *fairshare.Ledger, e *estimates.Estimator, w Waits) Leases {
 	return Leases{ledger: l, estimator: e, waits: w}
 }
 
@@ -163,11 +164,11 @@ func (x *Leases) admitCall(now time.Time, calls []coordinator.Call, answers []co
 		a.State = coordinator.CallRefused
 		a.Lacks = &coordinator.QuotaLack{
 			Node: "calls", Dimension: coordinator.DimConcurrency, Limit: "open",
-			Text: fmt.Sprintf("%d calls are open that nobody has settled or released, and no more may be", of),
+			Text: fmt.Sprintf("%d calls are open, neither settled nor released, and no more may be", of),
 		}
 		return
 	}
-	v := x.askLedger(now, c, &charge, &path)
+	v := x.askLedger(now, c, &charge, &path, true)
 	if c.Op != coordinator.CallCheck && (v.OK || v.Limit == fairshare.LimitPrice) {
 		x.unpriced(&charge, !v.OK)
 	}
@@ -207,10 +208,10 @@ func (x *Leases) doubtPlan(c *coordinator.Call, a *coordinator.CallAnswer, charg
 	return doubt != nil
 }
 
-// askLedger has the ledger set aside what is asked for, or checks whether it could. But for what has
+// askLedger has the ledger set aside what is asked for, or asks whether it could. But for what has
 // been used already, a call stands back behind tasks that wait for the same.
 func (x *Leases) askLedger(
-	now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path,
+	now time.Time, c *coordinator.Call, charge *fairshare.Charge, path *fairshare.Path, keep bool,
 ) fairshare.Verdict {
 	l := x.ledger
 	if c.Op == coordinator.CallCharge {
@@ -228,7 +229,7 @@ func (x *Leases) askLedger(
 	var v fairshare.Verdict
 	switch c.Op {
 	case coordinator.CallCheck:
-		v = l.Check(now, path, charge)
+		v = l.Ask(now, path, charge, keep)
 	case coordinator.CallConsume:
 		v = l.Reserve(now, c.Key, charge, time.Time{}) // for this moment
 	default:

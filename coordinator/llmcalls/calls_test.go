@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/estimates"
 )
 
 var epoch = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -51,7 +52,7 @@ func newDesk(t *testing.T) *desk {
 	d := &desk{t: t, now: epoch}
 	l, p := fairshare.NewLedger(), ten()
 	l.Install(epoch, p.Quotas)
-	d.Leases = New(l, fairshare.NewEstimator(), &d.waits)
+	d.Leases = New(l, estimates.New(), &d.waits)
 	d.Under(p)
 	return d
 }

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/calendar"
 )
 
 // An agent may name whatever provider and model it likes, and each name makes a row of the history
@@ -37,7 +38,7 @@ func (n *names) keep(now time.Time, l *fairshare.Ledger, c *fairshare.Charge) co
 // note notes a name that quotas.yaml does not have; false: there are too many.
 func (n *names) note(now time.Time, l *fairshare.Ledger, c *fairshare.Charge) bool {
 	if !now.Before(n.ends) {
-		_, n.ends = fairshare.QuotaDay(now, l.Quotas())
+		_, n.ends = calendar.QuotaDay(now, l.Quotas())
 		n.of = make(map[coordinator.AgentID]map[coordinator.Service]bool)
 	}
 	names, name := n.of[c.Agent], coordinator.Service{Provider: c.Provider, Model: c.Model}

@@ -151,7 +151,7 @@ func (x *Leases) route(
 			beside = append(beside, o)
 		}
 	}
-	routes := x.along(now, c, services)
+	routes := x.along(now, c, services, true)
 	for k := range routes {
 		if r := &routes[k]; r.Verdict.OK {
 			r.Beside, r.Never = x.besideLacks(now, beside, r.Service.Provider)
@@ -163,22 +163,26 @@ func (x *Leases) route(
 }
 
 // along returns the routes of a call to these models. Nothing is set aside.
-func (x *Leases) along(now time.Time, c *coordinator.Call, services []coordinator.Service) []Route {
+func (x *Leases) along(
+	now time.Time, c *coordinator.Call, services []coordinator.Service, keep bool,
+) []Route {
 	routes := make([]Route, len(services))
 	for i, s := range services {
-		x.checkAlong(now, c, s, &routes[i])
+		x.checkAlong(now, c, s, &routes[i], keep)
 	}
 	return routes
 }
 
 // checkAlong finds what a call would be charged if it went there, and whether there is room for it.
-func (x *Leases) checkAlong(now time.Time, c *coordinator.Call, s coordinator.Service, r *Route) {
+func (x *Leases) checkAlong(
+	now time.Time, c *coordinator.Call, s coordinator.Service, r *Route, keep bool,
+) {
 	one := sentTo(c, s)
 	r.Service = s
 	r.Charge, _ = x.callCharge(&one)
 	one.Op = coordinator.CallCheck // what it would be charged has been found out
 	r.Path = x.ledger.PathOf(&r.Charge)
-	r.Verdict = x.askLedger(now, &one, &r.Charge, &r.Path)
+	r.Verdict = x.askLedger(now, &one, &r.Charge, &r.Path, keep)
 }
 
 // besideLacks returns why the parts of a call cannot go to that provider now, or never; nil: they could.
@@ -186,7 +190,7 @@ func (x *Leases) besideLacks(now time.Time, parts []*coordinator.Call, provider 
 	for _, o := range parts {
 		var r Route
 		s := coordinator.Service{Provider: provider, Model: x.serviceOf(o).Model}
-		if x.checkAlong(now, o, s, &r); !r.Verdict.OK {
+		if x.checkAlong(now, o, s, &r, true); !r.Verdict.OK {
 			return r.Verdict.Lack(), r.Verdict.Permanent
 		}
 	}
@@ -235,13 +239,7 @@ type Judged struct {
 // Judge finds where a call that may go to several models would go now. Nothing of it is kept.
 func (x *Leases) Judge(now time.Time, c *coordinator.Call) Judged {
 	l, services := x.ledger, Expand(x.ledger, c.Routes)
-	for _, s := range services {
-		one := sentTo(c, s)
-		charge, _ := x.callCharge(&one)
-		path := l.PathOf(&charge)
-		defer l.KeepKnown(&path)()
-	}
-	routes := x.along(now, c, services)
+	routes := x.along(now, c, services, false)
 	best, scores := Choose(now, l, routes)
 	r := routes[best]
 	return Judged{Route: r, Scores: scores, Explanation: l.Explain(now, &r.Path, &r.Charge)}

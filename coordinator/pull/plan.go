@@ -49,7 +49,7 @@ type Plan struct {
 type part struct{ pending, free, fair int }
 
 // NewPlan divides the work of f as of now. Agents silent for SilentAfter have no part,
-// and what they hold is not counted: whoever takes it from them adds it to Unclaimed. Of
+// and what they hold is not counted: the caller that takes it from them adds it to Unclaimed. Of
 // agents with the same id the first counts.
 func NewPlan(now time.Time, f Fleet, s Settings) *Plan {
 	p := &Plan{

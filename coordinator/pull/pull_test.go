@@ -188,7 +188,7 @@ func TestGrant(t *testing.T) {
 		{"an old picture: ⌈28/2⌉", old, false, Claim{"a1", 100}, Grant{14, LimitFairShare, 28}},
 		{"rounded up: ⌈27/2⌉", oldOdd, false, Claim{"a1", 100}, Grant{14, LimitFairShare, 28}},
 		// 20 over 16, 8 and 4 are 11, 6 and 3; the first has slots for none of it, and the
-		// others get 13 and 7: work does not lie with who cannot take it.
+		// others get 13 and 7: work does not lie with an agent that cannot take it.
 		{"the part of one that is full",
 			Fleet{Unclaimed: 20, Agents: []Agent{{ID: "a1", Capacity: 16}, {ID: "a2", Capacity: 8, Free: 50},
 				{ID: "a3", Capacity: 4, Free: 50}}},
@@ -255,7 +255,7 @@ func TestGrantsNever(t *testing.T) {
 			if g.Items < 0 || g.Items > c.MaxItems || g.Items > max(a.Free, 0) || g.Items > f.Unclaimed {
 				t.Fatalf("%+v for %+v by %+v of %d", g, c, *a, f.Unclaimed)
 			}
-			// Who holds nothing is granted one item at least.
+			// An agent that holds nothing is granted one item at least.
 			if !s.Literal && g.Items > 0 && a.Pending+g.Items > max(g.FairShare, 1) {
 				t.Fatalf("%+v takes %+v above its fair part", g, *a)
 			}

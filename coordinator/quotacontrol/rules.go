@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/calendar"
 )
 
 // What a rule changes becomes controls, like those of people: in the list, in the journal, and taken
@@ -20,7 +21,7 @@ func (c *Controls) NextDay(now time.Time, q *coordinator.Quotas) time.Time {
 	on := q != nil && q.Adjustment.On()
 	switch {
 	case on && !c.day.start.IsZero():
-		_, next := fairshare.QuotaDay(c.day.start, q)
+		_, next := calendar.QuotaDay(c.day.start, q)
 		return next
 	case on, !c.day.start.IsZero(), slices.ContainsFunc(c.standing, ofRule):
 		return now
@@ -50,9 +51,9 @@ func (c *Controls) EndDay(now, due time.Time, l *fairshare.Ledger) (end DayEnd) 
 		d.start, d.uses = time.Time{}, nil
 		return end
 	}
-	today, _ := fairshare.QuotaDay(now, q)
-	begins, next := fairshare.QuotaDay(d.start, q)
-	_, after := fairshare.QuotaDay(next, q)
+	today, _ := calendar.QuotaDay(now, q)
+	begins, next := calendar.QuotaDay(d.start, q)
+	_, after := calendar.QuotaDay(next, q)
 	switch {
 	case d.start.IsZero():
 		d.begin(due, nil)

@@ -138,7 +138,8 @@ func WithStrategy(p *coordinator.Policy, name string) (*coordinator.Policy, erro
 	if name == strategy.MarketName {
 		return nil,
 			fmt.Errorf(
-				"use the strategy %s: a recording does not say what agents would have bid; name another strategy, for example the fallback of the market", name)
+				"use the strategy %s: a recording does not say what agents would have bid; name another strategy, for example "+
+					"the fallback of the market", name)
 	}
 	changed := *p
 	if _, enabled := p.Find(name); !enabled {

@@ -15,7 +15,7 @@ import (
 )
 
 // sinkhole is a fleet of four of which one fails most of what it is given, and at
-// once, so that it looks idle; nobody is ejected. The term lasts ten minutes.
+// once, so that it looks idle; no agent is ejected. The term lasts ten minutes.
 func sinkhole(t testing.TB, chosen string) (*term, book) {
 	p := policyOf("v1", chosen, "a", "b", "c", "sink")
 	p.Settings.Breaker.Off = true
@@ -161,7 +161,7 @@ func TestComparisonsRepeat(t *testing.T) {
 	}
 }
 
-// Agents that the other configuration lists and that never reported are named: nobody
+// Agents that the other configuration lists and that never reported are named: no agent
 // knows what they would have done. Without them tasks have one agent less to go to.
 func TestWhatIfAnotherFleet(t *testing.T) {
 	w, policies := sinkhole(t, "round_robin")

@@ -80,13 +80,13 @@ func TestTasksEndAsTheyUsuallyDo(t *testing.T) {
 		// 100 of its own count beside 3 of all 200: 0.971·0.10 + 0.029·0.30 = 0.106.
 		{"fast", "x", 0.106, 1.03, itsOwn},
 		{"slow", "x", 0.494, 2.97, itsOwn},
-		// Nobody but slow has ever done y: its times, at the pace of fast.
+		// No agent but slow has ever done y: its times, at the pace of fast.
 		{"fast", "y", 0, 30 * fast / slow, ofOthers},
 		{"slow", "y", 0, 30, itsOwn},
 		// An agent that never did anything does x like the fleet: (10 + 50)/200 fail, and
 		// the others take (90·1/fast + 50·3/slow)/140 s.
 		{"new", "x", 0.3, (90/fast + 150/slow) / 140, ofOthers},
-		// Nobody has ever done w: it is like any task.
+		// No agent has ever done w: it is like any task.
 		{"new", "w", 0.2, (90/fast + 150/slow + 3000/slow) / 240, ofAnyType},
 	} {
 		t.Run(string(c.agent)+" "+c.kind, func(t *testing.T) {

@@ -1,10 +1,10 @@
 package replay
 
 import (
-	"container/heap"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/heap"
 )
 
 // moment is something that happens in the modelled world at its time.
@@ -14,42 +14,36 @@ type moment struct {
 	what   func()
 }
 
-// moments is a heap of them.
+// moments are those to come.
 type moments struct {
-	items []moment
-	made  uint64
+	heap.Heap[moment]
+	made uint64
 }
 
-func (m *moments) Len() int { return len(m.items) }
-func (m *moments) Less(i, j int) bool {
-	a, b := &m.items[i], &m.items[j]
-	if c := a.at.Compare(b.at); c != 0 {
-		return c < 0
-	}
-	return a.number < b.number
-}
-func (m *moments) Swap(i, j int) { m.items[i], m.items[j] = m.items[j], m.items[i] }
-func (m *moments) Push(x any)    { m.items = append(m.items, x.(moment)) }
-func (m *moments) Pop() any {
-	n := len(m.items) - 1
-	x := m.items[n]
-	m.items[n] = moment{}
-	m.items = m.items[:n]
-	return x
+func newMoments() moments {
+	return moments{Heap: heap.Heap[moment]{
+		Before: func(a, b moment) bool {
+			if c := a.at.Compare(b.at); c != 0 {
+				return c < 0
+			}
+			return a.number < b.number
+		},
+		Place: func(moment, int) {},
+	}}
 }
 
 // schedule has something happen.
 func (m *moments) schedule(at time.Time, what func()) {
 	m.made++
-	heap.Push(m, moment{at, m.made, what})
+	m.Push(moment{at, m.made, what})
 }
 
 // next takes the earliest moment that is not after at.
 func (m *moments) next(at time.Time) (moment, bool) {
-	if len(m.items) == 0 || m.items[0].at.After(at) {
+	if m.Len() == 0 || m.Items[0].at.After(at) {
 		return moment{}, false
 	}
-	return heap.Pop(m).(moment), true
+	return m.Remove(0), true
 }
 
 // delivery is a message that the broker has given to the coordinator, which has not

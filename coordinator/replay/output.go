@@ -54,7 +54,8 @@ func (c *Comparison) WriteTable(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(&b,
-		"ends of dispatches, before and after: as recorded %s, like the agent's own %s, borrowed from others %s, from other types %s\n",
+		"ends of dispatches, before and after: as recorded %s, like the agent's own %s, borrowed from others %s, from "+
+			"other types %s\n",
 		percents(c.EndingsBefore.AsRecorded, c.EndingsAfter.AsRecorded),
 		percents(c.EndingsBefore.ItsOwn, c.EndingsAfter.ItsOwn),
 		percents(c.EndingsBefore.OfOthers, c.EndingsAfter.OfOthers),

@@ -217,12 +217,13 @@ func located(err error, offset int64) error {
 	var corrupt *journal.CorruptError
 	if errors.As(err, &corrupt) {
 		return fmt.Errorf(
-			"the message at offset %d of the export is damaged: %s; export again, and if it is damaged in the journal, too, export what comes after it",
+			"the message at offset %d of the export is damaged: %s; export again, and if it is damaged in the journal, too, "+
+				"export what comes after it",
 			offset, corrupt.Reason)
 	}
-	var newer *journal.NewerError
-	if errors.As(err, &newer) {
-		newer.Offset = offset
+	var other *journal.VersionError
+	if errors.As(err, &other) {
+		other.Offset = offset
 	}
 	return err
 }

@@ -18,7 +18,7 @@ import (
 // eventful is a term of three minutes in which about everything happens.
 func eventful(t testing.TB, bound int64) (*term, book) { return eventfulAsked(t, bound, nil) }
 
-// eventfulAsked is the same with somebody who asks the engine before each event.
+// eventfulAsked is the same with a reader that asks the engine before each event.
 func eventfulAsked(t testing.TB, bound int64, asked func(time.Time, *engine.Engine)) (*term, book) {
 	first := policyOf("v1", "reward_rate", "a", "b", "c", "d")
 	second := policyOf("v2", "least_loaded", "a", "b", "c", "d", "e")
@@ -124,7 +124,7 @@ func TestAnyTermReplays(t *testing.T) {
 				ticks: time.Duration(rapid.IntRange(-100, 100).Draw(rt, "clock")) * time.Second,
 			})
 		}
-		workers[0].plain = false // somebody must tell how long tasks take
+		workers[0].plain = false // one must report how long tasks take
 		w := newTermOf(t, rapid.Uint64().Draw(rt, "dice"), p, 1<<30, workers)
 		w.arrive("embed", 1, 30*time.Second)
 		w.arrive("translate", rapid.Float64Range(0.1, 4).Draw(rt, "translations a second"), 30*time.Second)

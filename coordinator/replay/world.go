@@ -47,7 +47,7 @@ func (r *Recording) run(f *facts, h *habits, policies Policies,
 	watch func(time.Time, coordinator.Event, []coordinator.Effect)) (*world, error) {
 	w := &world{
 		facts: f, habits: h, watch: watch, latency: f.latency(),
-		agents: make(map[coordinator.AgentID]*agent), held: make(map[coordinator.Handle]*delivery),
+		agents: make(map[coordinator.AgentID]*agent), held: make(map[coordinator.Handle]*delivery), moments: newMoments(),
 	}
 	err := r.each(func(n int, in *journal.Input) (err error) {
 		switch {
@@ -74,7 +74,7 @@ func (r *Recording) run(f *facts, h *habits, policies Policies,
 func (w *world) until(at time.Time) {
 	for w.err == nil {
 		due, ok := w.player.engine.NextDeadline()
-		if ok = ok && !due.After(at); ok && (len(w.moments.items) == 0 || !w.moments.items[0].at.Before(due)) {
+		if ok = ok && !due.After(at); ok && (w.moments.Len() == 0 || !w.moments.Items[0].at.Before(due)) {
 			if due.After(w.now) {
 				w.now = due
 			}
@@ -111,7 +111,7 @@ func (w *world) answer(ev coordinator.Event) {
 func (w *world) apply(ev coordinator.Event) {
 	w.inbox = append(w.inbox, ev)
 	if w.busy {
-		return // whoever is carrying out effects goes on with it
+		return // the caller that carries out effects goes on with it
 	}
 	w.busy = true
 	for i := 0; i < len(w.inbox) && w.err == nil; i++ {

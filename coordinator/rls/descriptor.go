@@ -1,12 +1,12 @@
 package rls
 
 import (
-	"regexp"
 	"slices"
 
 	ratelimit "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/pattern"
 	"taskbus/messages"
 )
 
@@ -134,4 +134,4 @@ func (w *words) wrong() string {
 }
 
 // service is the name of a provider or model.
-var service = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)
+var service = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)

@@ -18,7 +18,7 @@ import (
 	"taskbus/coordinator/httpapi"
 )
 
-// overHTTP is a source for the server of HTTP; what nobody asks for here it does not have.
+// overHTTP is a source for the server of HTTP; what is not asked for here it does not have.
 type overHTTP struct {
 	httpapi.Source
 	calls Source
@@ -56,7 +56,7 @@ func saidOf(c coordinator.Call) coordinator.CallAnswer {
 	return coordinator.CallAnswer{State: coordinator.CallPutBy}
 }
 
-// Who is refused over gRPC is told the same as over HTTP: there is one problem of a refusal.
+// A refusal over gRPC says the same as over HTTP: there is one problem of a refusal.
 func TestProblemIsThatOfHTTP(t *testing.T) {
 	src := &fake{answer: saidOf}
 	client := served(t, src)

@@ -264,7 +264,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Seats have no window: they are told without a unit, and nobody knows when they are back.
+// Seats have no window: they are sent without a unit, and it is not known when they are back.
 func TestSeatsHaveNoWindow(t *testing.T) {
 	src := &fake{answer: func(coordinator.Call) coordinator.CallAnswer {
 		return coordinator.CallAnswer{

@@ -152,6 +152,7 @@ func onlyGateways(gateways *gateway.Roster) tap.ServerInHandle {
 			return ctx, nil
 		}
 		return nil, status.Error(codes.Unauthenticated,
-			"send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
+			"send the gateways' token (TASKBUS_GATEWAY_TOKEN) as metadata authorization: Bearer TOKEN (Envoy: "+
+				"initial_metadata of the grpc_service), or show a certificate whose common name TASKBUS_GATEWAY_NAMES lists")
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 )
 
 // How far back the results of agents are counted, and in which steps.
@@ -71,7 +72,7 @@ func (r *agentResults) add(now time.Time, agent coordinator.AgentID, how agentEn
 }
 
 // begin counts, where nothing was counted here yet, how the tasks ended that are known from the journal.
-func (r *agentResults) begin(now time.Time, h *history) {
+func (r *agentResults) begin(now time.Time, h *recent.Tasks) {
 	r.mu.Lock()
 	counts := r.of != nil
 	r.mu.Unlock()
@@ -80,34 +81,34 @@ func (r *agentResults) begin(now time.Time, h *history) {
 	}
 	// of what is older the slices are others' now
 	since := now.Truncate(resultSlice).Add(-(resultSlices - 1) * resultSlice)
-	for _, t := range h.recent(historySize, (*taskRecord).ended) {
-		at, how := t.completedAt, endedBadly
+	for _, t := range h.Recent(recent.Size, (*recent.Record).Ended) {
+		at, how := t.CompletedAt, endedBadly
 		switch {
-		case t.state == taskSucceeded:
+		case t.State == recent.Succeeded:
 			how = endedWell
-		case t.failure.Reason == coordinator.ReasonTaskTimeout:
-			at, how = t.failure.FailedAt, endedOverdue
-		case t.state != taskFailed || at.IsZero(): // at no agent
+		case t.Failure.Reason == coordinator.ReasonTaskTimeout:
+			at, how = t.Failure.FailedAt, endedOverdue
+		case t.State != recent.Failed || at.IsZero(): // at no agent
 			continue
 		}
 		if !at.Before(since) && !at.After(now) {
-			r.add(at, t.agent, how)
+			r.add(at, t.Agent, how)
 		}
 	}
 }
 
 // recent returns the counts of an agent.
-func (r *agentResults) recent(now time.Time, agent coordinator.AgentID) httpapi.AgentResults {
+func (r *agentResults) recent(now time.Time, agent coordinator.AgentID) view.AgentResults {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.of[agent]
 	if w == nil {
-		return httpapi.AgentResults{}
+		return view.AgentResults{}
 	}
 	return w.sum(now.UnixNano() / int64(resultSlice))
 }
 
-// failing names the agents that fail as much as they do, or more (see httpapi.AgentResults.Failing), and how much of
+// failing names the agents that fail as much as they do, or more (see view.AgentResults.Failing), and how much of
 // it: those that fail most first.
 func (r *agentResults) failing(now time.Time) []string {
 	type one struct {
@@ -131,7 +132,7 @@ func (r *agentResults) failing(now time.Time) []string {
 	return names
 }
 
-func (w *resultWindow) sum(number int64) (sum httpapi.AgentResults) {
+func (w *resultWindow) sum(number int64) (sum view.AgentResults) {
 	for i := range w.slices {
 		if s := &w.slices[i]; number-s.number < resultSlices {
 			sum.Succeeded += s.counts[endedWell]

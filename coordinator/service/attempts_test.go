@@ -8,41 +8,42 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 )
 
 // story makes a history and what happens to its one task.
 type story struct {
-	*history
+	*recent.Tasks
 	task *coordinator.Task
 	at   time.Time
 }
 
 func newStory() *story {
 	at := time.Unix(1000, 0)
-	return &story{newHistory(4), taskNamed("t-1", at), at}
+	return &story{recent.New(4), taskNamed("t-1", at), at}
 }
 
 func (s *story) dispatch(agent coordinator.AgentID, attempt int) {
-	s.dispatching(dispatchOf(s.task, agent, attempt, s.at.Add(time.Duration(attempt)*time.Second)))
+	s.Dispatching(dispatchOf(s.task, agent, attempt, s.at.Add(time.Duration(attempt)*time.Second)))
 }
 
 func (s *story) comesBack(agent coordinator.AgentID, attempt int, cause coordinator.ReturnCause,
 	tried ...coordinator.AgentID) {
-	s.returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried,
+	s.Returned(&coordinator.TaskReturned{Task: s.task, Agent: agent, Attempt: attempt, Cause: cause, Tried: tried,
 		Failed: tried[:min(len(tried), 1)]}, s.at)
 }
 
 func (s *story) ends(agent coordinator.AgentID, attempt int, outcome coordinator.Outcome, words string) {
 	c := completedBy(s.task, agent, s.at.Add(time.Minute))
 	c.Attempt, c.Result.Outcome, c.Result.Error = attempt, outcome, words
-	s.completed(c)
+	s.Completed(c)
 }
 
 func (s *story) text() string {
-	r, _ := s.find("t-1")
+	r, _ := s.Find("t-1")
 	var parts []string
-	for _, a := range attempts(&r) {
+	for _, a := range recent.Attempts(&r) {
 		part := fmt.Sprintf("%d %s %s", a.Number, a.Agent, a.Outcome)
 		if a.Detail != "" {
 			part += " (" + a.Detail + ")"
@@ -58,8 +59,8 @@ func TestAttemptsAreRemembered(t *testing.T) {
 		happy func(s *story)
 		want  string
 	}{
-		{"none yet", func(s *story) { s.accepted(s.task, true) }, ""},
-		{"one that is out", func(s *story) { s.accepted(s.task, true); s.dispatch("a1", 1) }, "1 a1"},
+		{"none yet", func(s *story) { s.Accepted(s.task, true) }, ""},
+		{"one that is out", func(s *story) { s.Accepted(s.task, true); s.dispatch("a1", 1) }, "1 a1"},
 		{"one that succeeded", func(s *story) { s.dispatch("a1", 1); s.ends("a1", 1, coordinator.OutcomeSucceeded, "") },
 			"1 a1 succeeded"},
 		{"one that failed, with its words",
@@ -67,7 +68,7 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			"1 a1 failed (no disk)"},
 		{"refused with a reason, then done by another", func(s *story) {
 			s.dispatch("a1", 1)
-			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1", Error: "too hot"},
+			s.GivenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1", Error: "too hot"},
 				Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnRejected)
 			s.dispatch("a2", 2)
@@ -83,15 +84,15 @@ func TestAttemptsAreRemembered(t *testing.T) {
 				coordinator.PublishUnknown} {
 				agent := coordinator.AgentID(fmt.Sprint("a", i))
 				s.dispatch(agent, i+1)
-				s.undelivered(dispatchOf(s.task, agent, i+1, s.at), o)
+				s.Undelivered(dispatchOf(s.task, agent, i+1, s.at), o)
 			}
 		}, "1 a0 queue_missing; 2 a1 queue_full; 3 a2 unconfirmed"},
 		{"the same dispatch again is no other attempt", func(s *story) {
 			s.dispatch("a1", 1)
-			s.undelivered(dispatchOf(s.task, "a1", 1, s.at), coordinator.PublishUnknown)
+			s.Undelivered(dispatchOf(s.task, "a1", 1, s.at), coordinator.PublishUnknown)
 			s.dispatch("a1", 1)
 		}, "1 a1"},
-		{"overdue", func(s *story) { s.dispatch("a1", 1); s.failed(timeoutOf(s.task, s.at)) }, "1 a1 timed_out"},
+		{"overdue", func(s *story) { s.dispatch("a1", 1); s.Failed(timeoutOf(s.task, s.at)) }, "1 a1 timed_out"},
 		{"a late result of the first", func(s *story) {
 			s.dispatch("a1", 1)
 			s.comesBack("a1", 1, coordinator.ReturnTakenBack)
@@ -111,13 +112,13 @@ func TestAttemptsAreRemembered(t *testing.T) {
 		{"what comes after the end changes nothing", func(s *story) {
 			s.dispatch("a1", 1)
 			s.ends("a1", 1, coordinator.OutcomeSucceeded, "")
-			s.givenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1"}, Attempt: 1})
+			s.GivenBack(&coordinator.GivenBack{Result: coordinator.Result{Task: "t-1", Agent: "a1"}, Attempt: 1})
 			s.comesBack("a1", 1, coordinator.ReturnExpired)
 		}, "1 a1 succeeded"},
 		{"given away by another coordinator, as the journal says", func(s *story) {
 			for i, end := range []coordinator.AttemptEnd{coordinator.EndRefused, coordinator.EndLost, coordinator.EndUnknown} {
 				n := i + 1
-				s.follow(s.at.Add(time.Duration(n)*time.Second), []coordinator.Record{
+				s.Follow(s.at.Add(time.Duration(n)*time.Second), []coordinator.Record{
 					&coordinator.Assigned{Task: s.task, Agent: "a1", Attempt: n, At: s.at.Add(time.Duration(n) * time.Second)},
 					&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), ID: "t-1", Fate: coordinator.FateForgotten, Agent: "a1",
 						Attempt: n, End: end, Said: []string{"too hot", "", ""}[i]},
@@ -126,15 +127,15 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			s.comesBack("a1", 3, coordinator.ReturnExpired) // which the journal has told
 		}, "1 a1 rejected (too hot); 2 a1 lost; 3 a1 returned"},
 		{"a snapshot knows no more than which agents had it", func(s *story) {
-			s.follow(s.at, []coordinator.Record{&coordinator.Assigned{
+			s.Follow(s.at, []coordinator.Record{&coordinator.Assigned{
 				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"},
 				Failed: []coordinator.AgentID{"a1"},
 			}})
 		}, "0 a1 failed; 0 a2 returned; 3 a3"},
 		{"submitted again after it failed", func(s *story) {
 			s.dispatch("a1", 1)
-			s.failed(timeoutOf(s.task, s.at))
-			s.accepted(taskNamed("t-1", s.at.Add(time.Hour)), true)
+			s.Failed(timeoutOf(s.task, s.at))
+			s.Accepted(taskNamed("t-1", s.at.Add(time.Hour)), true)
 		}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -143,9 +144,9 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			if got := s.text(); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
-			r, _ := s.find("t-1")
-			for _, a := range attempts(&r) {
-				if a.Outcome != "" && !slices.Contains(httpapi.AttemptOutcomes(), a.Outcome) {
+			r, _ := s.Find("t-1")
+			for _, a := range recent.Attempts(&r) {
+				if a.Outcome != "" && !slices.Contains(view.AttemptOutcomes(), a.Outcome) {
 					t.Errorf("%q is no outcome that is documented", a.Outcome)
 				}
 			}
@@ -159,9 +160,9 @@ func TestAttemptsAreBounded(t *testing.T) {
 	for i := range 100 {
 		s.dispatch(coordinator.AgentID(fmt.Sprint("a", i)), i+1)
 	}
-	r, _ := s.find("t-1")
-	all := attempts(&r)
-	if n := len(all); n != maxPastAttempts+1 || all[n-1].Number != 100 || all[0].Number != 100-maxPastAttempts {
+	r, _ := s.Find("t-1")
+	all := recent.Attempts(&r)
+	if n := len(all); n != recent.MaxPastAttempts+1 || all[n-1].Number != 100 || all[0].Number != 100-recent.MaxPastAttempts {
 		t.Errorf("%d attempts, from %d to %d", n, all[0].Number, all[n-1].Number)
 	}
 }
@@ -172,27 +173,27 @@ func TestAttemptsOfACopyStay(t *testing.T) {
 	s.dispatch("a1", 1)
 	s.dispatch("a2", 2)
 	s.dispatch("a3", 3)
-	r, _ := s.find("t-1")
-	before := fmt.Sprint(attempts(&r))
+	r, _ := s.Find("t-1")
+	before := fmt.Sprint(recent.Attempts(&r))
 	s.ends("a1", 1, coordinator.OutcomeSucceeded, "late")
-	if after := fmt.Sprint(attempts(&r)); after != before {
+	if after := fmt.Sprint(recent.Attempts(&r)); after != before {
 		t.Errorf("was %s, is %s", before, after)
 	}
 }
 
 // The newest tasks that were given to an agent are counted, and no others.
 func TestGivenTasksAreCounted(t *testing.T) {
-	h := newHistory(8)
+	h := recent.New(8)
 	at := time.Unix(1000, 0)
 	for i, agent := range []coordinator.AgentID{"a1", "a1", "", "a2", "a2", ""} {
 		task := taskNamed(coordinator.TaskID(fmt.Sprint("t-", i)), at)
-		h.accepted(task, true)
+		h.Accepted(task, true)
 		if agent != "" {
-			h.dispatching(dispatchOf(task, agent, 1, at))
+			h.Dispatching(dispatchOf(task, agent, 1, at))
 		}
 	}
 	for limit, want := range map[int]string{0: "map[]", 1: "map[a2:1]", 3: "map[a1:1 a2:2]", 100: "map[a1:2 a2:2]"} {
-		if got := fmt.Sprint(h.given(limit)); got != want {
+		if got := fmt.Sprint(h.Given(limit)); got != want {
 			t.Errorf("the newest %d: %s, want %s", limit, got, want)
 		}
 	}

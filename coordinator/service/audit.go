@@ -10,14 +10,11 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 const (
 	auditPeriod = 2 * time.Second
-	// adriftAfter is how long a delivery may be held without an owner before that counts: what is on its
-	// way between the engine and the broker is confirmed within half a minute, or the session ends.
-	adriftAfter = 2 * time.Minute
 	// maxToldCases bounds the memory of what was logged; beyond it violations are
 	// counted, and not logged.
 	maxToldCases = 1000
@@ -30,7 +27,7 @@ type auditor struct {
 	runs       uint64
 	last       time.Time
 	violations [coordinator.NumInvariants]uint64 // cases, each counted with every run that finds it
-	found      []httpapi.Violation               // by the latest run that found any
+	found      []view.Violation                  // by the latest run that found any
 	told       map[toldCase]bool
 }
 
@@ -48,11 +45,11 @@ func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coo
 	a.runs++
 	a.last = now
 	if len(found) > 0 {
-		a.found = make([]httpapi.Violation, 0, len(found))
+		a.found = make([]view.Violation, 0, len(found))
 	}
 	for _, v := range found {
 		a.violations[v.Invariant] += uint64(v.Count)
-		a.found = append(a.found, httpapi.Violation{Invariant: v.Invariant.String(), Text: v.Text, IDs: v.IDs, Count: v.Count,
+		a.found = append(a.found, view.Violation{Invariant: v.Invariant.String(), Text: v.Text, IDs: v.IDs, Count: v.Count,
 			At: now})
 		if a.isNews(v) {
 			news = append(news, v)
@@ -80,10 +77,10 @@ func (a *auditor) isNews(v coordinator.Violation) (news bool) {
 }
 
 // status returns the auditor's part of /status.
-func (a *auditor) status() httpapi.Audit {
+func (a *auditor) status() view.Audit {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := httpapi.Audit{Runs: a.runs, LastRun: a.last, Found: slices.Clone(a.found)}
+	s := view.Audit{Runs: a.runs, LastRun: a.last, Found: slices.Clone(a.found)}
 	for _, n := range a.violations {
 		s.Violations += n
 	}
@@ -121,10 +118,10 @@ func (r *session) auditBooks() {
 		defer cancel()
 		var found []coordinator.Violation
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-			found = append(e.Audit(now), r.held.audit(now, e, r.s.state.read().blocked)...)
+			found = append(e.Audit(now), r.held.Audit(now, e, r.s.state.read().blocked)...)
 		})
 		if err == nil { // else the loop is busy: the next run tries again
-			found = append(found, r.s.count.books.audit()...)
+			found = append(found, r.s.count.books.Audit()...)
 			r.s.observe.audited(found)
 		}
 		return true
@@ -136,49 +133,7 @@ func (o *observer) audited(found []coordinator.Violation) {
 	for _, v := range o.s.audited.note(o.s.now(), found) {
 		o.log.Error().Stringer("invariant", v.Invariant).Str("violation", v.Text).Strs("ids", v.IDs).Int("cases", v.Count).
 			Msg(
-				"the coordinator's books do not balance: a fault of Taskbus, please report it with this line; tasks may be stuck until it is started again (said once for each invariant and id)")
+				"the coordinator's books do not balance: a fault of Taskbus, please report it with this line; tasks may be " +
+					"stuck until it is started again (said once for each invariant and id)")
 	}
-}
-
-// audit compares the deliveries that are held here with those that the engine holds. It
-// runs on the loop's goroutine. While the broker holds up publishers everything may
-// take its time.
-func (h *held) audit(now time.Time, e *engine.Engine, blocked bool) []coordinator.Violation {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
-		return nil
-	}
-	unknown := coordinator.Violation{Invariant: coordinator.InvariantHeld,
-		Text: "the engine holds a task whose delivery is settled"}
-	e.Held(func(handle coordinator.Handle, task coordinator.TaskID) {
-		if h.items[handle] == nil {
-			unknown.Count++
-			unknown.IDs = append(unknown.IDs, string(task))
-		}
-	})
-	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld,
-		Text: "a delivery is held without an owner: the engine does not know it, and its outcome is not on its way"}
-	for handle, d := range h.items {
-		switch {
-		case blocked, d.telling, d.outcome == outcomeNone && e.Holds(handle):
-			d.adrift = time.Time{}
-		case d.adrift.IsZero():
-			d.adrift = now
-		case now.Sub(d.adrift) >= adriftAfter:
-			adrift.Count++
-			if d.task != nil {
-				adrift.IDs = append(adrift.IDs, string(d.task.ID))
-			}
-		}
-	}
-	var found []coordinator.Violation
-	for _, v := range []coordinator.Violation{unknown, adrift} {
-		if v.Count > 0 {
-			slices.Sort(v.IDs)
-			v.IDs = v.IDs[:min(len(v.IDs), coordinator.MaxViolationIDs)]
-			found = append(found, v)
-		}
-	}
-	return found
 }

@@ -3,12 +3,12 @@ package service
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
 	"taskbus/tests/support/membus"
 )
 
@@ -18,27 +18,22 @@ func TestAuditorSpeaks(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		after time.Duration // from then on at the latest
-		spoil func(h *held)
+		spoil func(h *intake.Deliveries)
 		want  []coordinator.Invariant
 	}{
-		{"a delivery is settled without an outcome", auditPeriod, func(h *held) {
-			h.take(1, outcomeNone)
+		{"a delivery is settled without an outcome", auditPeriod, func(h *intake.Deliveries) {
+			h.Take(1, intake.None)
 		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome,
 			coordinator.InvariantHeld}},
-		{"a delivery is settled that the engine holds", auditPeriod, func(h *held) {
-			h.take(1, outcomeDropped)
+		{"a delivery is settled that the engine holds", auditPeriod, func(h *intake.Deliveries) {
+			h.Take(1, intake.Dropped)
 		}, []coordinator.Invariant{coordinator.InvariantHeld}},
-		{"a delivery gets two outcomes", auditPeriod, func(h *held) {
-			h.conclude(1, outcomeDispatched)
-			h.conclude(1, outcomeFailed)
+		{"a delivery gets two outcomes", auditPeriod, func(h *intake.Deliveries) {
+			h.Conclude(1, intake.Dispatched)
+			h.Conclude(1, intake.Failed)
 		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome}},
-		{"one too many is counted", auditPeriod, func(h *held) {
-			h.mu.Lock()
-			h.outcomes[outcomeFailed]++
-			h.mu.Unlock()
-		}, []coordinator.Invariant{coordinator.InvariantConservation}},
-		{"a delivery never reaches the engine", adriftAfter + 2*auditPeriod, func(h *held) {
-			h.add(&heldDelivery{task: &coordinator.Task{ID: "t-1"}})
+		{"a delivery never reaches the engine", intake.AdriftAfter + 2*auditPeriod, func(h *intake.Deliveries) {
+			h.Add(&intake.Delivery{Task: &coordinator.Task{ID: "t-1"}})
 		}, []coordinator.Invariant{coordinator.InvariantHeld}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -91,8 +86,8 @@ func TestAuditorIsPatient(t *testing.T) {
 			return membus.Answer
 		})
 		r.task("t-1", "nonsense", "")
-		r.pass(2 * adriftAfter)
-		if a := r.status().Audit; a.Runs < uint64(2*adriftAfter/auditPeriod)-1 || a.Violations != 0 {
+		r.pass(2 * intake.AdriftAfter)
+		if a := r.status().Audit; a.Runs < uint64(2*intake.AdriftAfter/auditPeriod)-1 || a.Violations != 0 {
 			t.Errorf("%+v, want no violation", a)
 		}
 		if c := r.status().Counters; c.Received != 1 || c.Failed != 0 || c.Held != 1 {
@@ -101,52 +96,4 @@ func TestAuditorIsPatient(t *testing.T) {
 		r.broker.SetConfirm(nil)
 		r.pass(2 * noticePause)
 	})
-}
-
-// TestBooksAreExactAtAnyMoment: any look while many goroutines take, conclude and settle, finds both sides
-// equal.
-func TestBooksAreExactAtAnyMoment(t *testing.T) {
-	var b books
-	h := newHeld(&b)
-	const workers, each = 4, 5000
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for i := range each {
-				d := &heldDelivery{returned: i%2 == 0}
-				if !h.add(d) {
-					continue // the session has ended: it is abandoned
-				}
-				switch (w + i) % 4 {
-				case 0: // the broker's confirm, then the engine's word
-					h.conclude(d.handle, outcomeDispatched)
-					h.take(d.handle, outcomeNone)
-				case 1:
-					h.take(d.handle, outcomeFailed)
-				case 2:
-					h.take(d.handle, outcomeDropped)
-				default: // held until the session ends
-				}
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	for looks := 0; ; looks++ {
-		if looks == 100 {
-			h.close()
-		}
-		if found := b.audit(); found != nil {
-			t.Fatalf("look %d: %+v", looks, found)
-		}
-		select {
-		case <-done:
-			h.close() // once more changes nothing
-			if found, end := b.audit(), b.read(); found != nil || end.held != 0 || end.received+end.returned != workers*each {
-				t.Errorf("in the end %s: %+v", end, found)
-			}
-			return
-		default:
-		}
-	}
 }

@@ -10,6 +10,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // ackOnly is a broker session that is never asked anything.
@@ -28,8 +31,8 @@ func resultSession(tb testing.TB) *session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &session{s: s, bus: ackOnly{}, results: newFence(bus.StreamResult), outbox: newOutbox()}
-	r.results.caughtUp.Store(true)
+	r := &session{s: s, bus: ackOnly{}, results: intake.NewFence(bus.StreamResult, journaling.RandomID()), outbox: outbox.NewQueue[outgoing]()}
+	r.results.CaughtUp.Store(true)
 	return r
 }
 
@@ -73,8 +76,10 @@ func BenchmarkCompleted(b *testing.B) {
 	c := completedBy(task, "a1", r.s.now())
 	c.Result.Outcome = coordinator.OutcomeSucceeded
 	b.ReportAllocs()
+	var sent []outgoing
 	for b.Loop() {
 		r.completed(c)
-		r.outbox.queue, r.outbox.open = r.outbox.queue[:0], 0
+		sent = r.outbox.Swap(sent[:0])
+		r.outbox.Published()
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/outbox"
+	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
@@ -91,19 +93,6 @@ func TestTokensOfClaims(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]time.Duration{
-		0: 0, -1: 0, math.NaN(): 0, math.Inf(-1): 0,
-		0.001: time.Millisecond, 60: time.Minute, 1e9: 1e9 * time.Second,
-		9.3e9: math.MaxInt64, 1e300: math.MaxInt64, math.Inf(1): math.MaxInt64,
-		float64(math.MaxInt64) / 1e9: math.MaxInt64, // 2^63 ns is one too many
-	} {
-		if got := seconds(s); got != want {
-			t.Errorf("seconds(%v) = %d, want %d", s, got, want)
-		}
-	}
-}
-
 // No agent bids or claims in another's name under agents.auth: strict, as none reports for it.
 func TestSenderOfBidsAndClaimsIsChecked(t *testing.T) {
 	for _, c := range []struct {
@@ -126,8 +115,8 @@ func TestSenderOfBidsAndClaimsIsChecked(t *testing.T) {
 			if got := b.posted(); len(got) != want {
 				t.Errorf("the engine hears %v, want %d events", got, want)
 			}
-			if len(b.acked) != 2 || b.outbox.waiting() != 0 {
-				t.Errorf("%d acknowledged, %d to be published; want both done with", len(b.acked), b.outbox.waiting())
+			if len(b.acked) != 2 || b.outbox.Waiting() != 0 {
+				t.Errorf("%d acknowledged, %d to be published; want both done with", len(b.acked), b.outbox.Waiting())
 			}
 			got := scraped(t, b.s.options.Registry)
 			for name, want := range map[string]float64{
@@ -154,7 +143,7 @@ func TestManyBidsAtOnce(t *testing.T) {
 			}
 			return membus.Answer
 		})
-		const cancels = prefetchOthers + 1
+		const cancels = prefetchHigh + 1
 		for i := range cancels {
 			id := fmt.Sprint("t-", i)
 			r.task(id, "build", "") // waits: no agent has reported
@@ -258,13 +247,13 @@ func TestReasonsOfRefusedBids(t *testing.T) {
 func TestRepliesAreBounded(t *testing.T) {
 	synctesting(t, "blocked", func(t *testing.T) {
 		b := newBooth(t, fleet)
-		for range maxAnnounced + 5 {
+		for range outbox.Most + 5 {
 			b.perform(coordinator.RejectBid{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", Reason: coordinator.BidLate})
 		}
 		b.perform(coordinator.ClaimAnswered{Agent: "a1", ClaimID: "c-1"})
 		b.perform(coordinator.Award{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", DispatchID: "t-1.1"})
-		if n := b.outbox.waiting(); n != maxAnnounced+1 {
-			t.Errorf("%d wait, want %d and the award", n, maxAnnounced)
+		if n := b.outbox.Waiting(); n != outbox.Most+1 {
+			t.Errorf("%d wait, want %d and the award", n, outbox.Most)
 		}
 		got := scraped(t, b.s.options.Registry)
 		if n := got["taskbus_events_dropped_total"]; n != 6 { // 5 refusals and the claim's answer
@@ -348,8 +337,8 @@ func TestAuctionsWithoutBidsAreGated(t *testing.T) {
 		for range 100 {
 			r.perform(&coordinator.AuctionEnded{Task: taskNamed("t-1", time.Now()), Outcome: coordinator.AuctionNoBids})
 		}
-		if n := strings.Count(r.log.String(), "No bids received for task t-1, using "); n != noiseLines {
-			t.Errorf("%d lines within a second, want %d", n, noiseLines)
+		if n := strings.Count(r.log.String(), "No bids received for task t-1, using "); n != telemetry.LinesPerSecond {
+			t.Errorf("%d lines within a second, want %d", n, telemetry.LinesPerSecond)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // atMost returns by how much the limit that a boost raises could be raised, under the quotas without that: what the
@@ -54,23 +54,23 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 // previewControls says what a change would make of the budgets, or refuses it as changeControls does.
 func (s *Service) previewControls(
 	ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string,
-) (httpapi.QuotaChanged, error) {
+) (view.QuotaChanged, error) {
 	if _, err := s.leadsWithJournal(); err != nil {
-		return httpapi.QuotaChanged{}, err
+		return view.QuotaChanged{}, err
 	}
 	_, change, prepared, err := s.prepareChange(decide)
 	if err != nil {
-		return httpapi.QuotaChanged{}, err
+		return view.QuotaChanged{}, err
 	}
-	changed, err := s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: node})
+	changed, err := s.changed(ctx, change, nil, view.QuotaSelection{Node: node})
 	changed.Moves = moves(s.now(), s.config.Load().Policy().Quotas, prepared.config.Policy().Quotas)
 	return changed, err
 }
 
 // moves returns the budgets that differ by the quotas before and after: what each is of its own, and what each has
 // given to none of those below it.
-func moves(now time.Time, before, after *coordinator.Quotas) (all []httpapi.QuotaMove) {
-	was := make(map[httpapi.QuotaMove]int64) // by what is not a number of it
+func moves(now time.Time, before, after *coordinator.Quotas) (all []view.QuotaMove) {
+	was := make(map[view.QuotaMove]int64) // by what is not a number of it
 	for _, b := range nominals(now, before) {
 		was[b.of] = b.amount
 	}
@@ -86,7 +86,7 @@ func moves(now time.Time, before, after *coordinator.Quotas) (all []httpapi.Quot
 
 // nominal is what a budget is of its own, or what it has given to none.
 type nominal struct {
-	of        httpapi.QuotaMove
+	of        view.QuotaMove
 	dimension coordinator.Dimension
 	amount    int64
 }
@@ -102,7 +102,7 @@ func nominals(now time.Time, q *coordinator.Quotas) (all []nominal) {
 	for i := range q.Nodes {
 		v, _ := ledger.Node(now, q.Nodes[i].ID)
 		for _, b := range v.Budgets {
-			of := httpapi.QuotaMove{Node: q.Nodes[i].ID, Dimension: b.Dimension.String(), Period: b.Period}
+			of := view.QuotaMove{Node: q.Nodes[i].ID, Dimension: b.Dimension.String(), Period: b.Period}
 			if all = append(all, nominal{of, b.Dimension, b.Nominal}); parents[i] {
 				of.Spare = true
 				all = append(all, nominal{of, b.Dimension, b.Share})

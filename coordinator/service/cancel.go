@@ -2,13 +2,13 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/view"
 )
 
 // cancelWait is how long a caller of Cancel waits for the word of the agent that
@@ -137,8 +137,8 @@ func hear[T any](to chan T, what T) {
 }
 
 // Cancel withdraws a task, whatever its state (see httpapi.Source).
-func (s *Service) Cancel(ctx context.Context, id, reason string) (httpapi.Cancellation, error) {
-	none := httpapi.Cancellation{TaskID: id}
+func (s *Service) Cancel(ctx context.Context, id, reason string) (view.Cancellation, error) {
+	none := view.Cancellation{TaskID: id}
 	r, err := s.leading()
 	if err != nil {
 		return none, fmt.Errorf("cancel task %s: %w", id, err)
@@ -177,7 +177,7 @@ func (s *Service) whereLeader() string {
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {
 		return ""
 	}
-	if l := r.ledger.position().leader; l.Instance != "" && l.Address != "" {
+	if l := r.ledger.Position().Leader; l.Instance != "" && l.Address != "" {
 		return fmt.Sprintf(" (%s, at %s)", l.Instance, l.Address)
 	}
 	return ""
@@ -207,12 +207,12 @@ func (s *Service) awaitEngine(r *session, w *caller, token uint64) (coordinator.
 	}
 }
 
-var errSessionEnded = errors.New("the broker session ended before it could be done")
+var errSessionEnded = callgate.ErrSessionEnded
 
 // cancelled makes the caller's answer of the engine's, and waits for the agent's
 // word where an agent has the task.
-func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.CancelAnswered) httpapi.Cancellation {
-	c := httpapi.Cancellation{TaskID: string(a.Task), Agent: string(a.Agent), State: cancelWord(a.State)}
+func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.CancelAnswered) view.Cancellation {
+	c := view.Cancellation{TaskID: string(a.Task), Agent: string(a.Agent), State: cancelWord(a.State)}
 	switch a.State {
 	case coordinator.CancelDone:
 		c.Outcome = coordinator.OutcomeCancelled.String()
@@ -220,7 +220,7 @@ func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.Cancel
 	case coordinator.CancelNoted:
 		c.Detail = "the task is not known; should it still come, it will not be assigned"
 	case coordinator.CancelTooLate:
-		c.Outcome = s.history.outcome(a.Task)
+		c.Outcome = s.history.Outcome(a.Task)
 		c.Detail = "the task has ended already"
 	default:
 		s.awaitAgent(ctx, w, &c)
@@ -231,17 +231,17 @@ func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.Cancel
 // awaitAgent gives the agent a moment to report what became of the task. That it
 // reports it as cancelled does not mean that its work has stopped: the SDK says so
 // of a handler that does not return, too.
-func (s *Service) awaitAgent(ctx context.Context, w *caller, c *httpapi.Cancellation) {
+func (s *Service) awaitAgent(ctx context.Context, w *caller, c *view.Cancellation) {
 	timeout := time.NewTimer(cancelWait)
 	defer timeout.Stop()
 	select {
 	case o := <-w.completed:
 		c.Outcome = o.String()
 		if o == coordinator.OutcomeCancelled {
-			c.State, c.Detail = httpapi.Cancelled, "its agent reports it as cancelled"
+			c.State, c.Detail = view.Cancelled, "its agent reports it as cancelled"
 			return
 		}
-		c.State, c.Detail = httpapi.CancelTooLate, "its agent ended it before it heard of the cancel"
+		c.State, c.Detail = view.CancelTooLate, "its agent ended it before it heard of the cancel"
 	case <-w.untold:
 		c.Detail = "its agent has no control queue and cannot be told: it may still do the task"
 	case <-timeout.C:

@@ -10,13 +10,15 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/view"
+	"taskbus/messages"
 	"taskbus/schemas"
 )
 
 // cancelling is a call of Cancel on its way.
 type cancelling struct {
-	answer httpapi.Cancellation
+	answer view.Cancellation
 	err    error
 	took   time.Duration
 	done   chan struct{}
@@ -39,38 +41,38 @@ func TestCancelInEveryState(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(r *rig, w *worker) // brings t-1 into the state
 		during func(w *worker)         // while the caller waits; may be nil
-		want   httpapi.Cancellation
+		want   view.Cancellation
 		within time.Duration
 		failed string // reason_code of assignment.failed; empty: none
 	}{
 		"pending": {
 			before: func(r *rig, _ *worker) { r.task("first", "build", ""); r.task("t-1", "build", "") },
-			want:   httpapi.Cancellation{State: "cancelled", Outcome: "cancelled"},
+			want:   view.Cancellation{State: "cancelled", Outcome: "cancelled"},
 			failed: "cancelled",
 		},
 		"running, and its agent stops": {
 			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
 			during: func(w *worker) { time.Sleep(time.Second); w.finish("cancelled", "") },
-			want:   httpapi.Cancellation{State: "cancelled", Agent: "a1", Outcome: "cancelled"},
+			want:   view.Cancellation{State: "cancelled", Agent: "a1", Outcome: "cancelled"},
 			within: time.Second,
 		},
 		"running, and its agent ends it first": {
 			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
 			during: func(w *worker) { w.finish("succeeded", "") },
-			want:   httpapi.Cancellation{State: "too_late", Agent: "a1", Outcome: "succeeded"},
+			want:   view.Cancellation{State: "too_late", Agent: "a1", Outcome: "succeeded"},
 		},
 		"running, and its agent says nothing": {
 			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
-			want:   httpapi.Cancellation{State: "cancel_requested", Agent: "a1"},
+			want:   view.Cancellation{State: "cancel_requested", Agent: "a1"},
 			within: cancelWait,
 		},
 		"ended": {
 			before: func(r *rig, w *worker) { r.task("t-1", "build", ""); w.finish("failed", "") },
-			want:   httpapi.Cancellation{State: "too_late", Agent: "a1", Outcome: "failed"},
+			want:   view.Cancellation{State: "too_late", Agent: "a1", Outcome: "failed"},
 		},
 		"unknown": {
 			before: func(*rig, *worker) {},
-			want:   httpapi.Cancellation{State: "noted"},
+			want:   view.Cancellation{State: "noted"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +93,7 @@ func TestCancelInEveryState(t *testing.T) {
 				if got.answer.Detail == "" || strings.Contains(got.answer.Detail, "stopped") {
 					t.Errorf("the sentence for people: %q", got.answer.Detail)
 				}
-				if got.answer.Detail = ""; got.answer != c.want || got.took < c.within || got.took > c.within+commitPause {
+				if got.answer.Detail = ""; got.answer != c.want || got.took < c.within || got.took > c.within+journaling.Pause {
 					t.Errorf("after %s %+v\nwant after %s %+v", got.took, got.answer, c.within, c.want)
 				}
 				var failed string
@@ -144,7 +146,7 @@ func TestCancelThatNobodyHears(t *testing.T) {
 		<-got.done
 		r.settle()
 		if got.answer.State != "cancel_requested" || !strings.Contains(got.answer.Detail, "no control queue") ||
-			got.took > commitPause {
+			got.took > journaling.Pause {
 			t.Errorf("after %s: %+v, %v", got.took, got.answer, got.err)
 		}
 		events := r.events(schemas.TaskCancelRequested)
@@ -241,7 +243,7 @@ func TestSenderOfACancelIsChecked(t *testing.T) {
 					t.Errorf("%d failures and %d parked; want it to count: %v", failed, len(parked), c.counts)
 				}
 				for _, m := range parked {
-					if !strings.Contains(textHeader(m.Headers, headerReason), "agents.auth: strict") {
+					if !strings.Contains(messages.TextHeader(m.Headers, messages.HeaderReason), "agents.auth: strict") {
 						t.Errorf("parked with %v", m.Headers)
 					}
 				}
@@ -268,7 +270,7 @@ func TestUnreadableRequestIsParked(t *testing.T) {
 				a1 := r.worker("a1", true)
 				r.task("t-1", "build", "")
 				r.publish(bus.QueueRequest, body)
-				if m := r.only(bus.QueueDead); string(m.Body) != body || m.Headers[headerSourceQueue] != bus.QueueRequest {
+				if m := r.only(bus.QueueDead); string(m.Body) != body || m.Headers[messages.HeaderSourceQueue] != bus.QueueRequest {
 					t.Errorf("parked %s with %v", m.Body, m.Headers)
 				}
 				r.empty(bus.QueueRequest)

@@ -7,6 +7,9 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // A coordinator with a wrong clock would begin periods of budgets that have not come, or go back to
@@ -63,19 +66,13 @@ func (r *session) checkClock(ctx context.Context) error {
 func (r *session) watchClock() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	ticker := time.NewTicker(clockPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-r.bus.Done():
-			return
-		case <-ticker.C:
-		}
-		if err := r.checkClock(ctx); err != nil {
+	r.every(clockPeriod, func() bool {
+		err := r.checkClock(ctx)
+		if err != nil {
 			r.fault(err)
-			return
 		}
-	}
+		return err == nil
+	})
 }
 
 // clockOffset returns how far the broker's clock is ahead of ours (behind: negative); 0 where it is not
@@ -129,7 +126,9 @@ func (r *session) firstStored(ctx context.Context, s bus.Session, from bus.Posit
 	ticker := time.NewTicker(markPeriod)
 	defer ticker.Stop()
 	for {
-		if err := s.Publish(r.mark(bus.StreamStatus, randomID())); err != nil {
+		p := intake.Mark(bus.StreamStatus, journaling.RandomID(), r.s.now())
+		p.Token = outbox.Ignored
+		if err := s.Publish(p); err != nil {
 			return 0, fmt.Errorf("publish a mark to %s: %w", bus.StreamStatus, err)
 		}
 		select {

@@ -11,6 +11,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // Operators change quotas. Only a coordinator that leads does so, and only with the journal: a change that
@@ -143,9 +144,9 @@ func describeControl(c *coordinator.QuotaControl) string {
 }
 
 // ControlQuota sets or boosts settings of a node (see httpapi.Source).
-func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+func (s *Service) ControlQuota(ctx context.Context, q view.QuotaChange) (view.QuotaChanged, error) {
 	if s.config.Load().Policy().Quotas == nil {
-		return httpapi.QuotaChanged{}, httpapi.ErrNoQuotas
+		return view.QuotaChanged{}, httpapi.ErrNoQuotas
 	}
 	now := s.now()
 	if q.Correct {
@@ -155,7 +156,7 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 		q.Until = now.Add(q.For)
 	}
 	if !q.Until.IsZero() && !q.Until.After(now) {
-		return httpapi.QuotaChanged{},
+		return view.QuotaChanged{},
 			&httpapi.BadControl{Why: "it would have ended at " + q.Until.UTC().Format(time.RFC3339) + " already"}
 	}
 	decide := func([]coordinator.QuotaControl) (controlChange, error) {
@@ -177,9 +178,9 @@ func (s *Service) ControlQuota(ctx context.Context, q httpapi.QuotaChange) (http
 	}
 	change, err := s.changeControls(ctx, decide)
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
+		return view.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}
-	return s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})
+	return s.changed(ctx, change, nil, view.QuotaSelection{Node: q.Node})
 }
 
 // changing says what was being done, unless the answer speaks for itself.
@@ -192,9 +193,9 @@ func changing(what string, err error) error {
 }
 
 // RegisterQuota registers a group or agent that quotas.yaml does not list (see httpapi.Source).
-func (s *Service) RegisterQuota(ctx context.Context, q httpapi.QuotaEntry) (httpapi.QuotaChanged, error) {
+func (s *Service) RegisterQuota(ctx context.Context, q view.QuotaEntry) (view.QuotaChanged, error) {
 	if s.config.Load().Policy().Quotas == nil {
-		return httpapi.QuotaChanged{}, httpapi.ErrNoQuotas
+		return view.QuotaChanged{}, httpapi.ErrNoQuotas
 	}
 	one := coordinator.QuotaControl{Kind: entryKind(q.Agent), Target: q.ID, Value: q.Entry, At: s.now(), By: q.By,
 		Reason: q.Reason}.Named()
@@ -202,13 +203,13 @@ func (s *Service) RegisterQuota(ctx context.Context, q httpapi.QuotaEntry) (http
 		return controlChange{set: []coordinator.QuotaControl{one}}, nil
 	})
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing(one.Kind.String()+" "+q.ID, err)
+		return view.QuotaChanged{}, changing(one.Kind.String()+" "+q.ID, err)
 	}
 	return s.changed(ctx, change, nil, selectionOf(q.Agent, q.ID))
 }
 
 // UnregisterQuota ends that (see httpapi.Source).
-func (s *Service) UnregisterQuota(ctx context.Context, agent bool, id string) (httpapi.QuotaChanged, error) {
+func (s *Service) UnregisterQuota(ctx context.Context, agent bool, id string) (view.QuotaChanged, error) {
 	one := coordinator.QuotaControl{Kind: entryKind(agent), Target: id}.Named()
 	removed, change, err := s.removeControl(ctx, one.ID, func() error {
 		q := s.config.Load().Policy().Quotas
@@ -225,18 +226,18 @@ func (s *Service) UnregisterQuota(ctx context.Context, agent bool, id string) (h
 		return httpapi.ErrNoControl
 	})
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing(one.Kind.String()+" "+id, err)
+		return view.QuotaChanged{}, changing(one.Kind.String()+" "+id, err)
 	}
-	return s.changed(ctx, change, removed, httpapi.QuotaSelection{})
+	return s.changed(ctx, change, removed, view.QuotaSelection{})
 }
 
 // UncontrolQuota ends a control (see httpapi.Source).
-func (s *Service) UncontrolQuota(ctx context.Context, id string) (httpapi.QuotaChanged, error) {
+func (s *Service) UncontrolQuota(ctx context.Context, id string) (view.QuotaChanged, error) {
 	removed, change, err := s.removeControl(ctx, id, func() error { return httpapi.ErrNoControl })
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing("the quotas", err)
+		return view.QuotaChanged{}, changing("the quotas", err)
 	}
-	var of httpapi.QuotaSelection
+	var of view.QuotaSelection
 	if k := removed[0].Kind; k == coordinator.ControlSet || k == coordinator.ControlBoost {
 		of.Node = removed[0].Target
 	}
@@ -274,25 +275,25 @@ func entryKind(agent bool) coordinator.QuotaControlKind {
 	return coordinator.ControlGroup
 }
 
-func selectionOf(agent bool, id string) httpapi.QuotaSelection {
+func selectionOf(agent bool, id string) view.QuotaSelection {
 	if agent {
-		return httpapi.QuotaSelection{Agent: id}
+		return view.QuotaSelection{Agent: id}
 	}
-	return httpapi.QuotaSelection{Group: id}
+	return view.QuotaSelection{Group: id}
 }
 
 // changed is the answer to a change that has been made: it stands, whatever becomes of ctx.
 func (s *Service) changed(ctx context.Context, change controlChange, removed []coordinator.QuotaControl,
-	of httpapi.QuotaSelection) (httpapi.QuotaChanged, error) {
+	of view.QuotaSelection) (view.QuotaChanged, error) {
 	now := s.controlled()
-	answer := httpapi.QuotaChanged{Removed: controlViews(removed, nil)}
+	answer := view.QuotaChanged{Removed: controlViews(removed, nil)}
 	for _, one := range change.set {
 		if i := slices.IndexFunc(now.standing, func(c coordinator.QuotaControl) bool { return c.ID == one.ID }); i >= 0 {
 			one = now.standing[i] // as it was said first
 		}
 		answer.Controls = append(answer.Controls, controlView(&one, now.suspended))
 	}
-	if of == (httpapi.QuotaSelection{}) {
+	if of == (view.QuotaSelection{}) {
 		return answer, nil
 	}
 	of.Limit = httpapi.MaxQuotaLimit
@@ -305,24 +306,24 @@ func (s *Service) changed(ctx context.Context, change controlChange, removed []c
 }
 
 // QuotaControls lists what stands (see httpapi.Source).
-func (s *Service) QuotaControls(context.Context) (httpapi.QuotaControls, error) {
+func (s *Service) QuotaControls(context.Context) (view.QuotaControls, error) {
 	c := s.controlled()
-	return httpapi.QuotaControls{
+	return view.QuotaControls{
 		Configured: c.config.Policy().Quotas != nil,
 		Controls:   controlViews(c.standing, c.suspended),
 	}, nil
 }
 
-func controlViews(list []coordinator.QuotaControl, suspended []config.Suspended) []httpapi.QuotaControl {
-	var views []httpapi.QuotaControl
+func controlViews(list []coordinator.QuotaControl, suspended []config.Suspended) []view.QuotaControl {
+	var views []view.QuotaControl
 	for i := range list {
 		views = append(views, controlView(&list[i], suspended))
 	}
 	return views
 }
 
-func controlView(c *coordinator.QuotaControl, suspended []config.Suspended) httpapi.QuotaControl {
-	v := httpapi.QuotaControl{
+func controlView(c *coordinator.QuotaControl, suspended []config.Suspended) view.QuotaControl {
+	v := view.QuotaControl{
 		ID: c.ID, Kind: c.Kind.String(), Target: c.Target, Key: c.Key, Value: c.Value,
 		Until: c.Until, At: c.At, By: c.By, Reason: c.Reason, Rule: c.Rule,
 	}

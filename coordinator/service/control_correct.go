@@ -7,23 +7,24 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // correctQuota moves what counts as used of a node. Unlike what is set or boosted it is done once, and does not
 // stand.
 func (s *Service) correctQuota(
-	ctx context.Context, now time.Time, q httpapi.QuotaChange,
-) (httpapi.QuotaChanged, error) {
+	ctx context.Context, now time.Time, q view.QuotaChange,
+) (view.QuotaChanged, error) {
 	r, err := s.leading()
 	if err == nil && r.ledger == nil {
 		err = errors.New("corrections are kept in the journal, and agents.yaml has switched that off")
 	}
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
+		return view.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}
 	budgets := budgetsOf(s.config.Load().Policy().Quotas, q.Node)
 	if budgets == nil {
-		return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: "no node of the quota trees is called " + q.Node}
+		return view.QuotaChanged{}, &httpapi.BadControl{Why: "no node of the quota trees is called " + q.Node}
 	}
 	var change controlChange
 	for _, v := range q.Values {
@@ -31,10 +32,10 @@ func (s *Service) correctQuota(
 			By: q.By, Reason: q.Reason}.Named()
 		d, _, err := one.Correction()
 		if err != nil {
-			return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: err.Error()}
+			return view.QuotaChanged{}, &httpapi.BadControl{Why: err.Error()}
 		}
 		if budgets[d] == nil {
-			return httpapi.QuotaChanged{}, &httpapi.BadControl{Why: q.Node + " has no budget in " + v.Key}
+			return view.QuotaChanged{}, &httpapi.BadControl{Why: q.Node + " has no budget in " + v.Key}
 		}
 		change.set = append(change.set, one)
 	}
@@ -42,9 +43,9 @@ func (s *Service) correctQuota(
 		s.loop.apply(now, coordinator.QuotaControlsRequested{Set: change.set, Token: token})
 	})
 	if err != nil {
-		return httpapi.QuotaChanged{}, changing("the quota of "+q.Node, err)
+		return view.QuotaChanged{}, changing("the quota of "+q.Node, err)
 	}
-	answer, err := s.changed(ctx, change, nil, httpapi.QuotaSelection{Node: q.Node})
+	answer, err := s.changed(ctx, change, nil, view.QuotaSelection{Node: q.Node})
 	for i := range answer.Controls {
 		c := &answer.Controls[i]
 		c.Asked, c.Value = c.Value, "0"

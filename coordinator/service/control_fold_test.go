@@ -14,7 +14,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -176,7 +176,7 @@ func TestStandbyKnowsOfRegistrations(t *testing.T) {
 		second.start()
 		for i := range 5 {
 			if _, err := first.service.RegisterQuota(context.Background(),
-				httpapi.QuotaEntry{Agent: true, ID: fmt.Sprint("n", i), Entry: `{"group_id":"poor"}`}); err != nil {
+				view.QuotaEntry{Agent: true, ID: fmt.Sprint("n", i), Entry: `{"group_id":"poor"}`}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -184,33 +184,13 @@ func TestStandbyKnowsOfRegistrations(t *testing.T) {
 				t.Errorf("%d stand at the one that stands by, want %d", n, i+1)
 			}
 			id := fmt.Sprint("pool/poor/n", i)
-			if n := second.quotas(httpapi.QuotaSelection{Node: id}); n[id].ID != id {
+			if n := second.quotas(view.QuotaSelection{Node: id}); n[id].ID != id {
 				t.Errorf("the one that stands by does not know %s", id)
 			}
 		}
 		second.close()
 		first.close()
 	})
-}
-
-// A starting coordinator folds few changes of quotas: each counts as 500 records, so that the 400th of
-// them, and
-// not the 200,000th, brings the next snapshot, of 200,000 records.
-func TestSnapshotsFollowChangesOfQuotas(t *testing.T) {
-	s := &snapshotting{}
-	s.begin(epoch, -1, false)
-	s.wrote(toFold([]coordinator.Record{registered(0, true), registered(0, false)}), 1000) // 2 of them
-	s.wrote(toFold([]coordinator.Record{&coordinator.QuotaControlled{Day: epoch}}), 100)   // changes nothing: 1 record
-	for i := range 397 {
-		s.wrote(toFold([]coordinator.Record{registered(i, true)}), 500)
-	}
-	if s.due(epoch.Add(time.Minute), "early") { // 399 · 500 + 1 = 199,501 records
-		t.Error("a snapshot is due after 399 changes, want none before the 400th")
-	}
-	s.wrote(toFold([]coordinator.Record{registered(400, true)}), 500)
-	if !s.due(epoch.Add(time.Minute), "due") {
-		t.Error("no snapshot is due after 400 changes")
-	}
 }
 
 // BenchmarkFoldRegistrations folds 1,000 registrations, while nothing is used and after something was.
@@ -231,28 +211,5 @@ func BenchmarkFoldRegistrations(b *testing.B) {
 				s.foldControls()
 			}
 		})
-	}
-}
-
-// What /readyz says while the journal is read: its messages have offsets, from that of the snapshot on.
-func TestReadingTellsHowFar(t *testing.T) {
-	var p readProgress
-	p.from.Store(-1)
-	for _, step := range []struct {
-		from, at, until int64
-		want            string
-	}{
-		{-1, 0, -1, ""},
-		{-1, 0, 1099, "begins to read the journal"},
-		{100, 0, 1099, "reads the journal: 0 of 1000 messages"},
-		{100, 350, 1099, "reads the journal: 250 of 1000 messages"},
-		{100, 1099, -1, ""},
-	} {
-		p.from.Store(step.from)
-		p.at.Store(step.at)
-		p.until.Store(step.until)
-		if got := p.String(); got != step.want {
-			t.Errorf("from %d at %d until %d: %q, want %q", step.from, step.at, step.until, got, step.want)
-		}
 	}
 }

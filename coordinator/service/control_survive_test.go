@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"taskbus/config"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/view"
 )
 
 // limitedRig is a coordinator with quotas on a broker that another may have used.
@@ -41,18 +42,18 @@ func TestNextCoordinatorHasTheControls(t *testing.T) {
 			t.Parallel()
 			limitedAfter(t, func(first *rig) {
 				if _, err := first.service.RegisterQuota(context.Background(),
-					httpapi.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
+					view.QuotaEntry{ID: "new", Entry: `{"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`}); err != nil {
 					t.Fatal(err)
 				}
 				first.mustSet("pool/poor", "total_tokens.amount", "4000")
-				if _, err := first.control(httpapi.QuotaChange{Node: "pool/rich", Boost: true, For: time.Hour,
-					Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
+				if _, err := first.control(view.QuotaChange{Node: "pool/rich", Boost: true, For: time.Hour,
+					Values: []view.QuotaValue{{Key: "total_tokens", Value: "+10%"}}}); err != nil {
 					t.Fatal(err)
 				}
 				first.task("t-1", "build", usage(500, 200, "new")) // 700 of 1,000
 				first.result("a1", "t-1", "succeeded", `,"usage":{"input_tokens":500,"output_tokens":200}`)
 				if snapshot {
-					first.pass(snapshotEvery + 2*time.Second)
+					first.pass(journaling.SnapshotEvery + 2*time.Second)
 				}
 			}, func(second *rig) {
 				second.stands(`group new  {"limits":{"total_tokens":{"amount":1000,"per":"month"}}}`,
@@ -63,7 +64,7 @@ func TestNextCoordinatorHasTheControls(t *testing.T) {
 				if got := second.limitOf("pool/rich"); got != 11000 {
 					t.Errorf("pool/rich has %v, want 11000", got)
 				}
-				b := second.quotas(httpapi.QuotaSelection{Node: "pool/new"})["pool/new"].Budgets[0]
+				b := second.quotas(view.QuotaSelection{Node: "pool/new"})["pool/new"].Budgets[0]
 				if b.Used+b.Reserved != 700 {
 					t.Errorf("pool/new has used %v and set aside %v, want 700 in all", b.Used, b.Reserved)
 				}
@@ -104,8 +105,8 @@ func TestRecordingWithControlsReplays(t *testing.T) {
 		r.task("t-1", "build", usage(700, 210, "poor"))
 		r.task("t-2", "build", usage(200, 50, "poor"))
 		r.mustSet("pool/poor", "total_tokens.amount", "2000")
-		if _, err := r.control(httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 10 * time.Second,
-			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100%"}}}); err != nil {
+		if _, err := r.control(view.QuotaChange{Node: "pool/poor", Boost: true, For: 10 * time.Second,
+			Values: []view.QuotaValue{{Key: "total_tokens", Value: "+100%"}}}); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(11 * time.Second)
@@ -138,7 +139,7 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 		r.tenSlots()
 		r.task("t-1", "build", usage(2000, 500, "rich")) // of 10,000
 		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":2000,"output_tokens":500}`)
-		weight := func() int64 { return r.quotas(httpapi.QuotaSelection{Node: "pool/poor"})["pool/poor"].Weight }
+		weight := func() int64 { return r.quotas(view.QuotaSelection{Node: "pool/poor"})["pool/poor"].Weight }
 		r.pass(23 * time.Hour)
 		r.stands()
 		r.pass(time.Hour + time.Second)

@@ -11,26 +11,27 @@ import (
 	"time"
 
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // setQuota changes settings of a node, given as key and value.
-func (r *rig) setQuota(node string, keysAndValues ...string) (httpapi.QuotaChanged, error) {
-	q := httpapi.QuotaChange{Node: node, By: "ann", Reason: "a test"}
+func (r *rig) setQuota(node string, keysAndValues ...string) (view.QuotaChanged, error) {
+	q := view.QuotaChange{Node: node, By: "ann", Reason: "a test"}
 	for i := 0; i+1 < len(keysAndValues); i += 2 {
-		q.Values = append(q.Values, httpapi.QuotaValue{Key: keysAndValues[i], Value: keysAndValues[i+1]})
+		q.Values = append(q.Values, view.QuotaValue{Key: keysAndValues[i], Value: keysAndValues[i+1]})
 	}
 	return r.control(q)
 }
 
 // control makes a change and lets it take effect.
-func (r *rig) control(q httpapi.QuotaChange) (httpapi.QuotaChanged, error) {
+func (r *rig) control(q view.QuotaChange) (view.QuotaChanged, error) {
 	r.t.Helper()
 	changed, err := r.service.ControlQuota(context.Background(), q)
 	r.settle()
 	return changed, err
 }
 
-func (r *rig) mustSet(node string, keysAndValues ...string) httpapi.QuotaChanged {
+func (r *rig) mustSet(node string, keysAndValues ...string) view.QuotaChanged {
 	r.t.Helper()
 	changed, err := r.setQuota(node, keysAndValues...)
 	if err != nil {
@@ -67,7 +68,7 @@ func (r *rig) stands(want ...string) {
 // limitOf is the nominal budget of total tokens of a node.
 func (r *rig) limitOf(node string) float64 {
 	r.t.Helper()
-	for _, b := range r.quotas(httpapi.QuotaSelection{Node: node})[node].Budgets {
+	for _, b := range r.quotas(view.QuotaSelection{Node: node})[node].Budgets {
 		if b.Dimension == "total_tokens" {
 			return b.Limit
 		}
@@ -83,9 +84,9 @@ func TestQuotaCorrection(t *testing.T) {
 		r.task("t-1", "build", usage(300, 100, "poor"))
 		r.result("a1", "t-1", "succeeded", `,"usage":{"requests":1,"input_tokens":1e15}`)
 		r.task("t-2", "build", usage(200, 50, "poor")) // waits
-		correct := func(node, key, value string) (httpapi.QuotaChanged, error) {
-			return r.control(httpapi.QuotaChange{Node: node, Correct: true,
-				Values: []httpapi.QuotaValue{{Key: key, Value: value}}, By: "ann", Reason: "it lied"})
+		correct := func(node, key, value string) (view.QuotaChanged, error) {
+			return r.control(view.QuotaChange{Node: node, Correct: true,
+				Values: []view.QuotaValue{{Key: key, Value: value}}, By: "ann", Reason: "it lied"})
 		}
 		for _, c := range [][3]string{
 			{"pool/nobody", "total_tokens", "-1"}, {"pool/poor", "cost_usd", "-1"}, {"pool/poor", "tokens", "-1"},
@@ -98,7 +99,7 @@ func TestQuotaCorrection(t *testing.T) {
 				t.Errorf("%v: %v", c, err)
 			}
 		}
-		before := r.quotas(httpapi.QuotaSelection{})["pool/poor/a1"].Budgets[0].Used
+		before := r.quotas(view.QuotaSelection{})["pool/poor/a1"].Budgets[0].Used
 		changed, err := correct("pool/poor/a1", "total_tokens", "-1600")
 		if err != nil || len(changed.Controls) != 1 || changed.Controls[0].Kind != "correct" ||
 			changed.Nodes[0].Budgets[0].Used != before-1600 {
@@ -196,8 +197,8 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 		if got := r.limitOf("pool/poor"); got != 1000 {
 			t.Errorf("limit %v, want 1000", got)
 		}
-		if _, err := r.control(httpapi.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second),
-			Values: []httpapi.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil ||
+		if _, err := r.control(view.QuotaChange{Node: "pool", Until: time.Now().Add(-time.Second),
+			Values: []view.QuotaValue{{Key: "weight", Value: "1"}}}); err == nil ||
 			!strings.Contains(err.Error(), "would have ended") {
 			t.Errorf("one that is over: %v", err)
 		}
@@ -215,8 +216,8 @@ func TestQuotaSetThatDoesNotFit(t *testing.T) {
 func TestBoostThatDoesNotFit(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
-		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour,
-			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+5000"}}}
+		boost := view.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour,
+			Values: []view.QuotaValue{{Key: "total_tokens", Value: "+5000"}}}
 		if _, err := r.control(boost); err == nil ||
 			!strings.HasSuffix(err.Error(), "; at most +400 is left for pool/poor/a1") {
 			t.Errorf("%v", err)
@@ -243,14 +244,14 @@ func TestBoostThatDoesNotFit(t *testing.T) {
 func TestBoostIsPreviewed(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.mustSet("pool/poor/a1", "total_tokens.amount", "600")
-		boost := httpapi.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Preview: true,
-			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+100"}}}
+		boost := view.QuotaChange{Node: "pool/poor/a1", Boost: true, For: time.Hour, Preview: true,
+			Values: []view.QuotaValue{{Key: "total_tokens", Value: "+100"}}}
 		changed, err := r.control(boost)
 		if err != nil {
 			t.Fatal(err)
 		}
 		today := r.service.now().UTC().Format(time.DateOnly)
-		want := []httpapi.QuotaMove{
+		want := []view.QuotaMove{
 			{Node: "pool/poor", Spare: true, Dimension: "total_tokens", Period: today, Before: 400, After: 300},
 			{Node: "pool/poor/a1", Dimension: "total_tokens", Period: today, Before: 600, After: 700},
 		}
@@ -271,8 +272,8 @@ func TestBoostIsPreviewed(t *testing.T) {
 // A boost ends by itself, at its time, and the log says so.
 func TestBoostEndsByItself(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
-		boost := httpapi.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour,
-			Values: []httpapi.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
+		boost := view.QuotaChange{Node: "pool/poor", Boost: true, For: 2 * time.Hour,
+			Values: []view.QuotaValue{{Key: "total_tokens", Value: "+50%"}}}
 		changed, err := r.control(boost)
 		if err != nil {
 			t.Fatal(err)
@@ -303,7 +304,7 @@ func TestRegisterGroupsAndAgents(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		ctx := context.Background()
 		put := func(agent bool, id, entry string) error {
-			_, err := r.service.RegisterQuota(ctx, httpapi.QuotaEntry{Agent: agent, ID: id, Entry: entry})
+			_, err := r.service.RegisterQuota(ctx, view.QuotaEntry{Agent: agent, ID: id, Entry: entry})
 			return err
 		}
 		r.service.Reload(withLimits(r, limited+"unknown_callers: allow\n"), nil) // tasks may come before their group
@@ -371,14 +372,15 @@ func TestReloadSuspendsWhatNoLongerFits(t *testing.T) {
 		r.stands("set pool/rich weight 9", "! set pool/poor total_tokens.amount 4000")
 		if line :=
 			r.lineOf(
-				"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
+				"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), " +
+					"or change the file"); !strings.Contains(fmt.Sprint(line["why"]), "pool/poor") {
 			t.Errorf("logged %v", line)
 		}
 		if m := r.quotaMetrics(); m["taskbus_quota_controls standing"] != 1 || m["taskbus_quota_controls suspended"] != 1 {
 			t.Errorf("by the metrics %v stand, %v are suspended", m["taskbus_quota_controls standing"],
 				m["taskbus_quota_controls suspended"])
 		}
-		if got := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
+		if got := r.quotas(view.QuotaSelection{Node: "pool/rich"})["pool/rich"].Weight; got != 9 {
 			t.Errorf("the other change does not count: weight %d", got)
 		}
 		r.mustSet("pool/rich", "weight", "8") // others can be made meanwhile
@@ -396,14 +398,14 @@ func TestControlsWantALeader(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		r.broker.Cut()
 		if _, err := r.service.ControlQuota(context.Background(),
-			httpapi.QuotaChange{Node: "pool/poor", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
+			view.QuotaChange{Node: "pool/poor", Values: []view.QuotaValue{{Key: "weight", Value: "2"}}}); err == nil {
 			t.Error("changed without a session")
 		}
 		r.pass(backoffMax)
 		r.connect()
 	})
 	inRig(t, quotaFleet, func(r *rig) {
-		if _, err := r.service.ControlQuota(context.Background(), httpapi.QuotaChange{Node: "pool"}); !errors.Is(err,
+		if _, err := r.service.ControlQuota(context.Background(), view.QuotaChange{Node: "pool"}); !errors.Is(err,
 			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas.yaml: %v", err)
 		}
@@ -428,7 +430,7 @@ func TestControlsOneAfterTheOther(t *testing.T) {
 		for i := range all {
 			wg.Go(func() {
 				// poor's 1,000 have room for three agents of 300; its a1, by weight, keeps 100.
-				_, errs[i] = r.service.RegisterQuota(context.Background(), httpapi.QuotaEntry{
+				_, errs[i] = r.service.RegisterQuota(context.Background(), view.QuotaEntry{
 					Agent: true, ID: fmt.Sprint("b", i), Entry: `{"group_id":"poor","initial_quota":300}`,
 				})
 			})

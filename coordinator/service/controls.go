@@ -107,7 +107,8 @@ func (s *Service) inForce(next controlledConfig) (before, now *config.Config) {
 		}
 	}
 	c.controlledConfig = next
-	s.lost.under(s.now(), next.config.Policy().Quotas)
+	s.calls.Under(next.config.Policy().Quotas)
+	s.metrics.ByAgent.Limit(next.config.MetricsAgents)
 	return s.config.Swap(next.config), next.config
 }
 

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/views"
 )
 
 // counters count since the process started, for /status. Prometheus has its own.
 type counters struct {
-	books books // deliveries, and what became of them
+	books intake.Books // deliveries, and what became of them
 
 	invalid, duplicates, redelivered        atomic.Uint64
 	staleAcks                               atomic.Uint64 // of sessions that have ended
@@ -56,29 +58,14 @@ func (f *failures) read() map[string]uint64 {
 	return byCode
 }
 
-// recentKind is what recentOutcomes counts.
-type recentKind uint8
-
-const (
-	recentAssigned  recentKind = iota // dispatches confirmed
-	recentRefused                     // tasks that could not be assigned
-	recentSucceeded                   // tasks that ended well at an agent
-	recentBroken                      // tasks that failed at an agent: by its word, or for want of one in time
-	recentReceived                    // deliveries of producers' messages, each for the first time
-	numRecentKinds  = iota
-)
-
-// recentCounts are the counts by kind.
-type recentCounts [numRecentKinds]uint64
-
 // recentOutcomes counts what became of tasks in the last minute, for the health.
 type recentOutcomes struct {
 	now   func() time.Time
 	mu    sync.Mutex
-	kinds [numRecentKinds]minuteCount
+	kinds [views.NumRecentKinds]minuteCount
 }
 
-func (r *recentOutcomes) add(kind recentKind) {
+func (r *recentOutcomes) add(kind views.RecentKind) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,7 +80,7 @@ func (r *recentOutcomes) span(started time.Time) float64 {
 }
 
 // lastMinute sums up.
-func (r *recentOutcomes) lastMinute() (sum recentCounts) {
+func (r *recentOutcomes) lastMinute() (sum views.RecentCounts) {
 	now := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 // slotted is an agent that can go, in the state that why says, with so many of so many slots free.
@@ -29,7 +31,7 @@ func TestCures(t *testing.T) {
 			Text: "0 of 1 agents eligible"}
 	}
 	fresh := kind(coordinator.ReasonNoAgentsOnline, "go")
-	fresh.Oldest = slowPending // not for longer than that
+	fresh.Oldest = views.SlowPending // not for longer than that
 	const full = coordinator.Full
 	broken := slotted(full, 0, 1)
 	broken.Outcomes, broken.Success = 13, 0.04
@@ -100,7 +102,8 @@ func TestCures(t *testing.T) {
 				"1 task waits for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`"}},
 		{"lanes", fleetOf{slotted(coordinator.Eligible, 1, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 500,
 			[]string{
-				"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart (lanes in agents.yaml)"}},
+				"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart " +
+					"(lanes in agents.yaml)"}},
 		{"not for long", fleetOf{slotted(full, 0, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 0,
 			nil},
 	} {
@@ -113,7 +116,7 @@ func TestCures(t *testing.T) {
 		}
 		snap := coordinator.Snapshot{Agents: tc.agents, Waits: tc.waits,
 			PendingReasons: map[coordinator.Reason]int{coordinator.ReasonQuotaExhausted: tc.quota}}
-		if got := waitAdvice(&snap, 0, tc.unread); got != strings.Join(tc.want, "; ") {
+		if got := views.WaitAdvice(&snap, 0, tc.unread); got != strings.Join(tc.want, "; ") {
 			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, strings.Join(tc.want, "; "))
 		}
 	}
@@ -125,13 +128,13 @@ func TestCures(t *testing.T) {
 	quick.Tasks, quick.Among, quick.PerSecond = 60, 90, 1 // 30 others of another kind wait for the same agents
 	slow.Oldest, quick.Oldest = 0, 0
 	snap := coordinator.Snapshot{Pending: [4]int{1: 150}, Waits: []coordinator.WaitSnapshot{fresh, slow, quick}}
-	if got, want := waitAdvice(&snap, 1.5, 300),
+	if got, want := views.WaitAdvice(&snap, 1.5, 300),
 		"what can be assigned (380 tasks) is in about 290 s, if it goes on as now"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	// No pace is known of some: nothing is foretold.
 	snap.Waits[1].PerSecond = 0
-	if in, n := drain(&snap, 300, 7); in != 0 || n != 380 {
+	if in, n := views.Drain(&snap, 300, 7); in != 0 || n != 380 {
 		t.Errorf("%v for %d tasks", in, n)
 	}
 }
@@ -139,11 +142,11 @@ func TestCures(t *testing.T) {
 // What failed is to be looked at only where something did.
 func TestAdviceOnWhatWaitsAndNothingFailed(t *testing.T) {
 	snap := coordinator.Snapshot{OldestPending: 15600 * time.Millisecond}
-	if c := checkAssignments(snap, recentCounts{recentAssigned: 7}, 60,
+	if c := views.CheckAssignments(snap, views.RecentCounts{views.RecentAssigned: 7}, 60,
 		0); c.Advice != "`taskbus tasks --state pending` shows for what each waits" {
 		t.Errorf("nothing failed: %+v", c)
 	}
-	if c := checkAssignments(snap, recentCounts{recentRefused: 1}, 60,
+	if c := views.CheckAssignments(snap, views.RecentCounts{views.RecentRefused: 1}, 60,
 		0); c.Advice != "`taskbus tasks --state failed` shows what failed, and why" {
 		t.Errorf("one failed: %+v", c)
 	}
@@ -161,13 +164,13 @@ func TestFleetAdviceBeginsWithTheTrouble(t *testing.T) {
 		want  string
 	}{
 		{"away alone", fleetOf{stale, online(coordinator.Eligible)}, away},
-		{"hung", fleetOf{stale, hung}, strayAdvice + "; " + away},
+		{"hung", fleetOf{stale, hung}, views.StrayAdvice + "; " + away},
 		{"all full", fleetOf{stale, online(coordinator.Full), online(coordinator.Full)},
 			"all agents online are at work: if tasks wait for long, add agents or slots; " + away},
 		{"without a queue", fleetOf{stale, online(coordinator.QueueMissing)},
 			"`taskbus agents` shows what keeps each agent from work; " + away},
 	} {
-		if c := checkAgents(coordinator.Snapshot{Agents: tc.fleet}, false, nil); c.Advice != tc.want {
+		if c := views.CheckAgents(coordinator.Snapshot{Agents: tc.fleet}, false, nil); c.Advice != tc.want {
 			t.Errorf("%s: %s\nwant %s", tc.name, c.Advice, tc.want)
 		}
 	}
@@ -189,7 +192,7 @@ func TestTasksSayWhyTheyWait(t *testing.T) {
 			"t-0": "0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
 			"t-1": "waits for its preferred agents alone (a2) for at most 20 s more, then for any: 0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
 		}
-		found := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		found := r.service.Tasks(context.Background(), view.TaskFilter{State: "pending"})
 		for _, k := range found {
 			if k.Reason != want[k.ID] || k.ReasonCode != "" {
 				t.Errorf("%s: %q (%s), want %q", k.ID, k.Reason, k.ReasonCode, want[k.ID])
@@ -214,7 +217,7 @@ func TestHangingSlotsAreAdvisedOnOnce(t *testing.T) {
 		{Required: []string{"go"}, Able: []int{0}, Tasks: 2, Oldest: time.Minute,
 			Reason: coordinator.ReasonAllAgentsAtCapacity},
 	}}
-	agents, waits := checkAgents(snap, false, nil), checkAssignments(snap, recentCounts{}, 60, 0)
+	agents, waits := views.CheckAgents(snap, false, nil), views.CheckAssignments(snap, views.RecentCounts{}, 60, 0)
 	if all := agents.Advice + waits.Advice; strings.Count(all, "start these agents again") != 1 ||
 		!strings.Contains(waits.Advice, "see the check `agents`") {
 		t.Errorf("agents: %s\nassignments: %s", agents.Advice, waits.Advice)
@@ -230,14 +233,15 @@ func TestTasksOfManyKindsSayWhyTheyWait(t *testing.T) {
 	}
 	inRig(t,
 		fmt.Sprintf(
-			"agents: {a1: {capabilities: [%s], max_concurrent_tasks: 1, health_check_interval: 5}}\ntask_routing: {build: {required_capabilities: []}}\n",
+			"agents: {a1: {capabilities: [%s], max_concurrent_tasks: 1, health_check_interval: 5}}\ntask_routing: {build: "+
+				"{required_capabilities: []}}\n",
 			strings.Join(offered, ", ")), func(r *rig) {
 			r.heartbeat("a1", 0)
 			r.task("runs", "build", "")
 			for i := range 2 * kinds {
 				r.task(fmt.Sprint("t-", i), "build", fmt.Sprintf(`,"required_capabilities":[%q]`, offered[i%kinds]))
 			}
-			found := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending", Limit: httpapi.MaxTaskLimit})
+			found := r.service.Tasks(context.Background(), view.TaskFilter{State: "pending", Limit: httpapi.MaxTaskLimit})
 			if len(found) != 2*kinds {
 				t.Fatalf("%d tasks wait, want %d", len(found), 2*kinds)
 			}
@@ -269,7 +273,7 @@ func TestRatesAndResultsOfAgents(t *testing.T) {
 			st.Rates.Succeeded <= 0 || st.Rates.Failed <= 0 {
 			t.Errorf("%+v in %v s: want 5 or 6 tasks", st.Rates, span)
 		}
-		if got := r.agent("a1").Recent; got != (httpapi.AgentResults{Succeeded: 3, Failed: 3}) || !got.Failing() {
+		if got := r.agent("a1").Recent; got != (view.AgentResults{Succeeded: 3, Failed: 3}) || !got.Failing() {
 			t.Errorf("a1: %+v, want 3 and 3, which is failing", got)
 		}
 		r.task("t-slow", "build", `,"timeout_seconds":1`)
@@ -278,7 +282,7 @@ func TestRatesAndResultsOfAgents(t *testing.T) {
 			t.Errorf("a1: %+v, want 1 overdue", got)
 		}
 		r.pass(10 * time.Minute)
-		if got := r.agent("a1").Recent; got != (httpapi.AgentResults{}) {
+		if got := r.agent("a1").Recent; got != (view.AgentResults{}) {
 			t.Errorf("ten minutes later: %+v", got)
 		}
 	})

@@ -17,6 +17,8 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/outbox"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -44,7 +46,7 @@ const headerDeliveryCount = "x-delivery-count" // set by quorum queues
 
 // deadLetter is one message of task.dead in hand. The body of delivery is kept only where it is wanted.
 type deadLetter struct {
-	httpapi.DeadMessage
+	view.DeadMessage
 	delivery bus.Delivery
 	settled  bool
 }
@@ -52,7 +54,7 @@ type deadLetter struct {
 // deadReader collects what a consumer of task.dead is given. Handle is called by the consumer's goroutine.
 type deadReader struct {
 	r    *session
-	want func(*httpapi.DeadMessage) bool // reports which messages keep their body
+	want func(*view.DeadMessage) bool // reports which messages keep their body
 	mu   sync.Mutex
 	all  []*deadLetter
 	over bool
@@ -95,7 +97,7 @@ func (c *deadReader) end() []*deadLetter {
 }
 
 // withDead holds the messages of task.dead while act works on them, and gives back what it has not settled.
-func (s *Service) withDead(ctx context.Context, want func(*httpapi.DeadMessage) bool,
+func (s *Service) withDead(ctx context.Context, want func(*view.DeadMessage) bool,
 	act func(r *session, all []*deadLetter, more bool)) error {
 	r, err := s.leading()
 	if err != nil {
@@ -183,9 +185,9 @@ func renewed(d *bus.Delivery) bus.Publication {
 	p := bus.Publication{Key: bus.QueueDead, Properties: d.Properties, Body: d.Body}
 	p.UserID, p.Expiration = "", 0
 	p.Headers = make(map[string]any)
-	for _, name := range []string{headerReason, headerReasonCode, headerSourceQueue, headerTask, headerTried,
-		headerDeathReason, headerDeathQueue, headerTraceParent, headerTraceState} {
-		if v := textHeader(d.Headers, name); v != "" {
+	for _, name := range []string{messages.HeaderReason, messages.HeaderReasonCode, messages.HeaderSourceQueue, messages.HeaderTask, messages.HeaderTried,
+		messages.HeaderDeathReason, messages.HeaderDeathQueue, messages.HeaderTraceParent, messages.HeaderTraceState} {
+		if v := messages.TextHeader(d.Headers, name); v != "" {
 			p.Headers[name] = v
 		}
 	}
@@ -205,9 +207,9 @@ func (p publishing) settled(_ *session, outcome bus.Outcome) { p <- outcome }
 // beginDead hands a publication to the broker; its outcome comes later.
 func (r *session) beginDead(p bus.Publication) (publishing, error) {
 	answer := make(publishing, 1)
-	p.Token = r.tickets.issue(answer)
+	p.Token = r.issue(answer)
 	if err := r.bus.Publish(p); err != nil {
-		r.tickets.redeem(p.Token)
+		r.tickets.Redeem(p.Token)
 		return nil, err
 	}
 	return answer, nil
@@ -236,8 +238,8 @@ func (r *session) publishDead(ctx context.Context, p bus.Publication) bus.Outcom
 func deadKey(d *bus.Delivery) string {
 	h := xxhash.New()
 	_, _ = h.Write(d.Body) // never fails
-	for _, part := range []string{d.MessageID, textHeader(d.Headers, headerSourceQueue),
-		textHeader(d.Headers, headerDeathQueue)} {
+	for _, part := range []string{d.MessageID, messages.TextHeader(d.Headers, messages.HeaderSourceQueue),
+		messages.TextHeader(d.Headers, messages.HeaderDeathQueue)} {
 		_, _ = h.WriteString("\x00" + part)
 	}
 	var at [8]byte
@@ -249,18 +251,19 @@ func deadKey(d *bus.Delivery) string {
 }
 
 // describeDead returns what can be said of a message, all but its body.
-func (r *session) describeDead(d *bus.Delivery) httpapi.DeadMessage {
+func (r *session) describeDead(d *bus.Delivery) view.DeadMessage {
 	says := r.s.decoder.Sketch(d.Body)
-	m := httpapi.DeadMessage{
-		Key: deadKey(d), ReasonCode: textHeader(d.Headers, headerReasonCode), Reason: textHeader(d.Headers, headerReason),
-		SourceQueue: cmp.Or(textHeader(d.Headers, headerSourceQueue), textHeader(d.Headers, headerDeathQueue)),
+	header := func(name string) string { return messages.TextHeader(d.Headers, name) }
+	m := view.DeadMessage{
+		Key: deadKey(d), ReasonCode: header(messages.HeaderReasonCode), Reason: header(messages.HeaderReason),
+		SourceQueue: cmp.Or(header(messages.HeaderSourceQueue), header(messages.HeaderDeathQueue)),
 		MessageType: cmp.Or(says.MessageType, d.Type), TaskID: says.TaskID, TaskType: says.TaskType,
 		CorrelationID: cmp.Or(d.CorrelationID, says.CorrelationID), MessageID: d.MessageID, AppID: d.AppID,
 		ReplyTo:   d.ReplyTo,
 		Timestamp: d.Timestamp, Bytes: len(d.Body),
 	}
 	if m.ReasonCode == "" {
-		m.ReasonCode = textHeader(d.Headers, headerDeathReason)
+		m.ReasonCode = messages.TextHeader(d.Headers, messages.HeaderDeathReason)
 	}
 	if m.Reason == "" && m.ReasonCode != "" {
 		m.Reason = "the broker has moved it here: " + brokerSays(m.ReasonCode)
@@ -287,11 +290,11 @@ func brokerSays(reason string) string {
 }
 
 // resendTo returns the queue to which a message can be sent again, or why there is none.
-func (r *session) resendTo(d *bus.Delivery, m *httpapi.DeadMessage) (queue, not string) {
+func (r *session) resendTo(d *bus.Delivery, m *view.DeadMessage) (queue, not string) {
 	switch {
-	case d.Type == typeStub:
+	case d.Type == outbox.TypeStub:
 		return "", "it only stands for a message that could not be kept"
-	case m.MessageType == schemas.TaskDispatch && textHeader(d.Headers, headerTask) != "":
+	case m.MessageType == schemas.TaskDispatch && messages.TextHeader(d.Headers, messages.HeaderTask) != "":
 		return bus.QueueAssign, ""
 	case m.SourceQueue == bus.QueueAssign, m.SourceQueue == bus.QueueAssignHigh, m.SourceQueue == bus.QueueRequest:
 		return m.SourceQueue, ""
@@ -310,7 +313,7 @@ func (r *session) again(d *bus.Delivery, to string) (bus.Publication, error) {
 	p := bus.Publication{Key: to, Properties: d.Properties, Body: d.Body}
 	p.UserID, p.Expiration = "", 0
 	p.Headers = make(map[string]any)
-	if header := textHeader(d.Headers, headerTask); header != "" {
+	if header := messages.TextHeader(d.Headers, messages.HeaderTask); header != "" {
 		m, refusal := r.s.decoder.DecodeReturned(d.Body, header, "")
 		if refusal != nil {
 			return p, fmt.Errorf("the task cannot be read out of the dispatch: %s", refusal.Text)
@@ -319,8 +322,8 @@ func (r *session) again(d *bus.Delivery, to string) (bus.Publication, error) {
 		p.Type, p.MessageID, p.CorrelationID, p.ReplyTo = schemas.TaskAssign, string(m.Task.ID), m.Task.TraceID,
 			m.Task.ReplyTo
 	}
-	for _, name := range []string{headerTraceParent, headerTraceState} {
-		if v := textHeader(d.Headers, name); v != "" {
+	for _, name := range []string{messages.HeaderTraceParent, messages.HeaderTraceState} {
+		if v := messages.TextHeader(d.Headers, name); v != "" {
 			p.Headers[name] = v
 		}
 	}
@@ -328,8 +331,8 @@ func (r *session) again(d *bus.Delivery, to string) (bus.Publication, error) {
 }
 
 // DeadLetters lists what is in task.dead (see httpapi.Source).
-func (s *Service) DeadLetters(ctx context.Context, f httpapi.DeadFilter) (l httpapi.DeadList, err error) {
-	err = s.withDead(ctx, func(*httpapi.DeadMessage) bool { return false },
+func (s *Service) DeadLetters(ctx context.Context, f view.DeadFilter) (l view.DeadList, err error) {
+	err = s.withDead(ctx, func(*view.DeadMessage) bool { return false },
 		func(_ *session, all []*deadLetter, more bool) {
 			l.Scanned, l.More = len(all), more
 			for _, d := range all {
@@ -344,7 +347,7 @@ func (s *Service) DeadLetters(ctx context.Context, f httpapi.DeadFilter) (l http
 	return l, err
 }
 
-func selects(f httpapi.DeadFilter, m *httpapi.DeadMessage) bool {
+func selects(f view.DeadFilter, m *view.DeadMessage) bool {
 	return (f.Reason == "" || f.Reason == m.ReasonCode) &&
 		(f.Type == "" || f.Type == m.TaskType || f.Type == m.MessageType) &&
 		(f.ID == "" || f.ID == m.TaskID || f.ID == m.MessageID || f.ID == m.Key)
@@ -353,8 +356,8 @@ func selects(f httpapi.DeadFilter, m *httpapi.DeadMessage) bool {
 // DeadLetter gives one message (see httpapi.Source).
 func (s *Service) DeadLetter(
 	ctx context.Context, key string, body bool,
-) (m httpapi.DeadMessage, found bool, err error) {
-	is := func(m *httpapi.DeadMessage) bool { return m.Key == key }
+) (m view.DeadMessage, found bool, err error) {
+	is := func(m *view.DeadMessage) bool { return m.Key == key }
 	err = s.withDead(ctx, is, func(_ *session, all []*deadLetter, _ bool) {
 		i := slices.IndexFunc(all, func(l *deadLetter) bool { return is(&l.DeadMessage) })
 		if i < 0 {
@@ -373,8 +376,8 @@ func (s *Service) DeadLetter(
 }
 
 // ResendDead publishes messages anew (see httpapi.Source).
-func (s *Service) ResendDead(ctx context.Context, keys []string) (httpapi.DeadDone, error) {
-	return s.actOnDead(ctx, "sent again", keys, func(r *session, chosen []*deadLetter, done *httpapi.DeadDone) {
+func (s *Service) ResendDead(ctx context.Context, keys []string) (view.DeadDone, error) {
+	return s.actOnDead(ctx, "sent again", keys, func(r *session, chosen []*deadLetter, done *view.DeadDone) {
 		type sent struct {
 			*deadLetter
 			publishing
@@ -382,7 +385,7 @@ func (s *Service) ResendDead(ctx context.Context, keys []string) (httpapi.DeadDo
 		var under []sent
 		for _, l := range chosen {
 			if l.ResendTo == "" {
-				done.Kept = append(done.Kept, httpapi.DeadKept{Key: l.Key, Why: l.ResendNot})
+				done.Kept = append(done.Kept, view.DeadKept{Key: l.Key, Why: l.ResendNot})
 				continue
 			}
 			p, err := r.again(&l.delivery, l.ResendTo)
@@ -391,7 +394,7 @@ func (s *Service) ResendDead(ctx context.Context, keys []string) (httpapi.DeadDo
 				answer, err = r.beginDead(p)
 			}
 			if err != nil {
-				done.Kept = append(done.Kept, httpapi.DeadKept{Key: l.Key, Why: messages.Clean(err.Error(), messages.MaxText)})
+				done.Kept = append(done.Kept, view.DeadKept{Key: l.Key, Why: messages.Clean(err.Error(), messages.MaxText)})
 				continue
 			}
 			under = append(under, sent{l, answer})
@@ -403,7 +406,7 @@ func (s *Service) ResendDead(ctx context.Context, keys []string) (httpapi.DeadDo
 				if outcome == bus.Unknown {
 					why = "the broker has not confirmed it in time: there may be a copy in " + one.ResendTo
 				}
-				done.Kept = append(done.Kept, httpapi.DeadKept{Key: one.Key, Why: why})
+				done.Kept = append(done.Kept, view.DeadKept{Key: one.Key, Why: why})
 				continue
 			}
 			failpoint.Hit(failpoint.AfterConfirmBeforeAck)
@@ -414,8 +417,8 @@ func (s *Service) ResendDead(ctx context.Context, keys []string) (httpapi.DeadDo
 }
 
 // DropDead takes messages out of the queue for good (see httpapi.Source).
-func (s *Service) DropDead(ctx context.Context, keys []string) (httpapi.DeadDone, error) {
-	return s.actOnDead(ctx, "dropped", keys, func(r *session, chosen []*deadLetter, done *httpapi.DeadDone) {
+func (s *Service) DropDead(ctx context.Context, keys []string) (view.DeadDone, error) {
+	return s.actOnDead(ctx, "dropped", keys, func(r *session, chosen []*deadLetter, done *view.DeadDone) {
 		for _, l := range chosen {
 			l.ack(r)
 			done.Done = append(done.Done, l.Key)
@@ -431,12 +434,12 @@ func (l *deadLetter) ack(r *session) {
 
 // actOnDead lets act work on the messages of these keys. What is not there is said so.
 func (s *Service) actOnDead(ctx context.Context, what string, keys []string,
-	act func(r *session, chosen []*deadLetter, done *httpapi.DeadDone)) (done httpapi.DeadDone, err error) {
+	act func(r *session, chosen []*deadLetter, done *view.DeadDone)) (done view.DeadDone, err error) {
 	missing := make(map[string]bool, len(keys))
 	for _, key := range keys {
 		missing[key] = true
 	}
-	wanted := func(m *httpapi.DeadMessage) bool { _, is := missing[m.Key]; return is }
+	wanted := func(m *view.DeadMessage) bool { _, is := missing[m.Key]; return is }
 	err = s.withDead(ctx, wanted, func(r *session, all []*deadLetter, _ bool) {
 		chosen := slices.DeleteFunc(slices.Clone(all), func(l *deadLetter) bool { return !wanted(&l.DeadMessage) })
 		for _, l := range chosen {
@@ -449,7 +452,7 @@ func (s *Service) actOnDead(ctx context.Context, what string, keys []string,
 	}
 	for _, key := range keys {
 		if missing[key] {
-			done.Kept = append(done.Kept, httpapi.DeadKept{Key: key, Why: "no message of this key is in task.dead (any more)"})
+			done.Kept = append(done.Kept, view.DeadKept{Key: key, Why: "no message of this key is in task.dead (any more)"})
 		}
 	}
 	s.log.Info().Int("messages", len(done.Done)).Int("kept", len(done.Kept)).Msg("messages of task.dead were " + what)

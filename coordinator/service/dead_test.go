@@ -10,11 +10,12 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
 // deadKeys lists task.dead and returns the keys of what is selected.
-func (r *rig) deadKeys(f httpapi.DeadFilter) []string {
+func (r *rig) deadKeys(f view.DeadFilter) []string {
 	r.t.Helper()
 	f.Limit = httpapi.MaxDeadLimit
 	l, err := r.service.DeadLetters(r.t.Context(), f)
@@ -31,16 +32,16 @@ func (r *rig) deadKeys(f httpapi.DeadFilter) []string {
 // What lies in task.dead is listed with the reason, can be selected, and is there afterwards as before.
 func TestDeadLettersAreListed(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		if keys := r.deadKeys(httpapi.DeadFilter{}); len(keys) != 0 {
+		if keys := r.deadKeys(view.DeadFilter{}); len(keys) != 0 {
 			t.Errorf("an empty queue has %v", keys)
 		}
 		r.publish(bus.QueueAssign, "no JSON", func(p *bus.Properties) { p.AppID, p.MessageID = "shop", "m-1" })
 		r.task("t-2", "build", `,"priority":9`)
 		r.send(bus.QueueDead, taskBody("t-3", "train", ""), func(p *bus.Properties) {
-			p.Headers = map[string]any{headerDeathReason: "delivery_limit", headerDeathQueue: bus.QueueAssignHigh}
+			p.Headers = map[string]any{messages.HeaderDeathReason: "delivery_limit", messages.HeaderDeathQueue: bus.QueueAssignHigh}
 		})
 		r.settle()
-		l, err := r.service.DeadLetters(r.t.Context(), httpapi.DeadFilter{Limit: 2})
+		l, err := r.service.DeadLetters(r.t.Context(), view.DeadFilter{Limit: 2})
 		if err != nil || l.Scanned != 3 || l.Matched != 3 || len(l.Messages) != 2 || l.More {
 			t.Fatalf("listed %+v, %v; want 2 of 3", l, err)
 		}
@@ -51,24 +52,24 @@ func TestDeadLettersAreListed(t *testing.T) {
 			t.Errorf("what is no JSON is described as %+v", m)
 		}
 		for _, tc := range []struct {
-			filter httpapi.DeadFilter
+			filter view.DeadFilter
 			want   int
 		}{
-			{httpapi.DeadFilter{Reason: "invalid_message"}, 2},
-			{httpapi.DeadFilter{Reason: "delivery_limit"}, 1},
-			{httpapi.DeadFilter{Reason: "poisoned"}, 0},
-			{httpapi.DeadFilter{Type: "build"}, 1},
-			{httpapi.DeadFilter{Type: "task.assign"}, 2},
-			{httpapi.DeadFilter{ID: "t-3"}, 1},
-			{httpapi.DeadFilter{ID: "m-1"}, 1},
-			{httpapi.DeadFilter{ID: l.Messages[1].Key}, 1},
-			{httpapi.DeadFilter{ID: "t-3", Reason: "invalid_message"}, 0},
+			{view.DeadFilter{Reason: "invalid_message"}, 2},
+			{view.DeadFilter{Reason: "delivery_limit"}, 1},
+			{view.DeadFilter{Reason: "poisoned"}, 0},
+			{view.DeadFilter{Type: "build"}, 1},
+			{view.DeadFilter{Type: "task.assign"}, 2},
+			{view.DeadFilter{ID: "t-3"}, 1},
+			{view.DeadFilter{ID: "m-1"}, 1},
+			{view.DeadFilter{ID: l.Messages[1].Key}, 1},
+			{view.DeadFilter{ID: "t-3", Reason: "invalid_message"}, 0},
 		} {
 			if got := r.deadKeys(tc.filter); len(got) != tc.want {
 				t.Errorf("%+v selects %d, want %d", tc.filter, len(got), tc.want)
 			}
 		}
-		m, found, err := r.service.DeadLetter(r.t.Context(), r.deadKeys(httpapi.DeadFilter{ID: "t-3"})[0], true)
+		m, found, err := r.service.DeadLetter(r.t.Context(), r.deadKeys(view.DeadFilter{ID: "t-3"})[0], true)
 		if err != nil || !found || m.Body != taskBody("t-3", "train", "") || m.ResendTo != bus.QueueAssignHigh ||
 			!strings.Contains(m.Reason, "never acknowledged") {
 			t.Errorf("shown %+v, %t, %v", m, found, err)
@@ -97,11 +98,11 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 		const payload = `{"n":12345678901234567890, "of":"<t-1>"}`
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(payload))), func(p *bus.Properties) {
 			p.Headers = map[string]any{
-				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d),
-				headerDeathReason: "delivery_limit",
+				messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderTried: messages.EncodeTriedHeader(d),
+				messages.HeaderDeathReason: "delivery_limit",
 			}
 		})
-		keys := r.deadKeys(httpapi.DeadFilter{Reason: "poisoned", Type: "build", ID: "t-1"})
+		keys := r.deadKeys(view.DeadFilter{Reason: "poisoned", Type: "build", ID: "t-1"})
 		if len(keys) != 1 {
 			t.Fatalf("in task.dead: %v; log:\n%s", keys, r.log)
 		}
@@ -118,8 +119,8 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 			!strings.Contains(string(m.Body), `"payload":`+payload) {
 			t.Errorf("dispatched %s", m.Body)
 		}
-		if header := textHeader(m.Headers, headerTask); !strings.Contains(header, `"reply_to":"shop.answers"`) ||
-			textHeader(m.Headers, headerTried) != "" {
+		if header := messages.TextHeader(m.Headers, messages.HeaderTask); !strings.Contains(header, `"reply_to":"shop.answers"`) ||
+			messages.TextHeader(m.Headers, messages.HeaderTried) != "" {
 			t.Errorf("with the headers %v", m.Headers)
 		}
 	})
@@ -130,9 +131,9 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.publish(bus.QueueRequest, `{"message_type":"task.cancel","task_id":"t 1"}`)
 		r.send(bus.QueueDead, `{"hello":"world"}`,
-			func(p *bus.Properties) { p.Headers = map[string]any{headerDeathQueue: "agent.other"} })
+			func(p *bus.Properties) { p.Headers = map[string]any{messages.HeaderDeathQueue: "agent.other"} })
 		r.settle()
-		keys := r.deadKeys(httpapi.DeadFilter{})
+		keys := r.deadKeys(view.DeadFilter{})
 		if len(keys) != 2 {
 			t.Fatalf("in task.dead: %v", keys)
 		}
@@ -147,7 +148,7 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 			t.Errorf("%d messages in task.dead, want the foreign one and the cancel", n)
 		}
 		if done, err := r.service.DropDead(r.t.Context(),
-			r.deadKeys(httpapi.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
+			r.deadKeys(view.DeadFilter{Reason: "invalid_message"})); err != nil || len(done.Done) != 1 {
 			t.Errorf("dropped: %+v, %v", done, err)
 		}
 		r.settle()
@@ -162,18 +163,18 @@ func TestDeadLettersAreSentAgainOrStay(t *testing.T) {
 func TestDeadLetterIsRenewedBeforeItsQueueDropsIt(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.send(bus.QueueDead, taskBody("t-1", "build", ""), func(p *bus.Properties) {
-			p.Headers = map[string]any{headerDeathReason: "maxlen", headerSourceQueue: bus.QueueAssign,
+			p.Headers = map[string]any{messages.HeaderDeathReason: "maxlen", messages.HeaderSourceQueue: bus.QueueAssign,
 				headerDeliveryCount: int64(deadRenewed)}
 		})
 		r.settle()
-		before := r.deadKeys(httpapi.DeadFilter{})
+		before := r.deadKeys(view.DeadFilter{})
 		r.settle()
 		m := r.only(bus.QueueDead)
-		if _, counted := m.Headers[headerDeliveryCount]; counted || textHeader(m.Headers, headerDeathReason) != "maxlen" ||
+		if _, counted := m.Headers[headerDeliveryCount]; counted || messages.TextHeader(m.Headers, messages.HeaderDeathReason) != "maxlen" ||
 			m.Redelivered {
 			t.Errorf("not renewed: %v", m.Headers)
 		}
-		if after := r.deadKeys(httpapi.DeadFilter{}); !slices.Equal(before, after) || len(after) != 1 {
+		if after := r.deadKeys(view.DeadFilter{}); !slices.Equal(before, after) || len(after) != 1 {
 			t.Errorf("the key was %v and is %v", before, after)
 		}
 	})
@@ -185,7 +186,7 @@ func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.task("t-1", "build", `,"priority":9`)
 		r.settle()
-		err := r.service.withDead(r.t.Context(), func(*httpapi.DeadMessage) bool { return true },
+		err := r.service.withDead(r.t.Context(), func(*view.DeadMessage) bool { return true },
 			func(s *session, all []*deadLetter, _ bool) {
 				p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue without a consumer
 				if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
@@ -199,7 +200,7 @@ func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 			t.Errorf("%d messages in task.dead, want 1; %v", n, err)
 		}
 		r.pass(time.Minute)
-		if keys := r.deadKeys(httpapi.DeadFilter{ID: "t-1"}); len(keys) != 1 {
+		if keys := r.deadKeys(view.DeadFilter{ID: "t-1"}); len(keys) != 1 {
 			t.Errorf("the next session finds %v", keys)
 		}
 	})

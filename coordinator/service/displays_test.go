@@ -8,7 +8,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 )
 
 // TestHeartbeatsOfThePastAreOld: what a session reads of the past was not heard when it began.
@@ -40,7 +41,7 @@ func TestNobodyIsEligibleWithoutASession(t *testing.T) {
 			}
 		}
 		for name, c := range r.service.Health(context.Background()).Checks {
-			if c.Status == httpapi.Healthy && name != "config" {
+			if c.Status == view.Healthy && name != "config" {
 				t.Errorf("%s is healthy, and nothing is known of it: %s", name, c.Detail)
 			}
 		}
@@ -58,15 +59,15 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 		return &coordinator.Task{ID: coordinator.TaskID(id), AcceptedAt: at.Add(-age)}
 	}
 	s := newRig(t, fleet).service
-	s.history.accepted(task("new", 0), true)
+	s.history.Accepted(task("new", 0), true)
 	assigned := &coordinator.Assigned{Task: task("old", time.Hour), Agent: "a1", Attempt: 1, At: at.Add(-time.Hour)}
-	s.history.follow(at, []coordinator.Record{assigned, &coordinator.Remembered{Key: coordinator.KeyOf("old"), ID: "old",
+	s.history.Follow(at, []coordinator.Record{assigned, &coordinator.Remembered{Key: coordinator.KeyOf("old"), ID: "old",
 		Fate: coordinator.FateTimedOut, Attempt: 1, Agent: "a1", Seen: at}})
-	if list := s.Tasks(context.Background(), httpapi.TaskFilter{}); len(list) != 2 || list[0].ID != "new" {
+	if list := s.Tasks(context.Background(), view.TaskFilter{}); len(list) != 2 || list[0].ID != "new" {
 		t.Errorf("%+v, want the newest first", list)
 	}
 	x, _ := s.Explain(context.Background(), "old")
-	if x.Explanation != nil || len(x.Attempts) != 1 || x.Attempts[0].Outcome != attemptTimedOut {
+	if x.Explanation != nil || len(x.Attempts) != 1 || x.Attempts[0].Outcome != recent.TimedOut {
 		t.Errorf("%+v %+v, want no decision, and an attempt that timed out", x.Explanation, x.Attempts)
 	}
 
@@ -74,8 +75,8 @@ func TestWhatTheJournalSaysOfTasks(t *testing.T) {
 		Task: task("ours", time.Minute), Agent: "a1", DispatchID: "ours.1", Attempt: 1, At: at,
 		Decision: &coordinator.Decision{Strategy: "least_loaded", Agent: "a1", Candidates: make([]coordinator.Candidate, 2)},
 	}
-	s.history.dispatching(d)
-	s.history.follow(at, []coordinator.Record{&coordinator.Assigned{Task: d.Task, Agent: "a1", Attempt: 1, At: at}})
+	s.history.Dispatching(d)
+	s.history.Follow(at, []coordinator.Record{&coordinator.Assigned{Task: d.Task, Agent: "a1", Attempt: 1, At: at}})
 	if x, _ := s.Explain(context.Background(), "ours"); x.Explanation == nil || len(x.Explanation.Candidates) != 2 {
 		t.Errorf("%+v, want the decision as it was made here", x.Explanation)
 	}
@@ -101,7 +102,7 @@ func TestCopiesOfEndedTasksAreNotPending(t *testing.T) {
 					t.Errorf("%s, and after a copy %q", outcome, got)
 				}
 			}
-			r.service.history = newHistory(historySize) // so many tasks came since, or another led before
+			r.service.history = recent.New(recent.Size) // so many tasks came since, or another led before
 			for _, extra := range []string{"", `,"priority":3`} {
 				r.task("t-1", "build", extra)
 				if got := r.stateOf("t-1"); got != outcome { // as the duplicate check knows
@@ -135,7 +136,7 @@ func TestCopyOfWhatHasFailedIsNotPending(t *testing.T) {
 		r.connect()
 		r.send(bus.StreamResult, resultBody("a1", "t-1", "failed", "")) // before the coordinator is back
 		r.pass(backoffMax + time.Second)
-		if got := r.stateOf("t-1"); got != taskFailed {
+		if got := r.stateOf("t-1"); got != recent.Failed {
 			t.Errorf("%q, want it failed: its message came again", got)
 		}
 		if n := r.service.count.redelivered.Load(); n == 0 {
@@ -158,7 +159,7 @@ func TestIDUsedAgainIsPending(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.task("t-1", "build", "")
-			if got := r.stateOf("t-1"); got != taskPending {
+			if got := r.stateOf("t-1"); got != recent.Pending {
 				t.Errorf("%q, want it pending", got)
 			}
 		})
@@ -180,7 +181,7 @@ func TestStandbyShowsTheSame(t *testing.T) {
 			first.task("t-1", "build", "")
 			first.pass(time.Second)
 			first.heartbeat("a2", 1)
-			same(taskDispatched)
+			same(recent.Dispatched)
 			a2.finish(outcome, "")
 			first.pass(time.Second)
 			same(outcome)

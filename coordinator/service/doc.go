@@ -7,6 +7,11 @@
 //	          └────────┴──────────── settle: confirm, log, count ◄──┘            │
 //	                                                                             ┘
 //
+// Its rooms are packages below internal, which own their state and never call back: callgate (questions about LLM
+// calls), intake (what deliveries say, which are held, what became of each), journaling (reading and writing the
+// journal), metrics (what Prometheus sees), outbox (what is to be published, in which form, and what waits for an
+// answer), telemetry (gates against floods of lines).
+//
 // One direction: what is learnt later enters the loop again as an event. Between
 // the loop and the outbox stand the commits: no effect is carried out before the
 // journal has the records that it follows from.
@@ -23,13 +28,8 @@
 //	clock.go     the time that the engine is given
 //	session.go   one broker session from opening to its end
 //	follow.go    what it does before it leads, and how it takes over
-//	fence.go     where the past of a stream ends
-//	journal.go   reading the journal: folding, finding the leader; journal_claim.go: claiming it
-//	journal_write.go  writing it
-//	snapshots.go  a copy of the state in it, now and then
-//	commits.go   effects that wait for their records
-//	resultcursor.go  how far results have been handled
-//	recording.go  every input of the engine, for replay
+//	fence.go     reading what stands in a stream already
+//	journal.go   folding what the journal brings, and when snapshots and recordings are made of the state
 //	ingest.go    tasks, returns and heartbeats in, events out
 //	results.go   results in, task.completed out
 //	requests.go  cancels, bids and claims by message in
@@ -44,29 +44,28 @@
 //	takeback.go  consuming the queues of agents that are gone or drained
 //	takeback_foreign.go  leaving alone what is not ours there
 //	watch.go     looking at the queues of agents that have work
-//	window.go    how many tasks are held
-//	held.go      the deliveries held unacknowledged
-//	outbox.go    effects in, publications out; publish.go: how each is published
+//	taking.go    consumers of tasks that come and go with the window
+//	publish.go   effects in, publications out
 //	ends.go      task.completed on its way
 //	park.go      what cannot be handled, on its way to task.dead
 //	dead.go      looking into task.dead, sending again and dropping what is there
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out
 //	alerts.go    events about quotas, for people; overruns.go: forecasts of budgets that will not last
-//	history.go   recent tasks, for people; history_follow.go: those of another leader
-//	attempts.go  their dispatches so far
+//	internal/recent  recent tasks, for people, and their dispatches so far
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
 //	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions;
 //	             observe_senders.go: of senders that may not say what they say
 //	counters.go  what is counted, for /status
-//	noise.go     keeping floods out of the log
-//	metrics.go   Prometheus: what is counted; metrics_results.go: how tasks end; metrics_market.go: auctions and claims
-//	metrics_fleet.go  what is read off a snapshot
+//	noise.go     the kinds of lines that may come in floods
+//	calls.go     questions about LLM calls, and which coordinator answers them
+//	scrape.go    what the metrics are given at each scrape
+//	internal/metrics  Prometheus: what is counted, and what a scrape makes of values
 //	queuenames.go  the agents' queues that metrics name
-//	books.go     every delivery, and what became of it
 //	audit.go     looking whether the books balance
-//	status.go    health, readiness, status for httpapi; health.go: how fleet and tasks are judged
+//	status.go    health, readiness, status for httpapi
+//	internal/views  how a snapshot is shown, and how fleet and tasks are judged
 //	lifecycle.go  the states of the process
 //
 // # What it must never do

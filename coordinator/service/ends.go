@@ -6,8 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/messages"
-	"taskbus/schemas"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // ending is a task.completed on its way to taskbus.events.
@@ -18,33 +17,22 @@ type ending struct{ *coordinator.Completed }
 func (r *session) completed(f *coordinator.Completed) {
 	r.s.observe.completed(f)
 	r.s.callers.completed(f.Result.Task, f.Result.Outcome)
-	r.outbox.add(outgoing{completed: f})
+	r.outbox.Add(outgoing{completed: f})
 }
 
 // publishCompleted announces how a task ended.
 func (r *session) publishCompleted(f *coordinator.Completed) {
-	p := bus.Publication{
-		Token: r.tickets.issue(ending{f}), Exchange: bus.ExchangeEvents, Optional: true,
-		Key: schemas.TaskCompleted + "." + string(f.Result.Agent),
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: schemas.TaskCompleted, AppID: appID,
-			MessageID: string(f.Result.Task) + ".completed", CorrelationID: traceOf(f), Timestamp: f.At,
-		},
-		Body: messages.AppendTaskCompleted(make([]byte, 0, 512), f),
-	}
-	if f.Task != nil && f.Task.TraceParent != "" {
-		p.Headers = make(map[string]any, 2)
-		addTrace(p.Headers, f.Task)
-	}
+	p := outbox.Completed(f)
+	p.Token = r.issue(ending{f})
 	err := r.bus.Publish(p)
 	if err == nil {
 		return
 	}
-	r.tickets.redeem(p.Token)
+	r.tickets.Redeem(p.Token)
 	var encoding *bus.EncodingError
 	if errors.As(err, &encoding) { // no session can announce it
-		r.s.metrics.eventsDropped.Inc()
-		r.cursor.announced(f.Result.Offset)
+		r.s.metrics.EventsDropped.Inc()
+		r.cursor.Announced(f.Result.Offset)
 	} // else the session has ended; the next one reads the result again
 }
 
@@ -69,13 +57,13 @@ func (e ending) drop(r *session) {
 	select {
 	case <-r.bus.Done():
 	default:
-		r.s.metrics.eventsDropped.Inc()
+		r.s.metrics.EventsDropped.Inc()
 		e.told(r)
 	}
 }
 
 // told notes that the end need not be published any more.
 func (e ending) told(r *session) {
-	r.cursor.announced(e.Result.Offset)
-	r.ackAll(r.requests.ended(e.Result.Task))
+	r.cursor.Announced(e.Result.Offset)
+	r.ackAll(r.requests.Ended(e.Result.Task))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -115,7 +117,7 @@ func TestFenceIsNotReadBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, wide)
 		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
-			if p.Type == typeFence && p.Key == bus.StreamResult {
+			if p.Type == intake.TypeFence && p.Key == bus.StreamResult {
 				return membus.Nack
 			}
 			return membus.Answer
@@ -138,28 +140,6 @@ func TestFenceIsNotReadBack(t *testing.T) {
 	})
 }
 
-// TestAwaitRoom: the reader of results waits while too much is to be published, and no longer than the
-// session.
-func TestAwaitRoom(t *testing.T) {
-	o, done, through := newOutbox(), make(chan struct{}), make(chan struct{})
-	for range maxAnnounced + 1 {
-		o.add(outgoing{})
-	}
-	go func() { o.awaitRoom(done); through <- struct{}{} }()
-	o.published()
-	select {
-	case <-through:
-		t.Fatalf("it goes on although %d items wait", o.waiting())
-	default:
-	}
-	o.published() // 9,999 of 10,000
-	<-through
-	o.add(outgoing{})
-	go func() { o.awaitRoom(done); through <- struct{}{} }()
-	close(done)
-	<-through
-}
-
 // endingSession is a broker session that ends, and goes on delivering for a moment.
 type endingSession struct {
 	bus.Session
@@ -180,16 +160,18 @@ func TestNothingIsReadBehindAnUnreadResult(t *testing.T) {
 			r := resultSession(t)
 			ending := &endingSession{done: make(chan struct{})}
 			r.bus = ending
-			for range maxAnnounced {
-				r.outbox.add(outgoing{})
+			for range outbox.Most {
+				r.outbox.Add(outgoing{})
 			}
 			close(ending.done)
 			before := len(r.s.loop.inbox)
 			body := func(id string) []byte { return []byte(resultBody("a1", id, "succeeded", "")) }
 			r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body("t-1"), Offset: offsets[0]})
-			r.outbox.release(maxAnnounced)
+			for range outbox.Most {
+				r.outbox.Published()
+			}
 			r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body("t-2"), Offset: offsets[1]})
-			r.onResult(bus.Delivery{Queue: bus.StreamResult, Properties: bus.Properties{Type: typeFence}, Offset: offsets[2]})
+			r.onResult(bus.Delivery{Queue: bus.StreamResult, Properties: bus.Properties{Type: intake.TypeFence}, Offset: offsets[2]})
 			if n := len(r.s.loop.inbox) - before; n != 0 || ending.acked != 0 {
 				t.Errorf("%d events and %d acknowledgements in a session that has ended, want none", n, ending.acked)
 			}

@@ -12,8 +12,10 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -28,7 +30,7 @@ type judgement struct {
 	// not.
 	waits string
 	// queued is where it stands while it waits for an agent or quota; nil when it does not.
-	queued *httpapi.Queued
+	queued *view.Queued
 }
 
 // judge asks the engine, one question at a time: each costs passes over the fleet on the goroutine that
@@ -41,7 +43,7 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 		j.decision, j.reason, j.text = e.Explain(now, task)
 		j.waits, _ = waitsFor(now, e, e.Waiters(now), task)
 		if p, waits := e.Place(now, task); waits {
-			j.queued = queued(&p)
+			j.queued = views.Queued(&p)
 		}
 	})
 	if err != nil {
@@ -93,7 +95,7 @@ func waitsFor(now time.Time, e *engine.Engine, why *engine.Waiters, task *coordi
 		return fmt.Sprintf("is being offered (to %d), at most %s more; bids, best first: %s", asked,
 			coordinator.Roughly(closes.Sub(now)), first(bidders)), true
 	}
-	if agents, until, ok := e.Wish(id); ok {
+	if agents, until, ok := e.WaitsForPreferred(id); ok {
 		text, ok = why.Why(task)
 		return fmt.Sprintf("waits for its preferred agents alone (%s) for at most %s more, then for any: %s", first(agents),
 			coordinator.Roughly(until.Sub(now)), text), ok
@@ -121,63 +123,63 @@ func first(agents []coordinator.AgentID) string {
 
 // awaited fills in why a task waits: a question of now. Where that is not known, the record stays as it is,
 // and the error says why it is not.
-func (s *Service) awaited(ctx context.Context, r *taskRecord) error {
-	j, err := s.judge(ctx, r.task)
+func (s *Service) awaited(ctx context.Context, r *recent.Record) error {
+	j, err := s.judge(ctx, r.Task)
 	if err != nil {
 		return err
 	}
-	r.decision, r.failure.Text, r.queued = j.decision, j.waits, j.queued
+	r.Decision, r.Failure.Text, r.Queued = j.decision, j.waits, j.queued
 	return nil
 }
 
 // find returns what is remembered of a task; of one that is not among the newest any more what the duplicate
 // check knows of its id.
-func (s *Service) find(ctx context.Context, id coordinator.TaskID) (taskRecord, bool) {
-	if r, ok := s.history.find(id); ok {
+func (s *Service) find(ctx context.Context, id coordinator.TaskID) (recent.Record, bool) {
+	if r, ok := s.history.Find(id); ok {
 		return r, true
 	}
 	var m *coordinator.Remembered
 	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { m = e.Known(now, id) }); err != nil || m == nil {
-		return taskRecord{}, false
+		return recent.Record{}, false
 	}
 	return byDuplicateCheck(id, m)
 }
 
 // openStates are those of tasks that have not ended.
 var openStates = map[coordinator.Fate]string{
-	coordinator.FateOpen: taskPending, coordinator.FateLaned: taskPending,
-	coordinator.FateUnsettled:  taskDispatching,
-	coordinator.FateDispatched: taskDispatched, coordinator.FateLetGo: taskDispatched,
+	coordinator.FateOpen: recent.Pending, coordinator.FateLaned: recent.Pending,
+	coordinator.FateUnsettled:  recent.Dispatching,
+	coordinator.FateDispatched: recent.Dispatched, coordinator.FateLetGo: recent.Dispatched,
 }
 
 // byDuplicateCheck returns a task of which no more is known than that; false: its id alone.
-func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (taskRecord, bool) {
-	r := taskRecord{task: m.Task, state: cmp.Or(stateOf(m.Fate), openStates[m.Fate]), agent: m.Agent, attempt: m.Attempt}
-	if r.state == "" {
+func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (recent.Record, bool) {
+	r := recent.Record{Task: m.Task, State: cmp.Or(recent.StateOf(m.Fate), openStates[m.Fate]), Agent: m.Agent, Attempt: m.Attempt}
+	if r.State == "" {
 		return r, false
 	}
-	if r.task == nil {
-		r.task = &coordinator.Task{ID: id, Priority: messages.PriorityUnread}
+	if r.Task == nil {
+		r.Task = &coordinator.Task{ID: id, Priority: messages.PriorityUnread}
 	}
-	r.failure.Text = fmt.Sprintf("its details are not kept here: they are of the newest %d tasks; "+
-		"`taskbus journal show %s` has what the journal says of it", historySize, id)
+	r.Failure.Text = fmt.Sprintf("its details are not kept here: they are of the newest %d tasks; "+
+		"`taskbus journal show %s` has what the journal says of it", recent.Size, id)
 	if m.Fate == coordinator.FateTimedOut {
-		r.failure.Reason = coordinator.ReasonTaskTimeout
+		r.Failure.Reason = coordinator.ReasonTaskTimeout
 	}
-	if outcome := fatesOfAttempts[m.Fate]; r.agent != "" {
-		r.past.outcome = outcome
+	if outcome := recent.OutcomeOf[m.Fate]; r.Agent != "" {
+		r.Past.Outcome = outcome
 	}
 	return r, true
 }
 
 // Task returns what is remembered of one task; for one that waits, with the
 // explanation of this moment, in brief.
-func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
+func (s *Service) Task(ctx context.Context, id string) (view.Task, bool) {
 	r, ok := s.find(ctx, coordinator.TaskID(id))
 	if !ok {
-		return httpapi.Task{}, false
+		return view.Task{}, false
 	}
-	if r.state == taskPending && r.task.Type != "" {
+	if r.State == recent.Pending && r.Task.Type != "" {
 		// Where it is not known why it waits, what is remembered is shown all the same.
 		_ = s.awaited(ctx, &r)
 	}
@@ -190,21 +192,21 @@ func (s *Service) Task(ctx context.Context, id string) (httpapi.Task, bool) {
 
 // Explain says why a task was decided as it was, and how it would be decided now
 // (see httpapi.Source).
-func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanation, bool) {
+func (s *Service) Explain(ctx context.Context, id string) (view.TaskExplanation, bool) {
 	r, ok := s.find(ctx, coordinator.TaskID(id))
 	if !ok {
-		return httpapi.TaskExplanation{}, false
+		return view.TaskExplanation{}, false
 	}
-	var now *httpapi.Prospect
+	var now *view.Prospect
 	var err error
-	if r.task.Type == "" { // nothing is known of it that could be decided
-	} else if r.state == taskPending {
+	if r.Task.Type == "" { // nothing is known of it that could be decided
+	} else if r.State == recent.Pending {
 		err = s.awaited(ctx, &r)
-		r.decidedAt = time.Time{} // what was decided before did not last
-	} else if r.failure.Reason != coordinator.ReasonInvalidMessage { // else that message said something else
+		r.DecidedAt = time.Time{} // what was decided before did not last
+	} else if r.Failure.Reason != coordinator.ReasonInvalidMessage { // else that message said something else
 		var j judgement
-		if j, err = s.judge(ctx, r.task); err == nil {
-			p := prospect(r.task, &j)
+		if j, err = s.judge(ctx, r.Task); err == nil {
+			p := prospect(r.Task, &j)
 			now = &p
 		}
 	}
@@ -213,15 +215,20 @@ func (s *Service) Explain(ctx context.Context, id string) (httpapi.TaskExplanati
 		unknown = err.Error()
 	}
 	t := taskStatus(&r, s.now())
-	if none := s.noSuchAgents(ctx, r.task.Preferred); none != "" {
+	if none := s.noSuchAgents(ctx, r.Task.Preferred); none != "" {
 		t.Reason = strings.TrimPrefix(t.Reason+"; "+none, "; ")
 	}
-	return httpapi.TaskExplanation{
+	return explanation(&t, recent.Attempts(&r), now, unknown), true
+}
+
+// explanation returns what is told of a task that is explained, beside how it would be decided now.
+func explanation(t *view.Task, attempts []view.Attempt, now *view.Prospect, unknown string) view.TaskExplanation {
+	return view.TaskExplanation{
 		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
-		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts(&r), Now: now,
+		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts, Now: now,
 		NowUnknown: unknown,
-	}, true
+	}
 }
 
 // noSuchAgents names the agents that a task prefers and that do not exist; empty: all exist, or nothing is
@@ -248,20 +255,20 @@ func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.Agen
 	if len(none) == 0 {
 		return ""
 	}
-	return "preferred_agents names agents that do not exist: " + someAgents(none)
+	return "preferred_agents names agents that do not exist: " + views.SomeAgents(none)
 }
 
 // WhatIf says how a task would be decided now (see httpapi.Source).
-func (s *Service) WhatIf(ctx context.Context, body []byte) (httpapi.Prospect, error) {
+func (s *Service) WhatIf(ctx context.Context, body []byte) (view.Prospect, error) {
 	m, refusal := s.decoder.DecodeTaskAssign(completed(body))
 	if refusal != nil {
-		return httpapi.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
+		return view.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
 	unknown := m.Unknown
 	task := m.Task(messages.Arrival{Now: s.now()}) // the trace id is not shown
 	j, err := s.judge(ctx, task)
 	if err != nil {
-		return httpapi.Prospect{}, err
+		return view.Prospect{}, err
 	}
 	p := prospect(task, &j)
 	for _, field := range unknown {
@@ -297,10 +304,10 @@ func completed(body []byte) []byte {
 }
 
 // prospect renders a judgement.
-func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
-	p := httpapi.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent),
-		Explanation: explanation(j.decision),
-		OfferedTo:   j.decision.Offers, BidWindowMS: milliseconds(j.decision.Window),
+func prospect(t *coordinator.Task, j *judgement) view.Prospect {
+	p := view.Prospect{ID: string(t.ID), Type: t.Type, Agent: string(j.decision.Agent),
+		Explanation: views.Explanation(j.decision),
+		OfferedTo:   j.decision.Offers, BidWindowMS: views.Milliseconds(j.decision.Window),
 	}
 	if j.reason != coordinator.ReasonNone {
 		p.ReasonCode, p.Reason, p.SuggestedAction = j.reason.String(), j.text, j.reason.SuggestedAction()
@@ -312,15 +319,15 @@ func prospect(t *coordinator.Task, j *judgement) httpapi.Prospect {
 }
 
 // Tasks lists recent tasks, the newest first.
-func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Task {
+func (s *Service) Tasks(ctx context.Context, f view.TaskFilter) []view.Task {
 	if f.Limit <= 0 {
 		f.Limit = httpapi.DefaultTaskLimit
 	}
-	records := s.history.recent(f.Limit, func(r *taskRecord) bool {
-		return (f.State == "" || f.State == r.state) && (f.Agent == "" || f.Agent == string(r.agent))
+	records := s.history.Recent(f.Limit, func(r *recent.Record) bool {
+		return (f.State == "" || f.State == r.State) && (f.Agent == "" || f.Agent == string(r.Agent))
 	})
 	s.sayWaits(ctx, records)
-	tasks, now := make([]httpapi.Task, len(records)), s.now()
+	tasks, now := make([]view.Task, len(records)), s.now()
 	for i := range records {
 		tasks[i] = taskStatus(&records[i], now)
 		if x := tasks[i].Explanation; x != nil {
@@ -333,25 +340,25 @@ func (s *Service) Tasks(ctx context.Context, f httpapi.TaskFilter) []httpapi.Tas
 // sayWaits fills in for what the tasks among records wait. What keeps tasks of one kind waiting is found out once for
 // all of them in a look; tasks of many kinds take several, between which the engine decides. Nothing is said of those
 // that are not answered before ctx ends, nor of any where nothing is known of the fleet.
-func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
+func (s *Service) sayWaits(ctx context.Context, records []recent.Record) {
 	if s.knowsFleet() != nil {
 		return
 	}
-	var open []*taskRecord
+	var open []*recent.Record
 	for i := range records {
-		if records[i].state == taskPending {
+		if records[i].State == recent.Pending {
 			open = append(open, &records[i])
 		}
 	}
 	for len(open) > 0 {
 		var texts []string // of those that were looked at, as far as they are answered
-		var next []*taskRecord
+		var next []*recent.Record
 		if err := s.ask(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) }); err != nil {
 			return
 		}
 		for i, text := range texts {
 			if text != "" {
-				open[i].failure.Text = text
+				open[i].Failure.Text = text
 			}
 		}
 		open = next
@@ -359,13 +366,13 @@ func (s *Service) sayWaits(ctx context.Context, records []taskRecord) {
 }
 
 // whyWaiting is one look: what it says of each, and those that the next look has to answer.
-func whyWaiting(now time.Time, e *engine.Engine, open []*taskRecord) (texts []string, next []*taskRecord) {
+func whyWaiting(now time.Time, e *engine.Engine, open []*recent.Record) (texts []string, next []*recent.Record) {
 	texts = make([]string, len(open))
 	why := e.Waiters(now)
 	for i, r := range open {
-		text, ok := waitsFor(now, e, why, r.task)
+		text, ok := waitsFor(now, e, why, r.Task)
 		if ok && text == "" {
-			text, ok = why.Why(r.task)
+			text, ok = why.Why(r.Task)
 		}
 		if ok {
 			texts[i] = text
@@ -376,25 +383,25 @@ func whyWaiting(now time.Time, e *engine.Engine, open []*taskRecord) (texts []st
 	return texts, next
 }
 
-func taskStatus(r *taskRecord, now time.Time) httpapi.Task {
-	t := httpapi.Task{
-		ID: string(r.task.ID), Type: r.task.Type, Priority: priorityOf(r.task), TraceID: r.task.TraceID,
-		State: r.state, Agent: string(r.agent), DispatchID: r.dispatchID, Attempt: r.attempt,
-		AcceptedAt: r.task.AcceptedAt, DecidedAt: r.decidedAt, CompletedAt: r.completedAt,
-		DurationMS: milliseconds(r.waitedBy(now)), WorkMS: milliseconds(r.work), Error: r.workError,
-		ReasonCode: r.failure.Reason.String(), Reason: r.failure.Full(), Queued: r.queued, RetryAt: r.failure.RetryAt,
+func taskStatus(r *recent.Record, now time.Time) view.Task {
+	t := view.Task{
+		ID: string(r.Task.ID), Type: r.Task.Type, Priority: priorityOf(r.Task), TraceID: r.Task.TraceID,
+		State: r.State, Agent: string(r.Agent), DispatchID: r.DispatchID, Attempt: r.Attempt,
+		AcceptedAt: r.Task.AcceptedAt, DecidedAt: r.DecidedAt, CompletedAt: r.CompletedAt,
+		DurationMS: views.Milliseconds(r.WaitedBy(now)), WorkMS: views.Milliseconds(r.Work), Error: r.WorkError,
+		ReasonCode: r.Failure.Reason.String(), Reason: r.Failure.Full(), Queued: r.Queued, RetryAt: r.Failure.RetryAt,
 	}
-	if r.task.AcceptedAt.IsZero() { // it was refused unread
-		t.DecidedAt = r.since()
+	if r.Task.AcceptedAt.IsZero() { // it was refused unread
+		t.DecidedAt = r.Since()
 	}
-	if r.state == taskPending { // the agent that had it has it no more: Attempts shows that
+	if r.State == recent.Pending { // the agent that had it has it no more: Attempts shows that
 		t.Agent, t.DispatchID, t.DecidedAt, t.WorkMS = "", "", time.Time{}, 0
 	}
-	if r.decision != nil {
-		t.Strategy = r.decision.Strategy
-		t.Explanation = explanation(r.decision)
-		if r.state == taskPending && r.failure.Text != "" && r.decision.Lacks == nil {
-			t.Explanation.Text = r.failure.Text // that an agent could have it is not why it waits
+	if r.Decision != nil {
+		t.Strategy = r.Decision.Strategy
+		t.Explanation = views.Explanation(r.Decision)
+		if r.State == recent.Pending && r.Failure.Text != "" && r.Decision.Lacks == nil {
+			t.Explanation.Text = r.Failure.Text // that an agent could have it is not why it waits
 		}
 	}
 	return t
@@ -406,58 +413,4 @@ func priorityOf(t *coordinator.Task) int {
 		return -1
 	}
 	return int(t.Priority)
-}
-
-func explanation(d *coordinator.Decision) *httpapi.Explanation {
-	x := &httpapi.Explanation{
-		Text: d.Text(), Strategy: d.Strategy, Preferred: d.Preferred, Explored: d.Explored, Fleet: d.Fleet,
-		Eligible: d.Eligible, WithoutQuota: d.WithoutQuota,
-	}
-	if l := d.Lacks; l != nil {
-		x.Quota = &httpapi.QuotaLack{Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit, RetryAt: l.RetryAt}
-	}
-	if m := d.Models; m != nil {
-		x.Routes, x.Routing = httpapi.QuotaRoutesOf(m.Routes, m.Weights), new(gateway.CallRouteTerms(m.Weights))
-	}
-	for i := range d.Candidates {
-		x.Candidates = append(x.Candidates, candidate(d, &d.Candidates[i]))
-	}
-	for why, n := range d.Refused {
-		if n > 0 {
-			if x.Refused == nil {
-				x.Refused = make(map[string]int)
-			}
-			x.Refused[coordinator.Ineligibility(why).String()] = n
-		}
-	}
-	var named [coordinator.NumIneligibilities]int
-	for _, r := range d.Refusals { // the nearest first
-		if named[r.Why]++; named[r.Why] > coordinator.MaxNamed {
-			continue // Refused has how many: a fleet that is full is said in a word
-		}
-		x.Refusals = append(x.Refusals, httpapi.Refusal{Agent: string(r.Agent), Why: r.Why.String(),
-			FreeIn: r.FreeIn.Seconds()})
-	}
-	for _, m := range d.Missing {
-		if x.Missing == nil {
-			x.Missing = make(map[string]int)
-		}
-		x.Missing[m.Capability] = m.Agents
-	}
-	if n := d.Nearest; n != nil {
-		x.Nearest, x.NearestWhy, x.NearestFreeIn = string(n.Agent), n.Why.String(), n.FreeIn.Seconds()
-	}
-	return x
-}
-
-func candidate(d *coordinator.Decision, c *coordinator.Candidate) httpapi.Candidate {
-	v := httpapi.Candidate{Agent: string(c.Agent), Load: c.Load, Free: c.Free}
-	if d.Scored {
-		score := httpapi.Number(-c.Key.First)
-		v.Score = &score
-	}
-	for i, name := range d.Terms {
-		v.Terms = append(v.Terms, httpapi.Term{Name: name, Value: httpapi.Number(c.Terms[i])})
-	}
-	return v
 }

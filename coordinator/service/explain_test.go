@@ -13,9 +13,11 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
-func (r *rig) explained(id string) httpapi.TaskExplanation {
+func (r *rig) explained(id string) view.TaskExplanation {
 	r.t.Helper()
 	x, ok := r.service.Explain(context.Background(), id)
 	if !ok {
@@ -24,7 +26,7 @@ func (r *rig) explained(id string) httpapi.TaskExplanation {
 	return x
 }
 
-func names(list []httpapi.Candidate) (ids []string) {
+func names(list []view.Candidate) (ids []string) {
 	for _, c := range list {
 		ids = append(ids, c.Agent)
 	}
@@ -112,7 +114,7 @@ func TestExplanationOfATaskThatWaitsForItsBatch(t *testing.T) {
 		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Reason != want || brief.Explanation.Text != want {
 			t.Errorf("in brief: %+v", brief)
 		}
-		list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		list := r.service.Tasks(context.Background(), view.TaskFilter{State: "pending"})
 		for _, k := range list {
 			if k.Reason != want {
 				t.Errorf("in the list: %s: %q", k.ID, k.Reason)
@@ -149,7 +151,7 @@ func TestExplanationShowsTheAttempts(t *testing.T) {
 func TestWhatIf(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
-		ask := func(body string) (httpapi.Prospect, error) {
+		ask := func(body string) (view.Prospect, error) {
 			return r.service.WhatIf(context.Background(), []byte(body))
 		}
 		for _, c := range []struct {
@@ -238,15 +240,15 @@ func TestExplanationRendersADecision(t *testing.T) {
 		},
 	}
 	d.Refused[coordinator.Full], d.Refused[coordinator.LacksCapability] = 1, 1
-	x := explanation(d)
+	x := views.Explanation(d)
 	c := x.Candidates[0]
 	if c.Score == nil || math.Abs(float64(*c.Score)-0.6786) > 1e-4 || !x.Explored { // 0.95 / (1 + 0.4)
 		t.Errorf("score %v, want 0.6786", c.Score)
 	}
-	if len(c.Terms) != 2 || c.Terms[0] != (httpapi.Term{Name: "success", Value: 0.95}) || c.Terms[1].Name != "load" {
+	if len(c.Terms) != 2 || c.Terms[0] != (view.Term{Name: "success", Value: 0.95}) || c.Terms[1].Name != "load" {
 		t.Errorf("terms %+v", c.Terms)
 	}
-	if want := []httpapi.Refusal{{Agent: "a2", Why: "full", FreeIn: 40},
+	if want := []view.Refusal{{Agent: "a2", Why: "full", FreeIn: 40},
 		{Agent: "a3", Why: "lacks_capability"}}; !slices.Equal(x.Refusals, want) {
 		t.Errorf("refusals %+v, want %+v", x.Refusals, want)
 	}
@@ -260,11 +262,11 @@ func TestExplanationRendersADecision(t *testing.T) {
 	}
 	d.Refused[coordinator.Full] += 279
 	// 8 full, 1 that lacks a capability
-	if x := explanation(d); len(x.Refusals) != coordinator.MaxNamed+1 || x.Refused["full"] != 280 {
+	if x := views.Explanation(d); len(x.Refusals) != coordinator.MaxNamed+1 || x.Refused["full"] != 280 {
 		t.Errorf("%d refusals by name, of %d that are full", len(x.Refusals), x.Refused["full"])
 	}
 	d.Scored = false
-	if c := explanation(d).Candidates[0]; c.Score != nil {
+	if c := views.Explanation(d).Candidates[0]; c.Score != nil {
 		t.Errorf("a strategy that does not score has the score %v", *c.Score)
 	}
 }
@@ -329,7 +331,7 @@ func TestDispatchExplainsItself(t *testing.T) {
 		if x.Refused["lacks_capability"] != 1 || len(x.Refusals) != 1 || x.Refusals[0].Agent != "a1" {
 			t.Errorf("%+v", x)
 		}
-		for _, one := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+		for _, one := range r.service.Tasks(context.Background(), view.TaskFilter{}) {
 			if x := one.Explanation; x.Refused["lacks_capability"] != 1 || x.Refusals != nil {
 				t.Errorf("in the list: %+v", x)
 			}

@@ -9,21 +9,23 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
 )
 
 // follow fills a new engine from the journal and from what agents report, and goes on doing so until this
 // session has the lock: a standby stays warm and answers questions.
 func (r *session) follow(ctx context.Context, c *config.Config) error {
-	var heard *latestReports
+	var heard *journaling.Reports
 	if r.records() {
-		heard = newLatestReports()
+		heard = journaling.NewReports()
 	}
 	r.s.loop.follow(r.number, r.s.forgetControls, heard)
 	r.lasting("publishes", r.publishAll)
 	r.lasting("feels the pulse of publishing", r.feelPulse)
 	r.lasting("looks at depths", r.watchDepths)
 	if r.ledger != nil {
-		if err := r.ledger.follow(ctx); err != nil {
+		if err := r.followJournal(ctx); err != nil {
 			return err
 		}
 	}
@@ -69,8 +71,8 @@ func (r *session) standBy() {
 	detail := "another coordinator leads; waiting for its lock " + bus.QueueLeader
 	r.s.state.set(stateStandby, detail)
 	if r.ledger != nil {
-		if p := r.ledger.position(); p.leader.Instance != "" {
-			r.s.ledBy(p.leader, p.since)
+		if p := r.ledger.Position(); p.Leader.Instance != "" {
+			r.s.ledBy(p.Leader, p.Since)
 			return
 		}
 	}
@@ -98,24 +100,16 @@ func (r *session) lead(ctx context.Context) error {
 		if err := r.checkClock(ctx); err != nil {
 			return err
 		}
-		before := l.position()
-		l.lost, behind = r.judgeJournal(ctx, &before)
-		if err := l.lead(ctx); err != nil {
+		before := l.Position()
+		var lost *journal.Loss
+		lost, behind = r.judgeJournal(ctx, &before)
+		p, err := l.Lead(ctx, lost)
+		if err != nil {
 			return err
 		}
-		p := l.position()
-		from = p.resultOffset
-		writer, err := journal.NewWriter(l.reader)
-		if err != nil {
-			return l.fatal(err)
-		}
-		l.writer.Writer = writer
-		l.epoch = p.epoch
-		l.written.Store(writer.Next())
-		l.offset.Store(p.resultOffset)
-		l.snapshot.begin(r.s.now(), l.reader.SnapshotOffset(), p.next > 1)
+		from = p.ResultOffset
 		r.s.filesChanged() // since the claim was made, perhaps
-		r.s.loss.Store(p.leader.Lost)
+		r.s.loss.Store(p.Leader.Lost)
 		if lost := r.s.lostJournal(); lost != nil {
 			r.s.observe.journalLost(lost)
 		}
@@ -123,11 +117,11 @@ func (r *session) lead(ctx context.Context) error {
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
 		return err
 	}
-	r.cursor = newResultCursor(from)
+	r.cursor = journaling.NewCursor(from)
 	if r.ledger != nil {
-		r.commits = newCommits(r.ledger, r, r.cursor, r.outbox)
-		r.lasting("writes the journal", r.ledger.writeJournal)
-		r.lasting("takes snapshots", r.ledger.takeSnapshots)
+		r.commits = journaling.NewCommits(r.ledger, r.perform, r.cursor, r.outbox)
+		r.lasting("writes the journal", r.ledger.Write)
+		r.lasting("takes snapshots", r.takeSnapshots)
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
 	if behind { // before anything is given out
@@ -165,7 +159,7 @@ func resultsPosition(from int64) bus.Position {
 func (r *session) begin(now time.Time) {
 	r.s.foldControls()
 	r.s.count.ofAgents.begin(now, r.s.history)
-	if r.s.loop.engine.QuotasMissing() {
+	if r.s.loop.engine.Quotas(now).Missing() {
 		r.s.observe.quotasMissing()
 	}
 	if r.records() {
@@ -187,12 +181,13 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 	}
 	r.s.log.Error().Int64("offset", from).Str("stream", bus.StreamResult).
 		Msg(
-			"nothing is read from where the journal says that results go on: has the stream been declared anew? Reading what it has of the last minutes")
+			"nothing is read from where the journal says that results go on: has the stream been declared anew? Reading " +
+				"what it has of the last minutes")
 	if _, err := r.bus.Unsubscribe(ctx, bus.StreamResult); err != nil {
 		return fmt.Errorf("read %s anew: %w", bus.StreamResult, err)
 	}
-	r.cursor.forget()
-	r.results = newFence(bus.StreamResult)
+	r.cursor.Forget()
+	r.results = intake.NewFence(bus.StreamResult, journaling.RandomID())
 	if err := r.readPast(ctx, r.results, prefetchResult, resultsPosition(-1), r.onResult); err != nil {
 		return err
 	}
@@ -209,31 +204,19 @@ func (r *session) take(ctx context.Context) error {
 	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected})
 	r.lasting("watches queues", r.watchQueues)
 	r.awaitLooks(ctx)
-	if err := r.openWindow(ctx, intake{queue: bus.QueueReassign, window: r.returns, handle: r.onReturned,
-		held: r.held.returnedBytes}); err != nil {
+	if err := r.openWindow(ctx, tasksOf{queue: bus.QueueReassign, Window: r.returns, handle: r.onReturned,
+		held: r.held.ReturnedBytes}); err != nil {
 		return err
 	}
-	if err := r.consumeTasks(ctx, bus.QueueRequest, r.window.first(prefetchRequest), r.onRequest); err != nil {
+	if err := r.consumeTasks(ctx, bus.QueueRequest, r.window.First(prefetchRequest), r.onRequest); err != nil {
 		return err
 	}
-	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, r.window.first(prefetchOthers), r.onTask); err != nil {
+	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, r.window.First(prefetchHigh), r.onTask); err != nil {
 		return err
 	}
 	close(r.taking)
-	return r.openWindow(ctx, intake{queue: bus.QueueAssign, window: r.window, handle: r.onTask, held: r.held.totalBytes,
+	return r.openWindow(ctx, tasksOf{queue: bus.QueueAssign, Window: r.window, handle: r.onTask, held: r.held.TotalBytes,
 		told: func(n int) {
 			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
 		}})
-}
-
-// journalled reports whether everything that is to last is in the journal, with how far
-// results have been dealt with; if not, it sees to it. It runs on the loop's goroutine.
-func (r *session) journalled(now time.Time) bool {
-	if r.commits == nil {
-		return true
-	}
-	if r.commits.idle() && r.cursor.offset() != r.commits.offset {
-		r.commits.mark(now)
-	}
-	return r.commits.idle()
 }

@@ -9,7 +9,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 type fleetOf []coordinator.AgentSnapshot
@@ -33,7 +34,7 @@ func TestHealthOfAFleet(t *testing.T) {
 	unlisted.Spec.Capabilities = nil
 	twice := online(coordinator.Eligible)
 	twice.Spec.ID, twice.Instances = "a1", 2
-	const healthy, degraded, critical = httpapi.Healthy, httpapi.Degraded, httpapi.Critical
+	const healthy, degraded, critical = view.Healthy, view.Degraded, view.Critical
 	for _, tc := range []struct {
 		name   string
 		agents fleetOf
@@ -71,7 +72,8 @@ func TestHealthOfAFleet(t *testing.T) {
 			online(coordinator.Overloaded), stale, online(coordinator.Cordoned), online(coordinator.Suspect),
 			ejected("go", "gpu"),
 		}, false, critical,
-			"4 of 5 agents online, 1 can take a task now: 1 cordoned or draining, 1 silent for a while, 1 overloaded, 1 ejected after failures"},
+			"4 of 5 agents online, 1 can take a task now: 1 cordoned or draining, 1 silent for a while, 1 overloaded, 1 " +
+				"ejected after failures"},
 
 		// Some are left.
 		{"one stale, one full", fleetOf{stale, online(coordinator.Full)}, false, degraded,
@@ -93,7 +95,7 @@ func TestHealthOfAFleet(t *testing.T) {
 		{"all heard, all cordoned", fleetOf{online(coordinator.Cordoned)}, true, critical, ": 1 cordoned or draining"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := checkAgents(coordinator.Snapshot{Agents: tc.agents, InGrace: tc.grace}, false, nil)
+			got := views.CheckAgents(coordinator.Snapshot{Agents: tc.agents, InGrace: tc.grace}, false, nil)
 			if got.Status != tc.want || !strings.Contains(got.Detail, tc.detail) {
 				t.Errorf("%s: %s\nwant %s: %s", got.Status, got.Detail, tc.want, tc.detail)
 			}
@@ -121,14 +123,14 @@ func TestHealthCountsFailuresAtAgents(t *testing.T) {
 				}
 			}
 		}
-		check(httpapi.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
+		check(view.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
 		run("t-ok", "succeeded", "")
 		run("t-bad", "failed", "")
-		check(httpapi.Healthy, "1 succeeded at agents, 1 failed there or were not done in time")
+		check(view.Healthy, "1 succeeded at agents, 1 failed there or were not done in time")
 		run("t-bad-2", "failed", "")
-		check(httpapi.Degraded, "1 succeeded at agents, 2 failed there or were not done in time")
+		check(view.Degraded, "1 succeeded at agents, 2 failed there or were not done in time")
 		run("t-declined", "rejected", "") // declined by both: not failed
-		check(httpapi.Degraded, "1 succeeded at agents, 2 failed there or were not done in time")
+		check(view.Degraded, "1 succeeded at agents, 2 failed there or were not done in time")
 		run("t-bad-3", "failed", "")
 		r.task("t-tried", "build", "")
 		for _, w := range []*worker{a1, a2} {
@@ -137,14 +139,14 @@ func TestHealthCountsFailuresAtAgents(t *testing.T) {
 				break
 			}
 		}
-		check(httpapi.Degraded,
+		check(view.Degraded,
 			"1 succeeded at agents, 4 failed there or were not done in time; in ten minutes most failed at a2 (4 of 5)")
 		r.task("t-slow", "train", `,"timeout_seconds":1`)
 		r.pass(20 * time.Second)
-		check(httpapi.Critical,
+		check(view.Critical,
 			"1 succeeded at agents, 5 failed there or were not done in time; in ten minutes most failed at a2 (5 of 6)")
 		r.pass(61 * time.Second)
-		check(httpapi.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
+		check(view.Healthy, "0 succeeded at agents, 0 failed there or were not done in time")
 	})
 }
 
@@ -163,21 +165,21 @@ func TestHealthTellsOfWhatAgentsSendInVain(t *testing.T) {
 		r.heartbeat("a-2", 0) // a2 is not online: that is meant
 		r.heartbeat("a-2", 0)
 		r.heartbeat("stranger", 0)
-		check("agents", httpapi.Degraded,
+		check("agents", view.Degraded,
 			"; heartbeats of the last minute name ids that agents.yaml does not list: a-2 (2, did you mean a2?), stranger (1)",
 			"list the agents")
 		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-1","outcome":"splendid"}`)
 		r.publish(bus.StreamResult, `{"message_type":"task.result","agent_id":"a1","task_id":"t-2"}`)
 		r.publish(bus.StreamResult, `nonsense`)
-		check("results", httpapi.Degraded, "; 3 invalid and ignored, of a1 (2), an agent_id that cannot be read (1)",
+		check("results", view.Degraded, "; 3 invalid and ignored, of a1 (2), an agent_id that cannot be read (1)",
 			"correct the task.result")
 		for range 12 {
 			r.pass(5 * time.Second)
 			a1.report()
 			r.heartbeat("a2", 0)
 		}
-		check("agents", httpapi.Healthy, "2 of 2 agents online, 2 can take a task now", "")
-		check("results", httpapi.Healthy, "0 failed there or were not done in time", "")
+		check("agents", view.Healthy, "2 of 2 agents online, 2 can take a task now", "")
+		check("results", view.Healthy, "0 failed there or were not done in time", "")
 	})
 }
 
@@ -193,7 +195,7 @@ func TestSendersAreBounded(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	c.add(now, "new")
-	if all, by := c.lastMinute(now); all != 1 || len(by) != 1 || by[0] != (senderCount{"new", 1}) || len(c.of) != 1 {
+	if all, by := c.lastMinute(now); all != 1 || len(by) != 1 || by[0] != (views.SenderCount{ID: "new", N: 1}) || len(c.of) != 1 {
 		t.Errorf("a minute later %d messages, %v, %d kept", all, by, len(c.of))
 	}
 }
@@ -225,14 +227,14 @@ func TestHealthOfAFleetThatTakesNothing(t *testing.T) {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 		}
-		expect("both ready", httpapi.Healthy)
+		expect("both ready", view.Healthy)
 		order(orderCordon)
-		expect("both cordoned", httpapi.Critical)
+		expect("both cordoned", view.Critical)
 		order(orderUncordon)
-		expect("both ready again", httpapi.Healthy)
+		expect("both ready again", view.Healthy)
 		load(0.95) // max_load is 0.9
-		expect("both overloaded", httpapi.Critical)
+		expect("both overloaded", view.Critical)
 		load(0)
-		expect("both at ease", httpapi.Healthy)
+		expect("both at ease", view.Healthy)
 	})
 }

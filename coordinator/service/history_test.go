@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 )
 
 // Builders for tests of what is remembered.
@@ -67,7 +68,7 @@ func TestTaskViewTellsTheStory(t *testing.T) {
 		if _, ok := r.service.Task(context.Background(), "t-3"); ok {
 			t.Error("a task that never was is known")
 		}
-		list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"})
+		list := r.service.Tasks(context.Background(), view.TaskFilter{State: "pending"})
 		if len(list) != 1 || list[0].ID != "t-2" {
 			t.Errorf("pending tasks: %+v", list)
 		}
@@ -77,34 +78,34 @@ func TestTaskViewTellsTheStory(t *testing.T) {
 // TestDecisionOutlivesExhaustion: a task that fails because it came back too often keeps the decision of its latest
 // dispatch; one that fails for what the fleet is like has that decision.
 func TestDecisionOutlivesExhaustion(t *testing.T) {
-	h, at := newHistory(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	h, at := recent.New(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	task, choice := taskNamed("t-1", at), &coordinator.Decision{Agent: "a1", Eligible: 1, Fleet: 2}
 	d := dispatchOf(task, "a1", 1, at)
 	d.Decision = choice
-	h.dispatching(d)
+	h.Dispatching(d)
 	failure := coordinator.Failure{Reason: coordinator.ReasonRetriesExhausted, FailedAt: at.Add(time.Second)}
-	h.failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure})
-	if r, _ := h.find("t-1"); r.decision != choice || !r.decidedAt.Equal(at) || r.state != taskFailed {
-		t.Errorf("%s, decided %v: %+v", r.state, r.decidedAt, r.decision)
+	h.Failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure})
+	if r, _ := h.Find("t-1"); r.Decision != choice || !r.DecidedAt.Equal(at) || r.State != recent.Failed {
+		t.Errorf("%s, decided %v: %+v", r.State, r.DecidedAt, r.Decision)
 	}
 }
 
 // TestRefusedUnreadSortsByWhen: a message that was refused unread has no time of acceptance, and stands among the
 // tasks by when it was refused.
 func TestRefusedUnreadSortsByWhen(t *testing.T) {
-	h, at := newHistory(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	h.accepted(taskNamed("before", at), true)
+	h, at := recent.New(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+	h.Accepted(taskNamed("before", at), true)
 	refused := coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, FailedAt: at.Add(time.Second)}
-	h.failed(&coordinator.Fail{Handle: 1, Task: taskNamed("refused", time.Time{}), Failure: refused})
-	h.accepted(taskNamed("after", at.Add(2*time.Second)), true)
+	h.Failed(&coordinator.Fail{Handle: 1, Task: taskNamed("refused", time.Time{}), Failure: refused})
+	h.Accepted(taskNamed("after", at.Add(2*time.Second)), true)
 	var got []string
-	for _, r := range h.recent(4, func(*taskRecord) bool { return true }) {
-		got = append(got, string(r.task.ID))
+	for _, r := range h.Recent(4, func(*recent.Record) bool { return true }) {
+		got = append(got, string(r.Task.ID))
 	}
 	if want := []string{"after", "refused", "before"}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	r, _ := h.find("refused")
+	r, _ := h.Find("refused")
 	if told := taskStatus(&r, at.Add(time.Hour)); !told.DecidedAt.Equal(refused.FailedAt) {
 		t.Errorf("decided at %v, want %v", told.DecidedAt, refused.FailedAt)
 	}

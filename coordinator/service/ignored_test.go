@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/schemas"
 )
 
@@ -15,7 +16,7 @@ func (r *rig) request(key, user, messageType, body string) {
 	r.t.Helper()
 	err := r.outside.Publish(bus.Publication{
 		Exchange: bus.ExchangeIn, Key: key, Body: []byte(body),
-		Properties: bus.Properties{ContentType: contentJSON, Type: messageType, UserID: user, MessageID: "m-1"},
+		Properties: bus.Properties{ContentType: outbox.ContentJSON, Type: messageType, UserID: user, MessageID: "m-1"},
 	})
 	if err != nil {
 		r.t.Fatal(err)
@@ -76,7 +77,7 @@ func TestInvalidBidsAndClaimsAreNotKept(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
 				a1 := r.worker("a1", true)
 				r.request(c.key, "", c.messageType, c.body)
-				r.pass(rejectionDelay)
+				r.pass(outbox.RejectionDelay)
 				r.empty(bus.QueueRequest)
 				kept := 0
 				if c.counted == "" {
@@ -158,7 +159,7 @@ func TestWhoIsToldOfAnInvalidBid(t *testing.T) {
 				Queue: bus.QueueRequest, Exchange: bus.ExchangeIn, RoutingKey: c.key, Offset: -1,
 				Body: []byte(badBid), Properties: bus.Properties{UserID: c.user},
 			})
-			if told := b.outbox.waiting() == 1; told != c.told {
+			if told := b.outbox.Waiting() == 1; told != c.told {
 				t.Errorf("told: %v, want %v", told, c.told)
 			}
 			if len(b.acked) != 1 {

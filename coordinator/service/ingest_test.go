@@ -1,8 +1,10 @@
 package service
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"taskbus/coordinator/bus"
 )
@@ -97,4 +99,23 @@ func TestSenderOfAHeartbeatIsChecked(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The whole window is taken from the broker once the tasks have proved small.
+func TestWindowIsFilledFromTheBroker(t *testing.T) {
+	inRig(t, fleet, func(r *rig) {
+		for i := range 4100 {
+			if err := r.outside.Publish(bus.Publication{Key: bus.QueueAssign,
+				Body: []byte(taskBody(fmt.Sprint("t-", i), "build", ""))}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.pass(time.Millisecond)
+		if held := r.broker.Unacked(bus.QueueAssign); held != 4000 {
+			t.Errorf("%d tasks held, want the window of 4,000", held)
+		}
+		if ready := len(r.broker.Messages(bus.QueueAssign)); ready != 100 {
+			t.Errorf("%d tasks left in the broker, want 100", ready)
+		}
+	})
 }

@@ -15,7 +15,7 @@ func (s *Service) leader() (leader journal.Epoch, standby bool) {
 	if r == nil || r.ledger == nil || s.state.read().state != stateStandby {
 		return leader, false
 	}
-	return r.ledger.position().leader, true
+	return r.ledger.Position().Leader, true
 }
 
 // otherFiles says that a coordinator that stands by has other files than the leader; empty: it has the
@@ -46,7 +46,8 @@ func (s *Service) otherFiles(leader journal.Epoch) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"%s of this standby differs from that of the leader %s (here %s, there %s): a take-over would put it in force; give both the same files",
+		"%s of this standby differs from that of the leader %s (here %s, there %s): a take-over would put it in force; "+
+			"give both the same files",
 		what, leader.Instance, here, there)
 }
 
@@ -71,7 +72,7 @@ func (s *Service) filesChanged() {
 	if leader, standby := s.leader(); standby {
 		s.compareFiles(leader)
 	}
-	if r := s.current.Load(); r != nil && r.ledger != nil && r.ledger.leading.Load() {
-		r.ledger.hasNews()
+	if r := s.current.Load(); r != nil && r.ledger != nil {
+		r.ledger.Files(s.config.Load().FileVersions())
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/recent"
 )
 
 // TestLargeInputsAreRecorded: the text of quotas that is larger than a message may be is recorded as
@@ -41,7 +43,7 @@ func TestJournalTooLarge(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.pass(time.Second)
 		before := r.service.current.Load()
-		before.ledger.writer.inputs <- make([]byte, bus.MaxBody+1) // no message, and so not put into pieces
+		before.ledger.Inputs(make([]byte, bus.MaxBody+1)) // no message, and so not put into pieces
 		r.pass(time.Minute)
 		if after := r.service.current.Load(); after == nil || after == before ||
 			!strings.Contains(r.log.String(), "write to the journal: message cannot be encoded") {
@@ -120,7 +122,7 @@ func TestLargeSnapshotIsWhole(t *testing.T) {
 			t.Fatalf("%d tasks are in the queue of the first agent; log:\n%s", n, first.log)
 		}
 		first.result(string(one.ID), "t-1", "succeeded", "")
-		for range snapshotEvery/time.Minute + 1 {
+		for range journaling.SnapshotEvery/time.Minute + 1 {
 			first.reportTasks(string(one.ID), "t-2")
 			first.pass(time.Minute)
 		}
@@ -142,7 +144,7 @@ func TestLargeSnapshotIsWhole(t *testing.T) {
 			t.Errorf("%d duplicates, want t-1 known", n)
 		}
 		second.result(string(one.ID), "t-2", "succeeded", "")
-		if got := second.stateOf("t-2"); got != taskSucceeded {
+		if got := second.stateOf("t-2"); got != recent.Succeeded {
 			t.Errorf("t-2 is %q", got)
 		}
 	})

@@ -12,7 +12,9 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/journaling"
 	forecast "taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 )
 
 // A journal that was deleted, or was on a disk that is lost, is empty for the coordinator that starts next, as
@@ -41,17 +43,17 @@ func (r *session) restored(all bool, text string) {
 	next := *lost
 	next.Restored, next.Budgets = all, text
 	if r.s.loss.CompareAndSwap(lost, &next) { // else it is acknowledged
-		r.ledger.hasNews()
+		r.ledger.LossChanged()
 	}
 }
 
 // checkJournal returns what /health says of a loss; false: nothing.
-func (s *Service) checkJournal() (httpapi.Check, bool) {
+func (s *Service) checkJournal() (view.Check, bool) {
 	lost := s.loss.Load()
 	if lost == nil {
-		return httpapi.Check{}, false
+		return view.Check{}, false
 	}
-	return httpapi.Check{Status: httpapi.Degraded, Detail: "the journal was empty at " + lost.At.UTC().
+	return view.Check{Status: view.Degraded, Detail: "the journal was empty at " + lost.At.UTC().
 			Format(time.RFC3339) + ", although " +
 			strings.Join(lost.Evidence, ", and ") + "; used budgets: " + lost.Budgets,
 			Advice: "put right what docs/howto/backup.md#when-the-journal-is-lost lists, then `taskbus journal acknowledge`"},
@@ -68,20 +70,13 @@ func (s *Service) AcknowledgeLoss(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("acknowledge the loss of the journal: %w", err)
 	}
-	said := make(chan struct{})
-	select {
-	case r.ledger.writer.acknowledged <- said:
-	case <-r.bus.Done():
+	switch said, err := r.ledger.Acknowledge(ctx); {
+	case errors.Is(err, journaling.ErrEnded):
 		return fmt.Errorf("acknowledge the loss of the journal: %w; try again", errSessionEnded)
-	case <-ctx.Done():
-		return fmt.Errorf("acknowledge the loss of the journal: %w", ctx.Err())
-	}
-	select {
-	case <-said:
-	case <-r.bus.Done():
-		return fmt.Errorf("acknowledge the loss of the journal: %w; try again", errSessionEnded)
-	case <-ctx.Done():
-		return fmt.Errorf("acknowledge the loss of the journal: the broker has not confirmed it yet: %w", ctx.Err())
+	case err != nil && said:
+		return fmt.Errorf("acknowledge the loss of the journal: the broker has not confirmed it yet: %w", err)
+	case err != nil:
+		return fmt.Errorf("acknowledge the loss of the journal: %w", err)
 	}
 	s.log.Info().Msg("the loss of the journal is acknowledged")
 	return nil
@@ -117,17 +112,17 @@ func (r *session) lookForMarks(ctx context.Context) (found func() bool) {
 // judgeJournal finds out, for a session that is about to claim the epoch after those before, whether the journal is
 // lost: it is empty and was not. behind: it lacks what the history of usage knows for that or another reason: it
 // was imported from an older export, or what was used of budgets could not be taken back yet.
-func (r *session) judgeJournal(ctx context.Context, before *position) (lost *journal.Loss, behind bool) {
+func (r *session) judgeJournal(ctx context.Context, before *journaling.Position) (lost *journal.Loss, behind bool) {
 	switch {
-	case before.leader.Instance == journal.Imported:
+	case before.Leader.Instance == journal.Imported:
 		p, ok := r.s.historyBefore(ctx)
-		return nil, ok && p.UpTo.After(before.lastAt)
-	case before.epoch > 0:
-		return nil, before.leader.Lost != nil && !before.leader.Lost.Restored
+		return nil, ok && p.UpTo.After(before.LastAt)
+	case before.Epoch > 0:
+		return nil, before.Leader.Lost != nil && !before.Leader.Lost.Restored
 	}
 	now := r.s.now()
 	var evidence []string
-	if r.ledger.marks {
+	if r.marks {
 		evidence = append(evidence, "coordinators have led on this broker before ("+bus.StreamResult+
 			" has marks of theirs, or results)")
 	}
@@ -147,10 +142,10 @@ func (r *session) judgeJournal(ctx context.Context, before *position) (lost *jou
 
 // historyBefore returns how the history of usage stands, once it is open; false: there is none, it cannot be opened in
 // time, or it has followed no journal yet.
-func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) {
+func (s *Service) historyBefore(ctx context.Context) (view.Projection, bool) {
 	h := s.options.History
 	if h == nil || s.config.Load().Policy().Quotas == nil {
-		return httpapi.Projection{}, false
+		return view.Projection{}, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, restoreAtOnce)
 	defer cancel()
@@ -159,7 +154,7 @@ func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) 
 		switch {
 		case err == nil && p.Place != "":
 			return p, !p.UpTo.IsZero()
-		case err == nil && p.State != httpapi.HistoryWaiting: // off, stopped, or failing to open
+		case err == nil && p.State != view.HistoryWaiting: // off, stopped, or failing to open
 			return p, false
 		}
 		select {
@@ -171,14 +166,15 @@ func (s *Service) historyBefore(ctx context.Context) (httpapi.Projection, bool) 
 }
 
 // lostJournal returns what is reported of the loss of the journal; nil: there is none.
-func (s *Service) lostJournal() *httpapi.JournalLost {
+func (s *Service) lostJournal() *view.JournalLost {
 	l := s.loss.Load()
 	if l == nil {
 		return nil
 	}
-	lost := &httpapi.JournalLost{At: l.At, Evidence: l.Evidence, Budgets: l.Budgets, BudgetsRestored: l.Restored,
+	lost := &view.JournalLost{At: l.At, Evidence: l.Evidence, Budgets: l.Budgets, BudgetsRestored: l.Restored,
 		BeginsAnew: []string{
-			"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may be done twice",
+			"which task is with which agent, and the ids of the duplicate window: a task that RabbitMQ delivers again may " +
+				"be done twice",
 			"success rates, durations and ejections",
 			"orders: cordon and drain",
 		}}
@@ -227,7 +223,8 @@ func (r *session) tryRestore(ctx context.Context) bool {
 	r.restored(true, text)
 	r.s.log.Warn().Str("place", place).Int("corrections", n).
 		Msg(
-			"what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it yet, is not known")
+			"what was used of budgets is taken back from the history of usage; what had been reserved, or was not in it " +
+				"yet, is not known")
 	return true
 }
 
@@ -242,7 +239,7 @@ func (r *session) budgetsFromHistory(ctx context.Context) (place string, correct
 	switch {
 	case err != nil:
 		return "", 0, fmt.Errorf("ask the history of usage: %w", err)
-	case p.Place == "" && (p.State == httpapi.HistoryWaiting || p.State == httpapi.HistoryFailing):
+	case p.Place == "" && (p.State == view.HistoryWaiting || p.State == view.HistoryFailing):
 		return "", 0, fmt.Errorf("the history of usage is %s: %s", p.State, p.Detail)
 	case p.Place == "", p.UpTo.IsZero():
 		return "", 0, errNoHistory

@@ -13,7 +13,10 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/recent"
 	forecast "taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -30,7 +33,7 @@ func (r *rig) loses() bool {
 	st := r.status()
 	seen := []bool{
 		st.Journal != nil && st.Journal.Lost != nil,
-		st.Health.Checks["journal"].Status == httpapi.Degraded,
+		st.Health.Checks["journal"].Status == view.Degraded,
 		r.value("taskbus_journal_lost") == 1,
 	}
 	if st.Readiness.State == stateActive && seen[0] {
@@ -60,7 +63,7 @@ func TestLostJournalIsReportedUntilItIsAcknowledged(t *testing.T) {
 		r.broker.DeleteQueue(bus.StreamJournal)
 		leader := begin(r, "taskbus@1")
 		found := leader.status().Journal.Lost
-		for i, lives := range []time.Duration{0, 2 * snapshotEvery, 0} {
+		for i, lives := range []time.Duration{0, 2 * journaling.SnapshotEvery, 0} {
 			standby := begin(r, fmt.Sprint("taskbus@", i+2))
 			leader.heartbeat("a1", 0)
 			leader.task(fmt.Sprint("t-", i), "build", "") // something to snapshot
@@ -91,7 +94,7 @@ func TestLostJournalIsReportedUntilItIsAcknowledged(t *testing.T) {
 				t.Fatal("it is acknowledged, and reported")
 			}
 			leader.close()
-			standby.pass(2 * snapshotEvery)
+			standby.pass(2 * journaling.SnapshotEvery)
 			leader, standby = standby, begin(r, "taskbus@later")
 		}
 		leader.close()
@@ -173,7 +176,7 @@ func TestJournalLostWhileLeading(t *testing.T) {
 		}
 		r.heartbeat("a1", 0)
 		r.task("t-1", "build", "")
-		if task, ok := r.service.Task(context.Background(), "t-1"); !ok || task.State != taskDispatched {
+		if task, ok := r.service.Task(context.Background(), "t-1"); !ok || task.State != recent.Dispatched {
 			t.Errorf("afterwards a task is %+v", task)
 		}
 	})
@@ -188,13 +191,13 @@ type keptHistory struct {
 	comes int
 }
 
-func (h *keptHistory) Projection(context.Context) (httpapi.Projection, error) {
+func (h *keptHistory) Projection(context.Context) (view.Projection, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.asked++; h.asked <= h.comes {
-		return httpapi.Projection{State: httpapi.HistoryFailing, Detail: "the database is away"}, nil
+		return view.Projection{State: view.HistoryFailing, Detail: "the database is away"}, nil
 	}
-	return httpapi.Projection{State: "following", Place: "history.db", UpTo: h.upTo}, nil
+	return view.Projection{State: "following", Place: "history.db", UpTo: h.upTo}, nil
 }
 
 // monthly is a pool and two groups by the month, one of which has a budget of its own for each day.
@@ -240,7 +243,7 @@ func kept(comes int) *keptHistory {
 func (r *rig) usedOf(node string) map[string]float64 {
 	r.t.Helper()
 	got := make(map[string]float64)
-	for _, b := range r.quotas(httpapi.QuotaSelection{})[node].Budgets {
+	for _, b := range r.quotas(view.QuotaSelection{})[node].Budgets {
 		got[b.Dimension] = b.Used
 	}
 	return got
@@ -309,7 +312,7 @@ groups:
 				r.start()
 				defer r.close()
 				seen := map[string]int{}
-				for id, n := range r.quotas(httpapi.QuotaSelection{}) {
+				for id, n := range r.quotas(view.QuotaSelection{}) {
 					for _, b := range n.Budgets {
 						if b.Limit == 0 && b.Cap == 0 {
 							continue

@@ -2,7 +2,6 @@ package service
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -175,13 +174,4 @@ func TestWithoutJournal(t *testing.T) {
 			t.Errorf("%d ends announced, want that of the task assigned in the session before", n)
 		}
 	})
-}
-
-// A lost connection is tried again; only what no other try would change stops the
-// coordinator.
-func TestUnusableIsNoOtherError(t *testing.T) {
-	var u *unusable
-	if err := fmt.Errorf("session: %w", (&ledger{r: &session{s: &Service{}}}).fatal(bus.ErrClosed)); errors.As(err, &u) {
-		t.Error("a lost connection is taken for a journal that cannot be used")
-	}
 }

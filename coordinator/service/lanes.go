@@ -17,8 +17,6 @@ import (
 const (
 	laneTimeout   = 10 * time.Second // for the broker to let a consumer begin or end, or make a queue
 	lanesPerRound = 100              // lanes looked at in one round
-	// queueLanes is the name under which all lanes are counted.
-	queueLanes = "task.lane"
 )
 
 // laneQueues are the queues of lanes as far as this session has to do with them.
@@ -98,7 +96,7 @@ func (q *laneQueues) leaveAll() {
 // exist goes the way of everything that is published.
 func (r *session) performLane(effect coordinator.Effect) {
 	if m, ok := effect.(coordinator.MoveToLane); ok && r.lanes.exists(m.Lane) {
-		r.outbox.add(outgoing{move: &m})
+		r.outbox.Add(outgoing{move: &m})
 		return
 	}
 	if d, ok := effect.(coordinator.DropLane); ok {
@@ -124,7 +122,7 @@ func (r *session) carryOutLane(o laneOrder) {
 			}
 			r.lanes.setExists(f.Lane, true)
 		}
-		r.outbox.add(outgoing{move: &f})
+		r.outbox.Add(outgoing{move: &f})
 	case coordinator.ReadLane:
 		if f.Window > 0 {
 			r.beginLane(ctx, f)
@@ -157,7 +155,7 @@ func (r *session) beginLane(ctx context.Context, f coordinator.ReadLane) {
 		return
 	}
 	err := r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: bus.LaneQueue(f.Lane).Name, Prefetch: r.window.lane(f.Lane, f.Window), Handle: r.onTask,
+		Queue: bus.LaneQueue(f.Lane).Name, Prefetch: r.window.Lane(f.Lane, f.Window), Handle: r.onTask,
 		OnEnded: func(error) { r.lanes.order(laneOrder{ended: f.Lane, reading: reading}) },
 	})
 	if err != nil {

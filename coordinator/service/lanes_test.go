@@ -10,6 +10,8 @@ import (
 
 	"taskbus/config"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/messages"
 	"taskbus/tests/support/membus"
 )
 
@@ -27,7 +29,7 @@ func (r *rig) floods(n int) {
 	for i := range n {
 		r.task(fmt.Sprint("t", i), "build", `,"group":"research"`, func(p *bus.Properties) {
 			p.CorrelationID, p.MessageID, p.ReplyTo = fmt.Sprint("trace-", i), fmt.Sprint("m", i), "replies"
-			p.Headers = map[string]any{headerTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+			p.Headers = map[string]any{messages.HeaderTraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
 				"x-death": "no"}
 		})
 	}
@@ -64,16 +66,16 @@ func TestLaneAndBack(t *testing.T) {
 			m.MessageID != "m4" || m.ReplyTo != "replies" {
 			t.Errorf("in the lane: %+v %s", m.Properties, m.Body)
 		}
-		at, err := time.Parse(time.RFC3339Nano, textHeader(m.Headers, headerAcceptedAt))
-		if err != nil || at.After(time.Now()) || m.Headers["x-death"] != nil || m.Headers[headerTraceParent] == nil {
+		at, err := time.Parse(time.RFC3339Nano, messages.TextHeader(m.Headers, messages.HeaderAcceptedAt))
+		if err != nil || at.After(time.Now()) || m.Headers["x-death"] != nil || m.Headers[messages.HeaderTraceParent] == nil {
 			t.Errorf("headers in the lane: %v", m.Headers)
 		}
 		if done := strings.Join(w.worksOff(), " "); len(strings.Fields(done)) != 8 ||
 			!strings.HasPrefix(done, "t0 t1 t2 t3 t4") {
 			t.Errorf("done: %s", done)
 		}
-		if tally := r.service.count.books.read(); tally.outcomes[outcomeMoved] < 4 ||
-			tally.outcomes[outcomeDispatched] != 8 || tally.outcomes[outcomeDropped] != 0 {
+		if tally := r.service.count.books.Read(); tally.Outcomes[intake.Moved] < 4 ||
+			tally.Outcomes[intake.Dispatched] != 8 || tally.Outcomes[intake.Dropped] != 0 {
 			t.Errorf("the books: %s", &tally)
 		}
 		r.empty("task.lane.research")

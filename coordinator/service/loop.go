@@ -2,13 +2,14 @@ package service
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/service/internal/journaling"
 )
 
 // loop owns the engine: one goroutine applies events in the order in which they
@@ -26,12 +27,12 @@ type loop struct {
 	// events are of the past.
 	session   uint64
 	performer performer
-	idle      performer            // performs while no session leads
-	commits   *commits             // nil: nothing is journalled
-	cursor    *resultCursor        // nil: no session leads
-	recording *recording           // nil: inputs are not recorded
-	heard     *latestReports       // nil: no consumer
-	effects   []coordinator.Effect // of the event being applied
+	idle      performer             // performs while no session leads
+	commits   *journaling.Commits   // nil: nothing is journalled
+	cursor    *journaling.Cursor    // nil: no session leads
+	recording *journaling.Recording // nil: inputs are not recorded
+	heard     *journaling.Reports   // nil: no consumer
+	effects   []coordinator.Effect  // of the event being applied
 
 	stopped chan struct{} // closed when run has returned
 }
@@ -88,7 +89,7 @@ func (l *loop) within(session uint64, f func(now time.Time)) {
 // follow makes the session current, with a new engine that knows nothing but the
 // policy: it learns what is folded and what agents report. Nothing follows from that
 // as yet. Heard, if given, keeps the latest reports.
-func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *latestReports) {
+func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *journaling.Reports) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		l.session, l.performer, l.heard = session, silent{}, heard
 		l.engine = engine.New()
@@ -99,7 +100,7 @@ func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *
 
 // lead makes the session lead: from here on its performer gets the effects. commits may
 // be nil. begin has an engine that followed lead.
-func (l *loop) lead(session uint64, p performer, c *commits, t *resultCursor, begin func(now time.Time)) {
+func (l *loop) lead(session uint64, p performer, c *journaling.Commits, t *journaling.Cursor, begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
 		l.performer, l.commits, l.cursor = p, c, t
 		begin(now)
@@ -123,7 +124,7 @@ func (l *loop) end(session uint64, after func()) {
 }
 
 // errStopped answers queries to a loop that runs no more.
-var errStopped = errors.New("the coordinator has stopped")
+var errStopped = callgate.ErrStopped
 
 // query runs f on the loop's goroutine, between two events, and waits for it. After
 // an error f has not run and never will: what it writes to is the caller's again.
@@ -185,7 +186,7 @@ func (l *loop) run(ctx context.Context) {
 			continue
 		}
 		if l.commits != nil {
-			if due, ok := l.commits.due(); ok {
+			if due, ok := l.commits.Due(); ok {
 				wait = min(wait, due.Sub(now))
 			}
 		}
@@ -212,16 +213,16 @@ func (l *loop) take(now time.Time, e *envelope) {
 func (l *loop) apply(now time.Time, ev coordinator.Event) {
 	switch {
 	case l.recording != nil:
-		l.recording.add(now, ev)
+		l.recording.Add(now, ev)
 	case l.heard != nil:
-		l.heard.note(l.engine, ev)
+		l.heard.Note(l.engine, ev)
 	}
 	l.effects = l.engine.Apply(now, ev, l.effects[:0])
 	if l.cursor != nil {
 		l.noteOffsets(ev)
 	}
 	if l.commits != nil {
-		l.commits.take(l.engine, l.effects)
+		l.commits.Take(l.engine, l.effects)
 	} else {
 		for _, f := range l.effects {
 			l.performer.perform(f)
@@ -233,7 +234,7 @@ func (l *loop) apply(now time.Time, ev coordinator.Event) {
 // after calls f when all that has happened so far will survive.
 func (l *loop) after(f func()) {
 	if l.commits != nil {
-		l.commits.afterwards(f)
+		l.commits.Afterwards(f)
 		return
 	}
 	f()
@@ -247,17 +248,17 @@ func (l *loop) noteOffsets(ev coordinator.Event) {
 	}
 	for _, f := range l.effects {
 		if c, ok := f.(*coordinator.Completed); ok && c.Result.Offset == r.Result.Offset {
-			l.cursor.announcing(r.Result.Offset)
+			l.cursor.Announcing(r.Result.Offset)
 			break
 		}
 	}
-	l.cursor.applied(r.Result.Offset)
+	l.cursor.Applied(r.Result.Offset)
 }
 
 // flush hands what has gathered to the journal.
 func (l *loop) flush(now time.Time) {
 	if l.commits != nil {
-		l.commits.flush(now)
+		l.commits.Flush(now)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/service/internal/metrics"
 )
 
 // scraped gives the samples of a registry by name and labels, as Prometheus would
@@ -81,40 +82,6 @@ func TestMetricsOfAgents(t *testing.T) {
 	})
 }
 
-// Only what a strategy scores is observed, and only the agent that got the task.
-func TestScoresAreObserved(t *testing.T) {
-	r := resultSession(t)
-	at := time.Unix(1000, 0)
-	decided := func(agent coordinator.AgentID, scored bool) *coordinator.Dispatch {
-		d := dispatchOf(taskNamed("t-1", at), agent, 1, at)
-		d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: scored, Agent: agent,
-			Candidates: []coordinator.Candidate{
-				{Agent: "a1", Key: coordinator.Key{First: -0.85}}, {Agent: "a2", Key: coordinator.Key{First: -0.45}},
-			}}
-		return d
-	}
-	for _, c := range []struct {
-		name   string
-		d      *coordinator.Dispatch
-		score  float64
-		scored bool
-	}{
-		{"the best", decided("a1", true), 0.85, true},
-		{"another, that was preferred", decided("a2", true), 0.45, true},
-		{"one beyond the candidates", decided("a9", true), 0, false},
-		{"a strategy without scores", decided("a1", false), 0, false},
-	} {
-		if score, ok := scoreOf(c.d); score != c.score || ok != c.scored {
-			t.Errorf("%s: %v, %v; want %v, %v", c.name, score, ok, c.score, c.scored)
-		}
-		r.s.metrics.assigned(c.d, at)
-	}
-	got := scraped(t, r.s.options.Registry)
-	if n := got[`taskbus_assignment_score_count{strategy="least_loaded"}`]; n != 2 {
-		t.Errorf("%v scores observed, want 2", n)
-	}
-}
-
 // A fleet too large has no series of single agents; one line says so.
 func TestSeriesOfAgentsAreBounded(t *testing.T) {
 	agents := func(n int) string {
@@ -125,7 +92,13 @@ func TestSeriesOfAgentsAreBounded(t *testing.T) {
 		}
 		return b.String()
 	}
-	for n, dropped := range map[int]bool{maxAgentSeries: false, maxAgentSeries + 1: true} {
+	ofAgents := 0
+	for _, d := range metrics.FleetDescs {
+		if strings.HasSuffix(d.String(), "variableLabels: {agent_id}}") {
+			ofAgents++
+		}
+	}
+	for n, dropped := range map[int]bool{metrics.MaxAgents: false, metrics.MaxAgents + 1: true} {
 		inRig(t, agents(n), func(r *rig) {
 			for range 3 {
 				got := scraped(t, r.service.options.Registry)
@@ -136,17 +109,17 @@ func TestSeriesOfAgentsAreBounded(t *testing.T) {
 					}
 				}
 				const ofBids = 4 // series that an agent has once a bid of it has come to an end
-				if want := (len(agentDescs) - ofBids) * n; dropped && series != 0 || !dropped && series != want {
+				if want := (ofAgents - ofBids) * n; dropped && series != 0 || !dropped && series != want {
 					t.Errorf("%d agents: %d series of single agents", n, series)
 				}
-				if got["taskbus_agent_series_dropped"] != boolGauge(dropped) ||
+				if got["taskbus_agent_series_dropped"] != metrics.Bool(dropped) ||
 					got[`taskbus_agents{state="never_seen"}`] != float64(n) {
 					t.Errorf("%d agents: dropped %v, counted %v", n, got["taskbus_agent_series_dropped"],
 						got[`taskbus_agents{state="never_seen"}`])
 				}
 			}
 			if lines := strings.Count(r.log.String(), "too large for metrics of single agents"); lines != int(
-				boolGauge(dropped)) {
+				metrics.Bool(dropped)) {
 				t.Errorf("%d agents: %d lines", n, lines)
 			}
 		})
@@ -160,8 +133,8 @@ func TestCountingATaskIsCheap(t *testing.T) {
 	d := dispatchOf(taskNamed("t-1", at), "a1", 1, at)
 	d.Decision = &coordinator.Decision{Strategy: "least_loaded", Scored: true,
 		Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
-	r.s.metrics.assigned(d, at)
-	if got := testing.AllocsPerRun(100, func() { r.s.metrics.assigned(d, at) }); got != 0 {
+	r.s.metrics.Assigned(d, at)
+	if got := testing.AllocsPerRun(100, func() { r.s.metrics.Assigned(d, at) }); got != 0 {
 		t.Errorf("%v allocations, want none", got)
 	}
 }
@@ -176,7 +149,7 @@ func BenchmarkCountTask(b *testing.B) {
 				Candidates: []coordinator.Candidate{{Agent: "a1", Key: coordinator.Key{First: -0.5}}}}
 			b.ReportAllocs()
 			for b.Loop() {
-				r.s.metrics.assigned(d, at)
+				r.s.metrics.Assigned(d, at)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
 )
 
@@ -170,8 +171,8 @@ func TestFloodsAreGated(t *testing.T) {
 				}
 				r.settle()
 				lines := strings.Count(r.log.String(), line)
-				if lines != noiseLines {
-					t.Errorf("%d lines within one moment, want %d", lines, noiseLines)
+				if lines != telemetry.LinesPerSecond {
+					t.Errorf("%d lines within one moment, want %d", lines, telemetry.LinesPerSecond)
 				}
 				r.pass(time.Second)
 				publish(r, messages)
@@ -191,12 +192,12 @@ func TestFloodsAreGated(t *testing.T) {
 // A budget that is used up is told of once in its period: however many others are at the same moment, it has its line.
 func TestLinesOfBudgetsAreNotHeldBack(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		for i := range 4 * noiseLines {
+		for i := range 4 * telemetry.LinesPerSecond {
 			r.service.observe.quotaReached(coordinator.QuotaReached{Node: fmt.Sprint("pool/g", i), Percent: 100})
 			r.service.observe.quotaOverrun(&messages.QuotaOverrun{Node: fmt.Sprint("pool/g", i)})
 		}
-		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * noiseLines,
-			"a quota will not last": 4 * noiseLines} {
+		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * telemetry.LinesPerSecond,
+			"a quota will not last": 4 * telemetry.LinesPerSecond} {
 			if n := strings.Count(r.log.String(), line); n != want {
 				t.Errorf("%d lines %q, want %d", n, line, want)
 			}
@@ -207,10 +208,10 @@ func TestLinesOfBudgetsAreNotHeldBack(t *testing.T) {
 // What a flood has kept out of the log is counted when it is over, one line as one.
 func TestOneLineHeldBack(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		for range noiseLines + 1 {
+		for range telemetry.LinesPerSecond + 1 {
 			r.send(bus.QueueAssign, "{")
 		}
-		r.pass(2 * noiseQuiet)
+		r.pass(10 * time.Second)
 		if want := `"1 more line held back: parked messages"`; !strings.Contains(r.log.String(), want) {
 			t.Errorf("no line %s:\n%s", want, r.log)
 		}

@@ -11,7 +11,9 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/telemetry"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -24,9 +26,9 @@ import (
 // most, and passes a gate.
 type observer struct {
 	s   *Service
-	log zerolog.Logger
+	log *telemetry.Log
 
-	noise     [numNoises]noiseGate
+	noise     [numNoises]*telemetry.Kind
 	strangers sync.Map // wrong senders that were logged: stranger → true
 	known     atomic.Int64
 
@@ -34,7 +36,7 @@ type observer struct {
 	misspelt     atomic.Int64
 	firstUnknown struct { // of them, for /status
 		sync.Mutex
-		list []httpapi.UnknownField
+		list []view.UnknownField
 	}
 }
 
@@ -69,13 +71,13 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		o.ofTask(level, true).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
 			Stringer("outcome", outcome).Msg("the dispatch was not delivered to its agent's queue")
-		o.s.history.undelivered(d, outcome)
+		o.s.history.Undelivered(d, outcome)
 		return
 	}
 	o.s.count.assignNanos.Add(int64(took))
-	o.s.count.recent.add(recentAssigned)
-	o.s.metrics.assigned(d, now)
-	o.s.history.dispatched(d, now)
+	o.s.count.recent.add(views.RecentAssigned)
+	o.s.metrics.Assigned(d, now)
+	o.s.history.Dispatched(d, now)
 	e := o.ofTask(zerolog.InfoLevel, false).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
 		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
 		Int("attempt", d.Attempt).Dur("duration_ms", took)
@@ -89,10 +91,10 @@ func (o *observer) dispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 func (o *observer) failed(t *ticket, now time.Time) {
 	if t.refusal != nil {
 		o.s.count.invalid.Add(1)
-		o.s.metrics.invalid.WithLabelValues(schemaOf(t.held.delivery.Queue), t.refusal.Keyword).Inc()
+		o.s.metrics.Invalid.WithLabelValues(schemaOf(t.held.Message.Queue), t.refusal.Keyword).Inc()
 	}
 	if t.fail == nil {
-		o.parked(&t.held.delivery, t.refusal)
+		o.parked(&t.held.Message, t.refusal)
 		return
 	}
 	f := t.fail
@@ -100,13 +102,13 @@ func (o *observer) failed(t *ticket, now time.Time) {
 	if f.Decision != nil {
 		strategy = f.Decision.Strategy
 	}
-	took := now.Sub(t.held.arrived)
+	took := now.Sub(t.held.Arrived)
 	o.s.count.failed.add(f.Failure.Reason)
 	if f.Failure.Reason.RetryPossible() || f.Failure.Reason == coordinator.ReasonNoEligibleAgents {
-		o.s.count.recent.add(recentRefused)
+		o.s.count.recent.add(views.RecentRefused)
 	}
-	o.s.metrics.failed(f.Failure.Reason, strategy, took)
-	o.s.history.failed(f)
+	o.s.metrics.Failed(f.Failure.Reason, strategy, took)
+	o.s.history.Failed(f)
 	switch f.Failure.Reason {
 	case coordinator.ReasonCancelled:
 		o.failure(o.ofTask(zerolog.InfoLevel, false), f).Msg("task cancelled")
@@ -115,7 +117,7 @@ func (o *observer) failed(t *ticket, now time.Time) {
 		if o.logs(true) {
 			e := o.failure(o.gated(noiseRefusedTask, zerolog.WarnLevel), f)
 			if t.refusal != nil { // its producer must be found
-				e = ofProducer(e, &t.held.delivery)
+				e = ofProducer(e, &t.held.Message)
 			}
 			e.Msg("task refused")
 		}
@@ -150,7 +152,7 @@ func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.E
 		{"message_type", cmp.Or(r.MessageType, d.Type)},
 		{"task_id", string(r.TaskID)},
 		{"trace_id", cmp.Or(r.CorrelationID, d.CorrelationID)},
-		{"came_back_from", textHeader(d.Headers, headerDeathQueue)},
+		{"came_back_from", messages.TextHeader(d.Headers, messages.HeaderDeathQueue)},
 	} {
 		if f.value != "" {
 			e = e.Str(f.name, messages.Clean(f.value, maxLogged))
@@ -200,9 +202,10 @@ func (o *observer) cannotEncode(d *coordinator.Dispatch, err *bus.EncodingError)
 }
 
 func (o *observer) cannotPark(t *ticket, err *bus.EncodingError) {
-	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("queue", t.held.delivery.Queue).
+	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("queue", t.held.Message.Queue).
 		Msg(
-			"the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there is none, a note of its size and hash stands for it")
+			"the message cannot be published to task.dead as it is: the queue's dead-letter rule moves it or, where there " +
+				"is none, a note of its size and hash stands for it")
 }
 
 // notTaken logs that the broker did not take a notice, a few times a second.
@@ -220,7 +223,7 @@ func (o *observer) replyToRefused(t *coordinator.Task) {
 
 func (o *observer) duplicate(t *coordinator.Task) {
 	o.s.count.duplicates.Add(1)
-	o.s.metrics.duplicates.Inc()
+	o.s.metrics.Duplicates.Inc()
 	if o.logs(false) {
 		o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
 			Msg("second copy of a known task dropped")
@@ -229,7 +232,7 @@ func (o *observer) duplicate(t *coordinator.Task) {
 
 func (o *observer) agentChanged(c coordinator.AgentChanged) {
 	if c.State == coordinator.AgentOnline {
-		o.s.metrics.byAgent.came(c.Agent)
+		o.s.metrics.ByAgent.Came(c.Agent)
 	}
 	e := o.log.Warn()
 	if c.State == coordinator.AgentOnline || c.State == coordinator.AgentOffline { // it says so itself
@@ -249,16 +252,17 @@ func (o *observer) agentTrusted(f coordinator.AgentTrusted) {
 			Msg("agent gets work for this capability again")
 		return
 	}
-	o.s.metrics.byAgent.ejected(f.Agent)
+	o.s.metrics.ByAgent.Ejected(f.Agent)
 	o.log.Warn().Str("agent_id", string(f.Agent)).Str("capability", capability).Time("until", f.Until).
 		Int("times", f.Times).
 		Msg(
-			"agent gets no work for this capability: it failed or refused too often; it is tried again then (see circuit_breaker)")
+			"agent gets no work for this capability: it failed or refused too often; it is tried again then (see " +
+				"circuit_breaker)")
 }
 
 func (o *observer) statusRefused(f coordinator.StatusRefused) {
 	o.s.count.statusRefused[f.Refusal].Add(1)
-	o.s.metrics.statusRefused.WithLabelValues(f.Refusal.String()).Inc()
+	o.s.metrics.StatusRefused.WithLabelValues(f.Refusal.String()).Inc()
 	if f.Refusal == coordinator.StatusUnknownAgent {
 		o.s.count.unlisted.add(o.s.now(), string(f.Agent))
 	}
@@ -272,18 +276,20 @@ func (o *observer) otherQueue(f coordinator.OtherQueue) {
 	o.gated(noiseQueue, zerolog.WarnLevel).Str("agent_id", string(f.Agent)).Str("queue", f.Listed).
 		Str("announced", messages.Clean(f.Announced, 255)).
 		Msg(
-			"the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it does not look")
+			"the agent says that it consumes another queue than agents.yaml names for it; what it is given lies where it " +
+				"does not look")
 }
 
 func (o *observer) agentShared(f coordinator.AgentShared) {
 	o.log.Warn().Str("agent_id", string(f.Agent)).Int("instances", f.Instances).
 		Msg(
-			"several processes report under one agent_id: the slots and tasks of one count for all; give each its own agent_id (see docs/howto/write-an-agent.md, replicas)")
+			"several processes report under one agent_id: the slots and tasks of one count for all; give each its own " +
+				"agent_id (see docs/howto/write-an-agent.md, replicas)")
 }
 
 func (o *observer) invalidStatus(r *messages.Refusal) {
 	o.s.count.invalidStatus.Add(1)
-	o.s.metrics.invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
+	o.s.metrics.Invalid.WithLabelValues(schemas.AgentStatus, r.Keyword).Inc()
 	sender(o.gated(noiseInvalidStatus, zerolog.WarnLevel), r, "invalid heartbeat ignored")
 }
 
@@ -302,20 +308,20 @@ func (o *observer) queueChecked(q coordinator.EnsureQueue, exists bool, err erro
 }
 
 func (o *observer) sessionOpened(findings []bus.Finding) {
-	o.s.metrics.sessions.WithLabelValues("opened").Inc()
-	o.s.metrics.connected.Set(1)
+	o.s.metrics.Sessions.WithLabelValues("opened").Inc()
+	o.s.metrics.Connected.Set(1)
 	o.s.state.opened(o.s.now())
 	o.log.Info().Str("broker", o.s.options.BrokerURL).Int("findings", len(findings)).Msg("connected to the broker")
 }
 
 // leads logs that this coordinator leads from now on.
 func (o *observer) leads(r *session) {
-	o.s.metrics.leading.Set(1)
+	o.s.metrics.Leading.Set(1)
 	p := o.s.config.Load().Policy()
 	e := o.log.Info().Int("agents", len(p.Agents)).Str("strategy", p.Strategy)
 	if r.ledger != nil {
-		at := r.ledger.position()
-		e = e.Uint64("epoch", at.epoch).Uint64("journalled", at.next-1)
+		at := r.ledger.Position()
+		e = e.Uint64("epoch", at.Epoch).Uint64("journalled", at.Next-1)
 	}
 	e.Msg("leading: taking tasks")
 }
@@ -340,21 +346,21 @@ func (o *observer) journalSkipped(offset int64, err error) {
 
 // journalLost logs that the journal was found empty, although there had been one; with each take-over until that is
 // acknowledged.
-func (o *observer) journalLost(lost *httpapi.JournalLost) {
+func (o *observer) journalLost(lost *view.JournalLost) {
 	o.log.Error().Time("at", lost.At).Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
 		Msg("the journal is lost: it was found empty, and there had been one; what only the journal knew begins anew. " +
 			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/howto/backup.md#when-the-journal-is-lost says what to do")
 }
 
 func (o *observer) sessionEnded(err error, ready bool, pause time.Duration) {
-	o.s.metrics.connected.Set(0)
-	o.s.metrics.leading.Set(0)
-	o.s.metrics.blocked.Set(0)
+	o.s.metrics.Connected.Set(0)
+	o.s.metrics.Leading.Set(0)
+	o.s.metrics.Blocked.Set(0)
 	why, level := sessionEnd(err), zerolog.WarnLevel
 	if why == "access" || why == "topology" {
 		level = zerolog.ErrorLevel // it will not pass by itself
 	}
-	o.s.metrics.sessions.WithLabelValues(why).Inc()
+	o.s.metrics.Sessions.WithLabelValues(why).Inc()
 	o.log.WithLevel(level).Err(err).Bool("was_ready", ready).Dur("retry_in_ms", pause).
 		Msg("no broker session; tasks stay in the broker; trying again")
 }

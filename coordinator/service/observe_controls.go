@@ -37,5 +37,6 @@ func (o *observer) control(c *coordinator.QuotaControl, msg string) {
 func (o *observer) controlSuspended(s config.Suspended) {
 	o.log.Warn().Str("control", s.ID).Str("why", s.Why).
 		Msg(
-			"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or change the file")
+			"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or " +
+				"change the file")
 }

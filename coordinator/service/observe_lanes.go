@@ -32,7 +32,8 @@ func (o *observer) laneDropped(lane string, err error) {
 	if err != nil {
 		o.log.Error().Err(err).Str("queue", bus.LaneQueue(lane).Name).
 			Msg(
-				"the queue of a lane that was empty is deleted, and something came into it that did not come from this coordinator: it is lost")
+				"the queue of a lane that was empty is deleted, and something came into it that did not come from this " +
+					"coordinator: it is lost")
 		return
 	}
 	why := "a lane that the configuration no longer has is empty; its queue is deleted"

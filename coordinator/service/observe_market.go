@@ -15,7 +15,7 @@ import (
 // auctionEnded writes down how an auction went. One from which no bidder got its task
 // wants a look: the agents are away, full, or not willing.
 func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
-	o.s.metrics.auctionEnded(f)
+	o.s.metrics.AuctionEnded(f)
 	var what string
 	switch f.Outcome {
 	case coordinator.AuctionNoBids:
@@ -40,17 +40,18 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 // offerUnheard notes that an agent cannot be offered tasks. It is found again after
 // each of its reports, so that it is said once.
 func (o *observer) offerUnheard(agent coordinator.AgentID) {
-	o.s.metrics.offersUnheard.Inc()
+	o.s.metrics.OffersUnheard.Inc()
 	if o.first(stranger{schemas.TaskAvailable, agent}) {
 		o.log.Warn().Str("agent_id", string(agent)).
 			Msg(
-				"the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said once for each agent)")
+				"the agent has no control queue, or a full one, and cannot be offered tasks; it gets what no bidder does (said " +
+					"once for each agent)")
 	}
 }
 
 // invalidRequest writes down a bid or claim that is ignored.
 func (o *observer) invalidRequest(schema string, d *bus.Delivery, r *messages.Refusal) {
-	o.s.metrics.invalid.WithLabelValues(schema, r.Keyword).Inc()
+	o.s.metrics.Invalid.WithLabelValues(schema, r.Keyword).Inc()
 	if e := o.gated(noiseInvalidRequest, zerolog.WarnLevel); e != nil {
 		sender(identify(e, d, r), r, "invalid bid or claim ignored")
 	}
@@ -60,8 +61,8 @@ func (o *observer) invalidRequest(schema string, d *bus.Delivery, r *messages.Re
 func (o *observer) reply(f coordinator.Effect) {
 	switch f := f.(type) {
 	case coordinator.RejectBid:
-		o.s.metrics.bidsRefused[f.Reason].Inc()
+		o.s.metrics.BidsRefused[f.Reason].Inc()
 	case coordinator.ClaimAnswered:
-		o.s.metrics.claimAnswered(&f)
+		o.s.metrics.ClaimAnswered(&f)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // quotaReached writes down that a budget is nearly, or quite, used up. That is reported once in a period of it, so
 // that no line is held back.
 func (o *observer) quotaReached(f coordinator.QuotaReached) {
-	o.s.metrics.quotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
+	o.s.metrics.QuotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
 	level := zerolog.InfoLevel
 	if f.Percent >= 90 {
 		level = zerolog.WarnLevel
@@ -47,7 +47,7 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 		outcome, text = usageHeld, "a "+what+
 			" is said to have used more than can be believed; its group is charged with as much as is"
 	}
-	o.s.metrics.usageExcessive.WithLabelValues(outcome).Inc()
+	o.s.metrics.UsageExcessive.WithLabelValues(outcome).Inc()
 	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).Stringer("dimension", f.Dimension).
 		Float64("estimated", f.Dimension.Shown(f.Estimated)).Float64("reported", f.Dimension.Shown(f.Reported)).
 		Float64("charged", f.Dimension.Shown(f.Charged)).Msg(text)
@@ -62,7 +62,7 @@ const (
 
 // quotaOverrun writes down that a budget will not last until its period ends.
 func (o *observer) quotaOverrun(q *messages.QuotaOverrun) {
-	o.s.metrics.quotaOverruns.Inc()
+	o.s.metrics.QuotaOverruns.Inc()
 	o.log.Warn().Str("node", q.Node).Str("dimension", q.Dimension).Float64("used", q.Used).Float64("limit", q.Cap).
 		Float64("expected", q.Expected).Str("basis", q.Basis).Time("overrun_at", q.At).Time("resets_at", q.Until).
 		Msg("a quota will not last until its period ends")

@@ -8,6 +8,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/outbox"
+	"taskbus/coordinator/service/internal/views"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -17,27 +20,27 @@ import (
 func (o *observer) completed(f *coordinator.Completed) {
 	r := &f.Result
 	o.result(r.Outcome)
-	o.s.metrics.byAgent.result(r.Agent, r.Outcome, r.Outcome == coordinator.OutcomeFailed)
+	o.s.metrics.ByAgent.Result(r.Agent, r.Outcome, r.Outcome == coordinator.OutcomeFailed)
 	switch r.Outcome {
 	case coordinator.OutcomeSucceeded:
-		o.s.count.recent.add(recentSucceeded)
+		o.s.count.recent.add(views.RecentSucceeded)
 		o.s.count.ofAgents.add(f.At, r.Agent, endedWell)
 	case coordinator.OutcomeFailed:
-		o.s.count.recent.add(recentBroken)
+		o.s.count.recent.add(views.RecentBroken)
 		o.s.count.ofAgents.add(f.At, r.Agent, endedBadly)
 	}
 	if f.Late {
 		o.s.count.lateResults.Add(1)
 	}
 	if f.Task != nil {
-		o.s.metrics.taskDuration[r.Outcome].Observe(f.At.Sub(f.Task.AcceptedAt).Seconds())
+		o.s.metrics.TaskDuration[r.Outcome].Observe(f.At.Sub(f.Task.AcceptedAt).Seconds())
 	}
-	o.s.history.completed(f)
+	o.s.history.Completed(f)
 	e := o.ofTask(zerolog.InfoLevel, false)
 	if r.Outcome == coordinator.OutcomeFailed {
 		e = o.ofTask(zerolog.WarnLevel, true)
 	}
-	e = e.Str("trace_id", traceOf(f)).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
+	e = e.Str("trace_id", outbox.TraceOf(f)).Str("task_id", string(r.Task)).Str("agent_id", string(r.Agent)).
 		Stringer("outcome", r.Outcome).Int("attempt", f.Attempt).Dur("work_ms", r.Duration)
 	if f.Late {
 		e = e.Bool("late", true)
@@ -49,12 +52,12 @@ func (o *observer) completed(f *coordinator.Completed) {
 func (o *observer) givenBack(f coordinator.GivenBack) {
 	r := &f.Result
 	o.result(r.Outcome)
-	o.s.metrics.byAgent.result(r.Agent, r.Outcome, r.Attempted)
+	o.s.metrics.ByAgent.Result(r.Agent, r.Outcome, r.Attempted)
 	if r.Attempted {
-		o.s.count.recent.add(recentBroken)
+		o.s.count.recent.add(views.RecentBroken)
 		o.s.count.ofAgents.add(o.s.now(), r.Agent, endedBadly)
 	}
-	o.s.history.givenBack(&f)
+	o.s.history.GivenBack(&f)
 	o.ofTask(zerolog.InfoLevel, r.Attempted).Str("trace_id", r.TraceID).Str("task_id", string(r.Task)).
 		Str("agent_id", string(r.Agent)).
 		Int("attempt", f.Attempt).Bool("attempted", r.Attempted).Msg("agent gives the task back")
@@ -63,14 +66,14 @@ func (o *observer) givenBack(f coordinator.GivenBack) {
 // result counts one that counted.
 func (o *observer) result(outcome coordinator.Outcome) {
 	o.s.count.results[outcome].Add(1)
-	o.s.metrics.results[outcome].Inc()
+	o.s.metrics.Results[outcome].Inc()
 }
 
 func (o *observer) resultRefused(f coordinator.ResultRefused) {
 	o.s.count.resultsRefused[f.Refusal].Add(1)
-	o.s.metrics.resultsRefused[f.Refusal].Inc()
+	o.s.metrics.ResultsRefused[f.Refusal].Inc()
 	if f.Refusal == coordinator.ResultLate {
-		o.s.history.late(&f, o.s.now())
+		o.s.history.Late(&f, o.s.now())
 	}
 	if f.Refusal == coordinator.ResultWrongAgent {
 		o.gated(noiseWrongAgent, zerolog.WarnLevel).Str("task_id", string(f.Task)).Str("agent_id", string(f.Agent)).
@@ -81,8 +84,8 @@ func (o *observer) resultRefused(f coordinator.ResultRefused) {
 func (o *observer) invalidResult(r *messages.Refusal) {
 	o.s.count.invalidResults.Add(1)
 	o.s.count.brokenResults.add(o.s.now(), r.AgentID)
-	o.s.metrics.invalidResults.Inc()
-	o.s.metrics.invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
+	o.s.metrics.InvalidResults.Inc()
+	o.s.metrics.Invalid.WithLabelValues(schemas.TaskResult, r.Keyword).Inc()
 	sender(o.gated(noiseInvalidResult, zerolog.WarnLevel), r, "invalid result ignored")
 }
 
@@ -92,11 +95,11 @@ func (o *observer) invalidResult(r *messages.Refusal) {
 func (o *observer) overdue(f *coordinator.Fail, now time.Time) {
 	if f.Failure.Reason == coordinator.ReasonTaskTimeout {
 		o.s.count.timedOut.Add(1)
-		o.s.count.recent.add(recentBroken)
-		o.s.metrics.byAgent.result(f.Failure.Agent, timedOut, true)
+		o.s.count.recent.add(views.RecentBroken)
+		o.s.metrics.ByAgent.Result(f.Failure.Agent, metrics.TimedOut, true)
 		o.s.count.ofAgents.add(now, f.Failure.Agent, endedOverdue)
 	}
-	o.s.history.failed(f)
+	o.s.history.Failed(f)
 	if f.Failure.Reason == coordinator.ReasonCancelled {
 		o.failure(o.ofTask(zerolog.WarnLevel, true), f).Msg("task cancelled; its agent has not said that it stopped")
 		return

@@ -41,7 +41,7 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 	if messageType == schemas.AgentStatus {
 		o.s.count.authRejections.Add(1)
 	}
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	if !o.first(stranger{messageType, agent}) {
 		return
 	}
@@ -49,7 +49,8 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 		Str("user_id", messages.Clean(user, 64))
 	if mode == config.AuthStrict {
 		e.Msg(
-			"message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
+			"message refused: the agent must publish it as its own user, with the property user_id (said once for each " +
+				"agent and message type)")
 		return
 	}
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
@@ -61,14 +62,15 @@ func (o *observer) wrongKey(messageType string, agent, key coordinator.AgentID) 
 	if messageType == schemas.AgentStatus {
 		o.s.count.authRejections.Add(1)
 	}
-	o.s.metrics.authRejections.WithLabelValues(refusedByKey).Inc()
+	o.s.metrics.AuthRejections.WithLabelValues(refusedByKey).Inc()
 	if !o.first(stranger{messageType + ", key", agent}) {
 		return
 	}
 	o.log.Warn().Str("message_type", messageType).Str("agent_id", string(agent)).
 		Str("key", messages.Clean(string(key), 64)).
 		Msg(
-			"message refused: it came by a routing key that ends in another id than its agent's (said once for each agent and message type)")
+			"message refused: it came by a routing key that ends in another id than its agent's (said once for each agent " +
+				"and message type)")
 }
 
 // refusedByKey is the label mode of auth_rejections_total where agents.auth does not matter.
@@ -78,7 +80,7 @@ const refusedByKey = "key"
 // another user than ours, with one line for each agent.
 func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {
 	o.s.count.authRejections.Add(1)
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	if !o.first(stranger{schemas.AgentStatus + ", relayed", agent}) {
 		return
 	}
@@ -95,7 +97,7 @@ func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode confi
 // wrongCanceller notes a cancel by message of a user that is an agent, or may be one, with one line for
 // each.
 func (o *observer) wrongCanceller(user string, mode config.Auth) {
-	o.s.metrics.authRejections.WithLabelValues(string(mode)).Inc()
+	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	user = messages.Clean(user, 64)
 	if !o.first(stranger{schemas.TaskCancel, coordinator.AgentID(user)}) {
 		return

@@ -16,6 +16,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -64,8 +66,8 @@ func newBooth(t testing.TB, agentsYAML string) *booth {
 	}
 	p := &postbox{}
 	b := &booth{t: t, postbox: p, session: &session{
-		s: s, bus: p, held: newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(), requests: newRequests(),
-		offers: newOffers(),
+		s: s, bus: p, held: intake.NewDeliveries(&s.count.books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(), requests: intake.NewRequests(),
+		offers: outbox.NewOffers(),
 	}}
 	b.posted() // of the policy
 	return b
@@ -86,9 +88,9 @@ func (b *booth) posted() (events []coordinator.Event) {
 // flush publishes what waits in the outbox, and gives what was sent since it was asked
 // last.
 func (b *booth) flush() []bus.Publication {
-	for _, item := range b.outbox.swap(nil) {
+	for _, item := range b.outbox.Swap(nil) {
 		b.publish(&item)
-		b.outbox.published()
+		b.outbox.Published()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +154,7 @@ func TestOffersToOneAgentGoTogether(t *testing.T) {
 						b.perform(o)
 					}
 				}
-				time.Sleep(offerPause)
+				time.Sleep(outbox.OfferPause)
 				synctest.Wait()
 				var got, seen []string
 				for _, p := range b.flush() {
@@ -227,7 +229,7 @@ func TestWhatAnOfferSays(t *testing.T) {
 			t.Errorf("windows %v", windows)
 		}
 		if p.Expiration != 299*time.Millisecond || p.UserID != "taskbus" || p.MessageID != "t-1.1.available" ||
-			p.AppID != appID || p.ContentType != contentJSON {
+			p.AppID != outbox.AppID || p.ContentType != outbox.ContentJSON {
 			t.Errorf("properties %+v", p.Properties)
 		}
 	})
@@ -239,7 +241,7 @@ func TestOffersThatAreOverAreNotSent(t *testing.T) {
 		b := newBooth(t, fleet)
 		b.perform(offerOf("a1", 1, 100*time.Millisecond))
 		time.Sleep(100 * time.Millisecond)
-		if sent := b.flush(); len(sent) != 0 || b.tickets.count() != 0 || len(b.posted()) != 0 {
+		if sent := b.flush(); len(sent) != 0 || b.tickets.Count() != 0 || len(b.posted()) != 0 {
 			t.Errorf("sent %v", sent)
 		}
 	})
@@ -266,7 +268,7 @@ func TestOffersThatNobodyHears(t *testing.T) {
 				b := newBooth(t, fleet)
 				b.postbox.err = c.err
 				b.perform(offerOf("a1", 1, time.Second))
-				time.Sleep(offerPause)
+				time.Sleep(outbox.OfferPause)
 				synctest.Wait()
 				for _, p := range b.flush() {
 					b.onSettled(p.Token, c.outcome)
@@ -278,7 +280,7 @@ func TestOffersThatNobodyHears(t *testing.T) {
 				if got := b.posted(); !reflect.DeepEqual(got, want) {
 					t.Errorf("the engine hears %v, want %v", got, want)
 				}
-				if n := b.tickets.count(); n != 0 {
+				if n := b.tickets.Count(); n != 0 {
 					t.Errorf("%d publications are waited for", n)
 				}
 			})
@@ -297,7 +299,7 @@ func TestOffersOnABroker(t *testing.T) {
 		r.worker("a2", false)
 		for round := range 2 {
 			r.perform(offerOf("a1", round, time.Second), offerOf("a2", round, time.Second))
-			r.pass(offerPause)
+			r.pass(outbox.OfferPause)
 		}
 		told := a1.told()
 		if len(told) != 2 {

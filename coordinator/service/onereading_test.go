@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // TestOneReading: what two screens show of an agent, or of the fleet, is one number: /status (taskbus
@@ -156,7 +156,7 @@ func TestReadingsWithoutASession(t *testing.T) {
 				t.Errorf("%s: %t, %s", g.ID, g.Eligible, g.WhyNot)
 			}
 		}
-		if c := st.Health.Checks["agents"]; c.Status != httpapi.Critical ||
+		if c := st.Health.Checks["agents"]; c.Status != view.Critical ||
 			!strings.HasPrefix(c.Detail, "2 of 2 agents online, 0 can take a task now: there is no session") {
 			t.Errorf("health says %+v", c)
 		}

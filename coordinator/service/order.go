@@ -7,34 +7,36 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 // Order cordons, drains or uncordons an agent (see httpapi.Source). Only a
 // coordinator that leads does so: one that stands by assigns nothing, and an order kept for later would
 // take effect when no longer expected. It is answered when it will survive.
-func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (httpapi.Agent, error) {
+func (s *Service) Order(ctx context.Context, agent string, order coordinator.Order) (view.Agent, error) {
 	a, err := s.orderAgent(ctx, coordinator.AgentID(agent), order)
 	if err != nil {
-		return httpapi.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
+		return view.Agent{}, fmt.Errorf("%s agent %s: %w", order, agent, err)
 	}
 	return a, nil
 }
 
 func (s *Service) orderAgent(
 	ctx context.Context, id coordinator.AgentID, order coordinator.Order,
-) (httpapi.Agent, error) {
+) (view.Agent, error) {
 	r, err := s.leading()
 	if err != nil {
-		return httpapi.Agent{}, err
+		return view.Agent{}, err
 	}
 	if _, err := s.agent(ctx, id); err != nil {
-		return httpapi.Agent{}, err
+		return view.Agent{}, err
 	}
 	err = s.order(r, func(now time.Time, token uint64) {
 		s.loop.apply(now, coordinator.AgentOrdered{Agent: id, Order: order, Token: token})
 	})
 	if err != nil {
-		return httpapi.Agent{}, err
+		return view.Agent{}, err
 	}
 	// From here on the order stands, whatever becomes of ctx.
 	return s.agent(context.WithoutCancel(ctx), id)
@@ -64,15 +66,15 @@ func (s *Service) orderChange(
 }
 
 // agent looks one agent up.
-func (s *Service) agent(ctx context.Context, id coordinator.AgentID) (httpapi.Agent, error) {
+func (s *Service) agent(ctx context.Context, id coordinator.AgentID) (view.Agent, error) {
 	snap, err := s.snapshot(ctx)
 	if err != nil {
-		return httpapi.Agent{}, err
+		return view.Agent{}, err
 	}
 	for _, a := range snap.Agents {
 		if a.Spec.ID == id {
-			return agentStatus(a), nil
+			return views.Agent(a), nil
 		}
 	}
-	return httpapi.Agent{}, httpapi.ErrNoAgent
+	return view.Agent{}, httpapi.ErrNoAgent
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/schemas"
 )
 
@@ -135,11 +136,11 @@ func TestAnnouncementsAreBounded(t *testing.T) {
 		}
 		defer other.Close(context.Background())
 		session := r.service.current.Load()
-		for range 3 * maxAnnounced {
+		for range 3 * outbox.Most {
 			session.announce("task.duplicate", "task.duplicate", "t-1", "trace", []byte(body))
 		}
-		if n := session.outbox.waiting(); n > maxAnnounced {
-			t.Errorf("%d announcements wait, want at most %d", n, maxAnnounced)
+		if n := session.outbox.Waiting(); n > outbox.Most {
+			t.Errorf("%d announcements wait, want at most %d", n, outbox.Most)
 		}
 		r.broker.Block(false)
 		synctest.Wait()

@@ -8,8 +8,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -102,9 +102,9 @@ func (r *session) tellOverruns(ctx context.Context) error {
 		}
 		s.overruns[key] = true
 		o := &messages.QuotaOverrun{
-			Node: f.Node.ID, Kind: f.Node.Kind, Dimension: f.Budget.Dimension, Period: f.Budget.Period, From: f.Budget.From,
-			Until: f.Budget.Until,
-			Used:  f.Budget.Used, Cap: f.Budget.Cap, Expected: f.Expected, Basis: f.Basis, At: f.OverrunAt,
+			Node: f.Node.ID, Kind: f.Node.Kind, Dimension: f.Budget.Dimension, Period: f.Budget.Period,
+			From: f.Budget.PeriodFrom, Until: f.Budget.ResetTime,
+			Used: f.Budget.Used, Cap: f.Budget.Cap, Expected: f.Expected, Basis: f.Basis, At: f.OverrunAt,
 		}
 		s.observe.quotaOverrun(o)
 		r.announceOverrun(o)
@@ -112,15 +112,15 @@ func (r *session) tellOverruns(ctx context.Context) error {
 	return nil
 }
 
-func overrunOf(n *forecast.Node, b *forecast.Budget) overrun {
-	return overrun{n.ID, b.Dimension, b.Until.UnixNano()}
+func overrunOf(n *view.QuotaNode, b *view.QuotaBudget) overrun {
+	return overrun{n.ID, b.Dimension, b.ResetTime.UnixNano()}
 }
 
 // untold reports whether there is any budget that could be published.
-func (s *Service) untold(nodes []forecast.Node) bool {
+func (s *Service) untold(nodes []view.QuotaNode) bool {
 	for i := range nodes {
 		for j := range nodes[i].Budgets {
-			if b := &nodes[i].Budgets[j]; b.Tellable() && !s.overruns[overrunOf(&nodes[i], b)] {
+			if b := &nodes[i].Budgets[j]; forecast.Tellable(b) && !s.overruns[overrunOf(&nodes[i], b)] {
 				return true
 			}
 		}
@@ -133,12 +133,12 @@ var errQuotasChanged = errors.New("the quotas have changed meanwhile")
 
 // budgets returns all nodes of the quota trees, parents first; none where there are no quotas. The loop
 // copies them a few thousand at a time, so that tasks do not wait for it.
-func (s *Service) budgets(ctx context.Context) (all []forecast.Node, err error) {
+func (s *Service) budgets(ctx context.Context) (all []view.QuotaNode, err error) {
 	for from, nodes := 0, -1; ; from += nodesAtOnce {
 		var snap engine.QuotaSnapshot
 		n := 0
 		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-			snap = e.Quotas(now, nodesAtOnce, func(*coordinator.QuotaNode, string) bool {
+			snap = e.Quotas(now).Snapshot(nodesAtOnce, func(*coordinator.QuotaNode, string) bool {
 				n++
 				return n > from
 			})
@@ -150,8 +150,7 @@ func (s *Service) budgets(ctx context.Context) (all []forecast.Node, err error) 
 			return nil, errQuotasChanged
 		}
 		nodes = n
-		q := quotasOf(&snap)
-		all = append(all, q.ForForecasts()...)
+		all = append(all, quotasOf(&snap).Nodes...)
 		if from+nodesAtOnce >= n {
 			return all, nil
 		}
@@ -169,9 +168,9 @@ func (s *Service) past(ctx context.Context, now time.Time, zone *time.Location) 
 	switch {
 	case err != nil:
 		return forecast.Past{}, fmt.Errorf("ask the history of usage: %w", err)
-	case p.State == httpapi.HistoryFailing, p.State == httpapi.HistoryRebuilding:
+	case p.State == view.HistoryFailing, p.State == view.HistoryRebuilding:
 		return forecast.Past{}, fmt.Errorf("the history of usage is %s: %s", p.State, p.Detail)
 	}
-	return forecast.ReadPast(now, p.Since, p.Missing(), zone,
+	return forecast.ReadPast(now, p.Since, p.Gaps, zone,
 		func(q forecast.Query) ([]forecast.Row, bool, error) { return h.Usage(ctx, q) })
 }

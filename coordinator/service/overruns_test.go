@@ -14,6 +14,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
+	"taskbus/coordinator/view"
 	"taskbus/schemas"
 )
 
@@ -108,7 +109,8 @@ func TestOverrunIsToldOnce(t *testing.T) {
 			}
 		}
 		if want :=
-			"The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2917 of 1000 are expected (pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
+			"The budget of pool/poor in total_tokens will not last until 2000-01-01 01:00 UTC: 2917 of 1000 are expected " +
+				"(pace of the period), and it is used up at about 2000-01-01 00:20 UTC."; heard.told()[0].Text != want {
 			t.Errorf("it says %q", heard.told()[0].Text)
 		}
 		if n := strings.Count(r.log.String(), "a quota will not last until its period ends"); n != 2 {
@@ -175,10 +177,10 @@ func (h *pastOf) Usage(context.Context, forecast.Query) ([]forecast.Row, bool, e
 	return h.rows, false, h.err
 }
 
-func (h *pastOf) Projection(context.Context) (httpapi.Projection, error) {
+func (h *pastOf) Projection(context.Context) (view.Projection, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return httpapi.Projection{State: h.state, Since: time.Date(1999, 12, 28, 12, 0, 0, 0, time.UTC)}, nil
+	return view.Projection{State: h.state, Since: time.Date(1999, 12, 28, 12, 0, 0, 0, time.UTC)}, nil
 }
 
 // Three days of 2,000 tokens each say enough of a day that has just begun. A history that cannot

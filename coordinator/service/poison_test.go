@@ -42,8 +42,8 @@ task_routing:
 			t.Errorf("assignment.failed %s", m.Body)
 		}
 		dead := r.only(bus.QueueDead)
-		if dead.text("task_id") != "t-1" || dead.Headers[headerReasonCode] != "poisoned" || dead.Headers[headerTask] == nil ||
-			!strings.Contains(textHeader(dead.Headers, headerTried), `"failed":[`) {
+		if dead.text("task_id") != "t-1" || dead.Headers[messages.HeaderReasonCode] != "poisoned" || dead.Headers[messages.HeaderTask] == nil ||
+			!strings.Contains(messages.TextHeader(dead.Headers, messages.HeaderTried), `"failed":[`) {
 			t.Errorf("parked %s with headers %v", dead.Body, dead.Headers)
 		}
 		c := r.status().Counters
@@ -65,8 +65,8 @@ func TestPoisonIsCountedFromTheHeaders(t *testing.T) {
 		d.Failed = d.Tried // and now a1: three are poisoned_after's default
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
 			p.Headers = map[string]any{
-				headerTask: messages.EncodeTaskHeader(task), headerTried: messages.EncodeTriedHeader(d),
-				headerDeathReason: "delivery_limit",
+				messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderTried: messages.EncodeTriedHeader(d),
+				messages.HeaderDeathReason: "delivery_limit",
 			}
 		})
 		if m := r.only(bus.QueueFailed); m.text("reason_code") != "poisoned" {

@@ -110,11 +110,11 @@ func (r *session) progress() (p progress) {
 	var confirmed uint64
 	err := r.s.loop.query(ctx, func(time.Time, *engine.Engine) {
 		if c := r.s.loop.commits; c != nil {
-			open, confirmed = len(c.open), c.answered
+			open, confirmed = c.Open()
 		}
 	})
 	p.answers, p.open, p.confirmed = err == nil, open, confirmed
-	p.waiting, p.written = r.outbox.progress()
+	p.waiting, p.written = r.outbox.Progress()
 	return p
 }
 

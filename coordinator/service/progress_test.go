@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/tests/support/membus"
 )
 
@@ -37,7 +38,7 @@ func TestStandbyTakesOverFromOneThatCannotGoOn(t *testing.T) {
 		stalls bool
 	}{
 		{"a message that can never be sent", func(r *rig) {
-			r.service.current.Load().ledger.writer.inputs <- make([]byte, bus.MaxBody+1)
+			r.service.current.Load().ledger.Inputs(make([]byte, bus.MaxBody+1))
 		}, time.Second, "write to the journal: message cannot be encoded", false},
 		{"a broker that confirms nothing of the journal", func(r *rig) {
 			r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
@@ -118,7 +119,7 @@ func TestSlowIsNotStalled(t *testing.T) {
 			return membus.Answer
 		})
 		for range 20 {
-			r.send(bus.QueueAssign, taskBody("t-"+randomID(), "nonsense", ""))
+			r.send(bus.QueueAssign, taskBody("t-"+journaling.RandomID(), "nonsense", ""))
 			r.pass(stalledSaid - 2*progressLook)
 			r.broker.ReleaseConfirms()
 		}

@@ -3,7 +3,6 @@ package service
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -11,9 +10,28 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
-	"taskbus/schemas"
 )
+
+// outgoing is one thing to publish: exactly one of its fields is set, but for
+// held, which belongs to refused.
+type outgoing struct {
+	dispatch *coordinator.Dispatch
+	fail     *coordinator.Fail
+	refused  *messages.Refusal // an unreadable message: answered and parked
+	held     *intake.Delivery
+	notice   *notice          // one that the broker did not take before
+	event    *bus.Publication // something to announce
+
+	completed  *coordinator.Completed // to announce; encoded only when its turn comes
+	withdrawal *withdrawal            // for an agent's control queue
+	relayed    *relayed               // what an agent reported over HTTP
+	letter     *letter                // offers to an agent
+	reply      coordinator.Effect     // the answer to an agent's bid or claim
+	move       *coordinator.MoveToLane
+}
 
 // How each effect is published.
 
@@ -22,10 +40,10 @@ import (
 func (r *session) publishAll() {
 	var batch []outgoing
 	for ended := false; ; {
-		batch = r.outbox.swap(batch[:0])
+		batch = r.outbox.Swap(batch[:0])
 		for i := range batch {
 			r.publish(&batch[i])
-			r.outbox.published()
+			r.outbox.Published()
 			batch[i] = outgoing{}
 		}
 		switch {
@@ -35,7 +53,7 @@ func (r *session) publishAll() {
 			return
 		}
 		select {
-		case <-r.outbox.signal:
+		case <-r.outbox.Signal():
 		case <-r.bus.Done():
 			ended = true
 		}
@@ -71,49 +89,17 @@ func (r *session) publish(item *outgoing) {
 
 // publishDispatch sends a task to its agent. The token is the handle.
 func (r *session) publishDispatch(d *coordinator.Dispatch) {
-	h := r.held.get(d.Handle)
+	h := r.held.Get(d.Handle)
 	if h == nil {
 		return
 	}
 	defer r.surviveDispatch(d)
 	failpoint.Hit(failpoint.BeforePublish)
-	h.dispatch = d
+	h.Dispatch = d
 	r.s.queues.add(d.Queue)
-	r.s.history.dispatching(d)
-	headers := map[string]any{
-		headerTask: messages.EncodeTaskHeader(d.Task),
-	}
-	if tried := messages.EncodeTriedHeader(d); tried != "" {
-		headers[headerTried] = tried
-	}
-	if d.MaybeDuplicate {
-		headers[headerMaybeDuplicate] = true
-	}
-	addTrace(headers, d.Task)
-	var expiration time.Duration
-	if r.mayExpire(d.Queue) {
-		expiration = d.AcceptTimeout
-	}
-	render := messages.AppendDispatch
-	if r.s.config.Load().ExplainDispatches {
-		render = messages.AppendExplainedDispatch
-	}
-	err := r.bus.Publish(bus.Publication{
-		Token: uint64(d.Handle),
-		Key:   d.Queue,
-		Properties: bus.Properties{
-			ContentType:   contentJSON,
-			Type:          schemas.TaskDispatch,
-			MessageID:     d.DispatchID,
-			CorrelationID: d.Task.TraceID,
-			AppID:         appID,
-			UserID:        r.userID(),
-			Expiration:    expiration,
-			Timestamp:     d.At,
-			Headers:       headers,
-		},
-		Body: render(make([]byte, 0, len(h.payload)+768), d, h.payload),
-	})
+	r.s.history.Dispatching(d)
+	sender := outbox.Sender{User: r.userID(), At: d.At}
+	err := r.bus.Publish(sender.Dispatch(d, h.Payload, r.s.config.Load().ExplainDispatches, r.mayExpire(d.Queue)))
 	var encoding *bus.EncodingError
 	switch {
 	case err == nil: // onSettled hears the answer
@@ -142,35 +128,35 @@ func (r *session) publishFailure(f *coordinator.Fail) {
 		r.publishTicket(&ticket{fail: f}, r.failurePublications(f))
 		return
 	}
-	h := r.held.get(f.Handle)
+	h := r.held.Get(f.Handle)
 	if h == nil {
 		return
 	}
 	pubs := r.failurePublications(f)
 	if reason := f.Failure.Reason; reason == coordinator.ReasonInvalidMessage || reason == coordinator.ReasonPoisoned {
-		pubs = append(pubs, parked(&h.delivery, reason, f.Failure.Text, f.Failure.FailedAt))
+		pubs = append(pubs, outbox.Parked(&h.Message, reason, f.Failure.Text, f.Failure.FailedAt))
 	}
 	r.publishTicket(&ticket{held: h, fail: f}, pubs)
 }
 
 // publishRefusal parks a message that cannot be read and informs its producer, if that can know the message again: by
 // its task id, else by its properties. A cancel has no answer: the task that it names may be doing well.
-func (r *session) publishRefusal(h *heldDelivery, refusal *messages.Refusal) {
+func (r *session) publishRefusal(h *intake.Delivery, refusal *messages.Refusal) {
 	now := r.s.now()
 	t := &ticket{held: h, refusal: refusal}
-	park := parked(&h.delivery, coordinator.ReasonInvalidMessage, refusal.Text, now)
+	park := outbox.Parked(&h.Message, coordinator.ReasonInvalidMessage, refusal.Text, now)
 	var pubs []bus.Publication
-	if refusal.TaskID == "" && h.delivery.Queue != bus.QueueRequest {
-		refusal.TaskID = idByProperties(&h.delivery, &park)
+	if refusal.TaskID == "" && h.Message.Queue != bus.QueueRequest {
+		refusal.TaskID = idByProperties(&h.Message, &park)
 	}
-	if refusal.TaskID != "" && h.delivery.Queue != bus.QueueRequest {
-		traceID := h.delivery.CorrelationID
+	if refusal.TaskID != "" && h.Message.Queue != bus.QueueRequest {
+		traceID := h.Message.CorrelationID
 		if !messages.ValidTraceID(traceID) {
-			traceID = derivedTraceID(refusal.TaskID, xxhash.Sum64(h.delivery.Body))
+			traceID = intake.DerivedTraceID(refusal.TaskID, xxhash.Sum64(h.Message.Body))
 		}
 		f := refusal.Fail(traceID, now)
 		if f.Task.ReplyTo == "" {
-			f.Task.ReplyTo = h.delivery.ReplyTo
+			f.Task.ReplyTo = h.Message.ReplyTo
 		}
 		t.fail = f
 		pubs = r.failurePublications(f)
@@ -195,17 +181,7 @@ func idByProperties(d *bus.Delivery, park *bus.Publication) coordinator.TaskID {
 // failurePublications are assignment.failed and its copy to the producer's own
 // queue, if it named one.
 func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
-	p := bus.Publication{
-		Exchange: bus.ExchangeEvents,
-		Key:      bus.QueueFailed + "." + f.Failure.Reason.String(),
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: schemas.AssignmentFailed, AppID: appID,
-			MessageID: string(f.Task.ID) + ".failed", CorrelationID: f.Task.TraceID,
-			Timestamp: f.Failure.FailedAt, Headers: make(map[string]any, 2),
-		},
-		Body: messages.AppendAssignmentFailed(nil, f),
-	}
-	addTrace(p.Headers, f.Task)
+	p := outbox.Failed(f)
 	pubs := []bus.Publication{p}
 	switch {
 	case f.Task.ReplyTo == "":
@@ -229,22 +205,12 @@ func (r *session) isOurs(queue string) bool {
 	return own || queue == bus.QueueLeader || bus.LaneOf(queue) != ""
 }
 
-// addTrace passes the task's trace context on.
-func addTrace(headers map[string]any, t *coordinator.Task) {
-	if t.TraceParent != "" {
-		headers[headerTraceParent] = t.TraceParent
-	}
-	if t.TraceState != "" {
-		headers[headerTraceState] = t.TraceState
-	}
-}
-
 // publishTicket sends everything that belongs to one ticket.
 func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
 	failpoint.Hit(failpoint.BeforePublish)
 	t.left.Store(int32(len(pubs)))
 	if t.held != nil {
-		r.held.tell(t.held)
+		r.held.Tell(t.held)
 	}
 	for _, p := range pubs {
 		r.publishNotice(&notice{ticket: t, publication: p})
@@ -254,12 +220,12 @@ func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
 // publishNotice sends one. What cannot be encoded is a message to be parked with
 // headers or a body beyond what may be published.
 func (r *session) publishNotice(n *notice) {
-	n.publication.Token = r.tickets.issue(n)
+	n.publication.Token = r.issue(n)
 	err := r.bus.Publish(n.publication)
 	if err == nil {
 		return
 	}
-	r.tickets.redeem(n.publication.Token)
+	r.tickets.Redeem(n.publication.Token)
 	var encoding *bus.EncodingError
 	switch {
 	case !errors.As(err, &encoding): // the session has ended
@@ -272,10 +238,10 @@ func (r *session) publishNotice(n *notice) {
 
 // mayAnnounce reports whether there is room for an optional event, and counts one that must be dropped.
 func (r *session) mayAnnounce() bool {
-	if r.outbox.waiting() < maxAnnounced {
+	if r.outbox.Waiting() < outbox.Most {
 		return true
 	}
-	r.s.metrics.eventsDropped.Inc()
+	r.s.metrics.EventsDropped.Inc()
 	return false
 }
 
@@ -284,12 +250,6 @@ func (r *session) announce(key, messageType, id, traceID string, body []byte) {
 	if !r.mayAnnounce() {
 		return
 	}
-	r.outbox.add(outgoing{event: &bus.Publication{
-		Token: tokenIgnored, Exchange: bus.ExchangeEvents, Key: key, Optional: true,
-		Properties: bus.Properties{
-			ContentType: contentJSON, Type: messageType, AppID: appID,
-			MessageID: id, CorrelationID: traceID, Timestamp: r.s.now(),
-		},
-		Body: body,
-	}})
+	p := outbox.Event(key, messageType, id, traceID, body, r.s.now())
+	r.outbox.Add(outgoing{event: &p})
 }

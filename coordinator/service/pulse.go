@@ -6,6 +6,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // pulsePeriod is the time between two pulses. It is less than what a lease lasts longer than
@@ -27,8 +29,9 @@ func (r *session) feelPulse() {
 			return true // held up, as the one before
 		}
 		err := r.bus.Publish(bus.Publication{
-			Token: tokenPulse, Key: pulseKey, Optional: true,
-			Properties: bus.Properties{ContentType: contentJSON, Type: typePulse, AppID: appID, UserID: r.userID(),
+			Token: outbox.Pulse, Key: pulseKey, Optional: true,
+			Properties: bus.Properties{ContentType: outbox.ContentJSON, Type: "coordinator.pulse",
+				AppID: outbox.AppID, UserID: r.userID(),
 				Timestamp: r.s.now()},
 			Body: []byte(`{"message_type":"coordinator.pulse"}`),
 		})
@@ -38,7 +41,7 @@ func (r *session) feelPulse() {
 
 // onBlocked hears that the broker holds up publishers.
 func (r *session) onBlocked(blocked bool, reason string) {
-	r.s.metrics.blocked.Set(boolGauge(blocked))
+	r.s.metrics.Blocked.Set(metrics.Bool(blocked))
 	if blocked {
 		r.s.state.block(reason)
 		r.s.log.Warn().Str("reason", reason).Msg("the broker holds up publishers (memory or disk alarm); waiting")

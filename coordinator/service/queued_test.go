@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/views"
 )
 
 // What people read of a task in its lane: of eight tasks one is with its agent, three wait, and the
@@ -62,9 +63,10 @@ func TestQueuedInALaneWords(t *testing.T) {
 		{engine.Place{Lane: "team~2", InLane: 9, Ahead: 12, Others: 1, Higher: 2, Lower: 3, Part: 0.188, Quotas: true,
 			Group: "team"},
 			"it is in lane team~2, which holds 9 tasks: at most 12 tasks of group team with priority low go before it" +
-				"; by weight it takes turns with 1 task of other groups; priority low has 19 % of the dispatches while 2 of higher and 3 of lower priority wait"},
+				"; by weight it takes turns with 1 task of other groups; priority low has 19 % of the dispatches while 2 of " +
+				"higher and 3 of lower priority wait"},
 	} {
-		if got := queued(&c.place); got.Text != c.want || got.Lane != c.place.Lane || got.Ahead != c.place.Ahead {
+		if got := views.Queued(&c.place); got.Text != c.want || got.Lane != c.place.Lane || got.Ahead != c.place.Ahead {
 			t.Errorf("%s\ngot %s", c.want, fmt.Sprint(got))
 		}
 	}
@@ -79,7 +81,7 @@ func TestPlaceOfTheOnlyTask(t *testing.T) {
 			Priority: coordinator.PriorityNormal},
 		"1 of 2 tasks that wait for the same agents go before it": {Waiting: 2, Ahead: 1},
 	} {
-		if got := placeText(&p); got != want {
+		if got := views.PlaceText(&p); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

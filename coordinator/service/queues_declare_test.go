@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/telemetry"
 )
 
 // TestManyNewAgentsByMistake: a file that lists thousands of new agents for some seconds costs the broker
@@ -46,7 +47,7 @@ func TestManyNewAgentsByMistake(t *testing.T) {
 			}
 		}
 		if lines := strings.Count(r.log.String(), "\n"); declared+unwanted != many || declared > there ||
-			lines > 6*noiseLines+10 {
+			lines > 6*telemetry.LinesPerSecond+10 {
 			t.Errorf("%d lines in the log, %d declared and %d not wanted; after the good file:\n%.3000s", lines, declared,
 				unwanted, after)
 		}

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 
 	"taskbus/config"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // A provider's name stands for the pools of all its keys, a key for its own: they are shown so, and
@@ -32,14 +32,14 @@ providers:
 			"openai@b":  {"openai@b"},
 			"openai-eu": {"openai-eu"}, "openai@c": nil,
 		} {
-			got := r.quotas(httpapi.QuotaSelection{Provider: provider})
+			got := r.quotas(view.QuotaSelection{Provider: provider})
 			for _, id := range want {
 				if _, shown := got[id]; !shown || len(got) != len(want) {
 					t.Errorf("%s: %d nodes, of which %s is %v; want %v", provider, len(got), id, shown, want)
 				}
 			}
 		}
-		rate := func(id string) float64 { return r.quotas(httpapi.QuotaSelection{Node: id})[id].Rates[0].Amount }
+		rate := func(id string) float64 { return r.quotas(view.QuotaSelection{Node: id})[id].Rates[0].Amount }
 		for id, was := range map[string]float64{"openai@b": 50, "openai@a/gpt-4o": 100} {
 			set := r.mustSet(id, "requests.rate", "300")
 			if got := rate(id); got != 300 {

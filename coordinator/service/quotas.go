@@ -9,55 +9,56 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 // Quotas returns what is used of the LLM quotas (see httpapi.Source). One that stands by reports
 // what the journal has said so far.
-func (s *Service) Quotas(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
-	if of == (httpapi.QuotaSelection{Limit: of.Limit, After: of.After}) {
+func (s *Service) Quotas(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
+	if of == (view.QuotaSelection{Limit: of.Limit, After: of.After}) {
 		return s.quotaPages(ctx, of)
 	}
 	var snap engine.QuotaSnapshot
 	var ids []string
 	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-		ids = quotaIDs(e, of)
+		ids = quotaIDs(now, e, of)
 		if of.Group != "" { // and how its turns stand
-			snap = e.Quotas(now, 0, func(*coordinator.QuotaNode, string) bool { return false })
+			snap = e.Quotas(now).Snapshot(0, func(*coordinator.QuotaNode, string) bool { return false })
 		}
-		snap.Installed, snap.All = e.HasQuotas(), len(ids)
+		snap.Installed, snap.All = e.Quotas(now).Installed(), len(ids)
 	})
 	for ids = ids[:min(len(ids), of.Limit)]; err == nil && len(ids) > 0; {
 		some := ids[:min(len(ids), quotaPage)]
 		ids = ids[len(some):]
 		err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
-			snap.Nodes = append(snap.Nodes, e.QuotaNodes(now, some)...)
+			snap.Nodes = append(snap.Nodes, e.Quotas(now).Nodes(some)...)
 		})
 	}
 	switch {
 	case err != nil:
-		return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
+		return view.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
 	case !snap.Installed:
-		return httpapi.Quotas{}, httpapi.ErrNoQuotas
+		return view.Quotas{}, httpapi.ErrNoQuotas
 	}
 	return quotasOf(&snap), nil
 }
 
 // quotaIDs names the nodes that are asked for, and those that go with them: the agents of a group, the
 // groups of an agent.
-func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
+func quotaIDs(now time.Time, e *engine.Engine, of view.QuotaSelection) []string {
 	switch {
 	case of.Node != "":
 		return []string{of.Node}
 	case of.Provider != "":
-		return e.QuotaIDs(func(_ *coordinator.QuotaNode, pool string) bool {
+		return e.Quotas(now).IDs(func(_ *coordinator.QuotaNode, pool string) bool {
 			return coordinator.StandsFor(of.Provider,
 				pool)
 		})
 	}
 	found := make(map[string]bool)
-	e.QuotaIDs(func(n *coordinator.QuotaNode, _ string) bool {
+	e.Quotas(now).IDs(func(n *coordinator.QuotaNode, _ string) bool {
 		switch {
 		case of.Group != "" && n.Kind == coordinator.QuotaGroup && n.Name == of.Group:
 			found[n.ID] = true
@@ -66,7 +67,7 @@ func quotaIDs(e *engine.Engine, of httpapi.QuotaSelection) []string {
 		}
 		return false
 	})
-	return e.QuotaIDs(func(n *coordinator.QuotaNode, _ string) bool {
+	return e.Quotas(now).IDs(func(n *coordinator.QuotaNode, _ string) bool {
 		return found[n.ID] || of.Group != "" && n.Kind == coordinator.QuotaAgent && found[above(n)]
 	})
 }
@@ -79,22 +80,22 @@ const quotaPage = 500
 
 // quotaPages reads the nodes page by page: between two of them the loop does other work, so that the
 // numbers of a large answer are of moments that follow each other.
-func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (httpapi.Quotas, error) {
-	var all httpapi.Quotas
+func (s *Service) quotaPages(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
+	var all view.Quotas
 	for after := of.After; ; {
 		var page engine.QuotaSnapshot
 		var more, known bool
 		most := min(quotaPage, of.Limit-len(all.Nodes))
-		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { page, more, known = e.QuotaPage(now, after, most) })
+		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { page, more, known = e.Quotas(now).Page(after, most) })
 		switch {
 		case err != nil:
-			return httpapi.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
+			return view.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
 		case !page.Installed:
-			return httpapi.Quotas{}, httpapi.ErrNoQuotas
+			return view.Quotas{}, httpapi.ErrNoQuotas
 		case !known && after != of.After:
-			return httpapi.Quotas{}, errQuotasChanged
+			return view.Quotas{}, errQuotasChanged
 		case !known:
-			return httpapi.Quotas{}, fmt.Errorf("%w: %s", httpapi.ErrNoQuota, after)
+			return view.Quotas{}, fmt.Errorf("%w: %s", httpapi.ErrNoQuota, after)
 		}
 		q := quotasOf(&page)
 		if after == of.After {
@@ -114,32 +115,32 @@ func (s *Service) quotaPages(ctx context.Context, of httpapi.QuotaSelection) (ht
 	}
 }
 
-func quotasOf(snap *engine.QuotaSnapshot) httpapi.Quotas {
-	q := httpapi.Quotas{Configured: true, TotalNodes: snap.All, CostPerSecond: finite(snap.Rate)}
+func quotasOf(snap *engine.QuotaSnapshot) view.Quotas {
+	q := view.Quotas{Configured: true, TotalNodes: snap.All, CostPerSecond: views.Finite(snap.Rate)}
 	for i := range snap.Nodes {
 		q.Nodes = append(q.Nodes, quotaNode(&snap.Nodes[i]))
 	}
 	for _, g := range snap.Groups {
-		q.Groups = append(q.Groups, httpapi.QuotaTurns{
-			Group: g.Name, Waiting: g.Waiting, WaitingForQuota: g.Parked, Share: finite(g.Share), TargetShare: finite(g.Target),
+		q.Groups = append(q.Groups, view.QuotaTurns{
+			Group: g.Name, Waiting: g.Waiting, WaitingForQuota: g.Parked, Share: views.Finite(g.Share), TargetShare: views.Finite(g.Target),
 		})
 	}
 	return q
 }
 
-func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
-	n := httpapi.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight,
-		Budgets: []httpapi.QuotaBudget{}, Rates: []httpapi.QuotaRate{}}
+func quotaNode(v *fairshare.NodeView) view.QuotaNode {
+	n := view.QuotaNode{ID: v.ID, Kind: v.Kind.String(), Name: v.Name, Parent: v.Parent, Weight: v.Weight,
+		Budgets: []view.QuotaBudget{}, Rates: []view.QuotaRate{}}
 	for _, b := range v.Budgets {
 		in := func(amount int64) float64 { return b.Dimension.Shown(amount) }
-		n.Budgets = append(n.Budgets, httpapi.QuotaBudget{
+		n.Budgets = append(n.Budgets, view.QuotaBudget{
 			Dimension: b.Dimension.String(), Limit: in(b.Nominal), Cap: in(b.Cap), Used: in(b.Used), Reserved: in(b.Reserved),
 			Remaining: in(max(0, b.Cap-b.Used-b.Reserved)), Borrowed: in(b.Borrowed), Lent: in(b.Lent), Debt: in(b.Debt),
 			Period: b.Period, PeriodFrom: b.Start, ResetTime: b.End,
 		})
 	}
 	for _, r := range v.Rates {
-		n.Rates = append(n.Rates, httpapi.QuotaRate{
+		n.Rates = append(n.Rates, view.QuotaRate{
 			Dimension: r.Dimension.String(), Amount: r.Dimension.Shown(r.Amount), PerSeconds: r.Per.Seconds(),
 			Burst:     r.Dimension.Shown(r.Burst),
 			Remaining: r.Dimension.Shown(r.Remaining), Ceiling: r.Dimension.Shown(r.Ceiling),
@@ -147,10 +148,10 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 		})
 	}
 	if c := v.Seats; c != nil {
-		n.Concurrency = &httpapi.QuotaConcurrency{Limit: c.Nominal, Running: c.Running, Available: c.Available}
+		n.Concurrency = &view.QuotaConcurrency{Limit: c.Nominal, Running: c.Running, Available: c.Available}
 	}
 	if h := v.Health; h != nil {
-		n.Provider = &httpapi.ProviderHealth{
+		n.Provider = &view.ProviderHealth{
 			BlockedUntil: h.BlockedUntil, RatePercent: float64(h.PerMille) / 10,
 			Calls: h.Calls, SuccessPercent: float64(h.Success) / 1e4, LatencyMS: float64(h.Latency) / float64(time.Millisecond),
 		}
@@ -159,7 +160,7 @@ func quotaNode(v *fairshare.NodeView) httpapi.QuotaNode {
 }
 
 // ExplainQuota says whether there is quota for something now (see httpapi.Source).
-func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (httpapi.QuotaAnswer, error) {
+func (s *Service) ExplainQuota(ctx context.Context, q view.QuotaQuestion) (view.QuotaAnswer, error) {
 	question := engine.QuotaQuestion{
 		Group: q.Group, Agent: coordinator.AgentID(q.Agent), Type: q.TaskType, NoBorrowing: q.NoBorrowing,
 		Usage: coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens,
@@ -168,19 +169,19 @@ func (s *Service) ExplainQuota(ctx context.Context, q httpapi.QuotaQuestion) (ht
 	}
 	var a engine.QuotaAnswer
 	var ok bool
-	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { a, ok = e.ExplainQuota(now, &question) })
+	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { a, ok = e.Quotas(now).Explain(&question) })
 	switch {
 	case err != nil:
-		return httpapi.QuotaAnswer{}, fmt.Errorf("ask the engine about quotas: %w", err)
+		return view.QuotaAnswer{}, fmt.Errorf("ask the engine about quotas: %w", err)
 	case !ok:
-		return httpapi.QuotaAnswer{}, httpapi.ErrNoQuotas
+		return view.QuotaAnswer{}, httpapi.ErrNoQuotas
 	}
 	return quotaAnswer(&q, &a), nil
 }
 
-func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaAnswer {
+func quotaAnswer(q *view.QuotaQuestion, a *engine.QuotaAnswer) view.QuotaAnswer {
 	v := &a.Explanation.Verdict
-	x := httpapi.QuotaAnswer{
+	x := view.QuotaAnswer{
 		Admitted: v.OK && a.Unlisted == "", Permanent: a.Unlisted != "", Reason: quotaReason(a), Group: q.Group,
 		GroupKnown: a.Known, Agent: q.Agent, Provider: a.Provider, Model: a.Model,
 		Amounts: make(map[string]float64), Nodes: a.Nodes,
@@ -193,15 +194,15 @@ func quotaAnswer(q *httpapi.QuotaQuestion, a *engine.QuotaAnswer) httpapi.QuotaA
 		x.Permanent, x.RetryAt = x.Permanent || v.Permanent, v.RetryAt
 	}
 	for _, l := range a.Explanation.Limits {
-		x.Limits = append(x.Limits, httpapi.QuotaLimit{
+		x.Limits = append(x.Limits, view.QuotaLimit{
 			Node: l.Node, Dimension: l.Dimension.String(), Limit: l.Limit.String(), Asked: l.Dimension.Shown(l.Asked),
 			Left: l.Dimension.Shown(l.Left), Borrowable: l.Dimension.Shown(l.Borrowable), Refuses: l.Refuses, Binds: l.Binds,
 			Renews: l.Renews,
 		})
 	}
 	if len(a.Routes) > 0 {
-		x.Group, x.Routes, x.Routing = a.Group, httpapi.QuotaRoutesOf(a.Routes, a.Weights),
-			new(gateway.CallRouteTerms(a.Weights))
+		x.Group, x.Routes, x.Routing = a.Group, view.QuotaRoutesOf(a.Routes, a.Weights),
+			new(view.CallRouteTerms(a.Weights))
 	}
 	return x
 }

@@ -10,8 +10,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/view"
 )
 
 // reloadQuotas takes over other quotas, as of a file that was saved.
@@ -85,10 +85,10 @@ func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 		}, "pool/rich", "cost_usd", 0.5},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var live map[string]httpapi.QuotaNode
+			var live map[string]view.QuotaNode
 			after(t, quotaFleet, func(first *rig) {
 				c.before(first)
-				live = first.quotas(httpapi.QuotaSelection{})
+				live = first.quotas(view.QuotaSelection{})
 				for _, b := range live[c.node].Budgets {
 					if b.Dimension == c.limit && b.Used != c.used {
 						t.Errorf("live it has %+v, want %v used", b, c.used)
@@ -97,7 +97,7 @@ func TestWhatWasUsedUnderOtherFilesStaysCounted(t *testing.T) {
 			}, func(second *rig) {
 				second.limit()
 				second.start()
-				if got := second.quotas(httpapi.QuotaSelection{}); !reflect.DeepEqual(budgets(got), budgets(live)) {
+				if got := second.quotas(view.QuotaSelection{}); !reflect.DeepEqual(budgets(got), budgets(live)) {
 					t.Errorf("after a restart\n  %+v, live\n  %+v", budgets(got), budgets(live))
 				}
 			})
@@ -142,8 +142,8 @@ func TestStartedWithoutQuotas(t *testing.T) {
 }
 
 // budgets are those of all nodes.
-func budgets(nodes map[string]httpapi.QuotaNode) map[string][]httpapi.QuotaBudget {
-	all := make(map[string][]httpapi.QuotaBudget)
+func budgets(nodes map[string]view.QuotaNode) map[string][]view.QuotaBudget {
+	all := make(map[string][]view.QuotaBudget)
 	for id, n := range nodes {
 		all[id] = n.Budgets
 	}
@@ -175,52 +175,12 @@ func TestOtherQuotasAreFollowedByASnapshot(t *testing.T) {
 	})
 }
 
-// While one is being written no other begins; however many changes come meanwhile, one more is due
-// when it is complete, and that one is of all of them.
-func TestSnapshotsOutOfTurnAreOneAtATime(t *testing.T) {
-	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	s := &snapshotting{}
-	s.begin(now, -1, false)
-	complete := func(name string, offset int64) {
-		s.read(offset, &journal.Chunk{Snapshot: name})
-		s.read(offset+1, &journal.Chunk{Snapshot: name, Number: 1, Last: true})
-	}
-	if !s.want(now, "first") {
-		t.Error("nothing is being written, and it does not begin")
-	}
-	for range 3 {
-		if s.want(now, "others") {
-			t.Error("one begins while another is being written")
-		}
-	}
-	if s.due(now, "too early") {
-		t.Error("one is due while another is being written")
-	}
-	complete("first", 10)
-	if !s.unnamed() {
-		t.Error("no message has named the one that begins at 10")
-	}
-	if s.names(10); s.unnamed() {
-		t.Error("a message has named it")
-	}
-	if !s.due(now, "second") {
-		t.Error("what came meanwhile is in no snapshot")
-	}
-	complete("second", 20)
-	if s.due(now, "third") {
-		t.Error("all are in the second one")
-	}
-	if got := s.complete.Load(); got != 20 {
-		t.Errorf("the newest begins at %d, want 20", got)
-	}
-}
-
 // Files that pass every check, and of which something cannot be made all the same, are refused; the
 // coordinator goes on with those before.
 func TestFilesThatCannotBePutInForceAreRefused(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
 		if _, err := r.service.ControlQuota(context.Background(),
-			httpapi.QuotaChange{Node: "pool/rich", Values: []httpapi.QuotaValue{{Key: "weight", Value: "2"}}}); err != nil {
+			view.QuotaChange{Node: "pool/rich", Values: []view.QuotaValue{{Key: "weight", Value: "2"}}}); err != nil {
 			t.Fatal(err)
 		}
 		before := r.service.config.Load()
@@ -238,10 +198,10 @@ func TestFilesThatCannotBePutInForceAreRefused(t *testing.T) {
 			t.Error("they are in force")
 		}
 		r.reloadQuotas(strings.Replace(limited, "amount: 1000,", "amount: 2000,", 1)) // other files still are taken
-		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/poor"})["pool/poor"]; n.Budgets[0].Limit != 2000 {
+		if n := r.quotas(view.QuotaSelection{Node: "pool/poor"})["pool/poor"]; n.Budgets[0].Limit != 2000 {
 			t.Errorf("pool/poor: %+v", n)
 		}
-		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"})["pool/rich"]; n.Weight != 2 {
+		if n := r.quotas(view.QuotaSelection{Node: "pool/rich"})["pool/rich"]; n.Weight != 2 {
 			t.Errorf("what stands has gone: %+v", n)
 		}
 	})

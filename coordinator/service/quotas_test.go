@@ -11,14 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/engine"
-	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/schemas"
 )
 
@@ -88,14 +85,14 @@ func (r *rig) tenSlots(properties ...func(*bus.Properties)) {
 		time.Now().Format(time.RFC3339Nano)), properties...)
 }
 
-func (r *rig) quotas(of httpapi.QuotaSelection) map[string]httpapi.QuotaNode {
+func (r *rig) quotas(of view.QuotaSelection) map[string]view.QuotaNode {
 	r.t.Helper()
 	of.Limit = 1000
 	q, err := r.service.Quotas(context.Background(), of)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	nodes := make(map[string]httpapi.QuotaNode)
+	nodes := make(map[string]view.QuotaNode)
 	for _, n := range q.Nodes {
 		nodes[n.ID] = n
 	}
@@ -137,7 +134,8 @@ func TestQuotaUsedUp(t *testing.T) {
 
 		x := r.explained("t-3")
 		if x.State != "pending" || !strings.HasPrefix(x.Reason,
-			"waits for quota: too little is left of the budget of pool/poor in total_tokens: 90 left, 100 asked; back when something of it ends") || x.Queued == nil {
+			"waits for quota: too little is left of the budget of pool/poor in total_tokens: 90 left, 100 asked; back when "+
+				"something of it ends") || x.Queued == nil {
 			t.Fatalf("%+v", x)
 		}
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -152,25 +150,25 @@ func TestQuotaUsedUp(t *testing.T) {
 		if brief, _ := r.service.Task(context.Background(), "t-3"); brief.Queued == nil || brief.Reason != x.Reason {
 			t.Errorf("in brief: %+v", brief)
 		}
-		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{State: "pending"}) {
+		for _, k := range r.service.Tasks(context.Background(), view.TaskFilter{State: "pending"}) {
 			if k.Reason != x.Reason {
 				t.Errorf("in the list: %s: %q", k.ID, k.Reason)
 			}
 		}
 
-		n := r.quotas(httpapi.QuotaSelection{Group: "poor"})
+		n := r.quotas(view.QuotaSelection{Group: "poor"})
 		if b := n["pool/poor"].Budgets[0]; b.Limit != 1000 || b.Reserved != 910 || b.Used != 0 || b.Remaining != 90 ||
 			!b.ResetTime.Equal(tomorrow) || len(n) != 2 {
 			t.Errorf("%d nodes, %+v; want that of the group and of its agent", len(n), b)
 		}
-		if n := r.quotas(httpapi.QuotaSelection{Agent: "a1"}); len(n) != 2 || n["pool/poor/a1"].Kind != "agent" {
+		if n := r.quotas(view.QuotaSelection{Agent: "a1"}); len(n) != 2 || n["pool/poor/a1"].Kind != "agent" {
 			t.Errorf("the agent and its group: %v", n)
 		}
-		if n := r.quotas(httpapi.QuotaSelection{Provider: "openai"}); len(n) != 1 || n["openai"].Rates[0].Burst != 2 {
+		if n := r.quotas(view.QuotaSelection{Provider: "openai"}); len(n) != 1 || n["openai"].Rates[0].Burst != 2 {
 			t.Errorf("the provider: %v", n)
 		}
 		// dollars
-		if n := r.quotas(httpapi.QuotaSelection{Node: "pool/rich"}); len(n) != 1 || n["pool/rich"].Budgets[1].Limit != 5 {
+		if n := r.quotas(view.QuotaSelection{Node: "pool/rich"}); len(n) != 1 || n["pool/rich"].Budgets[1].Limit != 5 {
 			t.Errorf("the node: %v", n)
 		}
 
@@ -245,14 +243,14 @@ alert_percents: []
 			}
 		}
 		charged := func(provider string) [2]float64 {
-			b := r.quotas(httpapi.QuotaSelection{Provider: provider})[provider].Budgets[0]
+			b := r.quotas(view.QuotaSelection{Provider: provider})[provider].Budgets[0]
 			return [2]float64{b.Used, b.Reserved}
 		}
 		if o, l := charged("openai"), charged("lab"); o != [2]float64{0, 800} || l != [2]float64{0, 300} {
 			t.Errorf("used and set aside: %v with openai, %v with the lab", o, l)
 		}
 
-		why := func(x *httpapi.Explanation) (all []string) {
+		why := func(x *view.Explanation) (all []string) {
 			for _, m := range x.Routes {
 				all = append(all, fmt.Sprintf("%s %v: %s", m.Pool, m.Chosen, m.Why))
 			}
@@ -260,7 +258,8 @@ alert_percents: []
 		}
 		made, waits := r.explained("t-2"), r.explained("t-3")
 		lacksLab :=
-			"lab false: it has no quota: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
+			"lab false: it has no quota: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back " +
+				"when something of it ends"
 		if got := why(made.Explanation); len(got) != 2 ||
 			!strings.HasPrefix(got[0],
 				"openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
@@ -270,7 +269,7 @@ alert_percents: []
 			!strings.HasPrefix(waits.Reason, "waits for quota: too little is left of the budget of lab ") {
 			t.Errorf("what it waits for: %q, %q", got, waits.Reason)
 		}
-		for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+		for _, k := range r.service.Tasks(context.Background(), view.TaskFilter{}) {
 			if k.Explanation != nil && (k.Explanation.Routes != nil || k.Explanation.Routing != nil) {
 				t.Errorf("%s has them in the list", k.ID)
 			}
@@ -292,7 +291,7 @@ alert_percents: []
 // A question is answered with what binds, and changes nothing.
 func TestExplainQuota(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
-		ask := func(q httpapi.QuotaQuestion) httpapi.QuotaAnswer {
+		ask := func(q view.QuotaQuestion) view.QuotaAnswer {
 			t.Helper()
 			a, err := r.service.ExplainQuota(context.Background(), q)
 			if err != nil {
@@ -300,18 +299,18 @@ func TestExplainQuota(t *testing.T) {
 			}
 			return a
 		}
-		a := ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 500, OutputTokens: 500})
+		a := ask(view.QuotaQuestion{Group: "rich", InputTokens: 500, OutputTokens: 500})
 		if !a.Admitted || a.Reason != "there is quota" || a.Provider != "openai" || a.Amounts["cost_usd"] != 0.5 ||
 			a.Amounts["total_tokens"] != 1000 || strings.Join(a.Nodes, " ") != "pool/rich pool openai" {
 			t.Errorf("%+v", a)
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501})
+		a = ask(view.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501})
 		if a.Admitted || !a.Permanent || a.Node != "pool/poor" || a.Dimension != "total_tokens" || a.Limit != "budget" ||
 			!strings.Contains(a.Reason, "more total_tokens at once") {
 			t.Errorf("%+v", a)
 		}
 		// A call may go to OpenAI or to a provider without limits: one is chosen, and it is said of both why.
-		a = ask(httpapi.QuotaQuestion{Agent: "a1", Group: "rich", InputTokens: 1, OutputTokens: 1,
+		a = ask(view.QuotaQuestion{Agent: "a1", Group: "rich", InputTokens: 1, OutputTokens: 1,
 			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
 		if !a.Admitted || a.Group != "rich" || len(a.Routes) != 2 || a.Routes[0].Why == "" || a.Routes[1].Why == "" ||
 			a.Routes[0].Chosen == a.Routes[1].Chosen || a.Routing == nil {
@@ -320,41 +319,41 @@ func TestExplainQuota(t *testing.T) {
 		for range 2 {
 			r.task(fmt.Sprint("t-", time.Now().UnixNano()), "build", usage(1, 1, "rich"))
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1,
+		a = ask(view.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1,
 			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
 		if !a.Admitted || a.Provider != "nobody" || a.Routes[1].Why != "it alone has quota now" ||
 			!strings.HasPrefix(a.Routes[0].Why, "it has no quota: the rate of openai in requests") {
 			t.Errorf("%+v", a)
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501,
+		a = ask(view.QuotaQuestion{Group: "poor", InputTokens: 500, OutputTokens: 501,
 			Alternatives: []coordinator.Service{{Provider: "openai"}, {Provider: "nobody"}}})
 		if a.Admitted || !a.Permanent ||
 			!strings.HasPrefix(a.Reason, "none of the alternatives ever has room for it: it needs more total_tokens at once") {
 			t.Errorf("%+v", a)
 		}
 		// 2 a second: the next in half a second
-		a = ask(httpapi.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1})
+		a = ask(view.QuotaQuestion{Group: "rich", InputTokens: 1, OutputTokens: 1})
 		if a.Admitted || a.Node != "openai" || a.Limit != "rate" || time.Until(a.RetryAt) <= 0 ||
 			time.Until(a.RetryAt) > 500*time.Millisecond {
 			t.Errorf("%+v", a)
 		}
-		a = ask(httpapi.QuotaQuestion{Group: "nobody"})
+		a = ask(view.QuotaQuestion{Group: "nobody"})
 		if a.Admitted || a.GroupKnown || !a.Permanent ||
 			!strings.HasPrefix(a.Reason, `quotas.yaml lists no group "nobody"; `) {
 			t.Errorf("%+v", a)
 		}
 		r.service.Reload(withLimits(r, limited+"unknown_callers: allow\n"), nil)
 		r.settle()
-		if a = ask(httpapi.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown || a.Permanent {
+		if a = ask(view.QuotaQuestion{Group: "nobody"}); !a.Admitted || a.GroupKnown || a.Permanent {
 			t.Errorf("allowed: %+v", a)
 		}
 	})
 	inRig(t, fleet, func(r *rig) {
-		if _, err := r.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{}); !errors.Is(err,
+		if _, err := r.service.ExplainQuota(context.Background(), view.QuotaQuestion{}); !errors.Is(err,
 			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas: %v", err)
 		}
-		if _, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1}); !errors.Is(err,
+		if _, err := r.service.Quotas(context.Background(), view.QuotaSelection{Limit: 1}); !errors.Is(err,
 			httpapi.ErrNoQuotas) {
 			t.Errorf("without quotas: %v", err)
 		}
@@ -404,13 +403,13 @@ func TestStandbyTellsOfQuotas(t *testing.T) {
 		first.task("t-1", "build", usage(700, 210, "poor"))
 		first.task("t-2", "build", usage(500, 500, "rich"))
 		for _, id := range []string{"pool/poor", "pool/rich"} {
-			leads, follows := first.quotas(httpapi.QuotaSelection{Node: id})[id],
-				second.quotas(httpapi.QuotaSelection{Node: id})[id]
+			leads, follows := first.quotas(view.QuotaSelection{Node: id})[id],
+				second.quotas(view.QuotaSelection{Node: id})[id]
 			if len(leads.Budgets) == 0 || leads.Budgets[0].Reserved == 0 || !reflect.DeepEqual(leads.Budgets, follows.Budgets) {
 				t.Errorf("%s: %+v at the one that leads, %+v at the other", id, leads.Budgets, follows.Budgets)
 			}
 		}
-		a, err := second.service.ExplainQuota(context.Background(), httpapi.QuotaQuestion{Group: "poor", InputTokens: 50,
+		a, err := second.service.ExplainQuota(context.Background(), view.QuotaQuestion{Group: "poor", InputTokens: 50,
 			OutputTokens: 50})
 		if err != nil || a.Admitted || a.Node != "pool/poor" && a.Node != "pool/poor/a1" {
 			t.Errorf("%+v, %v", a, err)
@@ -421,17 +420,6 @@ func TestStandbyTellsOfQuotas(t *testing.T) {
 		first.close()
 		second.close()
 	})
-}
-
-// gauged collects what is emitted, by name and labels.
-func gauged(collect func(gauges)) map[string]float64 {
-	all := make(map[string]float64)
-	collect(func(d *prometheus.Desc, v float64, labels ...string) {
-		name := d.String()
-		name = name[strings.Index(name, "taskbus_"):]
-		all[name[:strings.Index(name, `"`)]+" "+strings.Join(labels, " ")] = v
-	})
-	return all
 }
 
 // onePool are two groups of one pool.
@@ -464,7 +452,7 @@ func TestUsageBeyondBelief(t *testing.T) {
 			r.task(id, "build", usage(500, 500, "others"))
 			r.result("a1", id, "succeeded", `,"usage":{"requests":1,"input_tokens":500,"output_tokens":500,"cost_usd":100}`, as)
 		}
-		got := r.quotas(httpapi.QuotaSelection{})
+		got := r.quotas(view.QuotaSelection{})
 		for node, want := range map[string][2]float64{"pool/liars": {1900, 190}, "pool/others": {8000, 800},
 			"pool": {9900, 990}} {
 			for _, b := range got[node].Budgets {
@@ -522,20 +510,6 @@ func TestUsageExcessiveIsTold(t *testing.T) {
 	}
 }
 
-// However many groups there are, at most 201 of them have series.
-func TestQuotaGroupsAreBounded(t *testing.T) {
-	groups := []engine.QuotaGroup{{Name: fairshare.OtherGroup, Waiting: 5}}
-	for i := range 300 {
-		groups = append(groups, engine.QuotaGroup{Name: fmt.Sprintf("g%03d", i), Waiting: 1, Share: 1. / 300})
-	}
-	got := gauged(func(emit gauges) { collectQuotaGroups(groups, emit) })
-	// 100 of the 300, and its own 5
-	if len(got) != 4*(maxQuotaGroups+1) || got["taskbus_quota_waiting other"] != 105 ||
-		got["taskbus_quota_waiting g199"] != 1 {
-		t.Errorf("%d series, %v wait of the others", len(got), got["taskbus_quota_waiting other"])
-	}
-}
-
 // A question about a task that waits for quota, or would, is answered with the agent, what it lacks and
 // when that is back; an agent that is there is not named as if it had been chosen.
 func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
@@ -544,7 +518,7 @@ func TestWhatIfSaysWhatQuotaIsLacking(t *testing.T) {
 		r.task("t-2", "build", usage(50, 50, "poor"))
 		tomorrow := time.Now().UTC().Truncate(24 * time.Hour).Add(24 * time.Hour)
 		const used = "the budget of pool/poor in total_tokens is used up or set aside; back when something of it ends"
-		check := func(name string, x *httpapi.Explanation) {
+		check := func(name string, x *view.Explanation) {
 			t.Helper()
 			if x == nil || !strings.HasPrefix(x.Text, "would go to a1 once its quota allows: "+used) || x.Quota == nil ||
 				x.Quota.Node != "pool/poor" || x.Quota.Dimension != "total_tokens" || x.Quota.Limit != "budget" ||

@@ -10,7 +10,6 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/engine"
 	"taskbus/coordinator/replay"
 	"taskbus/tests/support/membus"
 )
@@ -133,59 +132,4 @@ func (r *rig) slowJournal(every time.Duration) (end func()) {
 		}
 	}()
 	return func() { close(ended) }
-}
-
-// TestStandbyKeepsReportsOfTheFleet: one that records and stands by keeps what agents of the fleet have
-// reported, and nothing of strangers, or of those that have left.
-func TestStandbyKeepsReportsOfTheFleet(t *testing.T) {
-	config := parseConfig(t, fleet)
-	e := engine.New()
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	under := func(agents int) {
-		p := *config.Policy()
-		p.Agents = nil
-		for i := range agents {
-			a := config.Policy().Agents[0]
-			a.ID = coordinator.AgentID(fmt.Sprintf("pod-%05d", i))
-			a.Queue = "agent." + string(a.ID)
-			p.Agents = append(p.Agents, a)
-		}
-		e.Apply(now, coordinator.PolicyChanged{Policy: &p}, nil)
-	}
-	l := newLatestReports()
-	report := func(from, to int) {
-		for i := range to - from {
-			l.note(e, coordinator.AgentReported{
-				Report: coordinator.AgentReport{Agent: coordinator.AgentID(fmt.Sprintf("pod-%05d", from+i))}})
-		}
-	}
-	under(1000)
-	report(0, 20_000)
-	if len(l.of) != 1000 {
-		t.Errorf("%d reports of a fleet of 1,000", len(l.of))
-	}
-	under(10)
-	for range 3 {
-		report(0, 10)
-	}
-	under(2000)
-	report(1000, 2000)
-	under(10)
-	report(0, 10)
-	for i := range 30 { // pods that come and go
-		under(10 + 100*i)
-		report(0, 10+100*i)
-		under(10)
-		report(0, 10)
-	}
-	if n := len(l.of); n > 3*3000 {
-		t.Errorf("%d reports", n)
-	}
-	last := ""
-	l.each(func(r coordinator.AgentReport) {
-		if string(r.Agent) <= last {
-			t.Errorf("%s after %s", r.Agent, last)
-		}
-		last = string(r.Agent)
-	})
 }

@@ -14,6 +14,8 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -36,7 +38,8 @@ func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpa
 	}
 	if s.config.Load().Auth == config.AuthStrict && r.bus.User() == "" {
 		return errors.New(
-			"agents.auth is strict, and RabbitMQ does not know this coordinator by a user name that it could vouch for: report with agent.status")
+			"agents.auth is strict, and RabbitMQ does not know this coordinator by a user name that it could vouch for: " +
+				"report with agent.status")
 	}
 	if wait := s.relays.admit(a.Spec.ID, s.now()); wait > 0 {
 		return &httpapi.TooSoon{Wait: wait}
@@ -78,7 +81,7 @@ type relayed struct {
 // say how many of its slots are taken; our own count, sent back to us, would never
 // fall.
 func (r *session) relay(a *coordinator.AgentSnapshot, report httpapi.CapacityReport) (*relayed, error) {
-	if r.outbox.waiting() >= maxAnnounced {
+	if r.outbox.Waiting() >= outbox.Most {
 		return nil, errors.New("too much waits to be published: the broker is slow, or holds publishers up")
 	}
 	now, active := r.s.now(), min(report.Pending, a.Spec.MaxConcurrent)
@@ -100,20 +103,20 @@ func (r *session) relay(a *coordinator.AgentSnapshot, report httpapi.CapacityRep
 		publication: bus.Publication{
 			Key: bus.StreamStatus,
 			Properties: bus.Properties{
-				ContentType: contentJSON, Type: schemas.AgentStatus, AppID: appID, UserID: r.userID(), Timestamp: now,
+				ContentType: outbox.ContentJSON, Type: schemas.AgentStatus, AppID: outbox.AppID, UserID: r.userID(), Timestamp: now,
 			},
 			Body: body,
 		},
 	}
-	r.outbox.add(outgoing{relayed: v})
+	r.outbox.Add(outgoing{relayed: v})
 	return v, nil
 }
 
 // publishRelayed is the outbox's part.
 func (r *session) publishRelayed(v *relayed) {
-	v.publication.Token = r.tickets.issue(v)
+	v.publication.Token = r.issue(v)
 	if err := r.bus.Publish(v.publication); err != nil {
-		r.tickets.redeem(v.publication.Token)
+		r.tickets.Redeem(v.publication.Token)
 		v.answer <- err
 	}
 }
@@ -147,7 +150,7 @@ func (r *session) awaitRelay(ctx context.Context, v *relayed) error {
 // genuine reports whether a status may count. One that a coordinator relays must come from a
 // coordinator: by no agent's key, and from this one's own user (agents.auth).
 func (r *session) genuine(m *messages.AgentStatus, d *bus.Delivery) bool {
-	if key, keyed := keyOf(d); !m.Relayed || keyed && key != m.AgentID {
+	if key, keyed := intake.KeyOf(d); !m.Relayed || keyed && key != m.AgentID {
 		return r.authentic(schemas.AgentStatus, m.AgentID, d)
 	}
 	mode := r.s.config.Load().Auth

@@ -11,6 +11,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -35,7 +36,7 @@ func (r *rig) relays() (found []message) {
 	return found
 }
 
-func (r *rig) info(agent string) httpapi.AgentInfo {
+func (r *rig) info(agent string) view.AgentInfo {
 	r.t.Helper()
 	s, err := r.service.AgentStats(context.Background())
 	if err != nil {
@@ -47,7 +48,7 @@ func (r *rig) info(agent string) httpapi.AgentInfo {
 		}
 	}
 	r.t.Fatalf("no agent %s in the statistics", agent)
-	return httpapi.AgentInfo{}
+	return view.AgentInfo{}
 }
 
 // What an agent reports over HTTP is in the stream for all readers, and counts here.

@@ -4,93 +4,17 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
-
-// requests are the cancels by message that are not done with yet. One is
-// acknowledged when the broker has what follows from it (the task's outcome, or the
-// word to its agent), so that a coordinator that dies before is asked again by the
-// broker: the next one knows nothing of it.
-type requests struct {
-	mu   sync.Mutex
-	open map[uint64]request // by token
-	// failing are the tasks with an assignment.failed, as cancelled, on its way.
-	failing map[coordinator.TaskID]bool
-}
-
-type request struct {
-	task coordinator.TaskID
-	tag  bus.Tag
-}
-
-func newRequests() *requests {
-	return &requests{open: make(map[uint64]request), failing: make(map[coordinator.TaskID]bool)}
-}
-
-func (q *requests) add(token uint64, r request) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.open[token] = r
-}
-
-// fails notes that the task is about to be published as cancelled.
-func (q *requests) fails(task coordinator.TaskID) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.failing[task] = true
-}
-
-// answered hears what the engine does about a request: one of which nothing more
-// follows is done with.
-func (q *requests) answered(a coordinator.CancelAnswered) (done []bus.Tag, ours bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	r, ours := q.open[a.Token]
-	if !ours || a.State == coordinator.CancelAsked || q.failing[a.Task] {
-		return nil, ours
-	}
-	delete(q.open, a.Token)
-	return []bus.Tag{r.tag}, true
-}
-
-// told ends every request for a task after its agent was informed, or cannot be.
-func (q *requests) told(task coordinator.TaskID) []bus.Tag {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.failing[task] {
-		return nil // that is waited for
-	}
-	return q.done(task)
-}
-
-// ended ends every request for a task when the broker has its outcome.
-func (q *requests) ended(task coordinator.TaskID) []bus.Tag {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.failing, task)
-	return q.done(task)
-}
-
-// done takes every request for a task out. q.mu is held.
-func (q *requests) done(task coordinator.TaskID) (done []bus.Tag) {
-	for token, r := range q.open { // few: they are prefetched like others
-		if r.task == task {
-			delete(q.open, token)
-			done = append(done, r.tag)
-		}
-	}
-	return done
-}
 
 // ackAll acknowledges requests that are done with.
 func (r *session) ackAll(tags []bus.Tag) {
@@ -128,13 +52,13 @@ func (r *session) onRequest(d bus.Delivery) {
 		}
 	}
 	if refusal != nil {
-		r.refuse(&heldDelivery{delivery: d, arrived: r.s.now()}, refusal)
+		r.refuse(&intake.Delivery{Message: d, Arrived: r.s.now()}, refusal)
 	}
 }
 
 // readRequest reads a request, or refuses it.
 func (r *session) readRequest(d *bus.Delivery) (messages.Request, *messages.Refusal) {
-	if refusal := checkProperties(d); refusal != nil {
+	if refusal := intake.CheckProperties(d); refusal != nil {
 		return nil, refusal
 	}
 	m, refusal := r.s.decoder.DecodeRequest(d.Body)
@@ -173,7 +97,7 @@ func (r *session) onCancel(m *messages.TaskCancel, d *bus.Delivery) *messages.Re
 		}
 	}
 	token := r.s.callers.token()
-	r.requests.add(token, request{m.TaskID, d.Tag})
+	r.requests.Add(token, m.TaskID, d.Tag)
 	r.s.loop.post(r.number, coordinator.CancelRequested{Task: m.TaskID, Reason: m.Reason, Token: token})
 	return nil
 }
@@ -215,17 +139,9 @@ func (r *session) byAgentsKey(d *bus.Delivery) (why string, err error) {
 		nil
 }
 
-// keyOf returns the id at the end of the key by which a message came: <queue>.<id>, which the broker lets
-// only that user publish by, where users have the permissions of deploy/; false for one that came
-// otherwise.
-func keyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
-	name, keyed := strings.CutPrefix(d.RoutingKey, d.Queue+".")
-	return coordinator.AgentID(name), keyed && bus.Inwards(d.Exchange)
-}
-
 // agentsKey is keyOf for the key of an agent of the fleet; false for any other.
 func (r *session) agentsKey(d *bus.Delivery) (id coordinator.AgentID, is bool, err error) {
-	id, keyed := keyOf(d)
+	id, keyed := intake.KeyOf(d)
 	if !keyed {
 		return "", false, nil
 	}
@@ -249,7 +165,7 @@ func (r *session) isAgent(id coordinator.AgentID) (is bool, err error) {
 // cancelAnswered settles a request by message, or answers the caller that waits.
 func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
 	r.s.observe.cancelAnswered(a)
-	done, ours := r.requests.answered(a)
+	done, ours := r.requests.Answered(a)
 	if r.ackAll(done); !ours {
 		r.s.callers.answer(a)
 	}
@@ -259,12 +175,12 @@ func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
 func cancelWord(s coordinator.CancelState) string {
 	switch s {
 	case coordinator.CancelDone:
-		return httpapi.Cancelled
+		return view.Cancelled
 	case coordinator.CancelAsked:
-		return httpapi.CancelRequested
+		return view.CancelRequested
 	case coordinator.CancelNoted:
-		return httpapi.CancelNoted
+		return view.CancelNoted
 	default:
-		return httpapi.CancelTooLate
+		return view.CancelTooLate
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -80,7 +81,7 @@ func TestAgentsKeyIsForBidsAndClaims(t *testing.T) {
 		t.Run(c.key, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
 				if err := r.outside.Publish(bus.Publication{Exchange: bus.ExchangeIn, Key: c.key, Body: []byte(c.body),
-					Properties: bus.Properties{ContentType: contentJSON}}); err != nil {
+					Properties: bus.Properties{ContentType: outbox.ContentJSON}}); err != nil {
 					t.Fatal(err)
 				}
 				r.pass(time.Second)

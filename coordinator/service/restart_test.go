@@ -11,13 +11,16 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 // asShown is what the lists and explain say of all tasks, with times to 0.1 s.
 func (r *rig) asShown() []string {
 	var lines []string
-	for _, k := range r.service.Tasks(context.Background(), httpapi.TaskFilter{}) {
+	for _, k := range r.service.Tasks(context.Background(), view.TaskFilter{}) {
 		x, _ := r.service.Explain(context.Background(), k.ID)
 		var attempts []string
 		for _, a := range x.Attempts {
@@ -34,7 +37,7 @@ func (r *rig) asShown() []string {
 // begunAnew has the coordinator begin anew; forgets: as another process, which knows what the journal says.
 func (r *rig) begunAnew(forgets bool) {
 	if forgets {
-		r.service.history = newHistory(historySize)
+		r.service.history = recent.New(recent.Size)
 	}
 	r.broker.Cut()
 	r.pass(backoffMax + time.Second)
@@ -82,7 +85,7 @@ func TestTasksAreShownAfterARestartAsBefore(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
 				r.stories()
 				if c.snapshot {
-					r.pass(snapshotEvery + time.Minute)
+					r.pass(journaling.SnapshotEvery + time.Minute)
 					if r.status().Journal.SnapshotOffset <= 0 {
 						t.Fatal("there is no snapshot")
 					}
@@ -124,8 +127,8 @@ func TestWhatIsShownOfStories(t *testing.T) {
 func TestEndedLongAgoIsNotUnknown(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.stories()
-		r.service.history = newHistory(historySize)
-		for id, want := range map[string]string{"bounced": taskSucceeded, "broken": taskFailed, "late": taskFailed,
+		r.service.history = recent.New(recent.Size)
+		for id, want := range map[string]string{"bounced": recent.Succeeded, "broken": recent.Failed, "late": recent.Failed,
 			"never": ""} {
 			x, known := r.service.Explain(context.Background(), id)
 			if x.State != want || known && !strings.Contains(x.Reason, "taskbus journal show "+id) {
@@ -137,14 +140,14 @@ func TestEndedLongAgoIsNotUnknown(t *testing.T) {
 
 // What was carried out after a snapshot was taken is told by the snapshot itself, which has no more than the fate.
 func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
-	h, at := newHistory(4), time.Unix(1000, 0)
+	h, at := recent.New(4), time.Unix(1000, 0)
 	task := taskNamed("t-1", at)
-	h.follow(at.Add(9*time.Second), []coordinator.Record{
-		&coordinator.TaskBefore{Task: task, State: taskDispatched,
+	h.Follow(at.Add(9*time.Second), []coordinator.Record{
+		&coordinator.TaskBefore{Task: task, State: recent.Dispatched,
 			Attempts: []coordinator.AttemptBefore{{Agent: "a1", Number: 1, At: at}}},
 		&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), Fate: coordinator.FateSucceeded, Agent: "a1", Attempt: 1},
 	})
-	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.past.outcome != "succeeded" {
+	if r, _ := h.Find("t-1"); r.State != recent.Succeeded || r.Past.Outcome != "succeeded" {
 		t.Errorf("%+v", r)
 	}
 }
@@ -158,7 +161,7 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 		for i := range tasks {
 			r.task(fmt.Sprint("t-", i), "build", "")
 		}
-		received := r.service.count.recent.lastMinute()[recentReceived]
+		received := r.service.count.recent.lastMinute()[views.RecentReceived]
 		r.broker.Cut()
 		waited := 0
 		for range 100 {
@@ -177,7 +180,7 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 				t.Fatalf("%d tasks wait, want %d: %d are here", n, tasks, st.Pending.Total)
 			}
 		}
-		if again := r.service.count.recent.lastMinute()[recentReceived]; waited == 0 || received != tasks ||
+		if again := r.service.count.recent.lastMinute()[views.RecentReceived]; waited == 0 || received != tasks ||
 			again != received {
 			t.Errorf("%d came in, and %d after the restart; looked %d times", received, again, waited)
 		}
@@ -189,7 +192,7 @@ func TestResultsOfAgentsOutliveARestart(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.stories()
 		before := r.agent("a1").Recent
-		if before != (httpapi.AgentResults{Succeeded: 1, Failed: 1, Overdue: 1}) {
+		if before != (view.AgentResults{Succeeded: 1, Failed: 1, Overdue: 1}) {
 			t.Fatalf("before: %+v", before)
 		}
 		forget := func() {
@@ -206,7 +209,7 @@ func TestResultsOfAgentsOutliveARestart(t *testing.T) {
 		forget()
 		r.pass(resultSlices * resultSlice)
 		r.begunAnew(true)
-		if after := r.agent("a1").Recent; after != (httpapi.AgentResults{}) {
+		if after := r.agent("a1").Recent; after != (view.AgentResults{}) {
 			t.Errorf("after more than ten minutes: %+v", after)
 		}
 	})

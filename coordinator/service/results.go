@@ -6,6 +6,7 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
 	"taskbus/schemas"
 )
 
@@ -17,7 +18,7 @@ const resultsPast = 10 * time.Minute
 func (r *session) onResult(d bus.Delivery) {
 	// Each may bring an end to be announced. What the end of the session leaves unread is read again in the
 	// next: nothing behind it may count as dealt with, not even a fence, and a queue keeps it.
-	if !r.outbox.awaitRoom(r.bus.Done()) {
+	if !r.outbox.AwaitRoom(r.bus.Done()) {
 		return
 	}
 	if d.Offset < 0 { // a queue: it must not be taken out before what it says is written down
@@ -26,16 +27,16 @@ func (r *session) onResult(d bus.Delivery) {
 		defer r.bus.Ack(d.Tag) // in a stream an acknowledgement only asks for more
 	}
 	defer r.surviveReport(&d)
-	if d.Type == typeFence {
-		r.results.takes(&d)
+	if d.Type == intake.TypeFence {
+		r.results.Takes(&d)
 		if d.Offset >= 0 {
-			r.s.loop.within(r.number, func(time.Time) { r.cursor.applied(d.Offset) })
+			r.s.loop.within(r.number, func(time.Time) { r.cursor.Applied(d.Offset) })
 		}
 		return
 	}
 	r.noteDelivery(&d)
 	r.pastRead.Add(1)
-	refusal := checkProperties(&d)
+	refusal := intake.CheckProperties(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeTaskResult(d.Body, &r.result)
 	}
@@ -46,12 +47,12 @@ func (r *session) onResult(d bus.Delivery) {
 	r.knows(schemas.TaskResult, r.result.Unknown, string(r.result.AgentID), &d)
 	if !r.authentic(schemas.TaskResult, r.result.AgentID, &d) {
 		r.s.count.forgedResults.Add(1)
-		r.s.metrics.forgedResults.Inc()
+		r.s.metrics.ForgedResults.Inc()
 		return
 	}
 	result := r.result.Result()
 	result.Offset = d.Offset
-	news := r.results.caughtUp.Load()
+	news := r.results.CaughtUp.Load()
 	r.s.loop.post(r.number, coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }
 
@@ -59,7 +60,7 @@ func (r *session) onResult(d bus.Delivery) {
 // the agent's, whatever agents.auth says; with it the user that the broker has validated must be
 // the agent.
 func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bus.Delivery) bool {
-	if key, keyed := keyOf(d); keyed && key != agent {
+	if key, keyed := intake.KeyOf(d); keyed && key != agent {
 		r.s.observe.wrongKey(messageType, agent, key)
 		return false
 	}
@@ -69,12 +70,4 @@ func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bu
 	}
 	r.s.observe.wrongSender(messageType, agent, d.UserID, mode)
 	return mode != config.AuthStrict
-}
-
-// traceOf returns the trace id under which a task ended.
-func traceOf(f *coordinator.Completed) string {
-	if f.Task != nil {
-		return f.Task.TraceID
-	}
-	return f.Result.TraceID
 }

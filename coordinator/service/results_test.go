@@ -10,7 +10,9 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -129,7 +131,7 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 				r.result("a1", "t-1", "succeeded", "", func(p *bus.Properties) { p.UserID = c.user })
 				got := r.status().Counters
 				if counts := got.Results["succeeded"] == 1; counts != c.counts ||
-					got.ResultsRefused["wrong_sender"] != uint64(boolGauge(!c.counts)) {
+					got.ResultsRefused["wrong_sender"] != uint64(metrics.Bool(!c.counts)) {
 					t.Errorf("counted %v, refused %v; want it to count: %v", got.Results, got.ResultsRefused, c.counts)
 				}
 			})
@@ -169,13 +171,13 @@ func TestKeyOfAnotherAgent(t *testing.T) {
 					got := r.status()
 					seen := got.Counters.Results["succeeded"] == 1
 					if !result {
-						seen = slices.ContainsFunc(got.Agents, func(a httpapi.Agent) bool { return a.ID == "a1" && a.State == "online" })
+						seen = slices.ContainsFunc(got.Agents, func(a view.Agent) bool { return a.ID == "a1" && a.State == "online" })
 					}
 					if seen != c.counts {
 						t.Errorf("it counts: %v, want %v; log:\n%s", seen, c.counts, r.log)
 					}
 					if told := strings.Count(r.log.String(), "by a routing key that ends in another id"); told != int(
-						boolGauge(!c.counts)) {
+						metrics.Bool(!c.counts)) {
 						t.Errorf("%d lines about the key; log:\n%s", told, r.log)
 					}
 				})
@@ -255,56 +257,56 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 
 // The agent's word is the last, even when it comes after the time-out.
 func TestResultAfterTheTimeout(t *testing.T) {
-	h := newHistory(4)
+	h := recent.New(4)
 	at := time.Unix(1000, 0)
 	task := taskNamed("t-1", at)
-	h.accepted(task, true)
-	h.dispatching(dispatchOf(task, "a1", 1, at))
-	h.dispatched(dispatchOf(task, "a1", 1, at), at)
-	h.failed(timeoutOf(task, at.Add(6*time.Second)))
-	if r, _ := h.find("t-1"); r.state != taskFailed || r.agent != "a1" {
+	h.Accepted(task, true)
+	h.Dispatching(dispatchOf(task, "a1", 1, at))
+	h.Dispatched(dispatchOf(task, "a1", 1, at), at)
+	h.Failed(timeoutOf(task, at.Add(6*time.Second)))
+	if r, _ := h.Find("t-1"); r.State != recent.Failed || r.Agent != "a1" {
 		t.Fatalf("after the time-out: %+v", r)
 	}
-	h.completed(completedBy(task, "a1", at.Add(8*time.Second)))
+	h.Completed(completedBy(task, "a1", at.Add(8*time.Second)))
 	// Its confirm comes after the result, and so does the dispatch itself.
-	h.failed(timeoutOf(task, at.Add(6*time.Second)))
-	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
-	if r, _ := h.find("t-1"); r.state != taskSucceeded || r.failure.Text != "" || h.outcome("t-1") != "succeeded" {
+	h.Failed(timeoutOf(task, at.Add(6*time.Second)))
+	h.Returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
+	if r, _ := h.Find("t-1"); r.State != recent.Succeeded || r.Failure.Text != "" || h.Outcome("t-1") != "succeeded" {
 		t.Errorf("after the late result: %+v", r)
 	}
 }
 
 // The states of a task as people see them.
 func TestHistoryFollowsTheTask(t *testing.T) {
-	h := newHistory(4)
+	h := recent.New(4)
 	at := time.Unix(1000, 0)
 	task := taskNamed("t-1", at)
 	state := func(want string) {
 		t.Helper()
-		if r, _ := h.find("t-1"); r.state != want {
-			t.Errorf("state %q, want %q", r.state, want)
+		if r, _ := h.Find("t-1"); r.State != want {
+			t.Errorf("state %q, want %q", r.State, want)
 		}
 	}
-	h.accepted(task, true)
-	state(taskPending)
-	h.dispatching(dispatchOf(task, "a1", 1, at))
-	state(taskDispatching)
-	h.dispatched(dispatchOf(task, "a1", 1, at), at)
-	state(taskDispatched)
-	h.returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
-	state(taskPending)
-	h.dispatching(dispatchOf(task, "a2", 2, at))
-	h.completed(completedBy(task, "a2", at.Add(time.Second)))
-	h.dispatched(dispatchOf(task, "a2", 2, at), at) // the agent was faster than the confirm
-	state(taskSucceeded)
-	h.accepted(task, false) // it was decided at once, and its result was faster than this
-	state(taskSucceeded)
-	h.dispatching(dispatchOf(task, "a1", 1, at.Add(time.Hour))) // its id was forgotten and used again
-	state(taskDispatching)
-	if r, _ := h.find("t-1"); !r.completedAt.IsZero() || r.work != 0 {
+	h.Accepted(task, true)
+	state(recent.Pending)
+	h.Dispatching(dispatchOf(task, "a1", 1, at))
+	state(recent.Dispatching)
+	h.Dispatched(dispatchOf(task, "a1", 1, at), at)
+	state(recent.Dispatched)
+	h.Returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
+	state(recent.Pending)
+	h.Dispatching(dispatchOf(task, "a2", 2, at))
+	h.Completed(completedBy(task, "a2", at.Add(time.Second)))
+	h.Dispatched(dispatchOf(task, "a2", 2, at), at) // the agent was faster than the confirm
+	state(recent.Succeeded)
+	h.Accepted(task, false) // it was decided at once, and its result was faster than this
+	state(recent.Succeeded)
+	h.Dispatching(dispatchOf(task, "a1", 1, at.Add(time.Hour))) // its id was forgotten and used again
+	state(recent.Dispatching)
+	if r, _ := h.Find("t-1"); !r.CompletedAt.IsZero() || r.Work != 0 {
 		t.Errorf("the new task has the old one's result: %+v", r)
 	}
-	if h.completed(completedBy(nil, "a1", at)); h.outcome("t-9") != "" {
+	if h.Completed(completedBy(nil, "a1", at)); h.Outcome("t-9") != "" {
 		t.Error("a result of a task of which nothing is known made a record")
 	}
 }
@@ -317,7 +319,7 @@ func TestTasksOfAState(t *testing.T) {
 		r.task("bad", "build", "")
 		a1.finish("failed", `,"error":"no such file"`)
 		for state, want := range map[string]string{"succeeded": "good", "failed": "bad"} {
-			list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: state})
+			list := r.service.Tasks(context.Background(), view.TaskFilter{State: state})
 			if len(list) != 1 || list[0].ID != want {
 				t.Errorf("%s: %+v, want %s", state, list, want)
 			}

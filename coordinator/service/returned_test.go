@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
 	"taskbus/messages"
 )
 
@@ -45,19 +46,6 @@ func TestLargestTaskComesBack(t *testing.T) {
 	})
 }
 
-// What the broker drops out of a queue, because of its age or of a limit that a policy sets, is no
-// refusal of the agent's.
-func TestReturnCauses(t *testing.T) {
-	for reason, want := range map[string]coordinator.ReturnCause{
-		"rejected": coordinator.ReturnRejected, "expired": coordinator.ReturnExpired, "maxlen": coordinator.ReturnExpired,
-		"delivery_limit": coordinator.ReturnDeliveryLimit, "": coordinator.ReturnRejected,
-	} {
-		if got := returnCause(map[string]any{headerDeathReason: reason}); got != want {
-			t.Errorf("%q is %v, want %v", reason, got, want)
-		}
-	}
-}
-
 // The headers of a first attempt are one short text; the agents that have had the task are named from the
 // second attempt on.
 func TestHeadersOfADispatch(t *testing.T) {
@@ -70,15 +58,15 @@ func TestHeadersOfADispatch(t *testing.T) {
 			first, other = other, first
 		}
 		m := r.only(first)
-		if header := textHeader(m.Headers, headerTask); len(m.Headers) != 1 || header == "" || len(header) > 70 {
-			t.Errorf("first attempt: headers %v, want only %s of at most 70 bytes", m.Headers, headerTask)
+		if header := messages.TextHeader(m.Headers, messages.HeaderTask); len(m.Headers) != 1 || header == "" || len(header) > 70 {
+			t.Errorf("first attempt: headers %v, want only %s of at most 70 bytes", m.Headers, messages.HeaderTask)
 		}
 		r.reject(first)
 		r.pass(time.Second)
 		m = r.only(other)
 		const want = `"attempt":2,"tried":[`
-		if tried := textHeader(m.Headers, headerTried); !strings.Contains(tried, want) || m.fields["attempt"] != 2.0 {
-			t.Errorf("second attempt: %s is %q, want it to hold %s", headerTried, tried, want)
+		if tried := messages.TextHeader(m.Headers, messages.HeaderTried); !strings.Contains(tried, want) || m.fields["attempt"] != 2.0 {
+			t.Errorf("second attempt: %s is %q, want it to hold %s", messages.HeaderTried, tried, want)
 		}
 	})
 }
@@ -96,7 +84,7 @@ func TestProducerIsToldOfAnUnreadableReturn(t *testing.T) {
 		defer s.Close(context.Background())
 		const body = `{"message_type":"task.dispatch","task_id":"t-1","correlation_id":"trace-9","priority":9}`
 		r.publish(bus.QueueReassign, body, func(p *bus.Properties) {
-			p.Headers = map[string]any{headerTask: `{"accepted_at":1,"content_hash":"00000000000000ab","reply_to":"my.replies"}`}
+			p.Headers = map[string]any{messages.HeaderTask: `{"accepted_at":1,"content_hash":"00000000000000ab","reply_to":"my.replies"}`}
 		})
 		for _, queue := range []string{bus.QueueFailed, "my.replies"} {
 			if m := r.only(queue); m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-9" ||
@@ -179,7 +167,7 @@ func TestForeignMessageInReassignIsParked(t *testing.T) {
 // TestReturnsAreSeenBehindOthersThatWait: what comes back and waits, because no agent could have it now or
 // because refusals are tried again at a bounded rate, does not keep from view what comes back after it.
 func TestReturnsAreSeenBehindOthersThatWait(t *testing.T) {
-	const waiting = 6 * prefetchOthers
+	const waiting = 6 * intake.LeastReturns
 	for name, reason := range map[string]string{"for an agent": "expired", "for the budget": "rejected"} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
@@ -189,7 +177,7 @@ func TestReturnsAreSeenBehindOthersThatWait(t *testing.T) {
 					d := dispatchOf(task, "gone", 1, time.Now())
 					d.Queue, d.Timeout = "agent.gone", time.Minute
 					r.send(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
-						p.Headers = map[string]any{headerTask: messages.EncodeTaskHeader(task), headerDeathReason: reason}
+						p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderDeathReason: reason}
 					})
 				}
 				a1 := r.worker("a1", true)

@@ -16,7 +16,9 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -106,7 +108,7 @@ func (r *rig) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
 	go func() { r.finished <- r.service.Run(ctx) }()
-	time.Sleep(emptyTimeout + lastQuiet) // until the end of the journal is found
+	time.Sleep(journaling.FindsEmpty) // until the end of the journal is found
 	synctest.Wait()
 	r.connect()
 }
@@ -141,11 +143,11 @@ func (r *rig) close() {
 // checkBooks: every delivery has an outcome, and the auditor has never found anything.
 func (r *rig) checkBooks() {
 	r.t.Helper()
-	if found := r.service.count.books.audit(); found != nil {
+	if found := r.service.count.books.Audit(); found != nil {
 		r.t.Errorf("not conserved: %+v", found)
 	}
-	if t, byReason := r.service.count.books.read(), r.service.count.failed.read(); t.held != 0 ||
-		t.outcomes[outcomeFailed] != sum(byReason) {
+	if t, byReason := r.service.count.books.Read(), r.service.count.failed.read(); t.Held != 0 ||
+		t.Outcomes[intake.Failed] != sum(byReason) {
 		r.t.Errorf("%s after the end, and failed for these reasons: %v", t, byReason)
 	}
 	if f := r.service.audited.status().Found; f != nil {
@@ -186,10 +188,10 @@ func (r *rig) settle() {
 		synctest.Wait()
 		var due time.Time
 		gathers = false
-		ctx, cancel := context.WithTimeout(context.Background(), commitLinger)
+		ctx, cancel := context.WithTimeout(context.Background(), journaling.Linger)
 		err := r.service.loop.query(ctx, func(time.Time, *engine.Engine) {
 			if c := r.service.loop.commits; c != nil {
-				due, gathers = c.due()
+				due, gathers = c.Due()
 			}
 		})
 		cancel()
@@ -269,7 +271,7 @@ func (r *rig) empty(queue string) {
 	}
 }
 
-func (r *rig) status() httpapi.Status {
+func (r *rig) status() view.Status {
 	r.t.Helper()
 	st, err := r.service.Status(context.Background())
 	if err != nil {
@@ -278,7 +280,7 @@ func (r *rig) status() httpapi.Status {
 	return st
 }
 
-func (r *rig) agent(id string) httpapi.Agent {
+func (r *rig) agent(id string) view.Agent {
 	r.t.Helper()
 	for _, a := range r.status().Agents {
 		if a.ID == id {
@@ -286,5 +288,5 @@ func (r *rig) agent(id string) httpapi.Agent {
 		}
 	}
 	r.t.Fatalf("no agent %s in /status", id)
-	return httpapi.Agent{}
+	return view.Agent{}
 }

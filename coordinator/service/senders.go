@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"taskbus/coordinator/service/internal/views"
 	"time"
 )
 
@@ -16,12 +17,6 @@ type senderCounts struct {
 	mu  sync.Mutex
 	of  map[string]*minuteCount
 	all minuteCount // also those of ids beyond maxSenders
-}
-
-// senderCount is how many messages of the last minute name an id; empty: it could not be read.
-type senderCount struct {
-	id string
-	n  uint64
 }
 
 func (c *senderCounts) add(now time.Time, id string) {
@@ -48,15 +43,15 @@ func (c *senderCounts) add(now time.Time, id string) {
 }
 
 // lastMinute returns how many messages there were, and those by id, the most frequent first.
-func (c *senderCounts) lastMinute(now time.Time) (all uint64, by []senderCount) {
+func (c *senderCounts) lastMinute(now time.Time) (all uint64, by []views.SenderCount) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id, m := range c.of { // order does not matter: they are sorted
 		if n := m.sum(now); n > 0 {
-			by = append(by, senderCount{id, n})
+			by = append(by, views.SenderCount{ID: id, N: n})
 		}
 	}
-	slices.SortFunc(by, func(a, b senderCount) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(by, func(a, b views.SenderCount) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.ID, b.ID)) })
 	return c.all.sum(now), by
 }
 

@@ -21,6 +21,11 @@ import (
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -73,10 +78,8 @@ type Service struct {
 	sessions  atomic.Uint64
 	current   atomic.Pointer[session]
 	callers   callers
-	calls     *calls
-	lost      *onLoss
+	calls     *callgate.Gate
 	loss      atomic.Pointer[journal.Loss] // that the journal says and that is not acknowledged; nil: none
-	alone     alone
 	unpriced  unpriced
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
@@ -95,8 +98,10 @@ type Service struct {
 	count   counters
 	depths  depths
 	audited auditor
-	history *history
-	metrics *metrics
+	history *recent.Tasks
+	metrics *metrics.Metrics
+	// seriesDropped says that at the last scrape the fleet was too large for series of single agents.
+	seriesDropped atomic.Bool
 	// standing returns how far the history of usage is; nil: none is kept.
 	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
 	observe  *observer
@@ -114,17 +119,19 @@ func New(o Options) (*Service, error) {
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
 		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: newHistory(historySize), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1),
-		resultsNext: -1, overruns: make(overruns), calls: newCalls(), lost: newOnLoss(),
-		forwarding: httpapi.NewPeers(o.PeerAuthorities, forwardTimeout),
+		history: recent.New(recent.Size), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1),
+		resultsNext: -1, overruns: make(overruns),
+		forwarding: httpapi.NewPeers(o.PeerAuthorities, callgate.ForwardTimeout),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.count.recent.now = o.Now
-	s.metrics = newMetrics(s)
-	if err := s.metrics.register(o.Registry); err != nil {
+	lines := telemetry.New(o.Logger, o.Now)
+	s.calls = callgate.New(callgate.Engine{Post: s.loop.post, Stopped: s.loop.stopped}, s.forwarding, lines, o.Now)
+	s.metrics = metrics.New(o.Now)
+	if err := s.register(o.Registry); err != nil {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
-	s.observe = &observer{s: s, log: o.Logger}
+	s.observe = newObserver(s, lines)
 	s.state.set(stateConnecting, "")
 	s.controls.changing = make(chan struct{}, 1)
 	s.underFile(o.Config)
@@ -151,7 +158,7 @@ func (s *Service) Run(ctx context.Context) error {
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { s.loop.run(loopCtx) })
-	wg.Go(func() { s.tellOwed(loopCtx) })
+	wg.Go(func() { s.reportCalls(loopCtx) })
 	defer wg.Wait()
 	defer stopLoop()
 
@@ -166,8 +173,8 @@ func (s *Service) Run(ctx context.Context) error {
 			}
 			break
 		}
-		if u := (*unusable)(nil); errors.As(err, &u) {
-			broken = u.error
+		if u := (*journaling.Unusable)(nil); errors.As(err, &u) {
+			broken = u.Unwrap()
 			s.log.Error().Err(err).Msg("the journal cannot be used as it is; stopping")
 			break
 		}
@@ -204,13 +211,13 @@ func (s *Service) Reload(c *config.Config, err error) {
 	if err != nil {
 		text := config.Brief(err)
 		s.reloads.failed(text)
-		s.metrics.reloadOK.Set(0)
+		s.metrics.ReloadOK.Set(0)
 		s.log.Error().Str("error", text).Str("version", s.config.Load().FileVersion()).
 			Msg("the configuration file is broken; the configuration before it stays in force")
 		return
 	}
 	s.reloads.loaded(now, c)
-	s.metrics.reloadOK.Set(1)
+	s.metrics.ReloadOK.Set(1)
 	if old.Policy().Version == c.Policy().Version {
 		s.log.Info().Str("version", c.FileVersion()).Msg("configuration read again: nothing has changed")
 		return

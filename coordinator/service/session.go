@@ -12,6 +12,9 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -33,14 +36,14 @@ type session struct {
 	// connected is when; lost, when the session before ended: zero, there was none.
 	connected, lost time.Time
 
-	held       *held
-	window     *window // of task.assign
-	returns    *window // of task.reassign
-	outbox     *outbox
-	tickets    *tickets
-	requests   *requests
-	offers     *offers
-	rejections delayedRejections
+	held       *intake.Deliveries
+	window     *intake.Window // of task.assign
+	returns    *intake.Window // of task.reassign
+	outbox     *outbox.Queue[outgoing]
+	tickets    *outbox.Tickets
+	requests   *intake.Requests
+	offers     *outbox.Offers
+	rejections outbox.Rejections
 	pulse      pulse
 	looked     chan struct{} // closed when the first looks at the agents' queues are over
 	takeBacks  *takeBacks
@@ -50,12 +53,13 @@ type session struct {
 	newQueues  orders[[]string] // of agents that agents.yaml has not listed before
 	controls   orders[struct{}] // what the quotas are is to be worked out anew
 
-	statuses, results *fence              // where the past of agent.status and task.result ends
+	statuses, results *intake.Fence       // where what stood in agent.status and task.result before ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
 	pastRead          atomic.Uint64       // results
-	cursor            *resultCursor       // how far results have been dealt with; nil: does not lead yet
-	ledger            *ledger             // nil: there is no journal
-	commits           *commits            // likewise; the loop's own
+	cursor            *journaling.Cursor  // how far results have been dealt with; nil: does not lead yet
+	ledger            *journaling.Ledger  // nil: there is no journal
+	marks             bool                // the journal seemed empty, and task.result was not
+	commits           *journaling.Commits // likewise; the loop's own
 
 	draining atomic.Bool
 	workers  sync.WaitGroup // goroutines of the session, but for the transport's
@@ -71,17 +75,14 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	fixed := s.options.Config
 	r := &session{
 		s: s, number: s.sessions.Add(1),
-		window:  newWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
-		returns: returnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
-		held:    newHeld(&s.count.books), outbox: newOutbox(), tickets: newTickets(),
-		requests: newRequests(), offers: newOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
+		window:  intake.NewWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
+		returns: intake.ReturnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
+		held:    intake.NewDeliveries(&s.count.books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(),
+		requests: intake.NewRequests(), offers: outbox.NewOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
 		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
 		newQueues: newOrders[[]string](),
-		statuses:  newFence(bus.StreamStatus), results: newFence(bus.StreamResult),
+		statuses:  intake.NewFence(bus.StreamStatus, journaling.RandomID()), results: intake.NewFence(bus.StreamResult, journaling.RandomID()),
 		faulted: make(chan error, 1), looked: make(chan struct{}),
-	}
-	if fixed.Journal {
-		r.ledger = newLedger(r)
 	}
 	c := s.config.Load()
 	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
@@ -93,6 +94,9 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	})
 	if err != nil {
 		return false, fmt.Errorf("open a broker session: %w", err)
+	}
+	if fixed.Journal {
+		r.ledger = r.newLedger()
 	}
 	s.current.Store(r)
 	r.connected, r.lost = s.now(), s.lostAt
@@ -107,13 +111,13 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s.current.Store(nil)
 		s.lostAt = s.now()
 		if r.cursor != nil {
-			s.resultsNext = r.cursor.offset()
+			s.resultsNext = r.cursor.Offset()
 		}
 		s.count.staleAcks.Add(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
-			r.held.close()
+			r.held.Close()
 			s.callers.voidAll()
-			s.calls.void(r.number)
+			s.calls.End(r.number)
 		})
 	}()
 	s.observe.sessionOpened(r.bus.Findings())
@@ -146,24 +150,24 @@ func publishWindow(window int) int { return min(max(window, 256), 4096) }
 func (r *session) perform(effect coordinator.Effect) {
 	switch f := effect.(type) {
 	case *coordinator.Dispatch:
-		r.outbox.add(outgoing{dispatch: f})
+		r.outbox.Add(outgoing{dispatch: f})
 	case coordinator.Ack:
-		how := outcomeNone // it has one already
+		how := intake.None // it has one already
 		if f.Copy {
-			how = outcomeDropped
+			how = intake.Dropped
 		}
-		if h := r.held.take(f.Handle, how); h != nil {
-			if h.outcome == outcomeMoved {
+		if h := r.held.Take(f.Handle, how); h != nil {
+			if h.Moved() {
 				failpoint.Hit(failpoint.BeforeLaneAck)
 			}
-			r.bus.Ack(h.delivery.Tag)
+			r.bus.Ack(h.Message.Tag)
 			failpoint.Hit(failpoint.AfterAck)
 		}
 	case *coordinator.Fail:
 		if f.Failure.Reason == coordinator.ReasonCancelled {
-			r.requests.fails(f.Task.ID)
+			r.requests.Fails(f.Task.ID)
 		}
-		r.outbox.add(outgoing{fail: f})
+		r.outbox.Add(outgoing{fail: f})
 	case *coordinator.Completed:
 		r.completed(f)
 	case coordinator.Duplicate:
@@ -211,13 +215,13 @@ func (r *session) performMore(effect coordinator.Effect) {
 	case coordinator.ModelUnpriced:
 		r.s.observe.modelUnpriced(f)
 	case coordinator.Withdraw:
-		r.outbox.add(outgoing{withdrawal: &withdrawal{f}})
+		r.outbox.Add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:
 		r.cancelAnswered(f)
 	case coordinator.OrderStands:
 		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
 	case *coordinator.CallAnswered:
-		r.s.calls.answer(f)
+		r.s.calls.Answer(f)
 	case coordinator.QuotaControlsStand:
 		r.controlsStand(f)
 	case coordinator.TakeBack:
@@ -252,7 +256,7 @@ func (r *session) watchDepths() {
 			}
 			r.s.depths.set(name, d, err)
 		}
-		r.s.observe.afterFloods()
+		r.s.observe.log.AfterFloods()
 		select {
 		case <-r.bus.Done():
 			return
@@ -301,10 +305,10 @@ func (r *session) drain(grace time.Duration) {
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 			dispatching = e.Dispatching()
 			journalled := r.journalled(now)
-			settled = dispatching == 0 && journalled && r.tickets.count() == 0 && r.outbox.waiting() == 0
+			settled = dispatching == 0 && journalled && r.tickets.Count() == 0 && r.outbox.Waiting() == 0
 			if rec := r.s.loop.recording; rec != nil && settled {
-				rec.stop()
-				settled = r.ledger.owed.Load() == 0
+				rec.Stop()
+				settled = !r.ledger.Owes()
 			}
 		})
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/membus"
 )
 
@@ -26,7 +26,8 @@ func TestReloadTakesEffectAndABrokenFileDoesNot(t *testing.T) {
 			t.Errorf("after a broken file: %+v", st.Config)
 		}
 		r.service.Reload(parseConfig(t, strings.Replace(fleet, "task_routing:\n",
-			"  a3: {capabilities: [brush], max_concurrent_tasks: 1, health_check_interval: 5}\ntask_routing:\n  paint: {required_capabilities: [brush]}\n", 1)), nil)
+			"  a3: {capabilities: [brush], max_concurrent_tasks: 1, health_check_interval: 5}\ntask_routing:\n  paint: "+
+				"{required_capabilities: [brush]}\n", 1)), nil)
 		synctest.Wait()
 		if st := r.status(); !st.Config.LastReloadOK || st.Config.Version == old {
 			t.Errorf("after a good file: %+v", st.Config)
@@ -67,7 +68,7 @@ func TestAlarmHoldsUpAndLosesNothing(t *testing.T) {
 		if ready := r.service.Ready(context.Background()); ready.Ready || ready.State != "blocked" {
 			t.Errorf("during the alarm: %+v", ready)
 		}
-		if h := r.service.Health(context.Background()); h.Checks["broker"].Status != httpapi.Degraded {
+		if h := r.service.Health(context.Background()); h.Checks["broker"].Status != view.Degraded {
 			t.Errorf("during the alarm: %+v", h.Checks["broker"])
 		}
 		r.pass(5 * time.Minute)
@@ -93,7 +94,7 @@ func TestSecondCoordinatorStandsByUntilTheFirstEnds(t *testing.T) {
 		if ready := second.service.Ready(context.Background()); ready.State != "standby" || ready.Ready {
 			t.Errorf("the second while the first runs: %+v", ready)
 		}
-		if h := second.service.Health(context.Background()); h.Status != httpapi.Healthy {
+		if h := second.service.Health(context.Background()); h.Status != view.Healthy {
 			t.Errorf("a standby in good order: %+v", h)
 		}
 		first.close()
@@ -115,7 +116,7 @@ func TestBrokerAwayIsTriedForEverAndSaidSo(t *testing.T) {
 		r.startAway()
 		r.pass(10 * time.Minute)
 		st := r.service.Health(context.Background())
-		if st.Status != httpapi.Critical || !strings.Contains(st.Checks["broker"].Detail, "refused access") {
+		if st.Status != view.Critical || !strings.Contains(st.Checks["broker"].Detail, "refused access") {
 			t.Errorf("while the broker refuses: %+v", st)
 		}
 		// Full jitter under a bound of 15 s: on average at least one try every 15 s,

@@ -2,23 +2,16 @@ package service
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
 	"taskbus/schemas"
-)
-
-// Tokens identify publications when they are settled: a dispatch has its
-// handle, everything else a number from ticketBase on.
-const (
-	ticketBase   uint64 = 1 << 62
-	tokenIgnored uint64 = 1<<63 - 1 // announcements: their confirms are not awaited
-	tokenPulse   uint64 = 1<<63 - 2
 )
 
 // awaited is a publication with an awaited confirm.
@@ -29,7 +22,7 @@ type awaited interface {
 // ticket is a delivery that may be acknowledged when everything published about
 // it is confirmed. held is nil for a failure that no delivery stands behind.
 type ticket struct {
-	held    *heldDelivery
+	held    *intake.Delivery
 	fail    *coordinator.Fail // nil when no producer can be informed
 	refusal *messages.Refusal // for what could not be read
 	left    atomic.Int32
@@ -51,38 +44,9 @@ func (n *notice) queue() string {
 	return n.publication.Key
 }
 
-// tickets finds what a token stands for.
-type tickets struct {
-	mu   sync.Mutex
-	next uint64
-	open map[uint64]awaited
-}
-
-func newTickets() *tickets { return &tickets{next: ticketBase, open: make(map[uint64]awaited)} }
-
 // issue notes a publication as open, and returns its token.
-func (t *tickets) issue(a awaited) uint64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.next++
-	t.open[t.next] = a
-	return t.next
-}
-
-// redeem takes the token out; nil when it is not there (any more).
-func (t *tickets) redeem(token uint64) awaited {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	of := t.open[token]
-	delete(t.open, token)
-	return of
-}
-
-// count returns how many publications are unsettled.
-func (t *tickets) count() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.open)
+func (r *session) issue(a awaited) uint64 {
+	return r.tickets.Issue(func(outcome bus.Outcome) { a.settled(r, outcome) })
 }
 
 var publishOutcomes = [...]coordinator.PublishOutcome{
@@ -94,34 +58,34 @@ var publishOutcomes = [...]coordinator.PublishOutcome{
 
 // onSettled hears the broker's answer to every publication, in order.
 func (r *session) onSettled(token uint64, outcome bus.Outcome) {
-	if token == tokenPulse {
+	if token == outbox.Pulse {
 		r.pulse.unanswered.Store(false)
 		return
 	}
-	r.s.metrics.publishOutcomes[outcome].Inc()
+	r.s.metrics.PublishOutcomes[outcome].Inc()
 	switch {
-	case token == tokenIgnored:
-	case token < ticketBase:
+	case token == outbox.Ignored:
+	case token < outbox.FirstTicket:
 		r.dispatchSettled(coordinator.Handle(token), publishOutcomes[outcome])
 	default:
-		if a := r.tickets.redeem(token); a != nil {
-			a.settled(r, outcome)
+		if settled := r.tickets.Redeem(token); settled != nil {
+			settled(outcome)
 		}
 	}
 }
 
 // dispatchSettled records the answer and passes it on to the engine.
 func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator.PublishOutcome) {
-	if h := r.held.get(handle); h != nil && h.dispatch != nil {
-		d := h.dispatch
+	if h := r.held.Get(handle); h != nil && h.Dispatch != nil {
+		d := h.Dispatch
 		if outcome == coordinator.PublishRejected && d.Again && r.s.now().Sub(d.At) < againFor {
 			r.s.observe.notTaken(d.Queue, bus.Rejected)
-			time.AfterFunc(noticePause, func() { r.outbox.add(outgoing{dispatch: d}) })
+			time.AfterFunc(noticePause, func() { r.outbox.Add(outgoing{dispatch: d}) })
 			return
 		}
 		if outcome == coordinator.PublishConfirmed {
 			failpoint.Hit(failpoint.AfterConfirmBeforeAck)
-			r.held.conclude(handle, outcomeDispatched)
+			r.held.Conclude(handle, intake.Dispatched)
 		}
 		r.s.observe.dispatchSettled(d, outcome, r.s.now())
 		if outcome == coordinator.PublishConfirmed && r.s.config.Load().TaskDispatchedEvents {
@@ -166,7 +130,7 @@ func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
 		}
 		n.publication.Exchange, n.publication.Key = "", queue
 	}
-	r.outbox.add(outgoing{notice: n})
+	r.outbox.Add(outgoing{notice: n})
 }
 
 // ticketDone takes one publication off the ticket and, after the last, settles
@@ -176,25 +140,25 @@ func (r *session) ticketDone(t *ticket) {
 		return
 	}
 	if t.fail != nil {
-		r.ackAll(r.requests.ended(t.fail.Task.ID))
+		r.ackAll(r.requests.Ended(t.fail.Task.ID))
 	}
 	if t.held == nil {
 		r.s.observe.overdue(t.fail, r.s.now())
 		r.s.loop.post(r.number, coordinator.FailureTold{Task: t.fail.Task.ID})
 		return
 	}
-	how := outcomeFailed
+	how := intake.Failed
 	if t.fail == nil {
-		how = outcomeParked
+		how = intake.Parked
 	}
-	if r.held.take(t.held.handle, how) == nil {
+	if r.held.Take(t.held.Handle, how) == nil {
 		return
 	}
 	failpoint.Hit(failpoint.AfterConfirmBeforeAck)
 	r.s.observe.failed(t, r.s.now())
 	if t.reject.Load() {
-		r.bus.Reject(t.held.delivery.Tag)
+		r.bus.Reject(t.held.Message.Tag)
 		return
 	}
-	r.bus.Ack(t.held.delivery.Tag)
+	r.bus.Ack(t.held.Message.Tag)
 }

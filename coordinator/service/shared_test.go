@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // However many requests there are at the same time, the engine's state is copied once; and a request after
@@ -72,7 +73,8 @@ func TestLargeReadsOfQuotasAreMadeInTurns(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("pool: {limits: {total_tokens: {amount: 1000000, per: day}}}\ngroups: [{id: g}, {id: h}]\n")
 	text.WriteString(
-		"providers: [{provider: openai, share: by_weight, groups: [{group: g}], limits: {requests: {rate: 1000, per: second}}}]\nagents:\n")
+		"providers: [{provider: openai, share: by_weight, groups: [{group: g}], limits: {requests: {rate: 1000, per: " +
+			"second}}}]\nagents:\n")
 	for i := range agents {
 		fmt.Fprintf(&text, "  - {id: a%d, group_id: g}\n", i)
 	}
@@ -84,7 +86,7 @@ func TestLargeReadsOfQuotasAreMadeInTurns(t *testing.T) {
 		r.service.loop.now = func() time.Time { turns.Add(1); return now() }
 		r.start()
 		defer r.close()
-		for name, of := range map[string]httpapi.QuotaSelection{
+		for name, of := range map[string]view.QuotaSelection{
 			"all": {}, "a provider": {Provider: "openai"}, "a group": {Group: "g"},
 		} {
 			of.Limit = httpapi.MaxQuotaLimit

@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/messages"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -46,7 +49,7 @@ func TestStandbyAnswers(t *testing.T) {
 		if a := second.agent("a1"); a.State != "online" || a.Leased != 1 || a.Assigned != 2 {
 			t.Errorf("a1 at the one that stands by: %+v, want it online with t-2, after two assignments", a)
 		}
-		for id, want := range map[string]string{"t-1": taskSucceeded, "t-2": taskDispatched} {
+		for id, want := range map[string]string{"t-1": recent.Succeeded, "t-2": recent.Dispatched} {
 			if task, ok := second.service.Task(ctx, id); !ok || task.State != want || task.Agent != "a1" {
 				t.Errorf("%s: %+v, want it %s", id, task, want)
 			}
@@ -143,7 +146,7 @@ func TestRedeliveredTaskKeepsItsDispatch(t *testing.T) {
 				}
 				d := all[0]
 				if attemptID(d.MessageID) != "t-1.1" || c.same && d.Queue != "agent.a1" ||
-					d.Headers[headerMaybeDuplicate] == nil == c.marked {
+					d.Headers[messages.HeaderMaybeDuplicate] == nil == c.marked {
 					t.Errorf("%s in %s, headers %v", d.MessageID, d.Queue, d.Headers)
 				}
 			})
@@ -185,7 +188,7 @@ func TestSnapshotIsWhereAStartBegins(t *testing.T) {
 			r.result("a1", fmt.Sprint("t-", i), "succeeded", "")
 		}
 		r.reportTasks("a1")
-		r.pass(snapshotEvery + 2*time.Second)
+		r.pass(journaling.SnapshotEvery + 2*time.Second)
 		st := r.status()
 		if st.Journal == nil || st.Journal.SnapshotOffset <= 0 {
 			t.Fatalf("journal %+v, want a complete snapshot", st.Journal)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/views"
+	"taskbus/coordinator/view"
 )
 
 var _ httpapi.Source = (*Service)(nil)
@@ -15,18 +18,18 @@ var _ httpapi.Source = (*Service)(nil)
 // Health judges as COORDINATOR defines it: healthy when all agents are online
 // and assignments succeed, degraded when some agents are offline or assignments
 // are delayed, critical when no agent is eligible or assignments fail.
-func (s *Service) Health(ctx context.Context) httpapi.Health {
+func (s *Service) Health(ctx context.Context) view.Health {
 	snap, err := s.snapshot(ctx)
 	if err != nil {
-		return httpapi.Health{Status: httpapi.Critical, Checks: map[string]httpapi.Check{
-			"engine": {Status: httpapi.Critical, Detail: err.Error()},
+		return view.Health{Status: view.Critical, Checks: map[string]view.Check{
+			"engine": {Status: view.Critical, Detail: err.Error()},
 		}}
 	}
 	return s.health(snap)
 }
 
-func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
-	h := httpapi.Health{Status: httpapi.Healthy, Checks: map[string]httpapi.Check{
+func (s *Service) health(snap coordinator.Snapshot) view.Health {
+	h := view.Health{Status: view.Healthy, Checks: map[string]view.Check{
 		"broker": s.checkBroker(),
 		"config": s.checkConfig(),
 	}}
@@ -34,17 +37,17 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 		_, unlisted := s.count.unlisted.lastMinute(s.now())
 		away, recent := s.knowsFleet() != nil, s.count.recent.lastMinute()
 		invalid, by := s.count.brokenResults.lastMinute(s.now())
-		h.Checks["agents"] = checkAgents(snap, away, unlisted)
-		for name, c := range map[string]httpapi.Check{
-			"assignments": checkAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap)),
-			"results":     checkResults(recent, s.count.ofAgents.failing(s.now()), invalid, by),
+		h.Checks["agents"] = views.CheckAgents(snap, away, unlisted)
+		for name, c := range map[string]view.Check{
+			"assignments": views.CheckAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap)),
+			"results":     views.CheckResults(recent, s.count.ofAgents.failing(s.now()), invalid, by),
 		} {
-			if !away || c.Status != httpapi.Healthy { // without a session nothing goes wrong that is known
+			if !away || c.Status != view.Healthy { // without a session nothing goes wrong that is known
 				h.Checks[name] = c
 			}
 		}
 	}
-	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
+	if c, said := s.calls.Check(); said {
 		h.Checks["calls"] = c
 	}
 	if c, said := s.checkJournal(); said {
@@ -60,41 +63,41 @@ func (s *Service) health(snap coordinator.Snapshot) httpapi.Health {
 
 // worse orders the words of health.
 func worse(a, b string) bool {
-	rank := map[string]int{httpapi.Healthy: 0, httpapi.Degraded: 1, httpapi.Critical: 2}
+	rank := map[string]int{view.Healthy: 0, view.Degraded: 1, view.Critical: 2}
 	return rank[a] > rank[b]
 }
 
-func (s *Service) checkBroker() httpapi.Check {
+func (s *Service) checkBroker() view.Check {
 	v := s.state.read()
 	switch v.state {
 	case stateActive, stateStandby:
-		return httpapi.Check{Status: httpapi.Healthy, Detail: "connected, " + v.state}
+		return view.Check{Status: view.Healthy, Detail: "connected, " + v.state}
 	case stateBlocked, stateDraining:
-		return httpapi.Check{Status: httpapi.Degraded, Detail: v.detail}
+		return view.Check{Status: view.Degraded, Detail: v.detail}
 	case stateStalled:
-		return httpapi.Check{Status: httpapi.Critical, Detail: v.detail}
+		return view.Check{Status: view.Critical, Detail: v.detail}
 	}
 	detail := "no session with the broker"
 	if reads := s.reads(); reads != "" {
-		return httpapi.Check{Status: httpapi.Critical, Detail: "connected; " + reads}
+		return view.Check{Status: view.Critical, Detail: "connected; " + reads}
 	}
 	if v.lastError != "" {
 		detail += ": " + v.lastError
 	}
-	return httpapi.Check{Status: httpapi.Critical, Detail: detail}
+	return view.Check{Status: view.Critical, Detail: detail}
 }
 
-func (s *Service) checkConfig() httpapi.Check {
+func (s *Service) checkConfig() view.Check {
 	_, problem := s.reloads.read()
 	if problem != "" {
-		return httpapi.Check{Status: httpapi.Degraded,
+		return view.Check{Status: view.Degraded,
 			Detail: "the file on disk is broken, the configuration before it, version " + s.config.Load().FileVersion() +
 				", is in force: " + problem}
 	}
-	c := httpapi.Check{Status: httpapi.Healthy, Detail: "version " + s.config.Load().FileVersion()}
+	c := view.Check{Status: view.Healthy, Detail: "version " + s.config.Load().FileVersion()}
 	failing := s.doubts()
 	if len(failing) > 0 {
-		c.Status = httpapi.Degraded
+		c.Status = view.Degraded
 		if more := len(failing) - warningsInHealth; more > 0 {
 			failing = append(failing[:warningsInHealth],
 				fmt.Sprintf("and %d more; taskbus check %s", more, s.options.ConfigPath))
@@ -128,15 +131,15 @@ const (
 )
 
 // Ready reports whether tasks are being taken.
-func (s *Service) Ready(context.Context) httpapi.Readiness {
+func (s *Service) Ready(context.Context) view.Readiness {
 	v := s.state.read()
 	if reads := s.reads(); reads != "" {
 		v.detail = reads
 	}
-	if c, said := s.alone.check(s.now(), s.lost.waiting()); said {
+	if c, said := s.calls.Check(); said {
 		v.detail = strings.TrimPrefix(v.detail+"; "+c.Detail, "; ")
 	}
-	return httpapi.Readiness{Ready: v.state == stateActive, State: v.state, Detail: v.detail}
+	return view.Readiness{Ready: v.state == stateActive, State: v.state, Detail: v.detail}
 }
 
 // reads says how far the journal has been read by one that is only connecting; empty: nothing is to
@@ -146,42 +149,42 @@ func (s *Service) reads() string {
 	if r == nil || r.ledger == nil || s.state.read().state != stateConnecting {
 		return ""
 	}
-	return r.ledger.progress.String()
+	return r.ledger.Reads()
 }
 
 // Status gathers everything an operator asks first.
-func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
+func (s *Service) Status(ctx context.Context) (view.Status, error) {
 	snap, err := s.snapshot(ctx)
 	if err != nil {
-		return httpapi.Status{}, err
+		return view.Status{}, err
 	}
-	st := httpapi.Status{
+	st := view.Status{
 		Version: s.options.Version, Instance: s.options.Instance,
 		StartedAt: s.started, Now: s.now(),
 		Health: s.health(snap), Readiness: s.Ready(ctx),
 		Broker: s.brokerStatus(), Config: s.configStatus(),
-		Pending:  pendingStatus(snap),
+		Pending:  views.Pending(snap),
 		Counters: s.counterStatus(snap), Rates: s.rates(),
 		Audit: s.audited.status(),
 
 		UnknownFields: s.observe.unknownFields(),
 	}
-	in, _ := drain(&snap, s.unread(&snap), st.Rates.Assigned)
+	in, _ := views.Drain(&snap, s.unread(&snap), st.Rates.Assigned)
 	st.Pending.DrainSeconds = in.Seconds()
 	s.journalStatus(&st)
 	away := s.knowsFleet() != nil
 	for _, a := range snap.Agents {
-		v := agentStatus(a)
+		v := views.Agent(a)
 		v.Recent = s.count.ofAgents.recent(st.Now, a.Spec.ID)
 		if away { // whatever it was a while ago
 			v.Eligible, v.WhyNot = false, whyNoSession
 		}
 		st.Agents = append(st.Agents, v)
 	}
-	st.Lanes = laneStatus(snap)
+	st.Lanes = views.Lanes(snap)
 	for _, name := range depthQueues {
 		d, ok := s.depths.get(name)
-		q := httpapi.Queue{Name: name, Ready: d.Ready, Consumers: d.Consumers}
+		q := view.Queue{Name: name, Ready: d.Ready, Consumers: d.Consumers}
 		switch {
 		case !ok:
 			q.Error = "not read yet"
@@ -196,92 +199,40 @@ func (s *Service) Status(ctx context.Context) (httpapi.Status, error) {
 // whyNoSession is why no agent can get a task while there is no session with the broker.
 const whyNoSession = "no_session"
 
-func (s *Service) brokerStatus() httpapi.Broker {
+func (s *Service) brokerStatus() view.Broker {
 	v := s.state.read()
-	b := httpapi.Broker{
+	b := view.Broker{
 		URL: s.options.BrokerURL, Connected: !v.since.IsZero(), Since: v.since,
 		Sessions: s.sessions.Load(), Blocked: v.blocked, BlockReason: v.blockReason,
 		LastError: v.lastError, Topology: string(s.options.Config.Topology), Profile: string(s.profile()),
 	}
 	for _, note := range s.options.Config.Notes() {
-		b.Findings = append(b.Findings, httpapi.Finding{Object: "agents.yaml", Text: note})
+		b.Findings = append(b.Findings, view.Finding{Object: "agents.yaml", Text: note})
 	}
 	if r := s.current.Load(); r != nil {
 		for _, f := range r.bus.Findings() {
-			b.Findings = append(b.Findings, httpapi.Finding{Object: f.Object, Text: f.Text})
+			b.Findings = append(b.Findings, view.Finding{Object: f.Object, Text: f.Text})
 		}
 	}
 	return b
 }
 
-func (s *Service) configStatus() httpapi.Config {
+func (s *Service) configStatus() view.Config {
 	loadedAt, problem := s.reloads.read()
 	c := s.config.Load()
-	return httpapi.Config{
+	return view.Config{
 		Path: s.options.ConfigPath, Version: c.FileVersion(), Strategy: c.Policy().Strategy, LoadedAt: loadedAt,
 		LastReloadOK: problem == "", LastReloadError: problem,
 	}
 }
 
-func agentStatus(a coordinator.AgentSnapshot) httpapi.Agent {
-	v := httpapi.Agent{
-		ID: string(a.Spec.ID), Queue: a.Spec.Queue, Capabilities: a.Spec.Capabilities, Rank: a.Spec.Rank,
-		State: a.State.String(), Status: a.Status.String(), Load: a.Load, ReportedLoad: a.ReportedLoad,
-		InFlight: a.InFlight, Uncovered: a.Uncovered, FreeSlots: a.Free, Slots: a.Slots, MaxConcurrent: a.Spec.MaxConcurrent,
-		Assigned: a.Assigned, LastHeartbeat: a.LastHeartbeat,
-		HealthCheck: a.Spec.HealthCheckInterval.Seconds(),
-		Eligible:    a.Eligibility == coordinator.Eligible,
-		Leased:      a.Leased, Strays: a.Strays, Cordoned: a.Cordoned, Draining: a.Draining, Drained: a.Drained,
-		Discovered: a.Discovered,
-	}
-	if a.Instances > 1 {
-		v.Instances = a.Instances
-	}
-	if !v.Eligible {
-		v.WhyNot = a.Eligibility.String()
-	}
-	for i, c := range a.EjectedFrom {
-		v.Ejected = append(v.Ejected, httpapi.Ejection{Capability: c, Until: a.EjectedUntil[i]})
-	}
-	return v
-}
-
-func pendingStatus(snap coordinator.Snapshot) httpapi.Pending {
-	p := httpapi.Pending{
-		ByPriority: make(map[string]int), ByReason: make(map[string]int),
-		Gathering: snap.Gathering, Bidding: snap.Bidding, Moving: snap.Moving, Dispatching: snap.Dispatching,
-		Leased: snap.Leased, OldestSeconds: snap.OldestPending.Seconds(),
-	}
-	for i, n := range snap.Pending {
-		p.Total += n
-		p.ByPriority[coordinator.Priority(i).String()] = n
-	}
-	if snap.Delayed > 0 {
-		p.ByReason["waits_for_retry"] = snap.Delayed
-	}
-	for _, w := range snap.Waits {
-		p.Waits = append(p.Waits, httpapi.Wait{
-			Required: append([]string{}, w.Required...), Tasks: w.Tasks, OldestSeconds: w.Oldest.Seconds(),
-			ReasonCode: w.Reason.String(), Reason: w.Text,
-		})
-	}
-	for r, n := range snap.PendingReasons {
-		code := r.String()
-		if r == coordinator.ReasonNone {
-			code = "other"
-		}
-		p.ByReason[code] = n
-	}
-	return p
-}
-
 // rates returns those of the last minute.
-func (s *Service) rates() httpapi.Rates {
+func (s *Service) rates() view.Rates {
 	recent, span := s.count.recent.lastMinute(), s.count.recent.span(s.started)
-	return httpapi.Rates{
-		Received: float64(recent[recentReceived]) / span, Assigned: float64(recent[recentAssigned]) / span,
-		Succeeded: float64(recent[recentSucceeded]) / span,
-		Failed:    float64(recent[recentRefused]+recent[recentBroken]) / span,
+	return view.Rates{
+		Received: float64(recent[views.RecentReceived]) / span, Assigned: float64(recent[views.RecentAssigned]) / span,
+		Succeeded: float64(recent[views.RecentSucceeded]) / span,
+		Failed:    float64(recent[views.RecentRefused]+recent[views.RecentBroken]) / span,
 	}
 }
 
@@ -294,25 +245,25 @@ func (s *Service) staleAcks() uint64 {
 	return n
 }
 
-func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
-	books := s.count.books.read()
-	c := httpapi.Counters{
-		Received: books.received, Returned: books.returned, Held: books.held,
-		Dispatched: books.outcomes[outcomeDispatched], Failed: books.outcomes[outcomeFailed],
-		Parked: books.outcomes[outcomeParked], Dropped: books.outcomes[outcomeDropped], Moved: books.outcomes[outcomeMoved],
-		Abandoned:      books.outcomes[outcomeAbandoned],
+func (s *Service) counterStatus(snap coordinator.Snapshot) view.Counters {
+	books := s.count.books.Read()
+	c := view.Counters{
+		Received: books.Received, Returned: books.Returned, Held: books.Held,
+		Dispatched: books.Outcomes[intake.Dispatched], Failed: books.Outcomes[intake.Failed],
+		Parked: books.Outcomes[intake.Parked], Dropped: books.Outcomes[intake.Dropped], Moved: books.Outcomes[intake.Moved],
+		Abandoned:      books.Outcomes[intake.Abandoned],
 		FailedByReason: s.count.failed.read(),
 		Invalid:        s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(),
 		StatusReceived: s.count.statuses.Load(),
 		StatusRefused: map[string]uint64{
-			refusedInvalid: s.count.invalidStatus.Load(),
-			refusedForged:  s.count.authRejections.Load(),
+			metrics.Invalid:     s.count.invalidStatus.Load(),
+			metrics.WrongSender: s.count.authRejections.Load(),
 		},
 		RememberedIDs: snap.Remembered, StaleAcksIgnored: s.staleAcks(),
 		Results: make(map[string]uint64, coordinator.NumOutcomes),
 		ResultsRefused: map[string]uint64{
-			refusedInvalid: s.count.invalidResults.Load(),
-			refusedForged:  s.count.forgedResults.Load(),
+			metrics.Invalid:     s.count.invalidResults.Load(),
+			metrics.WrongSender: s.count.forgedResults.Load(),
 		},
 		LateResults: s.count.lateResults.Load(), TimedOut: s.count.timedOut.Load(),
 		TakenBack: s.count.takenBack.Load(), CancelRequests: s.count.cancels.Load(),
@@ -331,5 +282,3 @@ func (s *Service) counterStatus(snap coordinator.Snapshot) httpapi.Counters {
 	}
 	return c
 }
-
-func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

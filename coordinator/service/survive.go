@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
 	"taskbus/messages"
 )
 
@@ -16,24 +17,24 @@ import (
 // guarded; a fault of the engine ends the process, because its state cannot be trusted then.
 
 // survive, deferred by functions that take a delivery, parks one that cannot be handled.
-func (r *session) survive(h *heldDelivery) {
+func (r *session) survive(h *intake.Delivery) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	r.s.observe.survived(p, h.delivery.Queue, "the message is parked in task.dead")
-	if h.handle == 0 {
+	r.s.observe.survived(p, h.Message.Queue, "the message is parked in task.dead")
+	if h.Handle == 0 {
 		r.refuse(h, faulty())
 		return
 	}
-	r.outbox.add(outgoing{refused: faulty(), held: h}) // handing it to the engine was still to come
+	r.outbox.Add(outgoing{refused: faulty(), held: h}) // handing it to the engine was still to come
 }
 
 // surviveRequest, deferred by functions that take a request, parks one that cannot be handled.
 func (r *session) surviveRequest(d *bus.Delivery) {
 	if p := recover(); p != nil {
 		r.s.observe.survived(p, d.Queue, "the message is parked in task.dead")
-		r.refuse(&heldDelivery{delivery: *d, arrived: r.s.now()}, faulty())
+		r.refuse(&intake.Delivery{Message: *d, Arrived: r.s.now()}, faulty())
 	}
 }
 

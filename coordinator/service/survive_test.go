@@ -66,7 +66,7 @@ func TestAcceptedAtIsNoLaterThanNow(t *testing.T) {
 		d := dispatchOf(task, "a9", 1, time.Now())
 		d.Queue, d.Timeout = "agent.a9", time.Minute
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
-			p.Headers = map[string]any{headerTask: messages.EncodeTaskHeader(task), headerDeathReason: "expired"}
+			p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderDeathReason: "expired"}
 		})
 		r.pass(2 * time.Second) // its back-off: at most 250 ms
 		r.task("t-2", "build", "")
@@ -75,20 +75,4 @@ func TestAcceptedAtIsNoLaterThanNow(t *testing.T) {
 			t.Errorf("a1, with its one slot, has %v, want t-1: it came first", got)
 		}
 	})
-}
-
-// TestAcceptedAtOfALane: what the header of a message in a lane says is believed if it can be.
-func TestAcceptedAtOfALane(t *testing.T) {
-	now := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	for said, want := range map[string]time.Time{
-		"2030-01-01T11:00:00Z": now.Add(-time.Hour),
-		"2031-01-01T11:00:00Z": now, // by a clock that was ahead
-		"0001-01-01T00:00:00Z": now, // of which no rank can be made
-		"1h ago":               now,
-	} {
-		d := bus.Delivery{Properties: bus.Properties{Headers: map[string]any{headerAcceptedAt: said}}}
-		if got := acceptedAt(&d, now); !got.Equal(want) {
-			t.Errorf("%s: %v, want %v", said, got, want)
-		}
-	}
 }

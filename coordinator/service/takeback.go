@@ -183,7 +183,7 @@ func (r *session) beginTakeBack(o takeBackOrder) {
 	ctx, cancel := context.WithTimeout(context.Background(), takeBackTimeout)
 	defer cancel()
 	err := r.bus.Subscribe(ctx, bus.Subscription{
-		Queue: o.queue, Prefetch: r.window.first(prefetchTakenBack), Priority: priorityTakeBack,
+		Queue: o.queue, Prefetch: r.window.First(prefetchTakenBack), Priority: priorityTakeBack,
 		OnEnded: func(err error) {
 			r.takeBacks.order(takeBackOrder{what: takeBackBroken, agent: o.agent, queue: o.queue, turn: changing + 1, err: err})
 		},

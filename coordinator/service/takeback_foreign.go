@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/messages"
 )
 
 // The queue of an agent that joined by itself may hold what is not ours: discovery
@@ -87,7 +88,7 @@ func (r *session) sparingForeign(met takeBackOrder) func(bus.Delivery) {
 	r.takeBacks.queues[met.queue].foreign = f
 	r.takeBacks.mu.Unlock()
 	return func(d bus.Delivery) {
-		if textHeader(d.Headers, headerTask) != "" || r.draining.Load() {
+		if messages.TextHeader(d.Headers, messages.HeaderTask) != "" || r.draining.Load() {
 			r.onTakenBack(d)
 			return
 		}
@@ -134,6 +135,8 @@ func (o *observer) foreign(met takeBackOrder, pause time.Duration) {
 	}
 	o.gated(noiseTakeBack, zerolog.WarnLevel).Str("agent_id", string(met.agent)).Str("queue", met.queue).
 		Msg(
-			"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: " +
-				"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+			"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is " +
+				"taken back from it for a while: " +
+				"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for " +
+				"each queue and session)")
 }

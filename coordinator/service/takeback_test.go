@@ -11,6 +11,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/messages"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -44,7 +46,7 @@ func TestReadyTasksOfAnOfflineAgentAreTakenBack(t *testing.T) {
 			t.Errorf("a2 has %v, want all three", got)
 		}
 		for _, d := range a2.held {
-			if strings.Contains(textHeader(d.Headers, headerTried), `"a1"`) {
+			if strings.Contains(messages.TextHeader(d.Headers, messages.HeaderTried), `"a1"`) {
 				t.Errorf("%s carries %v: a1 never had it in hand", d.MessageID, d.Headers)
 			}
 		}
@@ -94,7 +96,7 @@ func TestAgentWhoseConsumerIsGone(t *testing.T) {
 		if got := fmt.Sprint(a2.has()); got != "[held]" {
 			t.Errorf("a2 has %s, want the task that a1 held; log:\n%s", got, r.log)
 		}
-		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" || !strings.Contains(textHeader(d.Headers, headerTried),
+		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" || !strings.Contains(messages.TextHeader(d.Headers, messages.HeaderTried),
 			`"a1"`) {
 			t.Errorf("dispatch %s with %v, want a second attempt: a1 had it in hand", d.MessageID, d.Headers)
 		}
@@ -145,7 +147,7 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 		}
 		r.publish("agent.a1", "foreign")
 		r.pass(6 * time.Second) // an agent without work is looked at every 5 s
-		if m := r.only(bus.QueueDead); string(m.Body) != "foreign" || m.Headers[headerSourceQueue] != "agent.a1" {
+		if m := r.only(bus.QueueDead); string(m.Body) != "foreign" || m.Headers[messages.HeaderSourceQueue] != "agent.a1" {
 			t.Errorf("parked %s with %v", m.Body, m.Headers)
 		}
 		if n := r.service.sessions.Load(); n != sessions {
@@ -193,7 +195,7 @@ func TestTakeBackEnded(t *testing.T) {
 			s := newRig(t, wide).service
 			s.loop.inbox = nil
 			var sub bus.Subscription
-			r := &session{s: s, takeBacks: newTakeBacks(), window: newWindow(4000, 1<<28, 1<<20),
+			r := &session{s: s, takeBacks: newTakeBacks(), window: intake.NewWindow(4000, 1<<28, 1<<20),
 				bus: subscribing{refusal: c.refusal, last: &sub}}
 			r.beginTakeBack(takeBackOrder{agent: "a1", queue: "q"})
 			if sub.Queue != "q" || sub.Prefetch != 100 || sub.Priority <= 0 || sub.OnEnded == nil {

@@ -10,6 +10,9 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
+	"taskbus/messages"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -52,7 +55,7 @@ func (r *rig) finishTasks(n int) {
 		r.result("a1", fmt.Sprint("t-", i), "succeeded", "")
 	}
 	r.reportTasks("a1")
-	r.pass(snapshotEvery + 2*time.Second)
+	r.pass(journaling.SnapshotEvery + 2*time.Second)
 }
 
 // A leader that reads of a later epoch in the journal leads no more: its session ends at
@@ -106,7 +109,7 @@ func TestResultsAreReadFromAStreamDeclaredAnew(t *testing.T) {
 // While the journal does not answer, no more is read of results than may wait: the
 // stream has the rest.
 func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
-	const lot, sent = 1000, 2 * maxAnnounced
+	const lot, sent = 1000, 2 * outbox.Most
 	inRig(t, wide, func(r *rig) {
 		// what they list is theirs, whichever coordinator has given it to them
 		agents, runs := []string{"a1", "a2"}, make([][]string, 2)
@@ -126,8 +129,8 @@ func TestResultsWaitInTheirStreamForTheJournal(t *testing.T) {
 				synctest.Wait() // so that no more than a lot is read beyond the bound
 			}
 		}
-		if n := r.service.current.Load().pastRead.Load(); n == 0 || n > maxAnnounced+lot {
-			t.Errorf("%d results were read, want some, and at most %d of %d", n, maxAnnounced+lot, sent)
+		if n := r.service.current.Load().pastRead.Load(); n == 0 || n > outbox.Most+lot {
+			t.Errorf("%d results were read, want some, and at most %d of %d", n, outbox.Most+lot, sent)
 		}
 		r.broker.SetConfirm(nil)
 		r.broker.ReleaseConfirms()
@@ -210,7 +213,7 @@ func TestTakingBackIsNotTheAgentsFault(t *testing.T) {
 			t.Fatalf("a2 has %d, want 3; log:\n%s", len(all), r.log)
 		}
 		for _, m := range all {
-			if tried := m.Headers[headerTried]; tried != nil {
+			if tried := m.Headers[messages.HeaderTried]; tried != nil {
 				t.Errorf("%s was tried on %v, want no agent", m.MessageID, tried)
 			}
 		}

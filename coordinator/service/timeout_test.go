@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/view"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
 )
@@ -110,17 +111,17 @@ func TestWhatComesBackOfAnEndedTaskIsNotPending(t *testing.T) {
 				}
 				r.only(bus.QueueFailed)
 				if restart {
-					r.service.history = newHistory(historySize) // it knows of tasks what the journal has
+					r.service.history = recent.New(recent.Size) // it knows of tasks what the journal has
 				}
 				a1.mu.Lock()
 				d := a1.held[0]
 				a1.mu.Unlock()
 				a1.session.Reject(d.Tag)
 				r.pass(time.Second)
-				if list := r.service.Tasks(context.Background(), httpapi.TaskFilter{State: taskPending}); len(list) > 0 {
+				if list := r.service.Tasks(context.Background(), view.TaskFilter{State: recent.Pending}); len(list) > 0 {
 					t.Errorf("pending: %+v", list)
 				}
-				if task, known := r.service.Task(context.Background(), "t-1"); !known || task.State != taskFailed {
+				if task, known := r.service.Task(context.Background(), "t-1"); !known || task.State != recent.Failed {
 					t.Errorf("in /tasks: %+v", task)
 				}
 			})
@@ -152,7 +153,7 @@ func TestSlotsTakenByNothingAreTold(t *testing.T) {
 		}
 		beats(1, "t-1")
 		c := r.service.Health(context.Background()).Checks["agents"]
-		if n := strays(); n != 1 || c.Status != httpapi.Degraded ||
+		if n := strays(); n != 1 || c.Status != view.Degraded ||
 			!strings.Contains(c.Detail, "nothing that was given to the agent at a1 (1 of 1)") ||
 			!strings.Contains(c.Advice, "start these agents again") {
 			t.Errorf("%d after a minute, want 1; agents: %+v", n, c)

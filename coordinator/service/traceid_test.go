@@ -3,9 +3,6 @@ package service
 import (
 	"testing"
 
-	"github.com/cespare/xxhash/v2"
-
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 	"taskbus/schemas"
@@ -45,24 +42,5 @@ func TestTheSameEndHasTheSameTraceID(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Two tasks never share one, nor do two messages with the same task id.
-func TestDerivedTraceIDs(t *testing.T) {
-	seen := make(map[string]string)
-	for _, m := range []struct{ task, body string }{
-		{"t-1", "a"}, {"t-1", "b"}, {"t-2", "a"}, {"t-12", "a"}, {"t-", "1a"}, {"t-1", ""}, {"t-2", ""},
-	} {
-		derive := func() string { return derivedTraceID(coordinator.TaskID(m.task), xxhash.Sum64String(m.body)) }
-		id := derive()
-		if other, taken := seen[id]; taken || len(id) != 32 || id != derive() {
-			t.Errorf("%q with %q has %q, as %q has (%v)", m.task, m.body, id, other, taken)
-		}
-		seen[id] = m.task + " " + m.body
-	}
-	// the first half of SHA-256 of "t-1" and eight bytes
-	if got, want := derivedTraceID("t-1", 1), "14d1499096745e04b6659342ccdedcf8"; got != want {
-		t.Errorf("%s, want %s: a later version must not tell of the same task under another", got, want)
 	}
 }

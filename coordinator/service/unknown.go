@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -19,7 +19,7 @@ func (r *session) knows(schema string, unknown []string, agent string, d *bus.De
 	if len(unknown) == 0 {
 		return nil
 	}
-	r.s.metrics.unknownFields.WithLabelValues(schema).Inc()
+	r.s.metrics.UnknownFields.WithLabelValues(schema).Inc()
 	hears := schema == schemas.TaskAssign || schema == schemas.TaskCancel || schema == schemas.TaskBid
 	if hears && r.s.config.Load().StrictMessages {
 		refusal := r.s.decoder.RefuseUnknown(schema, unknown[0])
@@ -72,7 +72,7 @@ func (o *observer) listUnknown(schema, field, agent string, d *bus.Delivery) {
 	of.Lock()
 	defer of.Unlock()
 	if len(of.list) < maxUnknownListed {
-		of.list = append(of.list, httpapi.UnknownField{
+		of.list = append(of.list, view.UnknownField{
 			MessageType: schema, Field: field, DidYouMean: o.s.decoder.Nearest(schema, field),
 			Producer: messages.Clean(cmp.Or(agent, d.AppID, d.UserID, d.ReplyTo), maxLogged),
 		})
@@ -80,7 +80,7 @@ func (o *observer) listUnknown(schema, field, agent string, d *bus.Delivery) {
 }
 
 // unknownFields returns a copy of the list for /status.
-func (o *observer) unknownFields() []httpapi.UnknownField {
+func (o *observer) unknownFields() []view.UnknownField {
 	o.firstUnknown.Lock()
 	defer o.firstUnknown.Unlock()
 	return slices.Clone(o.firstUnknown.list)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -54,7 +54,7 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 			}
 		}
 		listed := r.status().UnknownFields
-		if len(listed) != 5 || listed[0] != (httpapi.UnknownField{MessageType: "task.assign", Field: "prioritiy",
+		if len(listed) != 5 || listed[0] != (view.UnknownField{MessageType: "task.assign", Field: "prioritiy",
 			DidYouMean: "did you mean priority?", Producer: "shop"}) || listed[3].Producer != "a1" {
 			t.Errorf("/status lists %+v", listed)
 		}
@@ -95,7 +95,8 @@ func TestStrictMessages(t *testing.T) {
 		m := r.only(bus.QueueFailed)
 		if m.text("task_id") != "t-1" || m.text("correlation_id") != "c-1" || m.text("reason_code") != "invalid_message" ||
 			m.text(
-				"reason") != "/prioritiy: there is no such field of task.assign; did you mean priority? (global_settings.strict_messages)" {
+				"reason") != "/prioritiy: there is no such field of task.assign; did you mean priority? "+
+				"(global_settings.strict_messages)" {
 			t.Errorf("told %s", m.Body)
 		}
 		if dead := r.only(bus.QueueDead); dead.text("task_id") != "t-1" {
@@ -157,7 +158,7 @@ func TestProducersHearOfWhatCannotBeUsed(t *testing.T) {
 					p.MessageID, p.CorrelationID, p.ReplyTo = tc.messageID, tc.correlation, tc.reply
 				})
 				m := r.only(bus.QueueFailed)
-				keys := r.deadKeys(httpapi.DeadFilter{})
+				keys := r.deadKeys(view.DeadFilter{})
 				if len(keys) != 1 {
 					t.Fatalf("task.dead has %v", keys)
 				}

@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // unpriced are the models without a price that calls and tasks have named where money is limited,
@@ -53,16 +53,16 @@ func (u *unpriced) note(now time.Time, f *coordinator.ModelUnpriced) {
 }
 
 // list returns all of them, those that were named last first.
-func (u *unpriced) list() (all []httpapi.UnpricedModel) {
+func (u *unpriced) list() (all []view.UnpricedModel) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for s, m := range u.all { // order does not matter: they are sorted
-		all = append(all, httpapi.UnpricedModel{
+		all = append(all, view.UnpricedModel{
 			Provider: s.Provider, Model: s.Model, Group: m.group, Node: m.node, Refused: m.refused, Admitted: m.admitted,
 			LastSeen: m.last,
 		})
 	}
-	slices.SortFunc(all, func(a, b httpapi.UnpricedModel) int {
+	slices.SortFunc(all, func(a, b view.UnpricedModel) int {
 		return cmp.Or(b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
 	})
 	return all
@@ -75,7 +75,7 @@ func (o *observer) modelUnpriced(f coordinator.ModelUnpriced) {
 	if f.Refused {
 		outcome, text = "refused", "a model without a price was refused, because money is limited"
 	}
-	o.s.metrics.unpriced.WithLabelValues(outcome).Inc()
+	o.s.metrics.Unpriced.WithLabelValues(outcome).Inc()
 	o.gated(noiseUnpriced, zerolog.WarnLevel).Str("provider", f.Service.Provider).Str("model", f.Service.Model).
 		Str("group", f.Group).
 		Str("agent_id", string(f.Agent)).Str("node", f.Node).

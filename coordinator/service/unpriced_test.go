@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // A model without a price that a call names, where money is limited, is in the list of quotas, with how
@@ -17,7 +17,7 @@ func TestModelsWithoutAPriceAreListed(t *testing.T) {
 			c.Agent, c.Group, c.Usage.Provider, c.Usage.Model = "", "rich", "acme", model
 			r.asked(c, coordinator.CallNever)
 		}
-		q, err := r.service.Quotas(context.Background(), httpapi.QuotaSelection{Limit: 1})
+		q, err := r.service.Quotas(context.Background(), view.QuotaSelection{Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,11 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"taskbus/config"
-	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // renamed is fleet with a capability of which the routes do not know yet: no agent can serve train.
@@ -20,19 +17,19 @@ var renamed = strings.Replace(fleet, "[go, gpu]", "[go, gpus]", 1)
 
 const unserved = "no agent can serve train: none has all of gpu; its tasks will fail with no_eligible_agents"
 
-func (r *rig) configCheck() httpapi.Check {
+func (r *rig) configCheck() view.Check {
 	return r.service.Health(context.Background()).Checks["config"]
 }
 
 // What taskbus check warns of is said when it comes in force, and stays in /health as long as it is true.
 func TestReloadTellsWhatCheckWarnsOf(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		if c := r.configCheck(); c.Status != httpapi.Healthy {
+		if c := r.configCheck(); c.Status != view.Healthy {
 			t.Fatalf("before: %+v", c)
 		}
 		r.service.Reload(parseConfig(t, renamed), nil)
 		synctest.Wait()
-		if c := r.configCheck(); c.Status != httpapi.Degraded || !strings.Contains(c.Detail, unserved) {
+		if c := r.configCheck(); c.Status != view.Degraded || !strings.Contains(c.Detail, unserved) {
 			t.Errorf("/health after a capability was renamed: %+v, want it degraded, with %q", c, unserved)
 		}
 		if n := scraped(t, r.service.options.Registry)["taskbus_config_doubts"]; n != 1 {
@@ -43,7 +40,7 @@ func TestReloadTellsWhatCheckWarnsOf(t *testing.T) {
 		}
 		r.service.Reload(parseConfig(t, fleet), nil)
 		synctest.Wait()
-		if c := r.configCheck(); c.Status != httpapi.Healthy {
+		if c := r.configCheck(); c.Status != view.Healthy {
 			t.Errorf("after it was put right: %+v", c)
 		}
 	})
@@ -89,7 +86,7 @@ func TestBrokenFileIsToldInShort(t *testing.T) {
 			!strings.HasSuffix(said, "and 37 more; taskbus check agents.yaml") {
 			t.Errorf("%d faults in %q, want 3 of 40 and how many more there are", n, said)
 		}
-		if c := r.configCheck(); c.Status != httpapi.Degraded || !strings.Contains(c.Detail, version) ||
+		if c := r.configCheck(); c.Status != view.Degraded || !strings.Contains(c.Detail, version) ||
 			!strings.Contains(c.Detail, said) {
 			t.Errorf("/health: %+v, want version %s and the faults", c, version)
 		}
@@ -107,13 +104,13 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 			synctest.Wait()
 			first.pass(time.Second)
 			c := second.configCheck()
-			if want == "" && c.Status != httpapi.Healthy {
+			if want == "" && c.Status != view.Healthy {
 				t.Errorf("%s: %+v, want it healthy", when, c)
 			}
-			if want != "" && (c.Status != httpapi.Degraded || !strings.Contains(c.Detail, want)) {
+			if want != "" && (c.Status != view.Degraded || !strings.Contains(c.Detail, want)) {
 				t.Errorf("%s: %+v, want it degraded with %q", when, c, want)
 			}
-			if c := first.configCheck(); c.Status != httpapi.Healthy {
+			if c := first.configCheck(); c.Status != view.Healthy {
 				t.Errorf("%s: the leader says %+v of its own files", when, c)
 			}
 		}
@@ -149,7 +146,7 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 		expect("another version", "")
 		first.close()
 		second.pass(time.Second)
-		if c := second.configCheck(); c.Status != httpapi.Healthy {
+		if c := second.configCheck(); c.Status != view.Healthy {
 			t.Errorf("after the take-over: %+v", c)
 		}
 		second.close()
@@ -216,98 +213,4 @@ func TestOverdueNamesItsAgent(t *testing.T) {
 			t.Errorf("%v time-outs counted for the agent, want 1", n)
 		}
 	})
-}
-
-// agentCountsOf are counts for so many agents, and what a scrape finds.
-type agentCountsOf struct {
-	*agentCounts
-	at   time.Time
-	most int
-}
-
-func newAgentCountsOf(most int) *agentCountsOf {
-	c := &agentCountsOf{at: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), most: most}
-	c.agentCounts = newAgentCounts(func() time.Time { return c.at }, func() int { return c.most })
-	return c
-}
-
-// scrape gives failed results and ejections, by agent.
-func (c *agentCountsOf) scrape(t *testing.T) map[string]float64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(c.agentCounts); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := make(map[string]float64)
-	for _, f := range families {
-		for _, m := range f.Metric {
-			if name, l := f.GetName(), m.Label; name == "taskbus_agent_ejections_total" || l[1].GetValue() == "failed" {
-				found[l[0].GetValue()] += m.Counter.GetValue()
-			}
-		}
-	}
-	return found
-}
-
-func (c *agentCountsOf) fails(id string, times int) {
-	for range times {
-		c.result(coordinator.AgentID(id), coordinator.OutcomeFailed, true)
-	}
-}
-
-// The agents that fail have series of their own, however many others there are.
-func TestFailingAgentsHaveSeriesOfTheirOwn(t *testing.T) {
-	c := newAgentCountsOf(2)
-	c.came("quiet-1")
-	c.came("quiet-2")
-	c.result("quiet-3", coordinator.OutcomeFailed, false) // by its own word no fault of the agent's
-	expect := func(when string, want map[string]float64) {
-		t.Helper()
-		if got := c.scrape(t); fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("%s: %v, want %v", when, got, want)
-		}
-	}
-	expect("no trouble yet", map[string]float64{"quiet-1": 0, "quiet-2": 0, "other": 1})
-	c.fails("bad", 3)
-	expect("one fails", map[string]float64{"quiet-1": 0, "bad": 3, "other": 1})
-	c.ejected("worse")
-	expect("another is ejected", map[string]float64{"worse": 1, "bad": 3, "other": 1})
-	// 2 are no more than twice the 1 of worse; with the 3rd it is, and has its series from there on.
-	c.fails("third", 3)
-	expect("a third fails more", map[string]float64{"third": 1, "bad": 3, "other": 3})
-	// What comes under other never becomes less: worse is there with what it does from now on.
-	c.fails("worse", 1)
-	expect("the ejected one again", map[string]float64{"third": 1, "bad": 3, "other": 4})
-	// An hour later, 2⁻⁶ of all that is left, a few failures count more.
-	c.at = c.at.Add(time.Hour)
-	c.fails("new", 1)
-	expect("an hour later", map[string]float64{"new": 1, "bad": 3, "other": 4})
-	c.most = 1
-	c.fails("new", 1)
-	expect("a reload that leaves one", map[string]float64{"new": 2, "other": 4})
-	c.most = 0
-	c.fails("new", 1)
-	expect("a reload that leaves none", map[string]float64{"other": 5})
-	c.most = 2
-	c.fails("other", 1) // an agent of that name
-	expect("an agent called other", map[string]float64{"other": 6})
-}
-
-// However large the fleet is, what is known of it is bounded.
-func TestAgentCountsAreBounded(t *testing.T) {
-	c := newAgentCountsOf(50)
-	for i := range 3 * mostTroubled {
-		c.at = c.at.Add(time.Second)
-		c.fails(fmt.Sprint("a", i), 1)
-	}
-	if len(c.own) != 50 || len(c.rest) > mostTroubled {
-		t.Errorf("%d with series, %d without", len(c.own), len(c.rest))
-	}
-	if n := len(c.scrape(t)); n != 51 { // and other
-		t.Errorf("%d agent_id, want 51", n)
-	}
 }

@@ -142,7 +142,7 @@ func (r *session) ownConsumers(queue string) int {
 	if !ever {
 		return 0 // as nearly always: no need to go through what is held
 	}
-	own := r.held.consumersOf(queue)
+	own := r.held.ConsumersOf(queue)
 	if now {
 		own[number] = true
 	}

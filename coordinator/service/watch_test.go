@@ -9,6 +9,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
 )
 
 // slowBroker takes its time to tell a queue's depth.
@@ -61,7 +63,7 @@ func TestSlowLooksDelayNobody(t *testing.T) {
 		}
 		begun := time.Now()
 		r.task("t-3", "build", "")
-		if n := len(a1.has()) + len(a2.has()); n != 3 || time.Since(begun) > commitPause+commitLinger {
+		if n := len(a1.has()) + len(a2.has()); n != 3 || time.Since(begun) > journaling.Pause+journaling.Linger {
 			t.Errorf("%d tasks assigned after %s, want 3 at once", n, time.Since(begun))
 		}
 	})
@@ -130,11 +132,11 @@ func TestLookWhileTakingBackChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newRig(t, wide).service
-			r := &session{s: s, takeBacks: newTakeBacks(), held: newHeld(new(books))}
+			r := &session{s: s, takeBacks: newTakeBacks(), held: intake.NewDeliveries(new(intake.Books))}
 			r.bus = countedQueue{meanwhile: func() { c.meanwhile(r.takeBacks) }}
 			c.before(r.takeBacks)
 			if c.holds {
-				r.held.add(&heldDelivery{delivery: bus.Delivery{Queue: "q", Tag: bus.Tag{Consumer: 3}}})
+				r.held.Add(&intake.Delivery{Message: bus.Delivery{Queue: "q", Tag: bus.Tag{Consumer: 3}}})
 			}
 			seen, open := r.look(coordinator.QueueWatch{Agent: "a1", Queue: "q"})
 			if !open {

@@ -13,11 +13,10 @@ type withdrawal struct{ coordinator.Withdraw }
 // publishWithdrawal orders an agent to drop or stop a dispatch. It is mandatory:
 // an agent without a control queue cannot be reached.
 func (r *session) publishWithdrawal(w *withdrawal) {
-	p := r.control(w.Agent, schemas.TaskCancel, string(w.Task)+".cancel", w.TraceID)
-	p.Token = r.tickets.issue(w)
-	p.Body = messages.AppendTaskCancel(nil, &w.Withdraw)
+	p := r.sender().Withdrawal(&w.Withdraw)
+	p.Token = r.issue(w)
 	if err := r.bus.Publish(p); err != nil {
-		r.tickets.redeem(p.Token) // the session has ended; the next one sends it again
+		r.tickets.Redeem(p.Token) // the session has ended; the next one sends it again
 	}
 }
 
@@ -27,7 +26,7 @@ func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
 	if outcome == bus.Unknown {
 		return // the session ends; the next one sends it again
 	}
-	r.ackAll(r.requests.told(w.Task))
+	r.ackAll(r.requests.Told(w.Task))
 	if outcome == bus.Confirmed || w.Token == 0 { // 0: no request waits: the dispatch is over, or its time is
 		return
 	}

@@ -52,7 +52,7 @@ func (w *world) deliver(d *coordinator.Dispatch) error {
 	}
 	w.take(index)
 	if t.place == inQueue {
-		w.moments.schedule(w.now+int64(d.AcceptTimeout), momentExpiry, number, t.life)
+		w.moments.Add(w.now+int64(d.AcceptTimeout), moment{momentExpiry, number, t.life})
 	}
 	w.recount(index)
 	return nil
@@ -78,7 +78,7 @@ func (w *world) take(index int32) {
 			t.started = w.now
 			w.tally.started(t)
 		}
-		w.moments.schedule(w.now+w.length(t, a), momentFinish, number, t.life)
+		w.moments.Add(w.now+w.length(t, a), moment{momentFinish, number, t.life})
 	}
 }
 
@@ -91,7 +91,7 @@ func (w *world) length(t *task, a *agent) int64 {
 		d := g.service(w.kinds.names[t.kind])
 		u := 0.5
 		if d.Shape != Constant {
-			u = draw(w.seed, drawService, t.draws, 0)
+			u = Draw(w.seed, drawService, t.draws, 0)
 		}
 		seconds = d.Quantile(u)
 	}
@@ -107,7 +107,7 @@ func (w *world) finish(number int32, life uint32) error {
 	index := t.agent
 	a := &w.agents[index]
 	outcome := coordinator.OutcomeSucceeded
-	if draw(w.seed, drawSuccess, t.draws, uint64(index)) >= w.kinds.success[a.group][t.kind] {
+	if Draw(w.seed, drawSuccess, t.draws, uint64(index)) >= w.kinds.success[a.group][t.kind] {
 		outcome = coordinator.OutcomeFailed
 	}
 	result := w.result(t, outcome)

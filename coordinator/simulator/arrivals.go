@@ -28,7 +28,7 @@ func (w *world) begin() {
 				size = min(size, s.load.Count)
 			}
 			for range size {
-				w.moments.schedule(int64(s.load.From), momentArrival, int32(i), 0)
+				w.moments.Add(int64(s.load.From), moment{momentArrival, int32(i), 0})
 			}
 			continue
 		}
@@ -45,7 +45,7 @@ func (w *world) scheduleArrival(number int32, from int64) {
 	at := from
 	switch a.Kind {
 	case ArrivePoisson:
-		at += nanoseconds(exponential(1/a.Rate, draw(w.seed, drawArrival, uint64(number), n)))
+		at += nanoseconds(exponential(1/a.Rate, Draw(w.seed, drawArrival, uint64(number), n)))
 	case ArriveConstant:
 		at = int64(s.load.From) + nanoseconds(float64(n+1)/a.Rate)
 	case ArriveBursts:
@@ -57,7 +57,7 @@ func (w *world) scheduleArrival(number int32, from int64) {
 		at = int64(s.load.From) + nanoseconds(s.trace[s.made].At.Seconds()/a.Trace.SpeedUp)
 	}
 	if at < int64(s.load.Until) && (s.load.Count == 0 || s.made < s.load.Count) {
-		w.moments.schedule(at, momentArrival, number, 0)
+		w.moments.Add(at, moment{momentArrival, number, 0})
 	}
 }
 
@@ -75,7 +75,7 @@ func (w *world) replace(number int32, refused bool) {
 	if refused {
 		at += int64(refusedPause)
 	}
-	w.moments.schedule(at, momentArrival, number, 0)
+	w.moments.Add(at, moment{momentArrival, number, 0})
 }
 
 // arrive brings the next task of a stream to the coordinator.
@@ -97,7 +97,7 @@ func (w *world) arrive(number int32) error {
 	}
 	t.task = &coordinator.Task{
 		ID: coordinator.TaskID("t" + strconv.Itoa(n+1)), Type: s.load.Type,
-		Priority: s.load.priority(draw(w.seed, drawPriority, uint64(number), uint64(s.made))),
+		Priority: s.load.priority(Draw(w.seed, drawPriority, uint64(number), uint64(s.made))),
 		Timeout:  s.load.Timeout, AcceptedAt: epoch.Add(time.Duration(w.now)), Labels: s.load.Labels,
 		ContentHash: uint64(n) + 1, // see numberOf
 	}

@@ -46,7 +46,7 @@ func share(t *testing.T, p Performance, group string) float64 {
 	return 0
 }
 
-// An agent that fails everything at once always looks idle. Who goes by load gives
+// An agent that fails everything at once always looks idle. A strategy by load gives
 // it most of the work; ejected it gets less than 2 %.
 func TestSinkhole(t *testing.T) {
 	results := shippedWith(t, "sinkhole", "least_loaded without breaker", "least_loaded", "reward_rate")
@@ -72,7 +72,7 @@ func TestNewcomersGetTheirShare(t *testing.T) {
 	}
 }
 
-// Success rates change twice. Who learns gives away less than half of what chance
+// Success rates change twice. A strategy that learns gives away less than half of what chance
 // does, and in the last quarter of each phase next to nothing of it: regret falls
 // again after every change. The course has a hundred points, the changes are after
 // the 33rd and the 66th.

@@ -22,8 +22,8 @@ const (
 	drawOutput
 )
 
-// draw is a number above 0 and below 1 that depends on nothing but its arguments.
-func draw(seed, what, a, b uint64) float64 {
+// Draw is a number above 0 and below 1 that depends on nothing but its arguments.
+func Draw(seed, what, a, b uint64) float64 {
 	h := mix(mix(mix(mix(seed)^what)^a) ^ b)
 	return coordinator.Unit(h)
 }

@@ -38,7 +38,7 @@ func TestDrawsHaveTheirMean(t *testing.T) {
 		sum := 0.0
 		const n = 200_000
 		for i := range uint64(n) {
-			sum += d.Quantile(draw(1, drawService, i, 0))
+			sum += d.Quantile(Draw(1, drawService, i, 0))
 		}
 		approx(t, string(d.Shape), sum/n, 3, 0.012)
 	}
@@ -49,15 +49,15 @@ func TestDraw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
 		seed, what, a, b := n("seed"), n("what"), n("a"), n("b")
-		u := draw(seed, what, a, b)
+		u := Draw(seed, what, a, b)
 		if !(u > 0 && u < 1) {
 			t.Fatalf("%g is not between 0 and 1", u)
 		}
-		if draw(seed, what, a, b) != u {
+		if Draw(seed, what, a, b) != u {
 			t.Fatal("drawn again it is another number")
 		}
-		for i, other := range []float64{draw(seed+1, what, a, b), draw(seed, what+1, a, b), draw(seed, what, a+1, b),
-			draw(seed, what, a, b+1)} {
+		for i, other := range []float64{Draw(seed+1, what, a, b), Draw(seed, what+1, a, b), Draw(seed, what, a+1, b),
+			Draw(seed, what, a, b+1)} {
 			if other == u {
 				t.Fatalf("argument %d makes no difference", i+1)
 			}
@@ -69,20 +69,20 @@ func TestDraw(t *testing.T) {
 // was scheduled first, whatever is scheduled in between.
 func TestMomentsComeInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var m moments
-		var expected []moment
+		var m Timeline[int]
+		var expected []due[int]
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			if len(expected) > 0 && rapid.Bool().Draw(t, "take") {
-				if got := m.next(); got != expected[0] {
-					t.Fatalf("%+v came, want %+v", got, expected[0])
+				if at, what := m.Next(); at != expected[0].at || what != expected[0].what {
+					t.Fatalf("%d came at %d, want %+v", what, at, expected[0])
 				}
 				expected = expected[1:]
 				continue
 			}
 			at := rapid.Int64Range(0, 20).Draw(t, "at")
-			m.schedule(at, momentBeat, 1, 2)
-			expected = append(expected, moment{at, m.seq, momentBeat, 1, 2})
-			slices.SortFunc(expected, func(a, b moment) int {
+			m.Add(at, int(m.seq))
+			expected = append(expected, due[int]{at, m.seq, int(m.seq) - 1})
+			slices.SortFunc(expected, func(a, b due[int]) int {
 				if a.before(&b) {
 					return -1
 				}

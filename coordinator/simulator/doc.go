@@ -58,7 +58,7 @@
 //	world.go     the virtual clock, and what the shell would do with effects; ledger.go: its tasks
 //	agents.go    simulated agents and their work; presence.go: their heartbeats and
 //	             crashes; arrivals.go: simulated producers
-//	moments.go   the heap of what happens next
+//	timeline.go  what happens next, of every world
 //	tally.go     what is counted; regret.go: what was given away; outcome.go: of one run
 //	report.go    results over several seeds, by statistics.go; output.go: as table, CSV, JSON
 package simulator

@@ -27,7 +27,7 @@ func TestLimits(t *testing.T) {
 			"slow_start_seconds: must be at least 0.001 seconds, or 0, not"},
 		{"gone as it comes", "[least_loaded]", "[least_loaded]\nsettings: {stale_agent_threshold_seconds: 1e-9}", 7,
 			"must be at least 0.001 seconds, not"},
-		{"work without time", "service: 1", "service: 1e-9", 3, "must be a number from 1e-06"},
+		{"work without time", "service: 1", "service: 1e-9", 3, "must be a number from 0.000001"},
 		{"speed that leaves no time", "service: 1", "service: 1e-3, speed: 1e6", 3,
 			"service: its mean divided by speed must be at least 1e-06 seconds, not 1e-09"},
 		{"the same for one type", "service: 1", "service: 1, speed: 1e3, service_by_type: {job: 1e-5}", 3,
@@ -172,10 +172,10 @@ func TestControlCharacters(t *testing.T) {
 		{"in a formula", "[least_loaded]", `[{name: expression, formula: "load\e"}]`, 6,
 			"formula: must be text of one or more lines without control characters"},
 		{"in a key", "service: 1", `service: 1, service_by_type: {"a\eb": 1}`, 3,
-			`service_by_type: the key "a\x1bb" holds a control character`},
+			`service_by_type."a\x1bb": the key holds a control character`},
 		{"as it is", "duration_seconds: 100", "duration_seconds: 100\nabout: a\x1b[31mb", 2,
 			"holds the control character U+001B; remove it"},
-		{"no text at all", "duration_seconds: 100", "duration_seconds: 100\nabout: a\xff", 2, "is no UTF-8 text"},
+		{"no text at all", "duration_seconds: 100", "duration_seconds: 100\nabout: a\xff", 2, "not UTF-8 text"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { faultAt(t, tt.old, tt.changed, tt.line, tt.want) })

@@ -41,10 +41,10 @@ func (w *world) outcome(took time.Duration) outcome {
 	if seconds := float64(c.span(0, w.now)) / 1e9; seconds > 0 {
 		o.throughput = float64(c.finished) / seconds
 	}
-	o.success = ratio(float64(c.cohortSucceeded), float64(c.cohortEnded))
+	o.success = Ratio(float64(c.cohortSucceeded), float64(c.cohortEnded))
 	o.violations = float64(c.violated) / 1e9
-	o.regretSuccess = ratio(c.successRegret, float64(c.choices))
-	o.regretReward = ratio(c.rewardRegret, float64(c.choices))
+	o.regretSuccess = Ratio(c.successRegret, float64(c.choices))
+	o.regretReward = Ratio(c.rewardRegret, float64(c.choices))
 	o.regretCourse, o.rewardCourse = cumulated(c.regretCourse[:]), cumulated(c.rewardCourse[:])
 
 	if n := len(c.waits); n > 0 {
@@ -73,7 +73,7 @@ func (w *world) shares(o *outcome) {
 	for i := range w.agents {
 		a := &w.agents[i]
 		slotUp := float64(a.upFor) * float64(w.scenario.Fleet[a.group].Slots)
-		o.groupShare[a.group] += ratio(float64(a.decisions), o.decisions)
+		o.groupShare[a.group] += Ratio(float64(a.decisions), o.decisions)
 		o.groupUse[a.group] += float64(a.busy)
 		groupUp[a.group] += slotUp
 		busy += float64(a.busy)
@@ -85,9 +85,9 @@ func (w *world) shares(o *outcome) {
 			agents++
 		}
 	}
-	o.utilisation = ratio(busy, up)
-	o.jain = ratio(sum*sum, agents*squares)
+	o.utilisation = Ratio(busy, up)
+	o.jain = Ratio(sum*sum, agents*squares)
 	for i := range o.groupUse {
-		o.groupUse[i] = ratio(o.groupUse[i], groupUp[i])
+		o.groupUse[i] = Ratio(o.groupUse[i], groupUp[i])
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 )
 
 // measure is one value of a Performance as tables show it.
@@ -34,37 +33,37 @@ var measures = []measure{
 // WriteTable writes the report for people: a line for each strategy, then what
 // failed and which agents did the work.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%g s of arrivals, measured from %g s on; %s\n\n", r.Duration, r.WarmUp, SeedsText(r.Seeds))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "STRATEGY")
+	return WriteTable(w, func(t io.Writer) {
+		fmt.Fprintf(t, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(t, "%g s of arrivals, measured from %g s on; %s\n\n", r.Duration, r.WarmUp, SeedsText(r.Seeds))
+		r.tableOfStrategies(t)
+		r.tableOfFailures(t)
+		r.tableOfGroups(t)
+	})
+}
+
+// tableOfStrategies says how each strategy did.
+func (r *Report) tableOfStrategies(w io.Writer) {
+	fmt.Fprint(w, "STRATEGY")
 	for _, m := range measures {
-		fmt.Fprint(t, "\t", m.head)
+		fmt.Fprint(w, "\t", m.head)
 	}
 	if r.timed() {
-		fmt.Fprint(t, "\tEVENTS/S")
+		fmt.Fprint(w, "\tEVENTS/S")
 	}
-	fmt.Fprintln(t)
+	fmt.Fprintln(w)
 	for i := range r.Strategies {
 		p := &r.Strategies[i]
-		fmt.Fprint(t, p.Label)
+		fmt.Fprint(w, p.Label)
 		for _, m := range measures {
-			fmt.Fprint(t, "\t", m.text(p))
+			fmt.Fprint(w, "\t", m.text(p))
 		}
 		if r.timed() {
-			fmt.Fprintf(t, "\t%.0f", p.Timing.EventsPerSecond)
+			fmt.Fprintf(w, "\t%.0f", p.Timing.EventsPerSecond)
 		}
-		fmt.Fprintln(t)
+		fmt.Fprintln(w)
 	}
-	fmt.Fprintln(t)
-	r.tableOfFailures(t)
-	r.tableOfGroups(t)
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	fmt.Fprintln(w)
 }
 
 func (r *Report) timed() bool { return len(r.Strategies) > 0 && r.Strategies[0].Timing != nil }
@@ -121,9 +120,6 @@ func (r *Report) tableOfGroups(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 }
-
-// WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error { return WriteJSON(w, r) }
 
 // WriteCSV writes one line for each strategy and value: scenario, strategy, label,
 // metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in seconds.

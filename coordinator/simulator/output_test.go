@@ -34,7 +34,7 @@ func TestOutputs(t *testing.T) {
 	}{
 		{"report.txt", func(r *Report, b *bytes.Buffer) error { return r.WriteTable(b) }},
 		{"report.csv", func(r *Report, b *bytes.Buffer) error { return r.WriteCSV(b) }},
-		{"report.json", func(r *Report, b *bytes.Buffer) error { return r.WriteJSON(b) }},
+		{"report.json", func(r *Report, b *bytes.Buffer) error { return WriteJSON(b, r) }},
 	} {
 		t.Run(o.file, func(t *testing.T) {
 			var first, second bytes.Buffer
@@ -95,10 +95,10 @@ func TestSummary(t *testing.T) {
 	runs := []outcome{{throughput: 1}, {throughput: 2}, {throughput: 3}}
 	of := func(o *outcome) float64 { return o.throughput }
 	// Mean 2, standard deviation 1, t = 4.303 for 2 degrees of freedom: 4.303/√3.
-	v := summary(runs, of)
+	v := Summarise(runs, of)
 	approx(t, "mean", v.Mean, 2, 1e-12)
 	approx(t, "interval", v.Interval, 2.484338, 1e-6)
-	if v := summary(runs[:1], of); v != (Value{Mean: 1}) {
+	if v := Summarise(runs[:1], of); v != (Value{Mean: 1}) {
 		t.Errorf("one run: %+v, want no interval", v)
 	}
 	sorted := []float64{1, 2, 3, 4}

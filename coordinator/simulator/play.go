@@ -138,16 +138,16 @@ func newWorld(s *Scenario, v *Variant, seed uint64, traces map[string][]Request,
 		return nil, err
 	}
 	for i := range w.agents {
-		w.moments.schedule(int64(s.Fleet[w.agents[i].group].JoinAt), momentJoin, int32(i), 0)
+		w.moments.Add(int64(s.Fleet[w.agents[i].group].JoinAt), moment{momentJoin, int32(i), 0})
 	}
 	for i, step := range w.kinds.steps {
-		w.moments.schedule(int64(step.At), momentDrift, int32(i), 0)
+		w.moments.Add(int64(step.At), moment{momentDrift, int32(i), 0})
 	}
 	if slices.ContainsFunc(s.Fleet, func(g Group) bool { return g.MTBF > 0 }) {
-		w.moments.schedule(int64(lookEvery), momentLook, 0, 0)
+		w.moments.Add(int64(lookEvery), moment{momentLook, 0, 0})
 	}
 	w.begin()
-	w.moments.schedule(int64(s.Duration), momentEnd, 0, 0)
-	w.moments.schedule(int64(s.Duration+s.Drain), momentStop, 0, 0)
+	w.moments.Add(int64(s.Duration), moment{momentEnd, 0, 0})
+	w.moments.Add(int64(s.Duration+s.Drain), moment{momentStop, 0, 0})
 	return w, nil
 }

@@ -38,7 +38,7 @@ func (s *Scenario) compile(compile CompileFormula) ([]strategy.Score, error) {
 		scores[i] = score
 	}
 	if len(faults) > 0 {
-		return nil, &Faults{faults}
+		return nil, &Faults{List: faults}
 	}
 	return scores, nil
 }

@@ -20,8 +20,8 @@ func (w *world) join(index int32) error {
 	g := &w.scenario.Fleet[a.group]
 	// Its further heartbeats are spread over the interval, as those of agents that
 	// were started by hand are.
-	phase := draw(w.seed, drawPhase, uint64(index), 0)
-	w.moments.schedule(w.now+nanoseconds(phase*g.Heartbeat.Seconds()), momentBeat, index, a.life)
+	phase := Draw(w.seed, drawPhase, uint64(index), 0)
+	w.moments.Add(w.now+nanoseconds(phase*g.Heartbeat.Seconds()), moment{momentBeat, index, a.life})
 	return w.come(index)
 }
 
@@ -32,8 +32,8 @@ func (w *world) come(index int32) error {
 	w.account(a)
 	a.up = true
 	if g.MTBF > 0 {
-		u := draw(w.seed, drawCrash, uint64(index), uint64(a.life))
-		w.moments.schedule(w.now+nanoseconds(exponential(g.MTBF.Seconds(), u)), momentCrash, index, a.life)
+		u := Draw(w.seed, drawCrash, uint64(index), uint64(a.life))
+		w.moments.Add(w.now+nanoseconds(exponential(g.MTBF.Seconds(), u)), moment{momentCrash, index, a.life})
 	}
 	w.take(index)
 	w.recount(index)
@@ -47,10 +47,10 @@ func (w *world) beat(index int32, life uint32) error {
 		return nil
 	}
 	g := &w.scenario.Fleet[a.group]
-	w.moments.schedule(w.now+int64(g.Heartbeat), momentBeat, index, life)
+	w.moments.Add(w.now+int64(g.Heartbeat), moment{momentBeat, index, life})
 	a.beats++
 	silent := slices.ContainsFunc(g.Silent, func(s Window) bool { return s.contains(time.Duration(w.now)) })
-	if silent || g.Loss > 0 && draw(w.seed, drawLoss, uint64(index), a.beats) < g.Loss {
+	if silent || g.Loss > 0 && Draw(w.seed, drawLoss, uint64(index), a.beats) < g.Loss {
 		return nil
 	}
 	return w.apply(w.report(a, g))
@@ -90,8 +90,8 @@ func (w *world) crash(index int32, life uint32) error {
 	w.account(a)
 	a.up = false
 	a.life++
-	u := draw(w.seed, drawRestart, uint64(index), uint64(a.life))
-	w.moments.schedule(w.now+nanoseconds(exponential(g.MTTR.Seconds(), u)), momentRestart, index, a.life)
+	u := Draw(w.seed, drawRestart, uint64(index), uint64(a.life))
+	w.moments.Add(w.now+nanoseconds(exponential(g.MTTR.Seconds(), u)), moment{momentRestart, index, a.life})
 	var late []int32
 	lost := a.running
 	a.running = nil
@@ -101,7 +101,7 @@ func (w *world) crash(index int32, life uint32) error {
 		t.life++
 		w.tally.waiting(t.kind, +1)
 		if deadline := t.queued + int64(g.AcceptTimeout); deadline > w.now {
-			w.moments.schedule(deadline, momentExpiry, number, t.life)
+			w.moments.Add(deadline, moment{momentExpiry, number, t.life})
 		} else {
 			late = append(late, number)
 		}
@@ -123,13 +123,13 @@ func (w *world) crash(index int32, life uint32) error {
 func (w *world) restart(index int32) error {
 	a := &w.agents[index]
 	a.life++
-	w.moments.schedule(w.now+int64(w.scenario.Fleet[a.group].Heartbeat), momentBeat, index, a.life)
+	w.moments.Add(w.now+int64(w.scenario.Fleet[a.group].Heartbeat), moment{momentBeat, index, a.life})
 	return w.come(index)
 }
 
 // look says to the engine what the broker knows of the queues it watches.
 func (w *world) look() error {
-	w.moments.schedule(w.now+int64(lookEvery), momentLook, 0, 0)
+	w.moments.Add(w.now+int64(lookEvery), moment{momentLook, 0, 0})
 	for _, q := range w.engine.Watched(epoch.Add(time.Duration(w.now)), lookMost) {
 		a := &w.agents[w.byID[q.Agent]]
 		seen := coordinator.QueueSeen{Agent: q.Agent, Ready: len(a.queue)}

@@ -38,7 +38,7 @@ func (p *Priorities) Draw(seed uint64) []PriorityTask {
 	var tasks []PriorityTask
 	at := int64(0)
 	for i := uint64(0); ; i++ {
-		u := func(what uint64) float64 { return draw(seed, what, 0, i) }
+		u := func(what uint64) float64 { return Draw(seed, what, 0, i) }
 		if at += nanoseconds(exponential(1/rate, u(drawArrival))); time.Duration(at) >= p.For {
 			return tasks
 		}

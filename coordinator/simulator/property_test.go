@@ -55,7 +55,7 @@ func TestNoTaskIsLost(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 			var b bytes.Buffer
-			if err := r.WriteJSON(&b); err != nil {
+			if err := WriteJSON(&b, r); err != nil {
 				t.Fatal(err)
 			}
 			return r, b.Bytes()

@@ -119,7 +119,7 @@ func TestReadFaults(t *testing.T) {
 		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6,
 			"it has no options; remove them"},
 		{"one label twice", "[least_loaded]", "[random, random]", 6, `called "random" already; give it a label of its own`},
-		{"not a number", "service: 1", "service: fast", 3, `must be a number from 1e-06 to 2.6784e+06, not "fast"`},
+		{"not a number", "service: 1", "service: fast", 3, `must be a number from 0.000001 to 2678400, not "fast"`},
 		{"text for a number", "rate: 1", `rate: "1"`, 5, "must be a number above 0"},
 		{"negative", "service: 1", "service: {exponential: {mean: -1}}", 3, "must be a number"},
 		{"unknown distribution", "service: 1", "service: {normal: {mean: 1}}", 3,
@@ -133,11 +133,11 @@ func TestReadFaults(t *testing.T) {
 		{"key twice", "service: 1}", "service: 1, service: 2}", 3, "already given in line 3"},
 		{"no strategies", "[least_loaded]", "[]", 6, "must name 1 to 32 strategies, not 0"},
 		{"zero of everything", "capabilities: [x]", "count: 0, capabilities: [x]", 3, "at least one agent"},
-		{"not an id", "name: a", "name: a b", 3, "must be letters, digits"},
-		{"alias", "[least_loaded]", "&a [*a]", 6, "aliases and merge keys are not allowed"},
+		{"not an id", "name: a", "name: a b", 3, "must be 1 to 100 letters, digits"},
+		{"alias", "[least_loaded]", "&a [*a]", 6, "the alias *a is not allowed"},
 		{"two documents", "strategies:", "---\nstrategies:", 6, "a second document begins"},
-		{"a list for a mapping", "{name: a, capabilities: [x], service: 1}", "[a]", 3, "must be a mapping, not a list"},
-		{"broken YAML", "fleet:", "fleet: [", 2, "cannot be read: did not find"},
+		{"a list for a mapping", "{name: a, capabilities: [x], service: 1}", "[a]", 3, "must be a mapping of settings, not a list"},
+		{"broken YAML", "fleet:", "fleet: [", 3, "cannot be read: did not find"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestReadFaults(t *testing.T) {
 		})
 	}
 	if _, err := Read("empty.yaml", "empty", nil); err == nil ||
-		!strings.Contains(err.Error(), "empty.yaml:1: the file is empty") {
+		!strings.Contains(err.Error(), "empty.yaml:1:1: the file is empty") {
 		t.Errorf("empty file: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func reference(name string, seed uint64) (coordinator.Strategy, bool) {
 			About: "any eligible agent with the same chance (for comparison)",
 			Terms: []string{"chance", "-"},
 			Key: func(c *coordinator.Case, a *coordinator.AgentView, _ *coordinator.Standing) coordinator.Key {
-				return coordinator.Key{First: draw(seed, drawChoice, hashText(string(c.Task.ID)), a.Hash), Second: 0}
+				return coordinator.Key{First: Draw(seed, drawChoice, hashText(string(c.Task.ID)), a.Hash), Second: 0}
 			},
 		}, true
 	case HeartbeatOnly:

@@ -110,7 +110,7 @@ func newReport(s *Scenario, runs [][]outcome, timed bool) *Report {
 
 // performance summarises the runs of one variant.
 func performance(s *Scenario, runs []outcome) Performance {
-	of := func(value func(*outcome) float64) Value { return summary(runs, value) }
+	of := func(value func(*outcome) float64) Value { return Summarise(runs, value) }
 	p := Performance{
 		Throughput:    of(func(o *outcome) float64 { return o.throughput }),
 		SuccessRate:   of(func(o *outcome) float64 { return o.success }),
@@ -165,6 +165,6 @@ func timing(runs []outcome) *Timing {
 		t.Seconds += runs[i].took.Seconds()
 		events += runs[i].events
 	}
-	t.EventsPerSecond = ratio(events, t.Seconds)
+	t.EventsPerSecond = Ratio(events, t.Seconds)
 	return &t
 }

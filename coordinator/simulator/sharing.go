@@ -45,7 +45,7 @@ func (c *Calls) Draw(seed uint64, number, maxOutput int) []Request {
 	calls := make([]Request, c.Count)
 	at := int64(0)
 	for i := range calls {
-		u := func(what uint64) float64 { return draw(seed, what, uint64(number), uint64(i)) }
+		u := func(what uint64) float64 { return Draw(seed, what, uint64(number), uint64(i)) }
 		at += nanoseconds(exponential(1/c.Rate, u(drawArrival)))
 		calls[i] = Request{
 			At:     time.Duration(at),

@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"taskbus/config/yamlconf"
 )
 
 // The scenarios that come with the program.
@@ -31,7 +33,7 @@ func Shipped() []string {
 func ShippedText(name string) ([]byte, error) {
 	text, err := shipped.ReadFile(path.Join("scenarios", name+".yaml"))
 	if err != nil {
-		return nil, fmt.Errorf("no scenario is called %q%s", name, DidYouMean(name, Shipped()))
+		return nil, fmt.Errorf("no scenario is called %q%s", name, yamlconf.DidYouMean(name, Shipped()))
 	}
 	return text, nil
 }

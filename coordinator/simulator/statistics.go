@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// ratio is a/b, 0 where there is nothing to divide by.
-func ratio(a, b float64) float64 {
+// Ratio is a/b, 0 where there is nothing to divide by.
+func Ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
 	}
@@ -52,18 +52,13 @@ func means(runs []outcome, course func(*outcome) []float64) []float64 {
 	return sum
 }
 
-// summary summarises a value of the runs.
-func summary(runs []outcome, value func(*outcome) float64) Value {
+// Summarise gives the mean of a value over the runs, one for each seed, with its interval:
+// ± t·s/√n, t for n−1 degrees of freedom.
+func Summarise[R any](runs []R, value func(*R) float64) Value {
 	values := make([]float64, len(runs))
 	for i := range runs {
 		values[i] = value(&runs[i])
 	}
-	return Summarise(values)
-}
-
-// Summarise gives the mean of a value over the runs, one for each seed, with its interval:
-// ± t·s/√n, t for n−1 degrees of freedom.
-func Summarise(values []float64) Value {
 	n := float64(len(values))
 	var v Value
 	for _, x := range values {

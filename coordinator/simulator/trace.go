@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"taskbus/config/yamlconf"
 )
 
 // traceFiles are the traces that have a name of their own.
@@ -49,7 +51,7 @@ func ReadTrace(r io.Reader) ([]Request, error) {
 	var column [3]int
 	for i, name := range traceColumns {
 		if column[i] = slices.Index(head, name); column[i] < 0 {
-			return nil, fmt.Errorf("the trace has no column %s; its header is %s", name, quoted(strings.Join(head, ",")))
+			return nil, fmt.Errorf("the trace has no column %s; its header is %s", name, yamlconf.Echo(strings.Join(head, ",")))
 		}
 	}
 	var trace []Request
@@ -66,14 +68,14 @@ func ReadTrace(r io.Reader) ([]Request, error) {
 		at, err := time.Parse("2006-01-02 15:04:05", fields[column[0]])
 		if err != nil {
 			return nil, fmt.Errorf("line %d of the trace: TIMESTAMP must be a time such as 2023-11-16 18:17:03.9799600, not %s",
-				line, quoted(fields[column[0]]))
+				line, yamlconf.Echo(fields[column[0]]))
 		}
 		var q Request
 		for i, into := range []*float64{&q.Input, &q.Output} {
 			n, err := strconv.ParseUint(fields[column[i+1]], 10, 32)
 			if err != nil {
 				return nil, fmt.Errorf("line %d of the trace: %s must be a whole number from 0 to %d, not %s",
-					line, traceColumns[i+1], uint32(math.MaxUint32), quoted(fields[column[i+1]]))
+					line, traceColumns[i+1], uint32(math.MaxUint32), yamlconf.Echo(fields[column[i+1]]))
 			}
 			*into = float64(n)
 		}

@@ -19,7 +19,7 @@ type world struct {
 
 	engine  *engine.Engine
 	now     int64 // nanoseconds since epoch
-	moments moments
+	moments Timeline[moment]
 	agents  []agent
 	byID    map[coordinator.AgentID]int32
 	tasks   ledger
@@ -58,6 +58,29 @@ type task struct {
 	handed   uint32 // deliveries of it to the coordinator so far
 	ended    bool   // its outcome is known
 }
+
+// moment is something that is going to happen.
+type moment struct {
+	kind  momentKind
+	index int32 // workload, agent, or task
+	life  uint32
+}
+
+type momentKind uint8
+
+const (
+	momentArrival momentKind = iota // the next task of the workload
+	momentBeat                      // the heartbeat of the agent, in its life
+	momentFinish                    // the task is done, if it is still in that life
+	momentExpiry                    // the task has not been taken in time
+	momentCrash                     // the agent, in its life
+	momentRestart
+	momentJoin  // the agent comes for the first time
+	momentDrift // step index of all steps
+	momentLook  // the shell looks at the queues that the engine watches
+	momentEnd   // no further arrivals
+	momentStop  // whatever is open stays open
+)
 
 // place is where a task is.
 type place uint8
@@ -98,7 +121,7 @@ func (w *world) run(ctx context.Context, progress func(share float64)) error {
 				progress(min(1, float64(w.now)/float64(total)))
 			}
 		}
-		at := w.moments.items[0].at // there is always one: the stop
+		at := w.moments.First() // there is always one: the stop
 		if due, ok := w.engine.NextDeadline(); ok {
 			if d := max(w.now, int64(due.Sub(epoch))); d < at {
 				w.advance(d)
@@ -108,8 +131,8 @@ func (w *world) run(ctx context.Context, progress func(share float64)) error {
 				continue
 			}
 		}
-		m := w.moments.next()
-		w.advance(m.at)
+		_, m := w.moments.Next()
+		w.advance(at)
 		if err := w.happen(m); err != nil {
 			return err
 		}
@@ -163,7 +186,7 @@ func (w *world) happen(m moment) error {
 func (w *world) apply(ev coordinator.Event) error {
 	w.inbox = append(w.inbox, ev)
 	if len(w.inbox) > 1 {
-		return nil // whoever is carrying out effects goes on with it
+		return nil // the caller that carries out effects goes on with it
 	}
 	for i := 0; i < len(w.inbox); i++ {
 		w.events++

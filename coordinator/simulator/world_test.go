@@ -30,7 +30,7 @@ func TestOneSlotServesInTurn(t *testing.T) {
 	approx(t, "regret", p.RegretReward.Mean, 0, 0)
 }
 
-// Both agents have reported a load of 0, and who goes by that alone gives both
+// Both agents have reported a load of 0, and a strategy by that alone gives both
 // tasks to the same one: the second waits 10 s behind the first, while the other
 // agent is idle. Its reward rate is 1/(10+10) instead of 1/10: half of the best,
 // which makes a quarter on average over the two decisions.
@@ -121,7 +121,7 @@ func TestTimeoutFreesTheSlot(t *testing.T) {
 	}
 }
 
-// A newcomer is nobody's agent before it joins at 50 s, and takes its turns then.
+// A newcomer is not in the fleet before it joins at 50 s, and takes its turns then.
 func TestNewcomerWorksFromItsFirstHeartbeat(t *testing.T) {
 	s := scenario(t, `
 duration_seconds: 100
@@ -135,7 +135,7 @@ strategies: [round_robin]
 	w := finished(t, s, 0, 1)
 	first, last := w.agents[0].decisions, w.agents[1].decisions
 	// 10 … 40 s to the known one; at 50 s the join was scheduled first, so of the
-	// tasks at 50, 60, 70, 80 and 90 s the newcomer, who never had any, gets the
+	// tasks at 50, 60, 70, 80 and 90 s the newcomer, which never had any, gets the
 	// first, the third and the fifth.
 	if first != 4+2 || last != 3 {
 		t.Errorf("%d and %d tasks, want 6 and 3", first, last)

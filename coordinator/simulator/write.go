@@ -1,11 +1,14 @@
 package simulator
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
+	"text/tabwriter"
 )
 
 // What the reports of all simulations have in common.
@@ -23,6 +26,15 @@ func WriteJSON(w io.Writer, report any) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(report)
+}
+
+// WriteTable writes lines of columns that tabs separate, aligned, and lines without a tab as they are. What fails of a
+// single line is returned at the end.
+func WriteTable(w io.Writer, lines func(t io.Writer)) error {
+	b := bufio.NewWriter(w)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	lines(t)
+	return errors.Join(t.Flush(), b.Flush())
 }
 
 // Lines writes values as CSV: whose they are, the mean, and half of the 95 % interval.

@@ -89,7 +89,7 @@ func TestSelectBestAgent(t *testing.T) {
 	}
 }
 
-// Equal scores go to who is needed least for other work.
+// Equal scores go to the agent needed least for other work.
 func TestLoadBalancedTieGoesToTheLeastFlexible(t *testing.T) {
 	s, err := Build(LoadBalancedName, Defaults())
 	if err != nil {
@@ -134,7 +134,7 @@ func drawStanding(t *rapid.T) coordinator.Standing {
 	}
 }
 
-// Whoever scores: more success never lowers it, more load never raises it, and
+// Of any agent: more success never lowers it, more load never raises it, and
 // what the engine shows never gives NaN or an infinity.
 func TestScoresAreMonotone(t *testing.T) {
 	for _, name := range []string{LoadBalancedName, WeightedName, RewardRateName} {

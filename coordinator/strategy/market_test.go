@@ -69,7 +69,7 @@ func TestMarketSettings(t *testing.T) {
 }
 
 // A market ranks, explains and explores as what it is built on; that itself asks
-// nobody.
+// none.
 func TestMarketChoosesAsItsFallback(t *testing.T) {
 	agent := &coordinator.AgentView{ID: "a1", Load: 0.5, Max: 4, Free: 2, Rank: 2, Capabilities: 3, Flexibility: 1.5,
 		LastAssigned: 7}
@@ -150,7 +150,7 @@ func TestMarketOptionsThatCannotBe(t *testing.T) {
 	}
 }
 
-// No other strategy asks agents: whoever does not choose market gets none.
+// No other strategy asks agents: without market there is none.
 func TestOnlyMarketAsks(t *testing.T) {
 	for _, s := range All() {
 		if (s.Market != nil) != (s.Name == MarketName) {

@@ -32,8 +32,9 @@ func newRewardRate(o Options) (coordinator.Strategy, error) {
 		return coordinator.Strategy{}, fmt.Errorf("exploration must be from 0 to %g, not %g", MaxExploration, exploration)
 	}
 	return coordinator.Strategy{
-		Name:        RewardRateName,
-		About:       "the most successes per second for the place taken; of those that score alike to three digits the least flexible",
+		Name: RewardRateName,
+		About: "the most successes per second for the place taken; of those that score alike to three digits the " +
+			"least flexible",
 		Parameters:  fmt.Sprintf("exploration=%g", exploration),
 		Terms:       []string{"success rate", "duration / mean", "load", "flexibility"},
 		Learned:     true,

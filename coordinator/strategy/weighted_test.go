@@ -128,7 +128,7 @@ func TestWeightedIsWithinItsWeights(t *testing.T) {
 	})
 }
 
-// Tasks of one session prefer one agent, whoever else comes or goes; different
+// Tasks of one session prefer one agent, whichever others come or go; different
 // sessions spread over all; and the preference is as clear among 1,000 as among 5.
 func TestSessionsStick(t *testing.T) {
 	s, err := Build(WeightedName, Options{Exploration: -1, SessionLabel: "user"})

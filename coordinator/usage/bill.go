@@ -2,11 +2,12 @@ package usage
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"taskbus/coordinator/pattern"
 )
 
 // The columns of a bill. Date is needed, and at least one of the measures.
@@ -215,9 +216,9 @@ func short(s string) string {
 }
 
 var (
-	wholeNumber  = regexp.MustCompile(`^[0-9]{1,15}(\.0{1,9})?$`)
-	dollarNumber = regexp.MustCompile(`^-?\$?([0-9]{1,9})(\.([0-9]{0,60}))?$`)
-	unixSeconds  = regexp.MustCompile(`^[0-9]{9,11}$`)
+	wholeNumber  = pattern.New(`^[0-9]{1,15}(\.0{1,9})?$`)
+	dollarNumber = pattern.New(`^-?\$?([0-9]{1,9})(\.([0-9]{0,60}))?$`)
+	unixSeconds  = pattern.New(`^[0-9]{9,11}$`)
 )
 
 // dayOf reads a date: 2026-11-22, a time of RFC 3339 or like it, or seconds since 1970, in UTC. A time

@@ -45,14 +45,16 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			"OpenAI's costs", openAICosts +
 				"1790467200,1790553600,2026-09-27T00:00:00+00:00,2026-09-28T00:00:00+00:00,,,,,,,,,,,,,\n" +
 				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.003835980000000000000000000000,usd,,,\"gpt-5-nano, input_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n" +
-				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.5,usd,1000,tokens,\"gpt-5-nano, output_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n",
+				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.5,usd,1000,tokens,\"gpt-5-nano, " +
+				"output_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n",
 			BillOptions{},
 			map[Key]billed{
 				{Day: "2026-09-27", Provider: "p"}: {},
 				day("", "Proj A", "key_1"):         {nano: 503_835_980}, // 0.00383598 + 0.5
 			},
 			"date provider group agent cost_usd",
-			"end_time start_time_iso end_time_iso quantity quantity_unit line_item user_id project_id organization_id organization_name user_email api_source",
+			"end_time start_time_iso end_time_iso quantity quantity_unit line_item user_id project_id organization_id " +
+				"organization_name user_email api_source",
 		},
 		{
 			// What a line is for is in line_item alone; to distinguish lines the options name each.
@@ -63,7 +65,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 				Models: map[string]string{"gpt-5-nano, input_tokens": "gpt-5-nano", "gpt-5-nano, output_tokens": "gpt-5-nano"}},
 			map[Key]billed{day("gpt-5-nano", "proj_a", "key_1"): {nano: 750_000_000}},
 			"date provider model group agent cost_usd",
-			"end_time start_time_iso end_time_iso quantity quantity_unit user_id organization_id project_name organization_name user_email api_source",
+			"end_time start_time_iso end_time_iso quantity quantity_unit user_id organization_id project_name " +
+				"organization_name user_email api_source",
 		},
 		{
 			// Minutes of a day are added up: 3 + 25 requests, of 4212 + 15738 and 1673 + 1482 tokens.
@@ -94,8 +97,10 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 		{
 			// A line for each sort of token: 0.05 + 0.02. The key's name goes before its id, on either side of it.
 			"Anthropic's costs", anthropicCosts +
-				"2026-09-28,Claude Haiku 4.5,Default,app-key,message,≤ 200k,input_no_cache,0.05,0.06,token,not_available,,apikey_01A,active\n" +
-				"2026-09-28,Claude Haiku 4.5,Default,app-key,message,≤ 200k,output,0.02,0.02,token,not_available,,apikey_01A,active\n",
+				"2026-09-28,Claude Haiku 4.5,Default,app-key,message,≤ " +
+				"200k,input_no_cache,0.05,0.06,token,not_available,,apikey_01A,active\n" +
+				"2026-09-28,Claude Haiku 4.5,Default,app-key,message,≤ " +
+				"200k,output,0.02,0.02,token,not_available,,apikey_01A,active\n",
 			BillOptions{Models: map[string]string{"Claude Haiku 4.5": "claude-haiku-4-5"}},
 			map[Key]billed{day("claude-haiku-4-5", "Default", "app-key"): {nano: 70_000_000}},
 			"date provider model group agent cost_usd",

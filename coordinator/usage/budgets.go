@@ -5,30 +5,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
-
-// Node is a node of the quota trees with its budgets.
-type Node struct {
-	// ID of the node, its Name in quotas.yaml, and the ID of the node above; empty: it is the root
-	// of its tree. Kind is pool, model, group or agent.
-	ID, Kind, Name, Parent string
-	Budgets                []Budget
-}
-
-// Budget is how one budget stands. Amounts of cost_usd are US dollars, of everything else whole
-// numbers.
-type Budget struct {
-	Dimension string // as coordinator.Dimension writes it
-	Used, Cap float64
-	// Period by name, such as 2026-11; from when on, and when the next begins.
-	Period      string
-	From, Until time.Time
-}
 
 // BudgetForecast is what will become of one budget.
 type BudgetForecast struct {
-	Node   *Node
-	Budget *Budget
+	Node   *view.QuotaNode
+	Budget *view.QuotaBudget
 	Outlook
 	at time.Time
 }
@@ -119,7 +102,7 @@ func unknownDays(at time.Time, gaps []Gap, zone *time.Location) map[string]bool 
 
 // Forecasts are those of all budgets, or of one node's, in the order of the nodes, whose parents
 // come before them. They point into nodes.
-func Forecasts(nodes []Node, only string, at time.Time, zone *time.Location, past *Past) []BudgetForecast {
+func Forecasts(nodes []view.QuotaNode, only string, at time.Time, zone *time.Location, past *Past) []BudgetForecast {
 	places, groups := placesOf(nodes)
 	wanted := make(map[Place]bool)
 	for i := range nodes {
@@ -136,7 +119,8 @@ func Forecasts(nodes []Node, only string, at time.Time, zone *time.Location, pas
 		}
 		for j := range n.Budgets {
 			b := &n.Budgets[j]
-			c := Course{Used: b.Used, Cap: b.Cap, Begin: b.From, End: b.Until, Now: within(at, b.From, b.Until), Location: zone}
+			c := Course{Used: b.Used, Cap: b.Cap, Begin: b.PeriodFrom, End: b.ResetTime,
+				Now: within(at, b.PeriodFrom, b.ResetTime), Location: zone}
 			if past.From != "" {
 				days := make(map[string]float64)
 				for day, counts := range used[places[n.ID]] { // order does not matter
@@ -177,7 +161,7 @@ func (c *Counts) of(dimension string) float64 {
 }
 
 // placesOf returns for every node what counts for it, and which agents belong to which groups.
-func placesOf(nodes []Node) (places map[string]Place, groups *Groups) {
+func placesOf(nodes []view.QuotaNode) (places map[string]Place, groups *Groups) {
 	places, groups = make(map[string]Place, len(nodes)),
 		&Groups{Above: make(map[string]string), Of: make(map[string]string)}
 	for i := range nodes { // parents come before their children

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"taskbus/coordinator/view"
 )
 
 // A bill whose lines are each as dear as they may be, 100 million dollars, adds up to no less than nothing:
@@ -69,10 +71,11 @@ func TestDamagedBehindAGap(t *testing.T) {
 // A task that names no group takes the quota of its agent's: it counts for the forecast of that, too.
 func TestForecastsCountTasksOfNoGroup(t *testing.T) {
 	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	budget := func() []Budget {
-		return []Budget{{Dimension: "total_tokens", Cap: 1e6, From: at.Add(-12 * time.Hour), Until: at.Add(12 * time.Hour)}}
+	budget := func() []view.QuotaBudget {
+		return []view.QuotaBudget{{Dimension: "total_tokens", Cap: 1e6, PeriodFrom: at.Add(-12 * time.Hour),
+			ResetTime: at.Add(12 * time.Hour)}}
 	}
-	nodes := []Node{
+	nodes := []view.QuotaNode{
 		{ID: "pool", Kind: "pool", Name: "pool", Budgets: budget()},
 		{ID: "pool/x", Kind: "group", Name: "x", Parent: "pool", Budgets: budget()},
 		{ID: "pool/x/a", Kind: "agent", Name: "a", Parent: "pool/x", Budgets: budget()},

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/view"
 )
 
 // Mark is up to where the journal is in the rows. The zero value of a Mark is not a start:
@@ -42,17 +43,8 @@ type Reservation struct {
 	Key
 }
 
-// Gap is a part of the journal that is not in the rows.
-type Gap struct {
-	// From, To: it lies between what was written then. To is zero while it is not known.
-	From, To time.Time
-	// Offset of the message that shows it.
-	Offset int64
-	// Lost reservations were open before it and had ended behind it: what they have used is not
-	// known.
-	Lost   int64
-	Reason string
-}
+// Gap is a part of the journal that is not in the rows. To is zero while it is not known.
+type Gap = view.HistoryGap
 
 // State is all that a Projection goes on from.
 type State struct {

@@ -1,6 +1,10 @@
 package usage
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator/view"
+)
 
 // When a forecast is enough to publish that a budget will not last.
 const (
@@ -17,9 +21,12 @@ const (
 // known well enough (see [LeastDays]). Not of a budget that is used up already, nor of one of
 // nothing: about these a forecast has nothing to add.
 func (f *BudgetForecast) Alarming() bool {
-	so := f.at.Sub(f.Budget.From)
-	return f.Overruns && f.Budget.Tellable() && (f.Days >= LeastDays || so >= f.Budget.Until.Sub(f.Budget.From)/PartTold)
+	b := f.Budget
+	so := f.at.Sub(b.PeriodFrom)
+	return f.Overruns && Tellable(b) && (f.Days >= LeastDays || so >= b.ResetTime.Sub(b.PeriodFrom)/PartTold)
 }
 
-// Tellable reports whether any forecast of it could be alarming.
-func (b *Budget) Tellable() bool { return b.Used < b.Cap && b.Until.Sub(b.From) >= ShortestTold }
+// Tellable reports whether any forecast of a budget could be alarming.
+func Tellable(b *view.QuotaBudget) bool {
+	return b.Used < b.Cap && b.ResetTime.Sub(b.PeriodFrom) >= ShortestTold
+}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"taskbus/coordinator/view"
 )
 
 // What is told: an overrun that follows from three whole days, or from a tenth of the period.
@@ -36,8 +38,9 @@ func TestAlarming(t *testing.T) {
 		{"of nothing", 0, 0, day(22, 0), day(23, 0), day(22, 12), []float64{1, 1, 1}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			nodes := []Node{{ID: "pool", Kind: "pool", Name: "pool",
-				Budgets: []Budget{{Dimension: "total_tokens", Used: c.used, Cap: c.cap, From: c.from, Until: c.to}}}}
+			nodes := []view.QuotaNode{{ID: "pool", Kind: "pool", Name: "pool",
+				Budgets: []view.QuotaBudget{{Dimension: "total_tokens", Used: c.used, Cap: c.cap, PeriodFrom: c.from,
+					ResetTime: c.to}}}}
 			var past Past
 			for i, tokens := range c.days {
 				d := c.at.AddDate(0, 0, i-len(c.days)).Format(time.DateOnly)
@@ -62,11 +65,12 @@ func TestAlarmingIsFounded(t *testing.T) {
 		from := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 		period := time.Duration(rapid.Int64Range(1, int64(400*24*time.Hour)).Draw(t, "period"))
 		at := from.Add(time.Duration(rapid.Int64Range(0, int64(period)).Draw(t, "so far")))
-		b := Budget{Dimension: "requests", Used: rapid.Float64Range(0, 1e6).Draw(t, "used"), Cap: rapid.Float64Range(0, 1e6).
-			Draw(t, "cap"), From: from, Until: from.Add(period)}
-		f := Forecasts([]Node{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{b}}}, "", at, nil, &Past{})[0]
+		b := view.QuotaBudget{Dimension: "requests", Used: rapid.Float64Range(0, 1e6).Draw(t, "used"),
+			Cap: rapid.Float64Range(0, 1e6).Draw(t, "cap"), PeriodFrom: from, ResetTime: from.Add(period)}
+		nodes := []view.QuotaNode{{ID: "pool", Kind: "pool", Name: "pool", Budgets: []view.QuotaBudget{b}}}
+		f := Forecasts(nodes, "", at, nil, &Past{})[0]
 		if f.Alarming() && (f.Expected <= b.Cap || b.Used >= b.Cap || period < ShortestTold ||
-			at.Sub(from) < period/PartTold || f.OverrunAt.Before(at) || f.OverrunAt.After(b.Until)) {
+			at.Sub(from) < period/PartTold || f.OverrunAt.Before(at) || f.OverrunAt.After(b.ResetTime)) {
 			t.Fatalf("told of %+v at %s: %+v", b, at, f.Outlook)
 		}
 	})
@@ -129,8 +133,8 @@ func TestDaysInGapsAreUnknown(t *testing.T) {
 	if want := map[string]bool{"2026-11-20": true, "2026-11-17": true}; err != nil || !maps.Equal(p.Unknown, want) {
 		t.Errorf("unknown are %v, want %v; %v", p.Unknown, want, err)
 	}
-	n := []Node{{ID: "pool", Kind: "pool", Name: "pool",
-		Budgets: []Budget{{Dimension: "requests", Cap: 1000, From: day(1, 0, 0), Until: day(31, 0, 0)}}}}
+	n := []view.QuotaNode{{ID: "pool", Kind: "pool", Name: "pool",
+		Budgets: []view.QuotaBudget{{Dimension: "requests", Cap: 1000, PeriodFrom: day(1, 0, 0), ResetTime: day(31, 0, 0)}}}}
 	if f := Forecasts(n, "", day(22, 12, 0), nil, &p)[0]; f.Days != 9 { // the 11th to the 21st but for two
 		t.Errorf("the forecast rests on %d days, want 9", f.Days)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -97,7 +98,7 @@ func (p *Projection) SetLocation(loc *time.Location) {
 func (p *Projection) Mark() Mark { return p.mark }
 
 // Take takes the message at an offset. One that was taken before changes nothing. Errors:
-// ErrOtherJournal; *journal.NewerError, behind which nothing can be taken.
+// ErrOtherJournal; *journal.VersionError, behind which nothing can be taken.
 func (p *Projection) Take(offset int64, body []byte) error {
 	switch {
 	case offset == p.mark.Offset && p.mark.Other(offset, body):
@@ -264,6 +265,11 @@ func (p *Projection) Batch() (Batch, bool) {
 	p.from = p.mark
 	p.clear()
 	return b, true
+}
+
+// Open returns the reservations that are open, in the order of their ids.
+func (p *Projection) Open() []coordinator.TaskKey {
+	return slices.SortedFunc(maps.Keys(p.known), compareIDs)
 }
 
 func compareIDs(a, b coordinator.TaskKey) int {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/view"
 )
 
 // Correction is by how much what counts as used of a node's budget, and of all above it in its tree, is to be
@@ -18,7 +19,7 @@ type Correction struct {
 
 // RestoreFrom is the first day whose rows [Corrections] needs, empty: it needs none. Days begin in the zone;
 // nil: UTC.
-func RestoreFrom(nodes []Node, zone *time.Location) (first string) {
+func RestoreFrom(nodes []view.QuotaNode, zone *time.Location) (first string) {
 	for i := range nodes {
 		for j := range nodes[i].Budgets {
 			if from, whole := wholeDays(&nodes[i].Budgets[j], zone); whole && (first == "" || from < first) {
@@ -38,7 +39,7 @@ func RestoreFrom(nodes []Node, zone *time.Location) (first string) {
 // corrected from the leaves up, each by what the corrections before it have left, or done too much. What was too
 // much can be taken back only where the node above has as much that no node below it has used: that is given to
 // it first.
-func Corrections(nodes []Node, rows []Row, zone *time.Location) []Correction {
+func Corrections(nodes []view.QuotaNode, rows []Row, zone *time.Location) []Correction {
 	places, groups := placesOf(nodes)
 	wanted := make(map[Place]bool)
 	for i := range nodes {
@@ -80,7 +81,7 @@ type cell struct {
 
 // correcting is a list of corrections while it is made.
 type correcting struct {
-	nodes  []Node
+	nodes  []view.QuotaNode
 	parent []int // by node; -1: none
 	depth  []int
 	// first is the node itself, of one that is beside another; beside are those beside a node.
@@ -90,7 +91,7 @@ type correcting struct {
 	all    []Correction
 }
 
-func newCorrecting(nodes []Node) *correcting {
+func newCorrecting(nodes []view.QuotaNode) *correcting {
 	c := &correcting{nodes: nodes, parent: make([]int, len(nodes)), depth: make([]int, len(nodes)),
 		first:  make([]int, len(nodes)),
 		beside: make(map[int][]int), moved: make(map[cell]int64)}
@@ -127,7 +128,7 @@ func (c *correcting) upwards() []int {
 func (c *correcting) above(i int, dimension string) (int, bool) {
 	for i = c.parent[i]; i >= 0; i = c.parent[i] {
 		for _, one := range append([]int{i}, c.beside[i]...) {
-			if slices.ContainsFunc(c.nodes[one].Budgets, func(b Budget) bool { return b.Dimension == dimension }) {
+			if slices.ContainsFunc(c.nodes[one].Budgets, func(b view.QuotaBudget) bool { return b.Dimension == dimension }) {
 				return one, true
 			}
 		}
@@ -147,17 +148,17 @@ func (c *correcting) move(i int, dimension string, by int64) {
 }
 
 // wholeDays is the first day of a budget's period; false: it does not begin with a day, or is shorter.
-func wholeDays(b *Budget, zone *time.Location) (from string, whole bool) {
+func wholeDays(b *view.QuotaBudget, zone *time.Location) (from string, whole bool) {
 	if zone == nil {
 		zone = time.UTC
 	}
-	begin := b.From.In(zone)
+	begin := b.PeriodFrom.In(zone)
 	y, m, d := begin.Date()
 	start, end := time.Date(y, m, d, 0, 0, 0, 0, zone), time.Date(y, m, d+1, 0, 0, 0, 0, zone)
-	return begin.Format(time.DateOnly), begin.Equal(start) && !b.Until.Before(end)
+	return begin.Format(time.DateOnly), begin.Equal(start) && !b.ResetTime.Before(end)
 }
 
-// unitsPer is how many units one of what a Budget says makes.
+// unitsPer is how many units one of what a budget says makes.
 func unitsPer(dimension string) float64 {
 	if dimension == coordinator.DimCost.String() {
 		return 1e6

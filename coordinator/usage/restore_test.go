@@ -4,26 +4,31 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"taskbus/coordinator/view"
 )
 
 // A pool by the month, a group by the month with an agent, and one by the day, after the journal was lost on the
 // 20th: everything counts as 0, but for 30 tokens that the daily group has used since.
 func TestCorrections(t *testing.T) {
 	month, day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	monthly := func(dimension string, used float64) Budget {
-		return Budget{Dimension: dimension, Used: used, From: month, Until: month.AddDate(0, 1, 0)}
+	monthly := func(dimension string, used float64) view.QuotaBudget {
+		return view.QuotaBudget{Dimension: dimension, Used: used, PeriodFrom: month, ResetTime: month.AddDate(0, 1, 0)}
 	}
-	daily := func(used float64) Budget {
-		return Budget{Dimension: "total_tokens", Used: used, From: day, Until: day.AddDate(0, 0, 1)}
+	daily := func(used float64) view.QuotaBudget {
+		return view.QuotaBudget{Dimension: "total_tokens", Used: used, PeriodFrom: day, ResetTime: day.AddDate(0, 0, 1)}
 	}
-	hourly := Budget{Dimension: "total_tokens", From: day.Add(10 * time.Hour), Until: day.Add(11 * time.Hour)}
-	nodes := []Node{
-		{ID: "pool", Kind: "pool", Name: "pool", Budgets: []Budget{monthly("total_tokens", 30), monthly("cost_usd", 0)}},
+	hourly := view.QuotaBudget{Dimension: "total_tokens", PeriodFrom: day.Add(10 * time.Hour),
+		ResetTime: day.Add(11 * time.Hour)}
+	nodes := []view.QuotaNode{
+		{ID: "pool", Kind: "pool", Name: "pool",
+			Budgets: []view.QuotaBudget{monthly("total_tokens", 30), monthly("cost_usd", 0)}},
 		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool",
-			Budgets: []Budget{monthly("total_tokens", 0), monthly("cost_usd", 0)}},
-		{ID: "pool/a/a1", Kind: "agent", Name: "a1", Parent: "pool/a", Budgets: []Budget{monthly("total_tokens", 0)}},
-		{ID: "pool/b", Kind: "group", Name: "b", Parent: "pool", Budgets: []Budget{daily(30)}},
-		{ID: "pool/c", Kind: "group", Name: "c", Parent: "pool", Budgets: []Budget{hourly}},
+			Budgets: []view.QuotaBudget{monthly("total_tokens", 0), monthly("cost_usd", 0)}},
+		{ID: "pool/a/a1", Kind: "agent", Name: "a1", Parent: "pool/a",
+			Budgets: []view.QuotaBudget{monthly("total_tokens", 0)}},
+		{ID: "pool/b", Kind: "group", Name: "b", Parent: "pool", Budgets: []view.QuotaBudget{daily(30)}},
+		{ID: "pool/c", Kind: "group", Name: "c", Parent: "pool", Budgets: []view.QuotaBudget{hourly}},
 	}
 	row := func(day, group, agent string, tokens, micro int64) Row {
 		return Row{Key{Day: day, Group: group, Agent: agent}, Counts{TotalTokens: tokens, Cost: micro}}
@@ -63,7 +68,7 @@ func TestCorrections(t *testing.T) {
 }
 
 // apply is what counts as used after corrections, each of which moves the nodes above as well.
-func apply(nodes []Node, corrections []Correction) map[string]int64 {
+func apply(nodes []view.QuotaNode, corrections []Correction) map[string]int64 {
 	used, above := make(map[string]int64), make(map[string]string)
 	for _, n := range nodes {
 		above[n.ID] = n.Parent
@@ -85,11 +90,11 @@ func apply(nodes []Node, corrections []Correction) map[string]int64 {
 // again, which its correction has moved as well.
 func TestCorrectionsOfOtherPeriodsAbove(t *testing.T) {
 	month, day := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
-	nodes := []Node{
+	nodes := []view.QuotaNode{
 		{ID: "pool", Kind: "pool", Name: "pool",
-			Budgets: []Budget{{Dimension: "requests", From: day, Until: day.AddDate(0, 0, 1)}}},
+			Budgets: []view.QuotaBudget{{Dimension: "requests", PeriodFrom: day, ResetTime: day.AddDate(0, 0, 1)}}},
 		{ID: "pool/a", Kind: "group", Name: "a", Parent: "pool",
-			Budgets: []Budget{{Dimension: "requests", From: month, Until: month.AddDate(0, 1, 0)}}},
+			Budgets: []view.QuotaBudget{{Dimension: "requests", PeriodFrom: month, ResetTime: month.AddDate(0, 1, 0)}}},
 	}
 	rows := []Row{
 		{Key{Day: "2026-11-05", Group: "a"}, Counts{Requests: 1000}},

@@ -105,7 +105,7 @@ func TestSentAfterTheEnd(t *testing.T) {
 	})
 }
 
-// Send never waits, whoever else sends and whatever the receiver does.
+// Send never waits, whatever other senders and the receiver do.
 func TestSendNeverBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Options{URL: "http://nobody.invalid", Registry: prometheus.NewRegistry(), Logger: zerolog.Nop()})
@@ -117,7 +117,7 @@ func TestSendNeverBlocks(t *testing.T) {
 		for range 8 {
 			go func() {
 				for range 1000 {
-					s.Send(Message{ID: "quota-1"}) // nobody runs it
+					s.Send(Message{ID: "quota-1"}) // it does not run
 				}
 				done <- struct{}{}
 			}()

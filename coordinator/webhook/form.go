@@ -7,7 +7,7 @@ import (
 
 // Message is an event that is to be sent.
 type Message struct {
-	// ID of the event: letters, digits, - and _. It is the same whoever sends it.
+	// ID of the event: letters, digits, - and _. It is the same from every coordinator.
 	ID string
 	// Subject is what the event is about. Events of one subject are sent one after another.
 	Subject string

@@ -209,7 +209,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Who never takes it is tried for a day, at last every five to ten minutes: 24 · 60 / 10 = 144 times
+// A receiver that never takes it is tried for a day, at last every five to ten minutes: 24 · 60 / 10 = 144 times
 // at least, and half of the waits of 1, 2, 4, ... 512 s are over in 17 minutes.
 func TestGivenUp(t *testing.T) {
 	inRig(t, Options{}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
@@ -245,7 +245,7 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// On a real network: who is not there, speaks no TLS, or has a certificate of nobody is told in the
+// On a real network: a receiver that is not there, speaks no TLS, or has an unknown certificate is named in the
 // log without the URL, and tried again.
 func TestWhyThereIsNoAnswer(t *testing.T) {
 	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

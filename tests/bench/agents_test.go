@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,10 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/agent"
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/messages"
-	"taskbus/schemas"
 )
 
 // What works beside the service, with as little work as it can have: the relay, and kinds of agents.
@@ -94,10 +90,13 @@ func (m *mover) settle() {
 	}
 }
 
-// relay is a process: what comes into its input goes to the agents in turn.
+// relayEnv is set where this test binary is the relay, as a process of its own.
+const relayEnv = "TASKBUS_BENCH_RELAY"
+
+// relay is that process: what comes into its input goes to the agents in turn.
 func relay(ctx context.Context) {
 	targets := queueNames(relayQueue, fleetSize)
-	move(ctx, os.Getenv("RABBITMQ_URL"), []string{relayInput}, prefetch,
+	move(ctx, os.Getenv(brokerEnv), []string{relayInput}, prefetch,
 		func(n int, _ string, d amqp.Delivery) (string, amqp.Publishing) {
 			return targets[n%len(targets)], amqp.Publishing{
 				DeliveryMode: amqp.Persistent, ContentType: d.ContentType, Type: d.Type, MessageId: d.MessageId,
@@ -196,92 +195,4 @@ func statusOf(agent string, r report, now time.Time) []byte {
 	return fmt.Appendf(nil, `{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":%g,`+
 		`"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
 		agent, load, r.active, r.available, now.UTC().Format(time.RFC3339Nano))
-}
-
-// chooser speaks for agents that bid or claim. They share one connection for what they hear and one for what they say:
-// agents of the SDK have two each, which for 50 of them would be most of what is measured.
-type chooser struct{ hear, say *amqp.Channel }
-
-func newChooser(ctx context.Context, r *rig) *chooser {
-	return &chooser{connect(ctx, r.url, "hear"), connect(ctx, r.url, "say")}
-}
-
-// offers are the messages to an agent that chooses.
-func (c *chooser) offers(id string) <-chan amqp.Delivery {
-	queue := "agent." + id + ".control"
-	must(c.hear.QueueDeclare(queue, false, true, true, false, nil))
-	check(c.hear.QueueBind(queue, id, bus.ExchangeControl, false, nil))
-	return must(c.hear.Consume(queue, "", true, true, false, false, nil))
-}
-
-// request publishes to task.request as the SDK does, but for confirms. What cannot be published is missing in the run.
-func (c *chooser) request(id, messageType string, body []byte) {
-	_ = c.say.Publish(bus.ExchangeAgents, bus.QueueRequest+"."+id, true, false, message(messageType, body))
-}
-
-// bid has the first n agents bid for all that is offered.
-func bid(n int) helper {
-	return func(ctx context.Context, r *rig, ready func()) {
-		c := newChooser(ctx, r)
-		for i := range bidders {
-			id, deliveries := agentID(i), c.offers(agentID(i))
-			go func() {
-				for d := range deliveries {
-					if i < n && d.Type == schemas.TaskAvailable {
-						messageType, bids := bidsOf(id, i, d.Body)
-						c.request(id, messageType, bids)
-					}
-				}
-			}()
-		}
-		ready()
-	}
-}
-
-// bidsOf is the message with the bids for all that was offered. None is so good that a better one could not come.
-func bidsOf(id string, i int, available []byte) (messageType string, body []byte) {
-	var m struct {
-		Offers []struct {
-			TaskID    coordinator.TaskID `json:"task_id"`
-			AuctionID string             `json:"auction_id"`
-		} `json:"offers"`
-	}
-	_ = json.Unmarshal(available, &m) // an offer that is none brings no bid, which shows in the figures
-	bids := make([]messages.TaskBid, len(m.Offers))
-	for n, o := range m.Offers {
-		number, _ := taskNumber(string(o.TaskID))
-		bids[n] = messages.TaskBid{TaskID: o.TaskID, AuctionID: o.AuctionID, AgentID: coordinator.AgentID(id),
-			Fitness: 0.5 + float64((number+i)%bidders)/100, EstimatedDurationSeconds: 0.25}
-	}
-	if len(bids) == 1 {
-		return schemas.TaskBid, messages.AppendTaskBid(nil, &bids[0])
-	}
-	body, _ = messages.AppendTaskBids(nil, coordinator.AgentID(id), bids) // no more than were offered
-	return schemas.TaskBids, body
-}
-
-// claim has the claimers claim 50 items at most, again as soon as they are answered.
-func claim(ctx context.Context, r *rig, ready func()) {
-	c := newChooser(ctx, r)
-	for i := firstClaimer; i < fleetSize; i++ {
-		id, deliveries := agentID(i), c.offers(agentID(i))
-		go func() {
-			for n := 0; ctx.Err() == nil; n++ {
-				c.request(id, schemas.TaskClaim, messages.AppendTaskClaim(nil, &messages.TaskClaim{
-					AgentID: coordinator.AgentID(id), ClaimID: fmt.Sprintf("%s-%d", id, n), MaxItems: 50,
-					CapacityItemsPerSecond: 10_000, WaitSeconds: 1,
-				}))
-				lost := time.After(5 * time.Second)
-				for answered := false; !answered; {
-					select {
-					case d, more := <-deliveries:
-						answered = !more || d.Type == schemas.TaskGranted
-					case <-lost:
-						answered = true
-					}
-				}
-			}
-		}()
-	}
-	ready()
 }

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	marker     = "taskbus.bench" // a queue that says: this broker belongs to the benchmark
+	brokerEnv  = "TASKBUS_BENCH_BROKER" // the URL of a broker that every run empties
 	relayInput = "bench.assign"
 	bareStream = "bench.result" // results that the service does not read
 	prefetch   = 2000
@@ -24,7 +24,7 @@ const (
 // dial connects under a name that operators see. The error never holds the URL.
 func dial(url, name string) (*amqp.Connection, error) {
 	if _, err := amqp.ParseURI(url); err != nil {
-		return nil, errors.New("RABBITMQ_URL (not shown) is no URL such as amqp://user:password@host:5672/vhost")
+		return nil, errors.New(brokerEnv + " (not shown) is no URL such as amqp://user:password@host:5672/vhost")
 	}
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName("taskbus-bench-" + name)
@@ -38,34 +38,19 @@ func connect(ctx context.Context, url, name string) *amqp.Channel {
 	return must(conn.Channel())
 }
 
-// own marks the broker as the benchmark's, unless a coordinator has used it before. It gives the broker's version.
-func own(url string) (version string) {
-	conn := must(dial(url, "owner"))
+// version is the broker's.
+func version(url string) string {
+	conn := must(dial(url, "version"))
 	defer func() { _ = conn.Close() }()
-	exists := func(queue string) bool { // looking in vain closes the channel
-		_, err := must(conn.Channel()).QueueDeclarePassive(queue, true, false, false, false, nil)
-		return err == nil
-	}
-	if !exists(marker) {
-		if exists(bus.QueueAssign) {
-			panic(fmt.Errorf("the broker has a queue %s and is not the benchmark's own, which empties it: "+
-				"start another with scripts/broker.sh start --dir .run/bench-broker", bus.QueueAssign))
-		}
-		must(must(conn.Channel()).QueueDeclare(marker, true, false, false, false, nil))
-	}
-	version, _ = conn.Properties["version"].(string)
-	return version
+	said, _ := conn.Properties["version"].(string)
+	return said
 }
 
 // clean deletes what an earlier run has left.
 func (r *rig) clean() {
-	r.remove(slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize),
+	for _, queue := range slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize),
 		[]string{relayInput, bareStream, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
-			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}))
-}
-
-func (r *rig) remove(queues []string) {
-	for _, queue := range queues {
+			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}) {
 		must(r.channel.QueueDelete(queue, false, false, false))
 	}
 }
@@ -88,55 +73,38 @@ func (r *rig) awaitWaiting(n int, queues ...string) {
 
 // fill publishes the tasks from number first on as fast as the broker confirms.
 func (r *rig) fill(first, n int, task taskMaker) {
-	_, err := r.publish(nil, first, n, func(int) time.Time { return time.Time{} }, task)
-	check(err, "fill the queue")
+	check(r.publish(first, n, func(int) time.Time { return time.Time{} }, task), "fill the queue")
 }
 
-// publish sends each task when it is due, until stop is closed, and returns when all that it has sent are confirmed:
-// what is not confirmed may be lost with its connection, and would be counted as lost by the service.
-func (r *rig) publish(
-	stop <-chan struct{}, first, n int, due func(int) time.Time, task taskMaker,
-) (sent int, err error) {
-	conn, err := dial(r.url, "producer")
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = conn.Close() }()
-	channel, err := conn.Channel()
-	if err = errors.Join(err, channel.Confirm(false)); err != nil {
-		return 0, err
-	}
-	window, failed := make(chan *amqp.DeferredConfirmation, prefetch), make(chan error, 1)
-	go func() {
-		var fault error
-		for c := range window {
-			if !c.Wait() {
-				fault = errors.New("the broker did not confirm a task")
+// publish sends each task when it is due, and returns when all are confirmed: what is not confirmed may be lost with
+// its connection, and would be counted as lost by the service.
+func (r *rig) publish(first, n int, due func(int) time.Time, task taskMaker) error {
+	return caught(func() {
+		ctx, disconnect := context.WithCancel(r.ctx)
+		defer disconnect()
+		channel := connect(ctx, r.url, "producer")
+		check(channel.Confirm(false))
+		window, failed := make(chan *amqp.DeferredConfirmation, prefetch), make(chan error, 1)
+		go func() {
+			var fault error
+			for c := range window {
+				if !c.Wait() {
+					fault = errors.New("the broker did not confirm a task")
+				}
 			}
+			failed <- fault
+		}()
+		for i := first; i < first+n && r.ctx.Err() == nil; i++ {
+			time.Sleep(time.Until(due(i)))
+			queue, p := task(i)
+			if r.scenario.relay {
+				queue = relayInput
+			}
+			window <- must(channel.PublishWithDeferredConfirm("", queue, true, false, p))
 		}
-		failed <- fault
-	}()
-	for ; sent < n && err == nil; sent++ {
-		if wait := time.Until(due(first + sent)); wait > 0 {
-			time.Sleep(wait)
-		}
-		select {
-		case <-stop:
-			n = sent
-			continue
-		default:
-		}
-		queue, p := task(first + sent)
-		if r.scenario.relay {
-			queue = relayInput
-		}
-		var c *amqp.DeferredConfirmation
-		if c, err = channel.PublishWithDeferredConfirm("", queue, true, false, p); err == nil {
-			window <- c
-		}
-	}
-	close(window)
-	return min(sent, n), errors.Join(err, <-failed)
+		close(window)
+		check(<-failed)
+	})
 }
 
 // ear counts the arrivals of the tasks 0 to n-1, and times them.

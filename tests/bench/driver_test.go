@@ -27,10 +27,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(roleEnv); role != "" {
+	if os.Getenv(relayEnv) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
-		roles[role](ctx)
+		relay(ctx)
 		return
 	}
 	flag.Parse()
@@ -56,7 +56,6 @@ type scenario struct {
 	share  int           // a backlog of 1/share of all tasks; 0: of all of them
 	rate   int           // or a steady load, tasks a second
 	length time.Duration // of it
-	later  time.Duration // how much later than it is published each of its tasks is due
 	until  sink
 	stream string             // of the results; empty: the service's
 	class  func(n int) string // see ear
@@ -80,12 +79,12 @@ const (
 // BenchmarkBroker runs every scenario. Those of a part take turns, every second time in reverse: what comes later
 // meets a warmer broker.
 func BenchmarkBroker(b *testing.B) {
-	url := os.Getenv("RABBITMQ_URL")
+	url := os.Getenv(brokerEnv)
 	if url == "" {
-		b.Skip("RABBITMQ_URL is not set; scripts/bench.sh starts a broker and sets it")
+		b.Skip(brokerEnv + " is not set; scripts/bench.sh starts a broker and sets it")
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	err := caught(func() { fmt.Printf("rabbitmq: %s\nload: %.4s\ngo: %s\n", own(url), load, runtime.Version()) })
+	err := caught(func() { fmt.Printf("rabbitmq: %s\nload: %.4s\ngo: %s\n", version(url), load, runtime.Version()) })
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -168,12 +167,8 @@ func work(r *rig) {
 	} else {
 		cpu, begun = r.service.cpu(), time.Now().Add(100*time.Millisecond)
 		due := func(i int) time.Time { return begun.Add(time.Duration(i) * time.Second / time.Duration(s.rate)) }
-		e.due = func(i int) time.Time { return due(i).Add(s.later) }
-		e.skip = n / 50
-		go func() {
-			_, err := r.publish(r.ctx.Done(), 0, n, due, s.task)
-			published <- err
-		}()
+		e.due, e.skip = due, n/50
+		go func() { published <- r.publish(0, n, due, s.task) }()
 	}
 	profiled := r.saveProfile()
 	seconds := r.arrive(e, n).Sub(begun).Seconds()

@@ -120,7 +120,7 @@ func (m *measured) print(to io.Writer) error {
 		result, verdict := m.judge(r)
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", r.what, r.target, verdict, result)
 	}
-	arrived := "Every task of every run arrived, and but for the kill of a coordinator exactly once."
+	arrived := "Every task of every run arrived exactly once."
 	if m.failed {
 		arrived = "A benchmark has failed: the table is not complete."
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -96,15 +95,4 @@ func (p *process) cpu() time.Duration {
 func (p *process) memory() (now, peak float64) {
 	s := must(p.proc.NewStatus())
 	return float64(s.VmRSS) / (1 << 20), float64(s.VmHWM) / (1 << 20)
-}
-
-// roleEnv names the role that this test binary plays as a process of its own.
-const roleEnv = "TASKBUS_BENCH_ROLE"
-
-// roles are those processes: each runs until ctx ends.
-var roles = map[string]func(ctx context.Context){"relay": relay, "echo": echo}
-
-// role runs this program again, in a role.
-func (r *rig) role(role string, env ...string) *process {
-	return startProcess(role, r.file(role+".log"), append(env, roleEnv+"="+role), must(os.Executable()))
 }

@@ -22,7 +22,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // check panics with an error; where a scenario, or what works beside it, begins, that becomes its fault.
@@ -67,7 +67,6 @@ type rig struct {
 	fault        atomic.Pointer[error] // of a helper
 	report       atomic.Pointer[report]
 	service      *service
-	next         *service // that leads when the service has ended
 }
 
 // service is one process of the service, or the relay.
@@ -118,12 +117,10 @@ func (r *rig) stop() error {
 	if f := r.fault.Load(); f != nil {
 		errs = append(errs, *f)
 	}
-	for _, s := range []*service{r.next, r.service} {
-		if s != nil {
-			errs = append(errs, s.stop())
-		}
+	if r.service != nil {
+		errs = append(errs, r.service.stop())
 	}
-	r.next, r.service = nil, nil
+	r.service = nil
 	return errors.Join(errs...)
 }
 
@@ -146,7 +143,8 @@ func (r *rig) start() {
 		for _, queue := range append(r.queues(), relayInput) {
 			must(r.channel.QueueDeclare(queue, true, false, false, false, quorum))
 		}
-		r.service = &service{process: r.role("relay", "RABBITMQ_URL="+r.url)}
+		env := []string{relayEnv + "=1", brokerEnv + "=" + r.url}
+		r.service = &service{process: startProcess("relay", r.file("relay.log"), env, must(os.Executable()))}
 		r.await(r.service.process, "the relay consumes", 1, 10*time.Millisecond, func() int {
 			return must(r.channel.QueueDeclarePassive(relayInput, true, false, false, false, nil)).Consumers
 		})
@@ -161,7 +159,12 @@ func (r *rig) start() {
 	for _, h := range r.scenario.beside {
 		r.with(h)
 	}
-	r.online(fleetSize)
+	r.awaitStatus("agents that are online", fleetSize, func(st status) (n int) {
+		for _, a := range st.Agents {
+			n += one(a.State == coordinator.AgentOnline.String())
+		}
+		return n
+	})
 }
 
 // launch runs the service, with logs as in production: INFO, as JSON.
@@ -169,7 +172,7 @@ func (r *rig) launch(name, fleet string) *service {
 	path, limits, address := r.file(name+".yaml"), r.file("limits.yaml"), freeAddress()
 	check(os.WriteFile(path, []byte(fleet), 0o600))
 	_, port, _ := net.SplitHostPort(address)
-	env := append([]string{"COORDINATOR_PORT=" + port, "TASKBUS_HTTP_BIND=127.0.0.1", "LOG_LEVEL=INFO",
+	env := append([]string{"RABBITMQ_URL=" + r.url, "COORDINATOR_PORT=" + port, "TASKBUS_HTTP_BIND=127.0.0.1", "LOG_LEVEL=INFO",
 		"LOG_FORMAT=json", "ASSIGNMENT_STRATEGY="}, r.scenario.env...)
 	if r.scenario.quotas != "" {
 		check(os.WriteFile(limits, []byte(r.scenario.quotas), 0o600))
@@ -234,8 +237,8 @@ func (r *rig) await(p *process, what string, n int, pause time.Duration, value f
 
 // status is what the driver reads of /status.
 type status struct {
-	Agents   []httpapi.Agent  `json:"agents"`
-	Counters httpapi.Counters `json:"counters"`
+	Agents   []view.Agent  `json:"agents"`
+	Counters view.Counters `json:"counters"`
 }
 
 func (r *rig) status() (st status) {
@@ -250,17 +253,7 @@ func (r *rig) awaitStatus(what string, n int, value func(status) int) {
 	r.await(r.service.process, what, n, 50*time.Millisecond, func() int { return value(r.status()) })
 }
 
-func dispatched(st status) int { return int(st.Counters.Dispatched) }
-func succeeded(st status) int  { return int(st.Counters.Results[coordinator.OutcomeSucceeded.String()]) }
-
-func (r *rig) online(agents int) {
-	r.awaitStatus("agents that are online", agents, func(st status) (n int) {
-		for _, a := range st.Agents {
-			n += one(a.State == coordinator.AgentOnline.String())
-		}
-		return n
-	})
-}
+func succeeded(st status) int { return int(st.Counters.Results[coordinator.OutcomeSucceeded.String()]) }
 
 // queues are those of the agents.
 func (r *rig) queues() []string {

@@ -45,13 +45,6 @@ var scenarios = []scenario{
 	{name: "burst/overload", rounds: 1, fleet: defaults, beats: mute, beside: toSleepers, task: overloadTask,
 		rate: 750, length: 200 * time.Second / 3, until: reported, class: urgency},
 
-	// 24 of 50 agents bid, less than the half that would be enough, so the window runs out.
-	{name: "market/window", rounds: 1, fleet: fleet(manySlots, choosers, patient, choosing), beats: 100,
-		beside: []helper{bid(24)}, task: ofType(auctioned), rate: 17, length: 30 * time.Second, until: delivered,
-		later: bidWindow},
-	{name: "pull/claimed", rounds: 3, fleet: fleet(manySlots, choosers, patient+", mode: pull", choosing),
-		beside: []helper{claim}, task: ofType(claimed), share: 2, until: delivered},
-
 	{name: "quotas/none", fleet: plain, task: groupTask},
 	{name: "quotas/room", fleet: plain, quotas: quotas("", "{rate: 900000000000, per: second}"), task: groupTask},
 	// Agents of the SDK work off a backlog that is far larger than what they do at a time.
@@ -60,11 +53,6 @@ var scenarios = []scenario{
 	{name: "quotas/all-wait", rounds: 3, fleet: wide, quotas: scarce, beats: mute, beside: toSDK, task: groupTask,
 		share: 3, until: counted},
 
-	{name: "calls/echo", rounds: 3, run: askEcho},
-	{name: "calls/taskbus", rounds: 3, fleet: plain, quotas: callQuotas, env: []string{callEnv}, run: askTaskbus},
-
-	{name: "looks/crowd", rounds: 1, run: looks},
-	{name: "standby/killed", rounds: 3, fleet: plain, beats: 100, beside: toLight, run: standby},
 	{name: "start/journal", rounds: 1, fleet: plain, beats: 100, beside: toLight, run: longJournal},
 	{name: "memory/in-flight", rounds: 3, fleet: fleet(sdkSlots, allSkills, patient, settled), run: resident},
 }

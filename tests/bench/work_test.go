@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -80,30 +79,6 @@ func fleet(slots int, skills func(int) []string, entry, rest string) string {
 	return b.String() + rest
 }
 
-const (
-	bidders      = 50 // agents 0 to 49 bid
-	firstClaimer = 90 // from which on agents claim
-	auctioned    = "auctioned"
-	claimed      = "claimed"
-	bidWindow    = 100 * time.Millisecond
-)
-
-func choosers(i int) []string {
-	switch {
-	case i < bidders:
-		return []string{"bid"}
-	case i >= firstClaimer:
-		return []string{"fetch"}
-	}
-	return skills(i)
-}
-
-// choosing are routes to agents that choose. Bids count as they are claimed, and all are asked.
-var choosing = fmt.Sprintf("  %s: {required_capabilities: [bid], strategy: market}\n"+
-	"  %s: {required_capabilities: [fetch]}\nassignment_strategies:\n  load_balanced: {default: true}\n"+
-	"  market: {bid_window_ms: %d, min_bid_window_ms: %[3]d, invite: all, fitness: reported}\n",
-	auctioned, claimed, bidWindow.Milliseconds()) + settled
-
 const teams = 100 // groups of the second level
 
 // quotas is a quotas.yaml of three levels, with a budget and a rate in each of four dimensions at all of them, and room
@@ -143,11 +118,6 @@ func taskNumber(messageID string) (int, bool) {
 
 // task is about 500 bytes.
 func task(n int) (string, amqp.Publishing) { return taskOf(n, kinds[n%len(kinds)].name, "") }
-
-// ofType makes tasks of one type.
-func ofType(kind string) taskMaker {
-	return func(n int) (string, amqp.Publishing) { return taskOf(n, kind, "") }
-}
 
 // groupTask is likewise, with a group and what it is expected to take.
 func groupTask(n int) (string, amqp.Publishing) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestClientDoesNotFeelATakeover kills the leader while four programs make ten calls a second each
-// with the Go client. The standby hangs then for 3 s, so that nobody answers for as long. Leases are
+// with the Go client. The standby hangs then for 3 s, so that none answers for as long. Leases are
 // of 128 calls for 10 s: when the leader dies, 64 calls at least are left, and 9 − 10/3 = 5.7 s; 3.5 s
 // need 35. No call fails or waits, each is charged once, and nothing stays set aside. It is not
 // parallel: the time of a single call is measured, to which other tests on the machine would add.

@@ -18,11 +18,11 @@ import (
 	"taskbus/tests/support/brokertest"
 )
 
-// gatewayToken lets the tests ask for quota on behalf of anybody.
+// gatewayToken lets the tests ask for quota on behalf of any agent.
 const gatewayToken = "failover-tests-ask-for-quota-with-this-token"
 
 // Callers ask at one time, each for estimate tokens; there are enough for half of them. callTTL is
-// how long a reservation stands of which nobody tells the end. It is longer than a caller may have
+// how long a reservation stands of which no end is reported. It is longer than a caller may have
 // to ask again for an answer that was lost with the leader: what was granted would have ended by then.
 const (
 	callers    = 1000
@@ -39,7 +39,7 @@ reservation_ttl_seconds: 20
 
 // TestCallsSurvive kills the leader in the middle of 1,000 concurrent calls, each of which asks the
 // leader and the standby in turn until it has an answer. Whatever was granted is settled with the
-// next leader, once; never is more used and set aside than there is; and what nobody settles is
+// next leader, once; never is more used and set aside than there is; and what is not settled is
 // given back when its time is over: nothing leaks.
 func TestCallsSurvive(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestCallsSurvive(t *testing.T) {
 		t.Errorf("the auditor has found %+v", status.Audit.Found)
 	}
 	var books *quotaBooks
-	r.eventually(patience, "the journal says so, too", func() (bool, string) { // for an end by itself nobody waits
+	r.eventually(patience, "the journal says so, too", func() (bool, string) { // nothing waits for an end by itself
 		books = &quotaBooks{reserved: map[coordinator.TaskKey]int64{}}
 		r.readJournalWith(standby.status().Journal.Records, books.take)
 		return books.sum() == 0, fmt.Sprintf("%d are set aside", books.sum())

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -27,7 +27,7 @@ groups:
 `
 
 // TestControlsSurvive: by command line and HTTP the leader is told of a larger limit, of another
-// group and of a boost while tasks wait for quota, and dies. Whoever goes on knows all of it, and
+// group and of a boost while tasks wait for quota, and dies. The next leader knows all of it, and
 // what was used under it; the boost ends in its time; a file under which something does not fit is
 // taken over without it.
 func TestControlsSurvive(t *testing.T) {
@@ -45,7 +45,7 @@ func TestControlsSurvive(t *testing.T) {
 	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}),
 		told: make(chan struct{})}
 	r.sdk("keeper", 8, k.work)
-	leader.awaitStatus("its agent is online", func(s httpapi.Status) bool {
+	leader.awaitStatus("its agent is online", func(s view.Status) bool {
 		for _, a := range s.Agents {
 			if a.ID == "keeper" && a.Eligible {
 				return true
@@ -65,9 +65,9 @@ func TestControlsSurvive(t *testing.T) {
 		r.eventually(patience, fmt.Sprint(n, " tasks are with the agent"),
 			func() (bool, string) { return k.holding() == n, fmt.Sprint(k.holding()) })
 	}
-	holds(4) // 3 of alpha's; beta's group nobody has listed
+	holds(4) // 3 of alpha's; beta's group is not listed
 
-	// Who may not, who cannot and what does not fit changes nothing.
+	// What is not permitted, not possible or does not fit changes nothing.
 	for _, c := range []struct {
 		at     *process
 		token  string
@@ -107,7 +107,7 @@ func TestControlsSurvive(t *testing.T) {
 		t.Errorf("listed:\n%s", out)
 	}
 	boosted := time.Now()
-	before := map[string]httpapi.QuotaBudget{"pool/project_alpha": leader.budget("pool/project_alpha"),
+	before := map[string]view.QuotaBudget{"pool/project_alpha": leader.budget("pool/project_alpha"),
 		"pool/project_beta": leader.budget("pool/project_beta")}
 	if b := before["pool/project_beta"]; b.Limit != 300 || b.Reserved != estimate {
 		t.Errorf("beta has %+v, want 300 of which its task, which came before the group, has %d", b, estimate)
@@ -169,7 +169,7 @@ func TestControlsSurvive(t *testing.T) {
 		t.Errorf("there stand %+v, and alpha has %+v", c, leader.budget("pool/project_alpha"))
 	}
 	k.letGo()
-	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool {
+	leader.awaitStatus("nothing is left", func(s view.Status) bool {
 		return s.Pending.Total == 0 &&
 			s.Pending.Leased == 0
 	})
@@ -223,25 +223,25 @@ func (r *rig) cli(c *process, args ...string) string {
 }
 
 // controls are what stands.
-func (c *process) controls() []httpapi.QuotaControl {
+func (c *process) controls() []view.QuotaControl {
 	c.r.t.Helper()
-	var q httpapi.QuotaControls
+	var q view.QuotaControls
 	c.read("/v1/quota/controls", &q)
 	return q.Controls
 }
 
 // budget is that of total tokens of a node.
-func (c *process) budget(node string) httpapi.QuotaBudget {
+func (c *process) budget(node string) view.QuotaBudget {
 	c.r.t.Helper()
 	_, body := c.get("/v1/quota/nodes/" + node)
-	var n httpapi.QuotaNode
+	var n view.QuotaNode
 	if err := json.Unmarshal([]byte(body), &n); err != nil {
-		return httpapi.QuotaBudget{Limit: -1}
+		return view.QuotaBudget{Limit: -1}
 	}
 	for _, b := range n.Budgets {
 		if b.Dimension == "total_tokens" {
 			return b
 		}
 	}
-	return httpapi.QuotaBudget{Limit: -1}
+	return view.QuotaBudget{Limit: -1}
 }

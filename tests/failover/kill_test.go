@@ -10,23 +10,28 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
 // takeOverWithin is the promise after the death of the leader's process.
 const takeOverWithin = 2 * time.Second
 
-// TestTakeOverOnOneBroker has the tests that leave their broker alone.
+// TestTakeOverInTime has the tests that hold a take-over to a time. Nothing runs beside them: on two cores that are busy
+// with other brokers and coordinators the times would be of these.
+func TestTakeOverInTime(t *testing.T) {
+	t.Run("the leader is killed", leaderIsKilled)
+	t.Run("one leader after the other is killed", leadersAreKilled)
+}
+
+// TestTakeOverOnOneBroker has the others that leave their broker alone.
 func TestTakeOverOnOneBroker(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name string
 		run  func(*testing.T)
 	}{
-		{"the leader is killed", leaderIsKilled},
 		{"the leader ends in order", leaderEnds},
-		{"one leader after the other is killed", leadersAreKilled},
 		{"the leader is stopped and goes on", leaderIsStopped},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +67,7 @@ func leaderIsKilled(t *testing.T) {
 			fmt.Sprint(outcomes, " outcomes, ", leased, " leased")
 	})
 	second.awaitStatus("knows the leases as it stands by",
-		func(s httpapi.Status) bool { return leased(s, "keeper") == held })
+		func(s view.Status) bool { return leased(s, "keeper") == held })
 	rate, outcomes := first.learnt("sdk-1")
 
 	died := first.kill()
@@ -103,7 +108,7 @@ func leaderIsKilled(t *testing.T) {
 
 	// What was begun under the old leader ends under the new one, once.
 	keeper.letGo()
-	second.awaitStatus("nothing is leased to keeper", func(s httpapi.Status) bool { return leased(s, "keeper") == 0 })
+	second.awaitStatus("nothing is leased to keeper", func(s view.Status) bool { return leased(s, "keeper") == 0 })
 	l.finish()
 	r.drained()
 	for i := range held {
@@ -150,7 +155,7 @@ func leaderEnds(t *testing.T) {
 // conclude draws the balance when everything has come to rest under the last leader.
 func (r *rig) conclude(leader *process, epochs int) *ledger {
 	r.t.Helper()
-	leader.awaitStatus("nothing is on its way, and with no agent", func(s httpapi.Status) bool {
+	leader.awaitStatus("nothing is on its way, and with no agent", func(s view.Status) bool {
 		return s.Pending.Total == 0 && s.Pending.Dispatching == 0 && s.Counters.Held == 0 && s.Pending.Leased == 0
 	})
 	status := leader.status()
@@ -187,7 +192,7 @@ func (r *rig) journalShow(task string) string {
 // online waits until every agent can be given work.
 func online(c *process) {
 	c.r.t.Helper()
-	c.awaitStatus("its agents are online", func(s httpapi.Status) bool {
+	c.awaitStatus("its agents are online", func(s view.Status) bool {
 		n := 0
 		for _, a := range s.Agents {
 			if a.Eligible {
@@ -198,7 +203,7 @@ func online(c *process) {
 	})
 }
 
-func leased(s httpapi.Status, agent string) int {
+func leased(s view.Status, agent string) int {
 	for _, a := range s.Agents {
 		if a.ID == agent {
 			return a.Leased

@@ -10,16 +10,16 @@ import (
 	"taskbus/coordinator/journal"
 )
 
-// ledger is what the journal says, read from its first message as whoever starts
+// ledger is what the journal says, read from its first message as a coordinator that starts
 // would read it.
 type ledger struct {
 	// leaders are the claims that counted, in order.
 	leaders []claim
-	// records that count, by the epoch of who wrote them.
+	// records that count, by the epoch of their leader.
 	records map[uint64]uint64
 	// late are the messages of leaders that came after a higher epoch, but for claims.
 	late []journal.Header
-	// void counts the claims that did not count: made by who had not read the journal
+	// void counts the claims that did not count: made by a coordinator that had not read the journal
 	// to its end, and made again.
 	void int
 	// decided are the dispatches that count, by dispatch id.
@@ -38,7 +38,7 @@ func (r *rig) readJournal(upTo uint64) *ledger {
 	return r.readJournalWith(upTo, func([]coordinator.Record) {})
 }
 
-// readJournalWith is readJournal that shows the records that count to somebody else, too.
+// readJournalWith is readJournal that shows the records that count to a function, too.
 func (r *rig) readJournalWith(upTo uint64, show func([]coordinator.Record)) *ledger {
 	r.t.Helper()
 	conn := r.dial()
@@ -105,7 +105,7 @@ func (l *ledger) take(r *rig, reader *journal.Reader, d *amqp.Delivery) []coordi
 	return records
 }
 
-// verify holds what agents got against the journal: every dispatch was decided by who
+// verify holds what agents got against the journal: every dispatch was decided by the one that
 // led, and journalled; each leader's epoch is the one after that of the leader before.
 func (l *ledger) verify(r *rig) {
 	r.t.Helper()

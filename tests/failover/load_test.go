@@ -41,7 +41,7 @@ func (q request) message() amqp.Publishing {
 	return amqp.Publishing{DeliveryMode: amqp.Persistent, ContentType: "application/json", Body: body}
 }
 
-// One of so many tasks is of a type that nobody knows, and fails.
+// One of so many tasks is of an unknown type, and fails.
 const oneFails = 50
 
 // load is a producer at a steady rate. It connects again for as long as it takes; what

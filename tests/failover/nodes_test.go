@@ -97,7 +97,7 @@ func nodeOfTheLeaderIsLost(t *testing.T, nodes *cluster) {
 }
 
 // nodeOfTheQueuesIsLost kills the node with the leaders of all queues and streams, to
-// which nobody is connected: the leader's connections live, and it has to live with
+// which no client is connected: the leader's connections live, and it has to live with
 // what the broker does not answer.
 func nodeOfTheQueuesIsLost(t *testing.T) {
 	nodes := startCluster(t)
@@ -132,7 +132,7 @@ func nodeOfTheQueuesIsLost(t *testing.T) {
 	r.conclude(leader, int(leader.status().Leader.Epoch))
 }
 
-// channelBeginsWhileANodeIsLost: whoever publishes to a queue for the first time while the
+// channelBeginsWhileANodeIsLost: a client that publishes to a queue for the first time while the
 // queue's leader is lost gets through. RabbitMQ 3.10 refuses everything for that queue on
 // the channel that came too early, for as long as it lives (see package amqpbus).
 func channelBeginsWhileANodeIsLost(t *testing.T, nodes *cluster) {
@@ -196,7 +196,7 @@ func channelBeginsWhileANodeIsLost(t *testing.T, nodes *cluster) {
 // nodesAreUpgradedAndLost takes a cluster through what its operators do to it, and
 // what may happen then: the nodes of both coordinators are stopped in order and started
 // again, as in an upgrade; then both are lost at once, so that the third stops serving,
-// and nobody can do anything until they are back.
+// and nothing works until they are back.
 func nodesAreUpgradedAndLost(t *testing.T) {
 	nodes := startCluster(t)
 	r := newRig(t, nodes.urls[3])

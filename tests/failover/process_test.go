@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -157,17 +157,17 @@ func (c *process) read(path string, into any) {
 	}
 }
 
-func (c *process) status() (s httpapi.Status) {
+func (c *process) status() (s view.Status) {
 	c.r.t.Helper()
 	c.read("/status", &s)
 	return s
 }
 
 // agent is what /status says of one agent.
-func (c *process) agent(id string) httpapi.Agent {
+func (c *process) agent(id string) view.Agent {
 	c.r.t.Helper()
 	s := c.status()
-	i := slices.IndexFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == id })
+	i := slices.IndexFunc(s.Agents, func(a view.Agent) bool { return a.ID == id })
 	if i < 0 {
 		c.r.t.Fatalf("/status of %s knows no agent %s", c.name, id)
 	}
@@ -177,7 +177,7 @@ func (c *process) agent(id string) httpapi.Agent {
 // learnt is what is believed of an agent's success, and from how many outcomes.
 func (c *process) learnt(id string) (rate, outcomes float64) {
 	c.r.t.Helper()
-	var stats httpapi.AgentStats
+	var stats view.AgentStats
 	c.read("/agents/stats", &stats)
 	for _, a := range stats.Agents {
 		if a.ID == id {
@@ -192,14 +192,14 @@ func (c *process) learnt(id string) (rate, outcomes float64) {
 func (c *process) awaitState(word string) {
 	c.r.t.Helper()
 	c.r.eventually(patience, c.name+" is "+word, func() (bool, string) {
-		var ready httpapi.Readiness
+		var ready view.Readiness
 		c.read("/readyz", &ready)
 		return ready.State == word, ready.State + ": " + ready.Detail
 	})
 }
 
 // awaitStatus waits until what /status says is as wanted.
-func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
+func (c *process) awaitStatus(what string, wanted func(view.Status) bool) {
 	c.r.t.Helper()
 	c.r.eventually(patience, c.name+": "+what, func() (bool, string) {
 		s := c.status()

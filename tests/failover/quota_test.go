@@ -14,7 +14,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -44,7 +44,7 @@ func usageOf(id string) int {
 }
 
 // TestQuotasSurvive kills the leader in the middle of reserving quota for 1,000 tasks, and
-// again in the middle of settling them. Whoever goes on has used and reserved exactly what
+// again in the middle of settling them. The next leader has used and reserved exactly what
 // the journal says, which is what agents got and told; and never is more used and reserved
 // than there is.
 func TestQuotasSurvive(t *testing.T) {
@@ -91,7 +91,7 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 	k := &meter{keeper: keeper{gate: make(chan struct{})}, tasks: make(map[string]bool), begun: make(chan struct{}),
 		told: make(chan struct{})}
 	r.sdk("keeper", 1300, k.work)
-	leader.awaitStatus("its agent is online", func(s httpapi.Status) bool {
+	leader.awaitStatus("its agent is online", func(s view.Status) bool {
 		for _, a := range s.Agents {
 			if a.ID == "keeper" && a.Eligible {
 				return true
@@ -151,7 +151,7 @@ func quotasSurvive(t *testing.T, next func(*rig, *process) *process, prepare fun
 			}
 		}
 	}
-	leader.awaitStatus("nothing is left", func(s httpapi.Status) bool {
+	leader.awaitStatus("nothing is left", func(s view.Status) bool {
 		return s.Pending.Total == 0 &&
 			s.Pending.Leased == 0
 	})
@@ -222,11 +222,11 @@ func (m *meter) holding() int {
 }
 
 // pool is what the leader says of the pool's tokens.
-func (c *process) pool() httpapi.QuotaBudget {
+func (c *process) pool() view.QuotaBudget {
 	_, body := c.get("/v1/quota")
-	var q httpapi.Quotas
+	var q view.Quotas
 	if err := json.Unmarshal([]byte(body), &q); err != nil {
-		return httpapi.QuotaBudget{Used: -1}
+		return view.QuotaBudget{Used: -1}
 	}
 	for _, n := range q.Nodes {
 		for _, b := range n.Budgets {
@@ -235,7 +235,7 @@ func (c *process) pool() httpapi.QuotaBudget {
 			}
 		}
 	}
-	return httpapi.QuotaBudget{Used: -1}
+	return view.QuotaBudget{Used: -1}
 }
 
 // quotaBooks is what the journal says of tokens, added up as they were written.

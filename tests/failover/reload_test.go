@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -44,7 +44,7 @@ func TestUsageOutlastsOtherQuotas(t *testing.T) {
 		{"a group leaves the file and comes back", withAlpha, func(o *onlyOne) {
 			o.consumes("alpha", 100)
 			o.save(poolAlone, "pool/alpha", -1)
-			o.consumes("alpha", 1000) // as nobody's
+			o.consumes("alpha", 1000) // as no group's
 			o.save(withAlpha, "pool/alpha", 5000)
 			o.consumes("alpha", 7)
 		}, map[string]float64{"pool/alpha total_tokens": 107, "pool total_tokens": 1107}},
@@ -57,7 +57,7 @@ func TestUsageOutlastsOtherQuotas(t *testing.T) {
 			o.alpha("add-group", "alpha", "limits.total_tokens.amount=5000", "limits.total_tokens.per=year")
 			o.consumes("alpha", 600)
 			o.alpha("remove-group", "alpha")
-			o.consumes("alpha", 50) // as nobody's
+			o.consumes("alpha", 50) // as no group's
 			o.alpha("add-group", "alpha", "limits.total_tokens.amount=5000", "limits.total_tokens.per=year")
 			o.consumes("alpha", 7)
 		}, map[string]float64{"pool/alpha total_tokens": 607, "pool total_tokens": 657}},
@@ -153,11 +153,11 @@ func (o *onlyOne) consumes(group string, tokens int) {
 }
 
 // books are the budgets of all nodes, by node and dimension.
-func (o *onlyOne) books() map[string]httpapi.QuotaBudget {
+func (o *onlyOne) books() map[string]view.QuotaBudget {
 	o.t.Helper()
-	var q httpapi.Quotas
+	var q view.Quotas
 	o.read("/v1/quota", &q)
-	all := make(map[string]httpapi.QuotaBudget)
+	all := make(map[string]view.QuotaBudget)
 	for _, n := range q.Nodes {
 		for _, b := range n.Budgets {
 			all[n.ID+" "+b.Dimension] = b

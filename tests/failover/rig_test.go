@@ -42,7 +42,7 @@ global_settings:
   max_queue_size: 100000
 `
 
-// rig is one virtual host of a broker, or a cluster, with everybody who works on it.
+// rig is one virtual host of a broker, or a cluster, with all processes that work on it.
 type rig struct {
 	t      *testing.T
 	url    string // where agents and producers connect

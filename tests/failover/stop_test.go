@@ -51,7 +51,7 @@ func leaderIsStopped(t *testing.T) {
 		t.Errorf("the first takes %+v for the leader", leader)
 	}
 
-	// At rest, but for tasks that nobody can do: their time is up while the leader is
+	// At rest, but for tasks that no agent can do: their time is up while the leader is
 	// stopped, so that it wants to fail them as soon as it goes on. Now its messages
 	// can be counted one by one. They come all at once: when the last has come, the time
 	// of the first is not to be up.

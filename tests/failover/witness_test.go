@@ -9,7 +9,7 @@ import (
 )
 
 // A witness asks the broker all the time for what costs it nothing. On a busy machine a
-// broker may answer nobody for seconds: what is promised of a take-over is promised of a
+// broker may answer no client for seconds: what is promised of a take-over is promised of a
 // broker that answers.
 type witness struct {
 	mu    sync.Mutex

@@ -91,7 +91,7 @@ func (b *book) confirm(id string) {
 }
 
 // enter notes what an agent got. What the broker itself delivers again, because the
-// agent's connection was lost, is the same run. nil: nobody offered it.
+// agent's connection was lost, is the same run. nil: it was not offered.
 func (b *book) enter(agent string, m *messages.TaskDispatch, d amqp.Delivery) *run {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/faults/proxy"
 )
 
@@ -19,7 +19,7 @@ var brokerCells = []cell{
 		r.underLoad(func(c *process) {
 			r.during("close_all_connections", func() {
 				r.broker.CloseConnections(r.t)
-				c.awaitStatus("a second session", func(s httpapi.Status) bool {
+				c.awaitStatus("a second session", func(s view.Status) bool {
 					return s.Broker.Sessions >= 2 &&
 						s.Readiness.Ready
 				})
@@ -30,7 +30,7 @@ var brokerCells = []cell{
 		})
 	}},
 	{name: "task.assign deleted", holds: always, play: func(r *rig) {
-		r.fates = []fate{{"t-", "any"}} // what was in the queue is gone with it: nobody promised otherwise
+		r.fates = []fate{{"t-", "any"}} // what was in the queue is gone with it: nothing else is promised
 		c := r.serve()
 		r.work(4, 5, usual)
 		p := r.produce("t", "build", 100, 1_000_000)
@@ -39,7 +39,7 @@ var brokerCells = []cell{
 		r.settled()
 		r.during("delete task.assign", func() {
 			r.broker.DeleteQueue(r.t, bus.QueueAssign)
-			c.awaitStatus("it is declared again", func(s httpapi.Status) bool {
+			c.awaitStatus("it is declared again", func(s view.Status) bool {
 				return s.Broker.Sessions >= 2 &&
 					s.Readiness.Ready
 			})
@@ -55,7 +55,7 @@ var brokerCells = []cell{
 		p := r.produce("t", "build", 60, 1_000_000)
 		r.inFullSwing(30)
 		r.pretend("a4", 0)
-		c.awaitStatus("a4 is there", func(s httpapi.Status) bool { return state(s, "a4") == "online" })
+		c.awaitStatus("a4 is there", func(s view.Status) bool { return state(s, "a4") == "online" })
 		// A dispatch comes back, or a look in its turn comes first and has the queue declared.
 		found := func() int {
 			return int(c.metric(`taskbus_publish_outcomes_total{outcome="unroutable"}`)) +
@@ -162,7 +162,7 @@ var brokerCells = []cell{
 		r.underLoad(func(c *process) {
 			r.during("delete taskbus.events", func() {
 				r.broker.DeleteExchange(r.t, bus.ExchangeEvents)
-				c.awaitStatus("it is declared again", func(s httpapi.Status) bool {
+				c.awaitStatus("it is declared again", func(s view.Status) bool {
 					return s.Broker.Sessions >= 2 &&
 						s.Readiness.Ready
 				})
@@ -243,7 +243,7 @@ func (r *rig) settled() {
 	})
 	for _, c := range r.processes {
 		if c.running() {
-			c.awaitStatus("nothing is held", func(s httpapi.Status) bool { return s.Counters.Held == 0 })
+			c.awaitStatus("nothing is held", func(s view.Status) bool { return s.Counters.Held == 0 })
 		}
 	}
 }

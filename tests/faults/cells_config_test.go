@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // What happens to agents.yaml while the coordinator runs.
@@ -29,7 +29,7 @@ var configCells = []cell{
 				if err := os.WriteFile(r.config, []byte(content), 0o600); err != nil {
 					r.t.Fatal(err)
 				}
-				c.awaitStatus("S10: the file is refused: "+name, func(s httpapi.Status) bool { return !s.Config.LastReloadOK })
+				c.awaitStatus("S10: the file is refused: "+name, func(s view.Status) bool { return !s.Config.LastReloadOK })
 				if s := c.status(); s.Config.Version != version || len(s.Agents) != 4 {
 					r.t.Errorf("S10: %s: the configuration in force is %s with %d agents", name, s.Config.Version, len(s.Agents))
 				}
@@ -39,7 +39,7 @@ var configCells = []cell{
 				r.inFullSwing(20)
 				refused++
 				r.configure(quartet)
-				c.awaitStatus("the repair is noticed", func(s httpapi.Status) bool { return s.Config.LastReloadOK })
+				c.awaitStatus("the repair is noticed", func(s view.Status) bool { return s.Config.LastReloadOK })
 			}
 		}, func() int { return refused })
 		r.oneSession(c)
@@ -79,7 +79,7 @@ var configCells = []cell{
 		swapped := 0
 		r.during("the link swapped", func() {
 			link("two", strings.Replace(quartet, "assignment_timeout_seconds: 60", "assignment_timeout_seconds: 59", 1))
-			c.awaitStatus("the new file is in force", func(s httpapi.Status) bool {
+			c.awaitStatus("the new file is in force", func(s view.Status) bool {
 				return s.Config.Version != version &&
 					s.Config.LastReloadOK
 			})
@@ -108,7 +108,7 @@ var configCells = []cell{
 				r.pause(pause)
 			}
 			r.configure(quartet)
-			c.awaitStatus("the last one is in force", func(s httpapi.Status) bool {
+			c.awaitStatus("the last one is in force", func(s view.Status) bool {
 				return s.Config.LastReloadOK && s.Config.Strategy == "capability_match"
 			})
 			reloads = strings.Count(c.log.String(), "new configuration in force")

@@ -11,7 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/tests/faults/proxy"
 )
@@ -76,7 +76,7 @@ var edgeCells = []cell{
 			c := r.ahead(ahead)
 			if ahead == "2h" { // more than the broker's clock allows: it does not lead
 				r.eventually(patience, "it says why it does not lead", func() (bool, string) {
-					var ready httpapi.Readiness
+					var ready view.Readiness
 					c.read("/readyz", &ready)
 					return strings.Contains(ready.Detail, "this machine's clock is ahead of the broker's by about"), ready.Detail
 				})
@@ -121,7 +121,7 @@ var edgeCells = []cell{
 					}
 					before := c.status().Counters.Moved
 					r.submit(ofGroups(fmt.Sprint("u", round))...)
-					c.awaitStatus("tasks are moved meanwhile", func(s httpapi.Status) bool { return s.Counters.Moved > before })
+					c.awaitStatus("tasks are moved meanwhile", func(s view.Status) bool { return s.Counters.Moved > before })
 				}, dropped.Fired)
 				c.proxy.Heal()
 				r.settled()
@@ -135,7 +135,7 @@ var edgeCells = []cell{
 }
 
 // toldAgain kills the leader when the n-th such frame passes, three times: every end is told, by
-// whoever comes next if need be, and each time with what the task was accepted with.
+// the next leader if need be, and each time with what the task was accepted with.
 func toldAgain(name string, short bool, from proxy.Side, match func(*proxy.Frame) bool, do proxy.Action) cell {
 	return cell{name: "ends told again: " + name, short: short, config: fleet(4, 20),
 		holds: append([]invariant{endsAreTold, endsAreWhole}, decidedOnce...), play: func(r *rig) {
@@ -175,12 +175,12 @@ func (r *rig) idleDeath(c *process, id, kind string) {
 // missed has an agent die that has nothing to do.
 func (r *rig) missed(c *process, id string) {
 	r.t.Helper()
-	c.awaitStatus(id+" is there", func(s httpapi.Status) bool { return state(s, id) == "online" })
+	c.awaitStatus(id+" is there", func(s view.Status) bool { return state(s, id) == "online" })
 	r.pause(2 * time.Second) // its queue is looked at when it comes, which the coordinator does twice a second
 	r.during("an idle agent dies", func() {
 		died := time.Now()
 		r.agents[id].fire()
-		c.awaitStatus(id+" is missed", func(s httpapi.Status) bool { return state(s, id) != "online" })
+		c.awaitStatus(id+" is missed", func(s view.Status) bool { return state(s, id) != "online" })
 		if took := time.Since(died); took > 8*time.Second { // five, and what other cells take
 			r.t.Errorf("%s was missed after %v, want 5 s", id, took)
 		}
@@ -240,7 +240,7 @@ func (r *rig) largeQuotas(c *process) {
 		r.t.Fatal(err)
 	}
 	c.signal(syscall.SIGHUP)
-	c.awaitStatus("the quotas are in force", func(s httpapi.Status) bool {
+	c.awaitStatus("the quotas are in force", func(s view.Status) bool {
 		return s.Config.Version != before &&
 			s.Config.LastReloadOK
 	})

@@ -8,7 +8,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -36,14 +36,14 @@ var passings = []passing{
 		return launch()
 	}},
 	{name: "retry", hit: 10, batch: 1, config: fleet(4, 20), play: func(r *rig, launch func() *process) *process {
-		// Dispatches that nobody takes yet; their agents then give back every one, while
-		// nobody leads: all that the next coordinator gets are returns.
+		// Dispatches that no agent takes yet; their agents then give back every one, while
+		// no coordinator leads: all that the next coordinator gets are returns.
 		first := r.serve()
 		for i := range 4 {
 			r.pretend(fmt.Sprint("a", i+1), 20)
 		}
 		r.submit(many("t", "build", 60)...)
-		first.awaitStatus("all are dispatched", func(s httpapi.Status) bool { return s.Counters.Dispatched == 60 })
+		first.awaitStatus("all are dispatched", func(s view.Status) bool { return s.Counters.Dispatched == 60 })
 		first.stop()
 		r.work(4, 20, agentOptions{refuse: func(m *messages.TaskDispatch) bool { return m.Attempt == 1 }})
 		r.eventually(patience, "all are given back", func() (bool, string) {
@@ -157,7 +157,7 @@ func (r *rig) submitBefore(tasks ...request) {
 }
 
 // lookedAt is the status of a process that may end at any moment.
-func (c *process) lookedAt() (s httpapi.Status, ok bool) {
+func (c *process) lookedAt() (s view.Status, ok bool) {
 	if c.base == "" {
 		if c.base = c.log.Field("taskbus is starting", "http"); c.base == "" {
 			return s, false
@@ -222,7 +222,7 @@ var wholeProcessCells = []cell{
 		r.inFullSwing(20)
 		r.during("a panic", func() {
 			r.submit(task("poison", "build"))
-			r.inFullSwing(50) // L3: nobody else is held up
+			r.inFullSwing(50) // L3: no other agent is held up
 			r.eventually(patience, "it is parked", func() (bool, string) {
 				e := r.book.entry("poison")
 				return e.parked > 0, e.String()

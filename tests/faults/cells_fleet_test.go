@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -23,7 +23,7 @@ var fleetCells = []cell{
 		r.during("refusals", func() { r.settled() }, func() int { return int(c.status().Counters.Results["rejected"]) })
 		r.resumes()
 	}},
-	// That an agent has not received yet what is in its queue nobody can see in a report
+	// That an agent has not received yet what is in its queue no report shows
 	// without ids: S6 holds for those that list their tasks.
 	{name: "plain agents, which tell no results", holds: without(s6Capacity, always), play: func(r *rig) {
 		c := r.serve()
@@ -42,10 +42,10 @@ var fleetCells = []cell{
 		r.known()
 		r.during("an agent's connection lost", func() {
 			r.agents["a1"].fire()
-			c.awaitStatus("a1 is gone", func(s httpapi.Status) bool { return state(s, "a1") != "online" })
+			c.awaitStatus("a1 is gone", func(s view.Status) bool { return state(s, "a1") != "online" })
 			r.inFullSwing(30)
 			r.hire("a1", 5, agentOptions{work: 100 * time.Millisecond})
-			c.awaitStatus("a1 is back", func(s httpapi.Status) bool { return state(s, "a1") == "online" })
+			c.awaitStatus("a1 is back", func(s view.Status) bool { return state(s, "a1") == "online" })
 		}, func() int { return 1 })
 		r.resumes()
 		p.finish()
@@ -59,7 +59,7 @@ var fleetCells = []cell{
 			for _, id := range r.agentIDs() {
 				r.agents[id].fire()
 			}
-			c.awaitStatus("nobody is there", func(s httpapi.Status) bool { return count(s.Agents, "online") == 0 })
+			c.awaitStatus("nobody is there", func(s view.Status) bool { return count(s.Agents, "online") == 0 })
 			r.work(4, 5, agentOptions{work: 20 * time.Millisecond})
 		}, func() int { return 1 })
 		r.resumes()
@@ -81,7 +81,7 @@ var fleetCells = []cell{
 				r.pause(50 * time.Millisecond)
 			}
 		}, func() int { return flaps / 2 })
-		// Not each change may be news, or nobody reads them any more.
+		// Not each change may be news, or they are not read any more.
 		if n := strings.Count(c.log.String(), `"agent_id":"a4","state":"offline"`); n > 60 {
 			r.t.Errorf("the log tells of %d ends of one agent", n)
 		}
@@ -99,10 +99,10 @@ var fleetCells = []cell{
 			reports[i] = (&agent{r: r, id: fmt.Sprint("a", i+5), slots: 1}).heartbeat("ready")
 		}
 		publish(conn, bus.StreamStatus, reports...)
-		c.awaitStatus("all are there", func(s httpapi.Status) bool { return count(s.Agents, "online") >= 490 })
+		c.awaitStatus("all are there", func(s view.Status) bool { return count(s.Agents, "online") >= 490 })
 		p := r.produce("t", "build", 60, 1_000_000)
 		r.during("500 agents fall silent", func() {
-			c.awaitStatus("500 are known to be silent", func(s httpapi.Status) bool { return count(s.Agents, "online") <= 4 })
+			c.awaitStatus("500 are known to be silent", func(s view.Status) bool { return count(s.Agents, "online") <= 4 })
 		}, func() int { return 500 - count(c.status().Agents, "online") + 4 })
 		// What they were given comes back and is done by those that are there.
 		r.resumes()
@@ -170,7 +170,7 @@ func crowd(n int) string {
 }
 
 // state is that of one agent.
-func state(s httpapi.Status, id string) string {
+func state(s view.Status, id string) string {
 	for _, a := range s.Agents {
 		if a.ID == id {
 			return a.State
@@ -180,7 +180,7 @@ func state(s httpapi.Status, id string) string {
 }
 
 // count counts the agents in a state.
-func count(agents []httpapi.Agent, state string) (n int) {
+func count(agents []view.Agent, state string) (n int) {
 	for _, a := range agents {
 		if a.State == state {
 			n++

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"taskbus/coordinator/failpoint"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // Crashes on the way into a lane and back out of it. A window of 40 has room for 20 waiting
@@ -37,7 +37,7 @@ func laneCells() (all []cell) {
 				c = r.serve()
 				r.resumes()
 				if at.point != failpoint.AfterLaneDeliver { // else all that is to be moved has been by then
-					c.awaitStatus("tasks have been moved", func(s httpapi.Status) bool { return s.Counters.Moved > 0 })
+					c.awaitStatus("tasks have been moved", func(s view.Status) bool { return s.Counters.Moved > 0 })
 				}
 			}})
 	}

@@ -12,10 +12,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
-// What producers, and strangers, put into the queues.
+// What producers, and other programs, put into the queues.
 
 var messageCells = []cell{
 	{name: "malformed messages among the others", short: true, holds: withoutFault,
@@ -38,7 +38,7 @@ var messageCells = []cell{
 		r.inFullSwing(20)
 		r.during("copies", func() {
 			r.repeat("same", 100)
-			c.awaitStatus("99 copies are dropped", func(s httpapi.Status) bool { return s.Counters.Duplicates >= 99 })
+			c.awaitStatus("99 copies are dropped", func(s view.Status) bool { return s.Counters.Duplicates >= 99 })
 		}, func() int { return int(c.status().Counters.Duplicates) })
 		r.resumes()
 		p.finish()
@@ -53,7 +53,7 @@ var messageCells = []cell{
 		c = r.serve()
 		r.during("copies after a restart", func() {
 			r.repeat("same", 10)
-			c.awaitStatus("ten copies are dropped", func(s httpapi.Status) bool { return s.Counters.Duplicates >= 10 })
+			c.awaitStatus("ten copies are dropped", func(s view.Status) bool { return s.Counters.Duplicates >= 10 })
 		}, func() int { return int(c.status().Counters.Duplicates) })
 		r.resumes()
 		r.onceOnly("same")
@@ -105,7 +105,7 @@ var messageCells = []cell{
 				publish(conn, bus.StreamStatus, forger.heartbeat("ready")) // by the admin, unnamed
 			}
 			c.awaitStatus("S7: each is refused",
-				func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] >= 50 })
+				func(s view.Status) bool { return s.Counters.StatusRefused["wrong_sender"] >= 50 })
 		}, func() int { return int(c.status().Counters.StatusRefused["wrong_sender"]) })
 		if s := state(c.status(), own("a4")); s != "never_seen" {
 			r.t.Errorf("S7: after forged reports a4 is %s", s)
@@ -131,7 +131,7 @@ var messageCells = []cell{
 				publish(conn, bus.StreamStatus, old.heartbeat([]string{"offline", "ready"}[i%2]))
 			}
 			c.awaitStatus("S9: they are refused",
-				func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] >= 150 })
+				func(s view.Status) bool { return s.Counters.StatusRefused["out_of_order"] >= 150 })
 		}, func() int { return int(c.status().Counters.StatusRefused["out_of_order"]) })
 		for _, a := range c.status().Agents {
 			if a.State != "online" {
@@ -189,7 +189,7 @@ func huge(size int) []byte {
 	return append(append([]byte(head), bytes.Repeat([]byte("x"), size-len(head)-len(tail))...), tail...)
 }
 
-// malformed mixes messages that nobody may see into the stream. Each of them is parked
+// malformed mixes messages that must not be seen into the stream. Each of them is parked
 // once (S8), and work goes on all the time (L3).
 func (r *rig) malformed(all map[string]amqp.Publishing) *process {
 	r.t.Helper()

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/faults/proxy"
 )
 
@@ -79,7 +79,7 @@ var networkCells = []cell{
 		r.underLoad(func(c *process) {
 			r.during("limit_data", func() {
 				c.proxy.Both(proxy.Toxic{LimitData: 20_011})
-				c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 })
+				c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 })
 				c.proxy.Heal()
 			}, func() int { return c.proxy.Fired(proxy.LimitData) })
 		})
@@ -89,7 +89,7 @@ var networkCells = []cell{
 			r.during("slow_close", func() {
 				c.proxy.Both(proxy.Toxic{SlowClose: 3 * time.Second})
 				r.broker.CloseConnections(r.t)
-				c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 })
+				c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 })
 				c.proxy.Heal()
 			}, func() int { return c.proxy.Fired(proxy.SlowClose) })
 		})
@@ -124,7 +124,7 @@ var networkCells = []cell{
 			cut := c.proxy.Add(proxy.Rule{Name: "cut after the third dispatch", From: proxy.Client,
 				Match: proxy.PublishTo("", dispatches), After: 2, Action: proxy.CutAfter})
 			r.during("cut", func() {
-				c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 })
+				c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 })
 			}, cut.Fired)
 		})
 	}},
@@ -137,7 +137,7 @@ func (r *rig) cut(c *process, name string, how func() int) {
 	hit := 0
 	r.during(name, func() {
 		hit = how()
-		c.awaitStatus("another session is tried", func(s httpapi.Status) bool {
+		c.awaitStatus("another session is tried", func(s view.Status) bool {
 			return s.Broker.Sessions > before ||
 				!s.Broker.Connected
 		})
@@ -172,7 +172,7 @@ func silence(name string, client, server proxy.Toxic, kind proxy.Fault, within t
 func (r *rig) notices(c *process, since time.Time, within time.Duration) {
 	r.t.Helper()
 	r.eventually(2*within, "the coordinator notices", func() (bool, string) {
-		var ready httpapi.Readiness
+		var ready view.Readiness
 		c.read("/readyz", &ready)
 		return !ready.Ready, ready.State
 	})

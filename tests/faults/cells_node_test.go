@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // What happens to a whole node. These cells have one for all of them and run one after
@@ -97,7 +97,7 @@ var alarmCells = []cell{
 			c := r.launch(start{})
 			// It must say where it stands, and not hang: it cannot publish now.
 			r.eventually(patience, "L5: it is not ready and says why", func() (bool, string) {
-				var ready httpapi.Readiness
+				var ready view.Readiness
 				c.read("/readyz", &ready)
 				return !ready.Ready && ready.State != "", ready.State + ": " + ready.Detail
 			})
@@ -135,7 +135,7 @@ func alarm(name string, short bool, last time.Duration, word, verb, raise, clear
 		r.alarmed(func(blocked *process) {
 			c = blocked
 			s := c.status()
-			if s.Health.Checks["broker"].Status != httpapi.Degraded || !strings.Contains(s.Broker.BlockReason, word) {
+			if s.Health.Checks["broker"].Status != view.Degraded || !strings.Contains(s.Broker.BlockReason, word) {
 				r.t.Errorf("in the alarm: broker %+v, health %+v", s.Broker, s.Health.Checks["broker"])
 			}
 			r.pause(last)
@@ -174,7 +174,7 @@ func (r *rig) briefAlarm(c *process, kind string, tasks int, last time.Duration)
 }
 
 // linguist is the fleet of the alarms: one of its agents is never there, so that tasks
-// for it fail after three seconds. Nobody can publish a task in an alarm; the coordinator
+// for it fail after three seconds. No producer can publish a task in an alarm; the coordinator
 // must have something to publish all the same.
 var linguist = strings.NewReplacer(
 	"task_routing:", "  a9: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:",

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/faults/proxy"
 )
 
@@ -93,7 +93,7 @@ var processCells = []cell{
 				r.pause(60 * time.Second)
 				c.signal(syscall.SIGCONT)
 			}, func() int { return 1 })
-			c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 })
+			c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 })
 		})
 	}},
 	{name: "SIGSTOP of a leader with a standby", holds: always, play: func(r *rig) {
@@ -107,7 +107,7 @@ var processCells = []cell{
 			stopped := time.Now()
 			first.signal(syscall.SIGSTOP)
 			r.eventually(60*time.Second, "the standby leads", func() (bool, string) {
-				var ready httpapi.Readiness
+				var ready view.Readiness
 				second.read("/readyz", &ready)
 				return ready.Ready, ready.State
 			})
@@ -118,7 +118,7 @@ var processCells = []cell{
 				r.say("taken over after %v", took.Round(100*time.Millisecond))
 			}
 			r.inFullSwing(30)
-			// What it says when it wakes up must not reach anybody.
+			// What it says when it wakes up must not reach any client.
 			late := first.proxy.Add(proxy.Rule{
 				Name: "what only a leader publishes, by the old one", From: proxy.Client, Times: proxy.Always,
 				Match: func(f *proxy.Frame) bool {
@@ -171,7 +171,7 @@ var processCells = []cell{
 	}},
 
 	{name: "few file descriptors", holds: always, play: func(r *rig) {
-		// Enough to run, not enough for everybody who asks.
+		// Enough to run, not enough for all that asks.
 		c := r.launch(start{through: []string{"/bin/sh", "-c", `ulimit -n 24; exec "$@"`, "sh"}})
 		c.awaitState("active")
 		r.work(4, 5, usual)
@@ -264,7 +264,7 @@ func (r *rig) killLoop(times int) {
 	p.finish()
 }
 
-// freeAddress is one that nobody listens on just now.
+// freeAddress is one that is free just now.
 func (r *rig) freeAddress() string {
 	r.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

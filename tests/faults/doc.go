@@ -8,7 +8,7 @@
 // cell has the same shape: work goes on, the fault strikes and is proven to have
 // struck, it is taken back, everything drains, and then the books are compared: every
 // task that the broker had confirmed has ended, once but for marked copies, unchanged,
-// with nobody overworked and nothing told that is secret. What is looked at are
+// with no agent overloaded and no secret shown. What is looked at are
 // messages, HTTP answers, log lines, exit codes, and the frames on the wire.
 //
 //	go test ./tests/faults                      the short form, part of make test

@@ -55,7 +55,7 @@ type agentOptions struct {
 	// a moment later. nil: at none.
 	dies func(m *messages.TaskDispatch) bool
 	// as is the broker's URL as its own user sees it, whose name is its id; it says so in
-	// everything that it publishes. Empty: it is nobody in particular.
+	// everything that it publishes. Empty: of no agent.
 	as string
 	// beats is the time between two reports; 0: half a second.
 	beats time.Duration

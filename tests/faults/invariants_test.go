@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // invariant is one of the promises, by the name that it has everywhere. check looks
@@ -160,7 +160,7 @@ var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the t
 		return broken
 	}}
 
-// untold are the tasks of which an agent had a run and nobody has heard an end.
+// untold are the tasks of which an agent had a run and no end was announced.
 func (r *rig) untold() (broken []string) {
 	r.book.each(func(e *entry) {
 		if e.confirmed && e.offered.After(r.book.listens) && len(e.executions()) > 0 && len(e.told)+len(e.failures) == 0 {
@@ -193,7 +193,7 @@ var always = []invariant{
 }
 
 // decidedOnce are those of cells in which no agent is lost: what the journal has of a
-// decision holds for whoever leads next.
+// decision holds for the next leader.
 var decidedOnce = append([]invariant{s5SameAgent}, always...)
 
 // withoutFault are those of cells whose fault may double nothing.
@@ -372,7 +372,7 @@ func (r *rig) balanced() {
 		if !c.running() || c.base == "" {
 			continue
 		}
-		var s httpapi.Status
+		var s view.Status
 		late := time.Now().Add(10 * time.Second)
 		for {
 			s = c.status()

@@ -147,7 +147,7 @@ func (r *rig) whereabouts(open []string) {
 	}
 }
 
-// report says what the cell was made of, for whoever must repeat it.
+// report says what the cell was made of, to repeat it.
 func (c cell) report(r *rig, begun time.Time) {
 	open, confirmed := r.book.open()
 	duplicated, recovered := r.duplicated()

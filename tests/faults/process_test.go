@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/faults/proxy"
 	"taskbus/tests/support/brokertest"
 )
@@ -269,13 +269,13 @@ func (c *process) read(path string, into any) {
 
 func decode(from io.Reader, into any) error { return json.NewDecoder(from).Decode(into) }
 
-func (c *process) status() (s httpapi.Status) {
+func (c *process) status() (s view.Status) {
 	c.r.t.Helper()
 	c.read("/status", &s)
 	return s
 }
 
-func (c *process) health() (h httpapi.Health) {
+func (c *process) health() (h view.Health) {
 	c.r.t.Helper()
 	c.read("/health", &h)
 	return h
@@ -286,7 +286,7 @@ func (c *process) awaitState(words ...string) time.Duration {
 	c.r.t.Helper()
 	begun := time.Now()
 	c.r.eventually(patience+backoffCap, c.name+" is "+strings.Join(words, " or "), func() (bool, string) {
-		var ready httpapi.Readiness
+		var ready view.Readiness
 		c.read("/readyz", &ready)
 		for _, w := range words {
 			if ready.State == w {
@@ -298,7 +298,7 @@ func (c *process) awaitState(words ...string) time.Duration {
 	return time.Since(begun)
 }
 
-func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
+func (c *process) awaitStatus(what string, wanted func(view.Status) bool) {
 	c.r.t.Helper()
 	c.r.eventually(patience+backoffCap, what, func() (bool, string) {
 		s := c.status()

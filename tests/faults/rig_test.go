@@ -85,7 +85,7 @@ func newRig(t *testing.T, node *brokertest.Node, config string, seed uint64) *ri
 	return r
 }
 
-// secret is what nobody may ever be told (S11).
+// secret is what must never be shown (S11).
 func (r *rig) secret(s string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

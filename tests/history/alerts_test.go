@@ -75,7 +75,7 @@ func halfway(now time.Time) int64 {
 	return period
 }
 
-// One group comes to 85 % of its budget, another uses 70 % in the first half of its period: who leads
+// One group comes to 85 % of its budget, another uses 70 % in the first half of its period: the coordinator that leads
 // tells the first at once and forecasts that both will not last. All of that is on the bus and, after
 // a receiver that was busy, signed at the webhook; the standby tells nothing. When the leader is
 // killed, the next one forecasts it anew under the same ids, and does not tell the 80 % again.
@@ -107,7 +107,7 @@ groups:
 		return len(ids) == 3,
 			fmt.Sprint(ids)
 	})
-	got := make(map[string]string) // ids by what is told of whom
+	got := make(map[string]string) // ids by event and node
 	for _, m := range r.broker.Drain(t, "alerts") {
 		var e struct {
 			Node                  string

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // callQuotas has a price for each model: of input and output tokens, in micro-USD each, gpt-4o 2 and
@@ -60,13 +60,13 @@ func (p *process) tell(op, body string, want int) {
 }
 
 // used is what one agent has used of one model.
-func used(requests, input, output, microUSD int64) httpapi.HistoryCounts {
-	return httpapi.HistoryCounts{Requests: requests, InputTokens: input, OutputTokens: output, TotalTokens: input + output,
+func used(requests, input, output, microUSD int64) view.HistoryCounts {
+	return view.HistoryCounts{Requests: requests, InputTokens: input, OutputTokens: output, TotalTokens: input + output,
 		CostUSD: float64(microUSD) / 1e6}
 }
 
 // ended adds how reservations have ended.
-func ended(c httpapi.HistoryCounts, settled, released, expired, late int64) httpapi.HistoryCounts {
+func ended(c view.HistoryCounts, settled, released, expired, late int64) view.HistoryCounts {
 	c.Calls, c.Settled, c.Released, c.Expired, c.Late = settled+released+expired, settled, released, expired, late
 	return c
 }
@@ -125,7 +125,7 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	b1 := ended(used(5, 1008, 4, 503066), 3, 1, 0, 0)
 
 	type key struct{ group, agent, model string }
-	rows := map[key]httpapi.HistoryCounts{{"alpha", "a1", "gpt-4o"}: a1, {"alpha", "a2", "gpt-4o-mini"}: a2mini,
+	rows := map[key]view.HistoryCounts{{"alpha", "a1", "gpt-4o"}: a1, {"alpha", "a2", "gpt-4o-mini"}: a2mini,
 		{"beta", "b1", "claude"}: b1}
 	says := func(what string) {
 		t.Helper()
@@ -135,9 +135,9 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 		}
 		today := time.Now().In(loc).Format(time.DateOnly)
 		r.eventually(what+": the history is what was told", func() (bool, string) {
-			var l httpapi.HistoryList
+			var l view.HistoryList
 			p.read(http.MethodGet, "/v1/quota/history", "", &l)
-			got := make(map[key]httpapi.HistoryCounts)
+			got := make(map[key]view.HistoryCounts)
 			for _, row := range l.Rows {
 				if row.Source != "call" || row.Day != today || row.Provider == "" {
 					return false, fmt.Sprintf("%+v, want a call of %s", row, today)
@@ -149,7 +149,7 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	}
 	says("at first")
 
-	// a2, gpt-4o by its group: nobody tells its end, and then somebody does all the same.
+	// a2, gpt-4o by its group: its end is not reported, and then it is all the same.
 	p.tell("reserve", `{"agent_id":"a2","reservation_id":"r6","input_tokens":20,"output_tokens":2,"ttl_seconds":1}`, 200)
 	late := key{"alpha", "a2", "gpt-4o"}
 	rows[late] = ended(used(0, 0, 0, 0), 0, 0, 1, 0)
@@ -164,7 +164,7 @@ func TestCallsOverHTTPAreInTheHistory(t *testing.T) {
 	says("after a crash")
 	p.costs(t)
 
-	var made httpapi.Rebuilt
+	var made view.Rebuilt
 	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK ||
 		made.State != "done" || made.FromDay != "" || made.Rows != len(rows) {
 		t.Fatalf("the rebuild answers %d, %+v", status, made)
@@ -189,7 +189,7 @@ func (p *process) costs(t *testing.T) {
 	t.Helper()
 	for _, tc := range []struct {
 		args string
-		want httpapi.HistoryCounts
+		want view.HistoryCounts
 	}{
 		// requests 4 + 1 + 1 + 5, input 560 + 40 + 20 + 1008, output 81 + 4 + 2 + 4, cost 1930 + 56 + 60 + 503066
 		{"", ended(used(11, 1628, 91, 505112), 9, 2, 0, 1)},
@@ -197,16 +197,16 @@ func (p *process) costs(t *testing.T) {
 		{"--agent a2", ended(used(2, 60, 6, 116), 2, 1, 0, 1)},                // of both models
 		{"--model gpt-4o", ended(used(5, 580, 83, 1990), 5, 0, 0, 1)},         // a1's, and a2's late one
 		{"--provider anthropic", ended(used(5, 1008, 4, 503066), 3, 1, 0, 0)}, // b1's
-		{"--to 2020-01-01", httpapi.HistoryCounts{}},
+		{"--to 2020-01-01", view.HistoryCounts{}},
 	} {
-		var cost httpapi.CostReport
+		var cost view.CostReport
 		p.says(t, "cost", tc.args, &cost)
 		if !near(cost.Total, tc.want) {
 			t.Errorf("taskbus quota cost %s: %+v, want %+v", tc.args, cost.Total, tc.want)
 		}
-		var list httpapi.HistoryList
+		var list view.HistoryList
 		p.says(t, "history", tc.args+" --by total", &list)
-		var sum httpapi.HistoryCounts
+		var sum view.HistoryCounts
 		for _, row := range list.Rows {
 			sum = plus(sum, row.HistoryCounts)
 		}
@@ -215,10 +215,10 @@ func (p *process) costs(t *testing.T) {
 		}
 	}
 
-	var cost httpapi.CostReport
+	var cost view.CostReport
 	p.says(t, "cost", "", &cost)
 	var got []string
-	for _, lines := range [][]httpapi.CostLine{cost.Groups, cost.Agents, cost.Models} {
+	for _, lines := range [][]view.CostLine{cost.Groups, cost.Agents, cost.Models} {
 		for _, l := range lines {
 			got = append(got, fmt.Sprintf("%s%s%s %.6f", l.Group, l.Agent, l.Model, l.CostUSD))
 		}
@@ -263,8 +263,8 @@ func (p *process) metric(sample string) string {
 	return ""
 }
 
-func plus(a, b httpapi.HistoryCounts) httpapi.HistoryCounts {
-	return httpapi.HistoryCounts{
+func plus(a, b view.HistoryCounts) view.HistoryCounts {
+	return view.HistoryCounts{
 		Requests: a.Requests + b.Requests, InputTokens: a.InputTokens + b.InputTokens,
 		OutputTokens: a.OutputTokens + b.OutputTokens,
 		TotalTokens:  a.TotalTokens + b.TotalTokens, CostUSD: a.CostUSD + b.CostUSD,
@@ -274,7 +274,7 @@ func plus(a, b httpapi.HistoryCounts) httpapi.HistoryCounts {
 }
 
 // near compares to the token, and dollars to a thousandth of the smallest that is counted.
-func near(a, b httpapi.HistoryCounts) bool {
+func near(a, b view.HistoryCounts) bool {
 	differ := math.Abs(a.CostUSD - b.CostUSD)
 	a.CostUSD, b.CostUSD = 0, 0
 	return a == b && differ < 1e-9

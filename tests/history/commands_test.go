@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // taskbus runs a command against the coordinator, and gives its exit code and what it said.
@@ -65,7 +65,7 @@ func TestCommandsOnARealHistory(t *testing.T) {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 
-	var cost httpapi.CostReport
+	var cost view.CostReport
 	p.read(http.MethodGet, "/v1/quota/cost", "", &cost)
 	if cost.Total.InputTokens != input || cost.Total.OutputTokens != output ||
 		math.Abs(cost.Total.CostUSD-float64(2*input)/1e6) > 1e-9 || len(cost.Groups) != 2 || len(cost.Agents) != 4 ||
@@ -73,7 +73,7 @@ func TestCommandsOnARealHistory(t *testing.T) {
 		t.Errorf("the cost is %+v, and %d and %d tokens were used", cost, input, output)
 	}
 	// There is no whole day yet: it goes on as in the month so far.
-	var f httpapi.Forecasts
+	var f view.Forecasts
 	p.read(http.MethodGet, "/v1/quota/forecast?node=pool", "", &f)
 	if len(f.Budgets) != 1 || f.Budgets[0].Used != float64(input+output) || f.Budgets[0].Basis != "pace of the period" {
 		t.Fatalf("the forecast is %+v", f)
@@ -95,7 +95,7 @@ func TestCommandsOnARealHistory(t *testing.T) {
 // used is what counts as used of the pool's budget.
 func (p *process) used() float64 {
 	p.r.t.Helper()
-	var pool httpapi.QuotaNode
+	var pool view.QuotaNode
 	p.read(http.MethodGet, "/v1/quota/nodes/pool", "", &pool)
 	if len(pool.Budgets) != 1 {
 		p.r.t.Fatalf("the pool is %+v", pool)
@@ -116,9 +116,9 @@ func (p *process) counts() {
 }
 
 // lost is what the coordinator reports of a journal that is gone.
-func (p *process) lost() *httpapi.JournalLost {
+func (p *process) lost() *view.JournalLost {
 	p.r.t.Helper()
-	var status httpapi.Status
+	var status view.Status
 	p.read(http.MethodGet, "/status", "", &status)
 	if status.Journal == nil {
 		return nil
@@ -126,8 +126,8 @@ func (p *process) lost() *httpapi.JournalLost {
 	return status.Journal.Lost
 }
 
-// The journal is deleted, as `rabbitmqctl delete_queue coordinator.journal` does: that is reported until somebody says
-// that it is known; what was used of the budget is taken back from the history, and the history goes on with the new
+// The journal is deleted, as `rabbitmqctl delete_queue coordinator.journal` does: that is reported until it is
+// acknowledged; what was used of the budget is taken back from the history, and the history goes on with the new
 // journal by itself. Nothing is counted twice, nor left out.
 func TestJournalIsDeleted(t *testing.T) {
 	r := newIdleRig(t) // it takes 20 s to find out
@@ -173,7 +173,7 @@ func TestJournalIsDeleted(t *testing.T) {
 	}
 }
 
-// Nobody has asked for a history, and there is no place for it: one warning, and tasks go on.
+// No history is asked for, and there is no place for it: one warning, and tasks go on.
 func TestNoPlaceForHistory(t *testing.T) {
 	r := newRig(t)
 	r.write(".local", "a file where a directory should be")

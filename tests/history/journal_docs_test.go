@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -10,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -59,7 +60,13 @@ func (o *operator) do(commands []string) {
 		case words[0] == "rabbitmqctl" && words[1] == "delete_queue":
 			o.broker.Ctl(t, "delete_queue", "-p", o.broker.VHost, words[2])
 		case words[0] == "curl": // the management API is elsewhere here
-			o.shell(strings.Replace(line, "-u ADMIN http://localhost:15672", os.Getenv(brokertest.EnvMgmt), 1))
+			line = strings.Replace(line, "-u ADMIN http://localhost:15672", os.Getenv(brokertest.EnvMgmt), 1)
+			// The node's definitions are those of all virtual hosts, and it answers 500 when another test deletes
+			// its own meanwhile.
+			o.r.eventually("the node answers", func() (bool, string) {
+				out, err := o.command(line).CombinedOutput()
+				return err == nil, fmt.Sprintf("%v: %s", err, out)
+			})
 		default:
 			o.shell(line)
 		}
@@ -76,6 +83,15 @@ func (o *operator) shell(line string) string {
 			return ""
 		}
 	}
+	out, err := o.command(line).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
+// command is one of the shell, in the rig's directory and with the operator's environment.
+func (o *operator) command(line string) *exec.Cmd {
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", line)
 	cmd.Dir = o.r.dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(o.r.command())+":"+os.Getenv("PATH"), "TASKBUS_HTTP_URL="+
@@ -83,11 +99,7 @@ func (o *operator) shell(line string) string {
 	for name, value := range o.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", line, err, out)
-	}
-	return string(out)
+	return cmd
 }
 
 // command is the program under its name.
@@ -113,7 +125,7 @@ func (r *rig) command() string {
 // boosted are the ids of what stands beside quotas.yaml.
 func (p *process) boosted() []string {
 	p.r.t.Helper()
-	var c httpapi.QuotaControls
+	var c view.QuotaControls
 	p.read(http.MethodGet, "/v1/quota/controls", "", &c)
 	var ids []string
 	for _, one := range c.Controls {
@@ -125,7 +137,7 @@ func (p *process) boosted() []string {
 // cordoned reports whether an agent is.
 func (p *process) cordoned(id string) bool {
 	p.r.t.Helper()
-	var s httpapi.Status
+	var s view.Status
 	p.read(http.MethodGet, "/status", "", &s)
 	for _, a := range s.Agents {
 		if a.ID == id {

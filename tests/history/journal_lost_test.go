@@ -69,8 +69,8 @@ func TestJournalIsLostTwice(t *testing.T) {
 }
 
 // TestRestoreBesideAStandby: an export is imported as the manual says, after the journal was lost and work went on.
-// What
-// was used stands, and the history of the standby, of which the import knows nothing, goes on as well.
+// What was used stands, also by tasks that were in work at the backup and have ended since: their results are read
+// once more; and the history of the standby, of which the import knows nothing, goes on as well.
 func TestRestoreBesideAStandby(t *testing.T) {
 	r := newRig(t)
 	o := r.operator()
@@ -78,8 +78,11 @@ func TestRestoreBesideAStandby(t *testing.T) {
 	standby := r.launch(file)
 	r.work()
 	r.offerEach(100, 20*time.Millisecond)
-	r.done()
+	resume := r.pause()
+	r.offer(10)
+	r.begins()
 	o.do(commandsIn(t, "backup"))
+	resume()
 	r.offerEach(100, 20*time.Millisecond)
 	r.done()
 	o.service.agrees()

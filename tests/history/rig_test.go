@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus/amqpbus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -66,6 +67,25 @@ type rig struct {
 	next   brokertest.Broker // to which everything is to be moved
 	env    []string          // of coordinators, besides what all have
 	sent   int
+	// Agents work while they can have it for reading; begun is how many tasks they have begun.
+	working sync.RWMutex
+	begun   atomic.Int64
+}
+
+// pause has agents begin tasks, and end none until resume is called.
+func (r *rig) pause() (resume func()) {
+	r.working.Lock()
+	resume = sync.OnceFunc(r.working.Unlock)
+	r.t.Cleanup(resume)
+	return resume
+}
+
+// begins waits until agents have begun all that was offered.
+func (r *rig) begins() {
+	r.t.Helper()
+	r.eventually("all tasks are begun", func() (bool, string) {
+		return r.begun.Load() >= int64(r.sent), fmt.Sprintf("%d of %d", r.begun.Load(), r.sent)
+	})
 }
 
 // bill is what the agents have told, once for each dispatch.
@@ -134,7 +154,10 @@ func (r *rig) workUntil() (stop func()) {
 				h.Write([]byte(t.ID))
 				c := call{agent: id, input: int64(h.Sum32() % 1000), output: int64(h.Sum32() % 77)}
 				c.group = groupOf(string(t.ID))
+				r.begun.Add(1)
 				time.Sleep(5 * time.Millisecond)
+				r.working.RLock()
+				defer r.working.RUnlock()
 				r.bill.mu.Lock()
 				r.bill.calls[t.DispatchID] = c
 				r.bill.mu.Unlock()
@@ -190,7 +213,7 @@ func (r *rig) start(history string) *process {
 	r.t.Helper()
 	p := r.launch(history)
 	r.eventually("it leads", func() (bool, string) {
-		var ready httpapi.Readiness
+		var ready view.Readiness
 		p.read(http.MethodGet, "/readyz", "", &ready)
 		return ready.State == "active", ready.State
 	})
@@ -297,7 +320,7 @@ func (r *rig) eventually(what string, holds func() (bool, string)) {
 func (p *process) awaitAgents(n int) {
 	p.r.t.Helper()
 	p.r.eventually(fmt.Sprintf("%d agents are online", n), func() (bool, string) {
-		var status httpapi.Status
+		var status view.Status
 		p.read(http.MethodGet, "/status", "", &status)
 		online := 0
 		for _, a := range status.Agents {
@@ -320,7 +343,7 @@ func (r *rig) done() {
 }
 
 // sums are what was used, by group and agent.
-type sums map[[2]string]httpapi.HistoryCounts
+type sums map[[2]string]view.HistoryCounts
 
 // told is what the agents have told.
 func (r *rig) told() sums {
@@ -339,14 +362,14 @@ func (r *rig) told() sums {
 	return all
 }
 
-func (p *process) history() (httpapi.HistoryList, sums, int) {
+func (p *process) history() (view.HistoryList, sums, int) {
 	p.r.t.Helper()
-	var l httpapi.HistoryList
+	var l view.HistoryList
 	status := p.read(http.MethodGet, "/v1/quota/history?by=total", "", &l)
 	return l, sumsOf(l), status
 }
 
-func sumsOf(l httpapi.HistoryList) sums {
+func sumsOf(l view.HistoryList) sums {
 	all := sums{}
 	for _, row := range l.Rows {
 		k := [2]string{row.Group, row.Agent}
@@ -361,9 +384,9 @@ func sumsOf(l httpapi.HistoryList) sums {
 }
 
 // agrees waits until the history says exactly what the agents have told.
-func (p *process) agrees() httpapi.HistoryList {
+func (p *process) agrees() view.HistoryList {
 	p.r.t.Helper()
-	var l httpapi.HistoryList
+	var l view.HistoryList
 	want := fmt.Sprint(p.r.told())
 	p.r.eventually("the history is what was told", func() (bool, string) {
 		var got sums

@@ -8,11 +8,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/postgrestest"
 )
 
-// The database answers nothing, because somebody has locked its tables: tasks go on as ever, and
+// The database answers nothing, because its tables are locked: tasks go on as ever, and
 // when it answers again the history catches up exactly.
 func TestHistoryWhileTheDatabaseHangs(t *testing.T) {
 	r := newRig(t)
@@ -41,7 +41,7 @@ func TestHistoryWhileTheDatabaseHangs(t *testing.T) {
 		r.offer(100)
 	}
 	r.done()
-	var ready httpapi.Readiness
+	var ready view.Readiness
 	if status := p.read(http.MethodGet, "/readyz", "", &ready); status != http.StatusOK {
 		t.Errorf("/readyz is %d: %+v", status, ready)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/postgrestest"
 )
 
@@ -39,7 +39,7 @@ func TestHistoryIsWhatWasTold(t *testing.T) {
 			t.Errorf("%+v: want it to cost %v", row, want)
 		}
 	}
-	var made httpapi.Rebuilt
+	var made view.Rebuilt
 	if status := p.read(http.MethodPost, "/v1/quota/history/rebuild", "", &made); status != http.StatusOK ||
 		made.State != "done" || made.FromDay != "" {
 		t.Fatalf("the rebuild answers %d, %+v", status, made)
@@ -72,7 +72,7 @@ func TestHistoryWhileTheDatabaseIsAway(t *testing.T) {
 	if status := p.read(http.MethodGet, "/v1/quota/history", "", nil); status != http.StatusServiceUnavailable {
 		t.Errorf("asked for the history it answers %d", status)
 	}
-	var ready httpapi.Readiness
+	var ready view.Readiness
 	if status := p.read(http.MethodGet, "/readyz", "", &ready); status != http.StatusOK {
 		t.Errorf("/readyz is %d: %+v", status, ready)
 	}

@@ -69,7 +69,7 @@ func (a *abuser) books(why, agent string, used, reserved float64) {
 	}
 }
 
-// What agents try with their own tokens, and strangers without, costs nobody else anything.
+// What agents try with their own tokens, and clients without, costs no other agent anything.
 func TestAbuseOfQuota(t *testing.T) {
 	t.Parallel()
 	_, c := gatewayRig(t, strings.Replace(gatewayQuotas, "groups:\n",
@@ -115,7 +115,7 @@ func TestAbuseOfQuota(t *testing.T) {
 	want("reserved under the same id after that", status, 409, text)
 	a.books("settled once", "rich", 120, 0)
 
-	// Another's reservation is nobody's: ids of agents have nothing to do with each other.
+	// Another's reservation does not exist for an agent: ids of agents have nothing to do with each other.
 	status, _, text = a.does("rich", "reserve", `{"reservation_id": "mine", "input_tokens": 100, "output_tokens": 0}`)
 	want("a reservation", status, 200, text)
 	for _, what := range []string{"settle", "release", "extend"} {
@@ -129,7 +129,7 @@ func TestAbuseOfQuota(t *testing.T) {
 		"Bearer "+gatewayToken)
 	want("a gateway's, for the agent", status, 200, text)
 
-	// Nobody speaks for another, or in another group's name.
+	// No agent speaks for another, or in another group's name.
 	status, _, text = a.does("rare", "consume", `{"agent_id": "rich", "input_tokens": 10}`)
 	want("in the name of another", status, 403, text)
 	status, _, text = a.asks("consume", `{"agent_id": "rich"}`, "Authorization",
@@ -185,7 +185,7 @@ func TestAbuseOfQuota(t *testing.T) {
 	}
 }
 
-// Clients that send one byte after the other, or nothing, hold nobody up, and are cut off.
+// Clients that send one byte after the other, or nothing, hold no other up, and are cut off.
 func TestSlowClientsHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	_, c := gatewayRig(t, gatewayQuotas)

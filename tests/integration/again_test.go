@@ -11,7 +11,7 @@ import (
 
 	"taskbus/agent"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // solo is one agent that alone can do the work.
@@ -98,7 +98,7 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 		return func() { close(done); <-ended }
 	}
 	both := report("one", "two")
-	c.awaitAgent("a1", "two processes", func(a httpapi.Agent) bool { return a.Instances == 2 })
+	c.awaitAgent("a1", "two processes", func(a view.Agent) bool { return a.Instances == 2 })
 	if h := fmt.Sprint(c.health()); !strings.Contains(h,
 		"several processes report as a1 (2): give each its own agent_id") {
 		t.Errorf("/health says nothing of them: %s", h)
@@ -110,11 +110,11 @@ func TestTwoProcessesUnderOneID(t *testing.T) {
 	both()
 	says("two", "offline")
 	one := report("one")
-	c.awaitAgent("a1", "one process", func(a httpapi.Agent) bool { return a.Instances == 0 })
+	c.awaitAgent("a1", "one process", func(a view.Agent) bool { return a.Instances == 0 })
 	r.publish(bus.QueueAssign, task("t-1", "build").message())
 	r.dispatches("a1", 1)
 	one()
 	says("one", "offline")
-	c.awaitAgent("a1", "its end", func(a httpapi.Agent) bool { return a.State == "offline" })
+	c.awaitAgent("a1", "its end", func(a view.Agent) bool { return a.State == "offline" })
 	c.stop()
 }

@@ -3,7 +3,7 @@ package integration
 import (
 	"testing"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -47,7 +47,7 @@ func TestAgentOutlivesTheBroker(t *testing.T) {
 	b.offer(r.client, task("t-4", "build"))
 	b.allEnd(t, patience)
 	for _, id := range []string{"a1", "a2"} {
-		c.awaitAgent(id, "is idle", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
+		c.awaitAgent(id, "is idle", func(a view.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
 	}
 	for _, a := range all {
 		a.retire()

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -61,7 +61,7 @@ func TestNodeFaults(t *testing.T) {
 		r.alarm(c, r.replaceFleet(c, octetIDs("d"), 2), "disk", []string{"set_disk_free_limit", "999GB"},
 			[]string{"set_disk_free_limit", "50MB"})
 	})
-	// In an outage nobody takes anything: expiring would only be in the way.
+	// In an outage no agent takes anything: expiring would only be in the way.
 	// A node that is killed a moment after a queue was declared may not know it well: those of the
 	// second outage are there before the first.
 	const never = 600
@@ -112,9 +112,9 @@ func (r *rig) replaceFleet(c *process, ids []string, acceptSeconds int) []string
 	r.t.Helper()
 	r.reload(c, strings.ReplaceAll(octetOf(ids), "accept_timeout_seconds: 2",
 		fmt.Sprint("accept_timeout_seconds: ", acceptSeconds)))
-	c.awaitStatus("they are known", func(s httpapi.Status) bool {
+	c.awaitStatus("they are known", func(s view.Status) bool {
 		return len(s.Agents) == len(ids) &&
-			slices.ContainsFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == ids[0] })
+			slices.ContainsFunc(s.Agents, func(a view.Agent) bool { return a.ID == ids[0] })
 	})
 	return ids
 }
@@ -132,7 +132,7 @@ func (r *rig) reload(c *process, config string) {
 	r.t.Helper()
 	before := c.status().Config.Version
 	r.writeConfig(config)
-	c.awaitStatus("the new configuration is in force", func(s httpapi.Status) bool { return s.Config.Version != before })
+	c.awaitStatus("the new configuration is in force", func(s view.Status) bool { return s.Config.Version != before })
 }
 
 // alarm makes the broker hold up publishers while a dispatch is on its way: no
@@ -144,7 +144,7 @@ func (r *rig) alarm(c *process, agents []string, name string, raise, clear []str
 	id := "alarm-" + name
 	r.stuckDispatch(c, agents, id, func() { r.broker.Ctl(t, raise...) })
 	s := c.status()
-	if !s.Broker.Blocked || s.Readiness.State != "blocked" || s.Health.Checks["broker"].Status != httpapi.Degraded ||
+	if !s.Broker.Blocked || s.Readiness.State != "blocked" || s.Health.Checks["broker"].Status != view.Degraded ||
 		!strings.Contains(s.Broker.BlockReason, name) {
 		t.Errorf("in the alarm: broker %+v, readiness %+v", s.Broker, s.Readiness)
 	}
@@ -179,16 +179,16 @@ func (r *rig) alarm(c *process, agents []string, name string, raise, clear []str
 
 // stuckDispatch raises an alarm and brings the coordinator to publish in it: a
 // dispatch that no agent takes expires, returns, and is sent to another agent.
-// (Nobody can publish a new task in an alarm.)
+// (No producer can publish a new task in an alarm.)
 func (r *rig) stuckDispatch(c *process, agents []string, id string, raise func()) {
 	t := r.t
 	t.Helper()
 	r.online(c, agents...)
 	r.assign(task(id, "build"))
-	c.awaitStatus("it is dispatched", func(s httpapi.Status) bool { return c.task(id).Attempt > 0 })
+	c.awaitStatus("it is dispatched", func(s view.Status) bool { return c.task(id).Attempt > 0 })
 	raise()
 	c.awaitState("blocked")
-	c.awaitStatus("a dispatch waits for its confirm", func(s httpapi.Status) bool { return s.Pending.Dispatching >= 1 })
+	c.awaitStatus("a dispatch waits for its confirm", func(s view.Status) bool { return s.Pending.Dispatching >= 1 })
 }
 
 // outage takes the broker away in the middle of a stream of tasks.
@@ -201,7 +201,7 @@ func (r *rig) outage(c *process, agents []string, name string, down, up func()) 
 	r.online(c, agents...)
 	_, ended := r.flow(l, name, math.MaxInt, 100*time.Millisecond) // its producer gives up when the connection ends
 	c.awaitStatus("it is in full swing",
-		func(s httpapi.Status) bool { return s.Counters.Dispatched > begin.Counters.Dispatched+300 })
+		func(s view.Status) bool { return s.Counters.Dispatched > begin.Counters.Dispatched+300 })
 	down()
 	c.awaitState("connecting")
 	if code, _ := c.get("/readyz"); code != 503 {

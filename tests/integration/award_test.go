@@ -144,7 +144,7 @@ func TestMarketSilentWinner(t *testing.T) {
 	b := r.open()
 	c := r.start()
 	o := r.overhear("a1", "a2", "a3")
-	r.reported(c, tracked("a1", 2)) // online, and nobody consumes its queue
+	r.reported(c, tracked("a1", 2)) // online, and its queue has no consumer
 	a1, control := r.mute("a1")
 	a2 := r.bidder(b, "a2", 2, lasting(0), "code", "go") // fitness 2/4
 	a3 := r.bidder(b, "a3", 2, lasting(0), "code")       // 1/4

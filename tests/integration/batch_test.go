@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"taskbus/agent"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // batching is a fleet of two agents of ten slots, for tasks that are embedded ten at
@@ -117,7 +117,7 @@ func TestTenTasksArriveInOneSlice(t *testing.T) {
 		t.Errorf("slices %q, want one of one beside that of ten", list)
 	}
 	for _, id := range []string{"a1", "a2"} {
-		c.awaitAgent(id, "is idle", func(a httpapi.Agent) bool { return a.FreeSlots == 10 && a.Leased == 0 })
+		c.awaitAgent(id, "is idle", func(a view.Agent) bool { return a.FreeSlots == 10 && a.Leased == 0 })
 	}
 	r.finish(c)
 	r.upToDate(b)

@@ -192,7 +192,7 @@ func (b *books) allEnd(t *testing.T, within time.Duration) {
 	})
 }
 
-// runs waits until a task has been begun so many times, and says by whom at last.
+// runs waits until a task has been begun so many times, and returns the last agent.
 func (b *books) runs(t *testing.T, id string, times int) (last outcome) {
 	t.Helper()
 	eventually(t, patience, fmt.Sprintf("%s is begun (%d)", id, times), func() (bool, string) {
@@ -208,7 +208,7 @@ func (b *books) runs(t *testing.T, id string, times int) (last outcome) {
 	return last
 }
 
-// begunBy lists who has begun a task, in order.
+// begunBy lists the agents that have begun a task, in order.
 func (b *books) begunBy(id string) (agents []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

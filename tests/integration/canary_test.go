@@ -12,12 +12,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // Whatever happens, no password and nothing of a payload is ever written or
 // answered (S11): a whole story with canaries in both, faults of the connection
-// included, and then everything that anybody can read is searched.
+// included, and then everything that can be read is searched.
 func TestNoSecretIsEverTold(t *testing.T) {
 	t.Parallel()
 	const secret, hidden = "s3cr3t-canary", "p4yload-canary"
@@ -28,7 +28,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	r.broker.SetPermissions(t, user, ".*", ".*", ".*")
 	mine := r.broker.As(t, user, secret)
 
-	var told strings.Builder // everything that anybody can read
+	var told strings.Builder // everything that can be read
 	look := func(c *process) {
 		for _, path := range []string{"/", "/health", "/livez", "/readyz", "/status", "/metrics", "/tasks?limit=1000",
 			"/tasks/t-1", "/tasks/t-1/explain", "/tasks/t-bad"} {
@@ -61,14 +61,14 @@ func TestNoSecretIsEverTold(t *testing.T) {
 		amqp.Publishing{Body: []byte(hidden)},
 		amqp.Publishing{Body: []byte(`{}`), Headers: amqp.Table{"authorization": hidden}, ContentEncoding: "gzip"})
 	r.publish(bus.StreamStatus, amqp.Publishing{Body: []byte(`{"agent_id":"a1","key":"` + hidden + `"`)})
-	c.awaitStatus("all is settled", func(s httpapi.Status) bool {
+	c.awaitStatus("all is settled", func(s view.Status) bool {
 		return s.Counters.Failed >= 3 && s.Counters.Invalid >= 4 && s.Counters.StatusRefused["invalid"] == 1
 	})
 	look(c)
 
 	t.Log("connections closed, access refused, a changed password")
 	r.broker.CloseConnections(t)
-	c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+	c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
 	r.client = connect(t, r.broker)
 	r.broker.Ctl(t, "change_password", user, secret+"-changed")
 	r.broker.CloseConnections(t)
@@ -92,7 +92,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	}
 	nowhere.Host = "127.0.0.1:" + freePort(t)
 	c = r.launch(nowhere.String(), "LOG_LEVEL=debug")
-	c.awaitStatus("it tries again", func(s httpapi.Status) bool {
+	c.awaitStatus("it tries again", func(s view.Status) bool {
 		return s.Broker.Sessions >= 2 &&
 			s.Broker.LastError != ""
 	})
@@ -127,7 +127,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	}
 }
 
-// freePort is a port that nobody listens on.
+// freePort is a port that is free.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -65,26 +65,26 @@ func (c *process) change(method, path, token string, into any) (status int) {
 
 // withdrawer is one of the ways to withdraw a task. An empty answer means that the
 // way has none.
-type withdrawer func(r *rig, c *process, id string) (answer httpapi.Cancellation)
+type withdrawer func(r *rig, c *process, id string) (answer view.Cancellation)
 
 var withdrawers = map[string]withdrawer{
-	"by command": func(r *rig, c *process, id string) (answer httpapi.Cancellation) {
+	"by command": func(r *rig, c *process, id string) (answer view.Cancellation) {
 		out, errors, code := c.command(adminToken, "tasks", "cancel", id, "--reason", "a test", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &answer); err != nil {
 			r.t.Fatalf("tasks cancel %s said %q, %q", id, out, errors)
 		}
-		// 0: nobody is known who will still do it.
-		done := answer.State == httpapi.Cancelled || answer.State == httpapi.CancelNoted ||
-			answer.Outcome == httpapi.Cancelled
+		// 0: no agent is known that will still do it.
+		done := answer.State == view.Cancelled || answer.State == view.CancelNoted ||
+			answer.Outcome == view.Cancelled
 		if want := map[bool]int{true: 0, false: 1}[done]; code != want {
 			r.t.Errorf("tasks cancel %s: exit code %d for %+v, want %d", id, code, answer, want)
 		}
 		return answer
 	},
-	"by HTTP": func(r *rig, c *process, id string) (answer httpapi.Cancellation) {
+	"by HTTP": func(r *rig, c *process, id string) (answer view.Cancellation) {
 		status := c.change(http.MethodDelete, "/tasks/"+id+"?reason=a+test", adminToken, &answer)
 		want := http.StatusOK
-		if answer.State == httpapi.CancelRequested {
+		if answer.State == view.CancelRequested {
 			want = http.StatusAccepted
 		}
 		if status != want {
@@ -92,18 +92,18 @@ var withdrawers = map[string]withdrawer{
 		}
 		return answer
 	},
-	"by message": func(r *rig, c *process, id string) (answer httpapi.Cancellation) {
+	"by message": func(r *rig, c *process, id string) (answer view.Cancellation) {
 		before := c.status().Counters.CancelRequests
 		r.publish(bus.QueueRequest, amqp.Publishing{Body: []byte(`{"message_type":"task.cancel","task_id":"` + id +
 			`","reason":"a test"}`)})
-		c.awaitStatus("the request is taken", func(s httpapi.Status) bool { return s.Counters.CancelRequests == before+1 })
+		c.awaitStatus("the request is taken", func(s view.Status) bool { return s.Counters.CancelRequests == before+1 })
 		r.empty(bus.QueueRequest)
 		return answer
 	},
 }
 
 // cancelFleet: a1 has the SDK, a2 only heartbeats, a3 reports and consumes nothing,
-// and nobody ever hears of the one who speaks French.
+// and the one in French never gets out.
 const cancelFleet = `
 agents:
   a1: {capabilities: [sdk], max_concurrent_tasks: 2, health_check_interval: 1}
@@ -134,7 +134,7 @@ func TestCancel(t *testing.T) {
 			r.reported(c, tracked("a3", 2))
 			a2 := r.hand("a2", 2)
 			answers := name != "by message"
-			answered := func(got httpapi.Cancellation, state, outcome, agent string) {
+			answered := func(got view.Cancellation, state, outcome, agent string) {
 				t.Helper()
 				if answers && (got.State != state || got.Outcome != outcome || got.Agent != agent) {
 					t.Errorf("answered %+v, want %s, outcome %q, agent %q", got, state, outcome, agent)
@@ -143,27 +143,27 @@ func TestCancel(t *testing.T) {
 
 			t.Log("while it waits for an agent")
 			b.offer(r.client, task("t-wait", "french"))
-			c.awaitStatus("it waits", func(s httpapi.Status) bool { return s.Pending.Total == 1 })
-			answered(withdraw(r, c, "t-wait"), httpapi.Cancelled, "cancelled", "")
+			c.awaitStatus("it waits", func(s view.Status) bool { return s.Pending.Total == 1 })
+			answered(withdraw(r, c, "t-wait"), view.Cancelled, "cancelled", "")
 			if e := b.end(t, "t-wait"); e.ByAgent || e.What != "cancelled" || e.Attempts != 0 {
 				t.Errorf("%+v", e)
 			}
-			answered(withdraw(r, c, "t-wait"), httpapi.Cancelled, "cancelled", "") // twice does no harm
+			answered(withdraw(r, c, "t-wait"), view.Cancelled, "cancelled", "") // twice does no harm
 
 			t.Log("while an agent works on it")
 			b.offer(r.client, task("t-run", "sdk").doing(deedHold))
 			b.runs(t, "t-run", 1)
-			answered(withdraw(r, c, "t-run"), httpapi.Cancelled, "cancelled", "a1")
+			answered(withdraw(r, c, "t-run"), view.Cancelled, "cancelled", "a1")
 			if e := b.end(t, "t-run"); !e.ByAgent || e.What != "cancelled" || e.Agent != "a1" {
 				t.Errorf("%+v", e)
 			}
-			c.awaitAgent("a1", "has its slot back", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
+			c.awaitAgent("a1", "has its slot back", func(a view.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
 
 			t.Log("while an agent has it that cannot be told")
 			b.offer(r.client, task("t-plain", "plain"))
 			d := a2.take()
 			b.enter(d)
-			answered(withdraw(r, c, "t-plain"), httpapi.CancelRequested, "", "a2")
+			answered(withdraw(r, c, "t-plain"), view.CancelRequested, "", "a2")
 			eventually(t, patience, "that is announced", func() (bool, string) {
 				return b.heard("task.cancel_requested.a2") == 1, ""
 			})
@@ -171,20 +171,20 @@ func TestCancel(t *testing.T) {
 			if e := b.end(t, "t-plain"); e.What != "succeeded" || e.Agent != "a2" {
 				t.Errorf("%+v", e)
 			}
-			answered(withdraw(r, c, "t-plain"), httpapi.CancelTooLate, "succeeded", "a2")
+			answered(withdraw(r, c, "t-plain"), view.CancelTooLate, "succeeded", "a2")
 
 			t.Log("while it waits in an agent's queue")
 			b.offer(r.client, task("t-queued", "idle"))
 			r.holds("agent.a3", 1)
-			answered(withdraw(r, c, "t-queued"), httpapi.CancelRequested, "", "a3")
-			// Nobody takes it: it comes back, and that is its end.
+			answered(withdraw(r, c, "t-queued"), view.CancelRequested, "", "a3")
+			// It is not taken: it comes back, and that is its end.
 			if e := b.end(t, "t-queued"); e.What != "cancelled" || e.ByAgent {
 				t.Errorf("%+v", e)
 			}
 			r.empty("agent.a3")
 
 			t.Log("before it comes")
-			answered(withdraw(r, c, "t-later"), httpapi.CancelNoted, "", "")
+			answered(withdraw(r, c, "t-later"), view.CancelNoted, "", "")
 			b.offer(r.client, task("t-later", "sdk"))
 			if e := b.end(t, "t-later"); e.What != "cancelled" || e.ByAgent {
 				t.Errorf("%+v", e)
@@ -203,16 +203,16 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Who has no token changes nothing; a coordinator without one changes nothing for
-// anybody.
+// A request without a token changes nothing; a coordinator without one changes nothing for
+// any request.
 func TestChangesNeedTheToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, replaced(t, fleet, "assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
 	b := r.open()
 	c := r.start()
 	r.online(c, "a1")
-	b.offer(r.client, task("t-1", "train")) // nobody online has a GPU
-	c.awaitStatus("it waits", func(s httpapi.Status) bool { return s.Pending.Total == 1 })
+	b.offer(r.client, task("t-1", "train")) // no agent online has a GPU
+	c.awaitStatus("it waits", func(s view.Status) bool { return s.Pending.Total == 1 })
 	paths := map[string]string{
 		"/tasks/t-1": http.MethodDelete, "/agents/a1/cordon": http.MethodPost,
 		"/agents/a1/drain": http.MethodPost, "/agents/a1/uncordon": http.MethodPost,
@@ -239,7 +239,7 @@ func TestChangesNeedTheToken(t *testing.T) {
 
 	c = r.start(withToken)
 	r.online(c, "a1")
-	c.awaitStatus("it waits again", func(s httpapi.Status) bool { return s.Pending.Total == 1 })
+	c.awaitStatus("it waits again", func(s view.Status) bool { return s.Pending.Total == 1 })
 	for _, token := range []string{"", adminToken + "x"} {
 		for path, method := range paths {
 			if status := c.change(method, path, token, nil); status != http.StatusUnauthorized {

@@ -10,7 +10,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/credential"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // agentSecret is what the agents' tokens of these tests are derived from.
@@ -50,7 +50,7 @@ func (c *process) put(agent string, capacity float64, pending int) (status int, 
 func (c *process) awaitCapacity(agent string, capacity float64, pending int) {
 	c.t.Helper()
 	eventually(c.t, patience, agent+" is known by what it reported", func() (bool, string) {
-		var s httpapi.AgentStats
+		var s view.AgentStats
 		c.read("/agents/stats", &s)
 		for _, a := range s.Agents {
 			if a.ID == agent {
@@ -64,7 +64,7 @@ func (c *process) awaitCapacity(agent string, capacity float64, pending int) {
 
 // What an agent reports over HTTP goes through the broker: the coordinator that took
 // it counts it, and one that takes over after a crash knows it, too. With
-// agents.auth: strict RabbitMQ itself vouches for who published it.
+// agents.auth: strict RabbitMQ itself vouches for its publisher.
 func TestCapacityReportedOverHTTP(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, replaced(t, fleet, "agents:\n", "agents:\n  auth: strict\n"))
@@ -108,14 +108,14 @@ func TestCapacityReportedOverHTTP(t *testing.T) {
 	}
 
 	// What it said is what the strategy sees: a1 takes a task, and whatif said so.
-	var prospect httpapi.Prospect
+	var prospect view.Prospect
 	status, answer := second.send(http.MethodPost, "/whatif", "",
 		`{"task_id": "t-1", "task_type": "build", "payload": {}}`)
 	if err := json.Unmarshal([]byte(answer), &prospect); err != nil || status != http.StatusOK || prospect.Agent != "a1" {
 		t.Errorf("whatif: %d %s, want a1", status, answer)
 	}
 	r.empty(bus.QueueAssign, "agent.a1")
-	var capabilities httpapi.CapabilityList
+	var capabilities view.CapabilityList
 	second.read("/capabilities", &capabilities)
 	for _, c := range capabilities.Capabilities {
 		if want := map[string]int{"code": 1, "go": 1, "gpu": 0}[c.Name]; c.BusFactor != want {

@@ -12,7 +12,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/tests/support/brokertest"
 )
@@ -214,7 +214,7 @@ func (r *rig) reported(c *process, h heartbeat) {
 	r.t.Helper()
 	before := c.agent(h.AgentID).LastHeartbeat
 	r.report(h)
-	c.awaitAgent(h.AgentID, "is heard", func(a httpapi.Agent) bool { return a.LastHeartbeat.After(before) })
+	c.awaitAgent(h.AgentID, "is heard", func(a view.Agent) bool { return a.LastHeartbeat.After(before) })
 }
 
 // dispatch is a task.dispatch as it came out of an agent's queue.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // SIGKILL of the coordinator, at random moments, while agents refuse a stream of
@@ -66,7 +66,7 @@ func TestCoordinatorKilledWhileWorkComesBack(t *testing.T) {
 		n := secondTime()
 		return n == tasks, fmt.Sprintf("%d of %d", n, tasks)
 	})
-	c.awaitStatus("nothing waits", func(s httpapi.Status) bool {
+	c.awaitStatus("nothing waits", func(s view.Status) bool {
 		return s.Pending.Total == 0 &&
 			s.Pending.Dispatching == 0
 	})

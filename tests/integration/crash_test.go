@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // quartet is four equal agents that are stale after three seconds of silence.
@@ -79,9 +79,9 @@ func TestAgentKilledInMidTask(t *testing.T) {
 // by then the broker has been asked for its consumer, too.
 func (c *process) awaitWorking(id string) {
 	c.t.Helper()
-	c.awaitAgent(id, "reports its work", func(a httpapi.Agent) bool { return a.InFlight > 0 && a.Uncovered == 0 })
+	c.awaitAgent(id, "reports its work", func(a view.Agent) bool { return a.InFlight > 0 && a.Uncovered == 0 })
 	listed := c.agent(id).LastHeartbeat
-	c.awaitAgent(id, "reports again", func(a httpapi.Agent) bool { return a.LastHeartbeat.Sub(listed) > time.Second/2 })
+	c.awaitAgent(id, "reports again", func(a view.Agent) bool { return a.LastHeartbeat.Sub(listed) > time.Second/2 })
 }
 
 // SIGSTOP of an agent for longer than its threshold: its work moves, and when it
@@ -114,7 +114,7 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 				other = all["a2"]
 			}
 			stopped.signal(syscall.SIGSTOP)
-			c.awaitAgent(stopped.id, "is stale or gone", func(a httpapi.Agent) bool {
+			c.awaitAgent(stopped.id, "is stale or gone", func(a view.Agent) bool {
 				return a.State == "stale" ||
 					a.State == "gone"
 			})
@@ -133,7 +133,7 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 				late()
 				// Its dispatch is over, and another agent's result was the first.
 				c.awaitStatus("its late result is counted",
-					func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
+					func(s view.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
 				if n := c.status().Counters.LateResults; n != 0 {
 					t.Errorf("%d late results counted as outcomes, want none", n)
 				}
@@ -143,13 +143,13 @@ func TestAgentStoppedBeyondItsThreshold(t *testing.T) {
 					t.Errorf("t-1 ended: %+v", e)
 				}
 				// The other is told to stop; that it was is no outcome of the task.
-				c.awaitStatus("the other has stopped", func(s httpapi.Status) bool {
+				c.awaitStatus("the other has stopped", func(s view.Status) bool {
 					return s.Counters.LateResults == 1 && s.Counters.ResultsRefused["late"]+s.Counters.ResultsRefused["duplicate"] == 1
 				})
 			}
 			c.awaitEligible("a1", "a2")
 			for _, id := range []string{"a1", "a2"} {
-				c.awaitAgent(id, "is idle", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
+				c.awaitAgent(id, "is idle", func(a view.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
 			}
 			other.retire()
 			stopped.retire()
@@ -247,18 +247,18 @@ func TestHandlerHangs(t *testing.T) {
 		b.offer(r.client, task(fmt.Sprint("t-", i), "build"))
 	}
 	b.allEnd(t, patience)
-	c.awaitAgent("a1", "reports the slot as taken", func(a httpapi.Agent) bool {
+	c.awaitAgent("a1", "reports the slot as taken", func(a view.Agent) bool {
 		return a.FreeSlots == 1 &&
 			a.InFlight == 1
 	})
 	a1.letGo("t-hang")
-	c.awaitAgent("a1", "has its slot back", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.InFlight == 0 })
+	c.awaitAgent("a1", "has its slot back", func(a view.Agent) bool { return a.FreeSlots == 2 && a.InFlight == 0 })
 	a1.retire()
 	r.close(c, b, map[string]string{"t-hang": "failed"})
 }
 
 // A task that takes down every process that begins it is poisoned in the end,
-// although nobody ever reports anything; a supervisor starts the agents again, and
+// although no agent ever reports anything; a supervisor starts the agents again, and
 // everything else is done.
 func TestPoisonedTaskEndsProcesses(t *testing.T) {
 	t.Parallel()

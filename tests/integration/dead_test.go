@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // deadLetter is a task that RabbitMQ has given up, as it lies in task.dead.
@@ -29,10 +29,10 @@ func TestDeadLetters(t *testing.T) {
 	r.online(c, "a1")
 	r.publish(bus.QueueAssign, amqp.Publishing{MessageId: "m-1", Body: []byte("{")})
 	r.publish(bus.QueueDead, deadLetter("t-1"))
-	var l httpapi.DeadList
+	var l view.DeadList
 	eventually(t, patience, "both are in task.dead", func() (bool, string) {
 		out, errors, _ := c.command(adminToken, "dead", "ls", "-o", "json")
-		l = httpapi.DeadList{}
+		l = view.DeadList{}
 		_ = json.Unmarshal([]byte(out), &l) // what is no list has no messages
 		return l.Matched == 2, out + errors
 	})

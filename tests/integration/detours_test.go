@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -186,7 +186,7 @@ func TestDetours(t *testing.T) {
 			gone := says(thief, "offline")
 			gone.UserId = thief
 			asThief.Publish(t, bus.ExchangeAgents, "agent.status."+thief, gone)
-			c.awaitAgent(thief, "speaks for itself", func(a httpapi.Agent) bool { return a.State == "offline" })
+			c.awaitAgent(thief, "speaks for itself", func(a view.Agent) bool { return a.State == "offline" })
 			b.offer(r.client, task("t-last", "build"))
 			if e := b.end(t, "t-last"); e.What != "succeeded" || e.Agent != victim {
 				t.Errorf("t-last: %+v", e)

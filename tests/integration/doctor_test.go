@@ -66,7 +66,7 @@ func TestDoctor(t *testing.T) {
 		} {
 			wants(t, code, found, 0, check, "ok", says)
 		}
-		// nobody speaks French
+		// no agent speaks French
 		if i := slices.IndexFunc(found,
 			func(d diagnosis) bool { return d.State != "ok" && d.Check != "configuration" }); i >= 0 {
 			t.Errorf("nothing is wrong, and the doctor says %+v", found[i])

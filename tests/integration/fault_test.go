@@ -12,7 +12,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -34,7 +34,7 @@ func TestConnectionsClosedByOperator(t *testing.T) {
 	l.offer(r.client, all...)
 	r.online(c, "a1", "a2", "a3", "a4") // now 1,600 of them can go
 	r.broker.CloseConnections(t)
-	c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+	c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
 	e := c.log.await(t, "no broker session; tasks stay in the broker; trying again")
 	if text := fmt.Sprint(e["error"]); !strings.Contains(text, "320") && !strings.Contains(text, "closed by a test") {
 		t.Errorf("why the session ended: %v", e)
@@ -58,7 +58,7 @@ func TestTaskAssignDeletedUnderTheCoordinator(t *testing.T) {
 	c := r.start()
 	r.online(c, "a1")
 	r.broker.DeleteQueue(t, bus.QueueAssign)
-	c.awaitStatus("the session is opened anew", func(s httpapi.Status) bool {
+	c.awaitStatus("the session is opened anew", func(s view.Status) bool {
 		return s.Broker.Sessions >= 2 &&
 			s.Readiness.Ready
 	})
@@ -71,7 +71,7 @@ func TestTaskAssignDeletedUnderTheCoordinator(t *testing.T) {
 }
 
 // The broker returns a dispatch for which there is no queue; the queue is declared
-// again and the task goes there, or to somebody else at once.
+// again and the task goes there, or to another agent at once.
 func TestAgentQueueDeleted(t *testing.T) {
 	t.Parallel()
 	// A broker that is busy may take seconds to declare a queue.
@@ -86,8 +86,8 @@ func TestAgentQueueDeleted(t *testing.T) {
 		round++
 		id := fmt.Sprintf("gpu-%d", round)
 		r.broker.DeleteQueue(t, "agent.a2")
-		r.assign(task(id, "train")) // nobody else has a GPU
-		// Until the broker has answered its declaration the queue can be seen, but whoever
+		r.assign(task(id, "train")) // no other agent has a GPU
+		// Until the broker has answered its declaration the queue can be seen, but a client that
 		// reads from it loses its connection (INTERNAL_ERROR, noproc).
 		eventually(t, patience, "the queue is declared again", func() (bool, string) {
 			n := strings.Count(c.log.String(), there)
@@ -105,7 +105,7 @@ func TestAgentQueueDeleted(t *testing.T) {
 	r.online(c, "a1", "a2")
 	r.broker.DeleteQueue(t, "agent.a1")
 	r.assign(task("t-2", "build"), task("t-3", "build"))
-	c.awaitStatus("both are assigned", func(s httpapi.Status) bool { return int(s.Counters.Dispatched) == round+2 })
+	c.awaitStatus("both are assigned", func(s view.Status) bool { return int(s.Counters.Dispatched) == round+2 })
 	if sessions := c.status().Broker.Sessions; sessions != 1 {
 		t.Errorf("%d sessions: a missing agent's queue must not cost the session", sessions)
 	}
@@ -129,7 +129,7 @@ func TestAgentQueueFull(t *testing.T) {
 			t.Fatal("none of ten dispatches to a queue for one was refused: the fault did not fire")
 		}
 		r.assign(task(fmt.Sprint("t-", sent), "build"))
-		c.awaitStatus("it is assigned", func(s httpapi.Status) bool { return s.Counters.Dispatched == uint64(sent) })
+		c.awaitStatus("it is assigned", func(s view.Status) bool { return s.Counters.Dispatched == uint64(sent) })
 	}
 	if d := r.dispatches("a1", 1)[0]; string(d.TaskID) != fmt.Sprint("t-", sent) || d.Attempt != 1 {
 		t.Errorf("a1 got %s, attempt %d: want the one that was refused, and that was no attempt", d.TaskID, d.Attempt)
@@ -208,7 +208,7 @@ func TestWrongPasswordAtStart(t *testing.T) {
 		detail = c.health().Checks["broker"].Detail
 		return strings.Contains(detail, "refused access"), detail
 	})
-	c.awaitStatus("it tries again", func(s httpapi.Status) bool { return s.Broker.Sessions >= 3 && !s.Broker.Connected })
+	c.awaitStatus("it tries again", func(s view.Status) bool { return s.Broker.Sessions >= 3 && !s.Broker.Connected })
 	c.alive()
 	if code, _ := c.get("/livez"); code != 200 {
 		t.Errorf("/livez answers %d: the process is alive whatever the broker does", code)
@@ -232,13 +232,13 @@ func TestStandbyTakesOver(t *testing.T) {
 	first := r.start()
 	second := r.launch(r.broker.URL)
 	second.awaitState("standby")
-	if h := second.health(); h.Checks["broker"].Status != httpapi.Healthy {
+	if h := second.health(); h.Checks["broker"].Status != view.Healthy {
 		t.Errorf("a standby's health: %+v", h)
 	}
 	l := newLedger()
 	r.workCrowd(l)
 	sent := r.stream(l, "t", tasks)
-	first.awaitStatus("the first is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 500 })
+	first.awaitStatus("the first is in full swing", func(s view.Status) bool { return s.Counters.Dispatched > 500 })
 	if n := second.status().Counters.Received; n != 0 {
 		t.Errorf("the standby took %d tasks beside the leader", n)
 	}
@@ -314,7 +314,7 @@ func TestStrictAuthentication(t *testing.T) {
 	forged := beat(id, 0, 2).message() // by the broker's own user, without user_id
 	r.publish(bus.StreamStatus, forged)
 	c.awaitStatus("the forged one is refused",
-		func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 1 })
+		func(s view.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 1 })
 	if a := c.agent(id); a.State != "never_seen" {
 		t.Errorf("after a forged heartbeat: %+v", a)
 	}
@@ -324,7 +324,7 @@ func TestStrictAuthentication(t *testing.T) {
 	own := beat(id, 0, 2).message()
 	own.UserId = id
 	agent.Publish(t, bus.ExchangeAgents, "agent.status."+id, own)
-	c.awaitAgent(id, "is online", func(a httpapi.Agent) bool { return a.Eligible })
+	c.awaitAgent(id, "is online", func(a view.Agent) bool { return a.Eligible })
 	r.assign(task("t-1", "build"))
 	if d := agent.Get(t, "agent."+id, 1); len(d) != 1 {
 		t.Error("the agent cannot read its own queue")
@@ -335,7 +335,7 @@ func TestStrictAuthentication(t *testing.T) {
 	own = beat("a2", 0, 3).message()
 	own.UserId = id
 	agent.Publish(t, bus.ExchangeAgents, "agent.status."+id, own) // by its own key, but for another
-	c.awaitStatus("it is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 2 })
+	c.awaitStatus("it is refused", func(s view.Status) bool { return s.Counters.StatusRefused["wrong_sender"] == 2 })
 	if a := c.agent("a2"); a.State != "never_seen" {
 		t.Errorf("a2 after %s spoke for it: %+v", id, a)
 	}

@@ -7,7 +7,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // Orders to an agent that works: a cordoned one keeps what it has, a drained one
@@ -45,7 +45,7 @@ func TestCordonAndDrain(t *testing.T) {
 		_, _, code := c.command(adminToken, "agents", "drain", "a1", "--wait", "--timeout", "30s")
 		waited <- code
 	}()
-	c.awaitAgent("a1", "keeps only what it runs", func(a httpapi.Agent) bool {
+	c.awaitAgent("a1", "keeps only what it runs", func(a view.Agent) bool {
 		return a.Draining && !a.Drained &&
 			a.Leased == 1
 	})
@@ -116,7 +116,7 @@ global_settings:
   stale_agent_threshold_seconds: 60
 `
 
-// Agents come and go without a change of the configuration; who is not admitted
+// Agents come and go without a change of the configuration; one that is not admitted
 // gets nothing.
 func TestDiscovery(t *testing.T) {
 	t.Parallel()
@@ -125,7 +125,7 @@ func TestDiscovery(t *testing.T) {
 	c := r.start()
 	before := c.status().Config.Version
 	one := r.agent(b, agentSpec{ID: "worker-1", Slots: 5, Capabilities: []string{"search"}})
-	c.awaitStatus("it has joined", func(s httpapi.Status) bool { return len(s.Agents) == 2 })
+	c.awaitStatus("it has joined", func(s view.Status) bool { return len(s.Agents) == 2 })
 	if a := c.agent("worker-1"); !a.Discovered || a.MaxConcurrent != 2 {
 		t.Errorf("it announces five slots, of which two are admitted: %+v", a)
 	}
@@ -147,12 +147,12 @@ func TestDiscovery(t *testing.T) {
 		h := beat("worker-9", 0, 1)
 		h.Capabilities, h.Queue = []string{"search"}, "agent.worker-9"
 		tt.alter(&h)
-		refused := func(s httpapi.Status) uint64 {
+		refused := func(s view.Status) uint64 {
 			return s.Counters.StatusRefused["not_admitted"] + s.Counters.StatusRefused["unknown_agent"]
 		}
 		n := refused(c.status())
 		r.report(h)
-		c.awaitStatus(tt.name+" is refused", func(s httpapi.Status) bool { return refused(s) == n+1 })
+		c.awaitStatus(tt.name+" is refused", func(s view.Status) bool { return refused(s) == n+1 })
 		if got := len(c.status().Agents); got != 2 {
 			t.Errorf("%s: %d agents", tt.name, got)
 		}
@@ -170,7 +170,7 @@ func TestDiscovery(t *testing.T) {
 	}
 	b.allEnd(t, patience)
 	one.retire()
-	c.awaitStatus("it has left", func(s httpapi.Status) bool { return len(s.Agents) == 2 })
+	c.awaitStatus("it has left", func(s view.Status) bool { return len(s.Agents) == 2 })
 	one = r.agent(b, agentSpec{ID: "worker-1", Slots: 1, Capabilities: []string{"search"}})
 	c.awaitEligible("worker-1")
 	b.offer(r.client, task("t-3", "search"))
@@ -182,11 +182,11 @@ func TestDiscovery(t *testing.T) {
 	}
 	one.retire()
 	two.retire()
-	c.awaitStatus("both have left", func(s httpapi.Status) bool { return len(s.Agents) == 1 })
+	c.awaitStatus("both have left", func(s view.Status) bool { return len(s.Agents) == 1 })
 	r.close(c, b, nil)
 }
 
-// An agent that joins and goes must not take anybody's messages with it: a queue that
+// An agent that joins and goes must not take other messages with it: a queue that
 // is not allowed is never consumed, and out of one that is, dispatches alone are taken.
 func TestDiscoveryTakesNobodysMessages(t *testing.T) {
 	t.Parallel()
@@ -207,12 +207,12 @@ func TestDiscoveryTakesNobodysMessages(t *testing.T) {
 	}
 	state := func(id, want string) {
 		t.Helper()
-		c.awaitStatus(id+" is "+want, func(s httpapi.Status) bool {
-			return slices.ContainsFunc(s.Agents, func(a httpapi.Agent) bool { return a.ID == id && a.State == want })
+		c.awaitStatus(id+" is "+want, func(s view.Status) bool {
+			return slices.ContainsFunc(s.Agents, func(a view.Agent) bool { return a.ID == id && a.State == want })
 		})
 	}
 	announce("worker-1", invoices, "ready")
-	c.awaitStatus("it is refused", func(s httpapi.Status) bool { return s.Counters.StatusRefused["not_admitted"] == 1 })
+	c.awaitStatus("it is refused", func(s view.Status) bool { return s.Counters.StatusRefused["not_admitted"] == 1 })
 	announce("worker-1", "", "offline")
 
 	announce("worker-2", stray, "ready")

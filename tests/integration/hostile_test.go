@@ -13,7 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -183,7 +183,7 @@ func TestInvalidMessagesCostNobodyAnything(t *testing.T) {
 	}
 	// The three that only the engine could refuse are failures like any other. They
 	// are counted with the broker's confirm, a moment after they can be read.
-	c.awaitStatus("every failure is counted", func(s httpapi.Status) bool {
+	c.awaitStatus("every failure is counted", func(s view.Status) bool {
 		return s.Counters.FailedByReason["invalid_message"] >= uint64(len(wantFailed))
 	})
 	if n := c.status().Broker.Sessions; n != 1 {
@@ -257,7 +257,7 @@ func TestInvalidHeartbeatsChangeNothing(t *testing.T) {
 		{Body: []byte(task("t", "build").message().Body)},
 	}
 	r.publish(bus.StreamStatus, bad...)
-	c.awaitStatus("every one is counted", func(s httpapi.Status) bool {
+	c.awaitStatus("every one is counted", func(s view.Status) bool {
 		return s.Counters.StatusRefused["invalid"] == uint64(len(bad)-1) // the false mark is passed over
 	})
 	if a := c.agent("a1"); a.LastHeartbeat != before || !a.Eligible {
@@ -301,7 +301,7 @@ func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
 			t.Fatalf("a producer got %d of its %d copies through", n, copies/producers)
 		}
 	}
-	c.awaitStatus("99 duplicates of 100 copies", func(s httpapi.Status) bool {
+	c.awaitStatus("99 duplicates of 100 copies", func(s view.Status) bool {
 		return s.Counters.Received == copies && s.Counters.Duplicates == copies-1
 	})
 	other := task("same", "build")
@@ -328,7 +328,7 @@ func TestDuplicatesAreDroppedAndAnnounced(t *testing.T) {
 	r.finish(c)
 }
 
-// agents.auth: strict: an agent may not withdraw tasks, and nobody may unnamed.
+// agents.auth: strict: an agent may not withdraw tasks, and no unnamed user may.
 func TestAgentsMayNotCancel(t *testing.T) {
 	t.Parallel()
 	vhost := brokertest.Vhost(t) // user names belong to the whole broker
@@ -337,8 +337,8 @@ func TestAgentsMayNotCancel(t *testing.T) {
 	r := rigOn(t, vhost, replaced(t, replaced(t, fleet, "  a1:", "  auth: strict\n  "+agent+":"),
 		"assignment_timeout_seconds: 1", "assignment_timeout_seconds: 60"))
 	c := r.start()
-	r.assign(task("t-1", "build")) // waits: nobody has reported
-	c.awaitStatus("t-1 waits", func(s httpapi.Status) bool { return s.Pending.Total == 1 })
+	r.assign(task("t-1", "build")) // waits: no agent has reported
+	c.awaitStatus("t-1 waits", func(s view.Status) bool { return s.Pending.Total == 1 })
 
 	cancel := amqp.Publishing{Body: []byte(`{"message_type":"task.cancel","task_id":"t-1","reason":"not needed"}`)}
 	r.publish(bus.QueueRequest, cancel) // without user_id

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/replay"
+	"taskbus/coordinator/view"
 )
 
 // taskbus runs a command beside the coordinator and gives its exit code and output.
@@ -52,7 +52,7 @@ func TestJournalForPeople(t *testing.T) {
 		for i, id := range tasks {
 			r.assign(task(id, "train")) // a2 alone has a GPU
 			a2.complete(a2.take())
-			c.awaitStatus(id+" has ended", func(s httpapi.Status) bool { return s.Counters.Results["succeeded"] == uint64(i+1) })
+			c.awaitStatus(id+" has ended", func(s view.Status) bool { return s.Counters.Results["succeeded"] == uint64(i+1) })
 		}
 		_ = a2.work.Close()
 		return c

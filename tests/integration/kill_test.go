@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // crowd is a fleet of four quick agents with many slots.
@@ -112,7 +112,7 @@ func TestSIGKILLLosesNothing(t *testing.T) {
 	stop, _ := r.flow(l, "t", ahead, 5*time.Millisecond)
 	for i := range kills {
 		// Each time while some are out and many are not.
-		c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 500 })
+		c.awaitStatus("it is in full swing", func(s view.Status) bool { return s.Counters.Dispatched > 500 })
 		if l.open() == 0 {
 			t.Fatalf("nothing was on its way at kill %d", i+1)
 		}
@@ -145,7 +145,7 @@ func TestSIGTERMInMidStreamSettlesAndLeavesTheRest(t *testing.T) {
 	r.workCrowd(l)
 	stop, _ := r.flow(l, "t", ahead, 5*time.Millisecond)
 	for i := range 2 {
-		c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 100 })
+		c.awaitStatus("it is in full swing", func(s view.Status) bool { return s.Counters.Dispatched > 100 })
 		if l.open() == 0 {
 			t.Fatalf("nothing was on its way at stop %d", i+1)
 		}
@@ -186,7 +186,7 @@ func TestUndisturbedStreamHasNoDuplicates(t *testing.T) {
 			t.Errorf("%s: %+v", id, all[0])
 		}
 	}
-	c.awaitStatus("received = dispatched + failed + duplicates + pending", func(s httpapi.Status) bool {
+	c.awaitStatus("received = dispatched + failed + duplicates + pending", func(s view.Status) bool {
 		n := s.Counters
 		return n.Received == tasks && n.Dispatched == tasks && n.Failed == 0 && n.Duplicates == 0 && s.Pending.Total == 0
 	})

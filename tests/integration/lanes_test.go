@@ -106,7 +106,7 @@ func TestNobodyWaitsBehindAFlood(t *testing.T) {
 	if begun, _ := crawler.count(); begun != 10 {
 		t.Errorf("%d are begun, of which nothing can end yet; want as many as there are slots", begun)
 	}
-	// The bound of start-time fair queueing for who has had nothing, of equal weights and with
+	// The bound of start-time fair queueing for a group that has had nothing, of equal weights and with
 	// estimates that are right: W/1 − 0/1 ≤ 1·(c/1), so one task of every other group. There are two,
 	// the crawlers and all that name no group, and a task without tokens costs 1,000 in turns. As
 	// none of the latter comes, the second slot is the readers'.

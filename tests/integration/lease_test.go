@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -55,7 +55,7 @@ func TestRejectedByMessageThenByBroker(t *testing.T) {
 	said := h.result("t-1", d.DispatchID, "rejected")
 	said.Attempted = true
 	h.say(said)
-	c.awaitAgent("a1", "has its slot back before the message is", func(a httpapi.Agent) bool { return a.FreeSlots == 2 })
+	c.awaitAgent("a1", "has its slot back before the message is", func(a view.Agent) bool { return a.FreeSlots == 2 })
 	if err := d.amqp.Reject(false); err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +73,13 @@ func hasty(t *testing.T) string {
 		"a2: {accept_timeout_seconds: 1, ")
 }
 
-// A dispatch that nobody takes in time goes to another agent.
+// A dispatch that is not taken in time goes to another agent.
 func TestNotTakenInTime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, replaced(t, hasty(t), "stale_agent_threshold_seconds: 3", "stale_agent_threshold_seconds: 60"))
 	b := r.open()
 	c := r.start()
-	r.reported(c, tracked("a1", 2)) // online, and nobody consumes its queue
+	r.reported(c, tracked("a1", 2)) // online, and its queue has no consumer
 	b.offer(r.client, task("t-1", "build"))
 	r.awaitAttempt(c, "t-1", 1)
 	a2 := r.agents(c, b, 2, "a2")["a2"]
@@ -130,7 +130,7 @@ func channelLostWhileWorking(t *testing.T) (inTime bool) {
 		return time.Since(taken) > time.Second, ""
 	})
 	r.broker.Ctl(t, "close_all_user_connections", user, "closed by a test")
-	c.awaitStatus("it came back as expired", func(httpapi.Status) bool {
+	c.awaitStatus("it came back as expired", func(view.Status) bool {
 		return c.metric(`taskbus_returned_total{cause="expired"}`) == 1
 	})
 	eventually(t, patience, "the agent takes tasks again", func() (bool, string) {
@@ -143,7 +143,7 @@ func channelLostWhileWorking(t *testing.T) (inTime bool) {
 		a2.retire()
 		return false
 	}
-	c.awaitStatus("and went out again", func(s httpapi.Status) bool { return s.Counters.Dispatched == 2 })
+	c.awaitStatus("and went out again", func(s view.Status) bool { return s.Counters.Dispatched == 2 })
 	if v := c.task("t-1"); v.Agent != "a1" || attemptID(v.DispatchID) != "t-1.1" || v.Attempt != 1 {
 		t.Errorf("it is with %+v, want the same dispatch with a1", v)
 	}

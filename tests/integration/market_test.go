@@ -9,13 +9,13 @@ import (
 	"taskbus/agent"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/tests/support/brokertest"
 )
 
 // bazaar is three equal agents that bid for everything, and are taken at their word:
-// who wins is what the test says. Its window is so long that an auction that waits for
+// the test says which wins. Its window is so long that an auction that waits for
 // its end is seen to.
 const bazaar = `
 agents:
@@ -173,7 +173,7 @@ func TestMarketNobodyBids(t *testing.T) {
 	r.close(c, b, nil)
 }
 
-// An agent without a control queue is not waited for: neither where there is nobody
+// An agent without a control queue is not waited for: neither where there is no agent
 // else, nor beside a bidder.
 func TestMarketDoesNotWaitForTheDeaf(t *testing.T) {
 	t.Parallel()
@@ -266,7 +266,7 @@ func TestMarketLeaderKilled(t *testing.T) {
 	if n := b.offer(r.client, numbered(tasks)...); n != tasks {
 		t.Fatalf("%d of %d tasks were confirmed", n, tasks)
 	}
-	first.awaitStatus("every auction is open", func(s httpapi.Status) bool { return s.Pending.Bidding == tasks })
+	first.awaitStatus("every auction is open", func(s view.Status) bool { return s.Pending.Bidding == tasks })
 	first.kill()
 	died := time.Now()
 	if done, _ := b.accounted(); done != 0 {
@@ -300,8 +300,8 @@ func TestMarketManyAuctions(t *testing.T) {
 		slots  int // of each agent
 		within time.Duration
 	}{
-		{"slots for all of them", 25, 5 * time.Second},
-		{"slots for a quarter", 5, 5 * time.Second},
+		{"slots for all of them", 25, 8 * time.Second},
+		{"slots for a quarter", 5, 8 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -333,7 +333,8 @@ func TestMarketManyAuctions(t *testing.T) {
 			if noBids := c.auctions(coordinator.AuctionNoBids); awarded == 0 || noBids > tasks/20 {
 				t.Errorf("of %d tasks %v went to a bidder at once, and for %v nobody bid", tasks, awarded, noBids)
 			}
-			// Four rounds of 50 ms each at most, and their auctions, which bids close.
+			// Four rounds of 50 ms each at most, and their auctions, which bids close: 2.8 and 4.2 s with the race
+			// detector on two cores. Were no auction closed before its window of 3 s is over, it would be 4 · 3 s.
 			if took > tt.within {
 				t.Errorf("%d tasks took %v, want at most %v: slots are free while tasks wait", tasks, took, tt.within)
 			}
@@ -369,7 +370,7 @@ func TestMarketForgedBid(t *testing.T) {
 	b.offer(r.client, task("t-1", "build"))
 	offer := h.offer(control)
 	r.asked(id, "task.bid", "", bidFor(id, offer, 0.9)) // by the broker's own user, unsigned
-	c.awaitStatus("the forged bid is refused", func(httpapi.Status) bool {
+	c.awaitStatus("the forged bid is refused", func(view.Status) bool {
 		return c.metric(`taskbus_bids_refused_total{reason="wrong_sender"}`) == 1
 	})
 	if n := c.status().Pending.Bidding; n != 1 {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // patient promises a report every 30 s: what is older than the newest is out of
@@ -58,7 +58,7 @@ func TestStatusFlood(t *testing.T) {
 		begun := time.Now()
 		r.assign(q)
 		c.awaitStatus("it is assigned in the flood",
-			func(s httpapi.Status) bool { return s.Counters.Dispatched == uint64(tasks) })
+			func(s view.Status) bool { return s.Counters.Dispatched == uint64(tasks) })
 		slowest = max(slowest, time.Since(begun))
 		select {
 		case sent = <-flood:
@@ -72,7 +72,7 @@ func TestStatusFlood(t *testing.T) {
 		t.Errorf("%d tasks were assigned in the flood, the slowest after %v", tasks, slowest)
 	}
 	c.awaitStatus("every heartbeat is read",
-		func(s httpapi.Status) bool { return s.Counters.StatusReceived >= uint64(sent) })
+		func(s view.Status) bool { return s.Counters.StatusReceived >= uint64(sent) })
 	if heap := c.metric("go_memstats_heap_inuse_bytes"); heap > heapLimit {
 		t.Errorf("%.0f MiB of heap in use after %d heartbeats", heap/(1<<20), sent)
 	}
@@ -94,7 +94,7 @@ func TestUnknownAgentsFlood(t *testing.T) {
 		}
 		r.report(beats...)
 	}
-	c.awaitStatus("every one is counted", func(s httpapi.Status) bool {
+	c.awaitStatus("every one is counted", func(s view.Status) bool {
 		return s.Counters.StatusRefused["unknown_agent"] == invented*each
 	})
 	if n := len(c.status().Agents); n != 2 {
@@ -137,7 +137,7 @@ func TestReportsOutOfOrder(t *testing.T) {
 	r.reported(c, at(2, 0)) // full
 	r.report(at(0, 5*time.Second), at(1, time.Nanosecond), at(0, 10*time.Minute))
 	c.awaitStatus("the older ones change nothing (S9)",
-		func(s httpapi.Status) bool { return s.Counters.StatusRefused["out_of_order"] == 3 })
+		func(s view.Status) bool { return s.Counters.StatusRefused["out_of_order"] == 3 })
 	if a := c.agent("a1"); a.FreeSlots != 0 || a.WhyNot != "full" {
 		t.Errorf("after older reports: %+v", a)
 	}
@@ -225,7 +225,7 @@ func TestSilentAgentGoesStaleAndReturns(t *testing.T) {
 	r := newRig(t, replaced(t, fleet, "stale_agent_threshold_seconds: 60", "stale_agent_threshold_seconds: 2"))
 	c := r.start()
 	r.online(c, "a1")
-	c.awaitAgent("a1", "is stale", func(a httpapi.Agent) bool { return a.State == "stale" && a.WhyNot == "stale" })
+	c.awaitAgent("a1", "is stale", func(a view.Agent) bool { return a.State == "stale" && a.WhyNot == "stale" })
 	e := c.log.await(t, "agent is stale")
 	told, err := time.Parse(time.RFC3339, fmt.Sprint(e["time"]))
 	if err != nil {

@@ -65,7 +65,7 @@ default_output_tokens: 16
 `
 
 // The commands of the example's README work as they stand there, up to the one that would start it, which
-// differs from the one before only in that: it would need ports that somebody may have.
+// differs from the one before only in that: it would need ports that may be taken.
 func TestNginxByItsReadme(t *testing.T) {
 	t.Parallel()
 	nginxProgram(t)
@@ -87,7 +87,7 @@ func TestNginxByItsReadme(t *testing.T) {
 	}
 }
 
-// Calls stream through nginx and are charged what they have used; who has no quota is answered
+// Calls stream through nginx and are charged what they have used; one without quota is answered
 // 429 with Retry-After, and the provider sees nothing of it.
 func TestNginxAsksForQuota(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestNginxAsksForQuota(t *testing.T) {
 		} else {
 			t.Logf("%d refused calls made %d questions in %v", hammered, questions, time.Since(begun))
 		}
-		// What is remembered is for who was refused: not for another agent, nor another's token.
+		// What is remembered is for the agent that was refused: not for another agent, nor another's token.
 		if resp := n.call("rich", ""); resp.StatusCode != 200 {
 			t.Errorf("another agent, meanwhile: %d, want 200", resp.StatusCode)
 		}
@@ -223,7 +223,7 @@ func TestNginxAsksForQuota(t *testing.T) {
 	})
 }
 
-// Who cannot be asked lets nothing through, or everything, as the operator has decided.
+// A coordinator that cannot be asked lets nothing through, or everything, as the operator has decided.
 func TestNginxWithoutCoordinator(t *testing.T) {
 	t.Parallel()
 	_, c := gatewayRig(t, gatewayQuotas)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // An agent that says ready and offline in turn, twenty times a second: the world
@@ -39,7 +39,7 @@ func TestFlappingAgent(t *testing.T) {
 	}()
 	<-sent
 	b.allEnd(t, patience)
-	c.awaitStatus("every heartbeat is read", func(s httpapi.Status) bool { return s.Counters.StatusReceived >= flips })
+	c.awaitStatus("every heartbeat is read", func(s view.Status) bool { return s.Counters.StatusReceived >= flips })
 	// Two departures are free; from the third on the world hears nothing until it is
 	// steady. So: online, offline, online, offline, online, offline at most, and
 	// perhaps a last word when it has been steady.
@@ -125,7 +125,7 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 			}
 		}
 	}()
-	c.awaitStatus("all are online", func(s httpapi.Status) bool {
+	c.awaitStatus("all are online", func(s view.Status) bool {
 		online := 0
 		for _, a := range s.Agents {
 			if a.State == "online" {
@@ -135,7 +135,7 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 		return online == vanishing
 	})
 	<-r.stream(l, "t", tasks)
-	c.awaitStatus("every task is in a queue", func(s httpapi.Status) bool {
+	c.awaitStatus("every task is in a queue", func(s view.Status) bool {
 		return s.Counters.Dispatched >= tasks &&
 			s.Pending.Total == 0
 	})

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -201,19 +201,19 @@ func (c *process) read(path string, into any) {
 	}
 }
 
-func (c *process) status() (s httpapi.Status) {
+func (c *process) status() (s view.Status) {
 	c.t.Helper()
 	c.read("/status", &s)
 	return s
 }
 
-func (c *process) health() (h httpapi.Health) {
+func (c *process) health() (h view.Health) {
 	c.t.Helper()
 	c.read("/health", &h)
 	return h
 }
 
-func (c *process) task(id string) (v httpapi.Task) {
+func (c *process) task(id string) (v view.Task) {
 	c.t.Helper()
 	c.read("/tasks/"+id, &v)
 	return v
@@ -225,14 +225,14 @@ func (c *process) awaitReady() { c.t.Helper(); c.awaitState("active") }
 func (c *process) awaitState(state string) {
 	c.t.Helper()
 	eventually(c.t, patience, "the coordinator is "+state, func() (bool, string) {
-		var ready httpapi.Readiness
+		var ready view.Readiness
 		c.read("/readyz", &ready)
 		return ready.State == state, fmt.Sprintf("%s (%s)", ready.State, ready.Detail)
 	})
 }
 
 // awaitStatus waits until what /status says is as wanted.
-func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
+func (c *process) awaitStatus(what string, wanted func(view.Status) bool) {
 	c.t.Helper()
 	eventually(c.t, patience, what, func() (bool, string) {
 		s := c.status()
@@ -242,7 +242,7 @@ func (c *process) awaitStatus(what string, wanted func(httpapi.Status) bool) {
 }
 
 // agent is what /status says of one agent.
-func (c *process) agent(id string) httpapi.Agent {
+func (c *process) agent(id string) view.Agent {
 	c.t.Helper()
 	for _, a := range c.status().Agents {
 		if a.ID == id {
@@ -250,11 +250,11 @@ func (c *process) agent(id string) httpapi.Agent {
 		}
 	}
 	c.t.Fatalf("/status knows no agent %s", id)
-	return httpapi.Agent{}
+	return view.Agent{}
 }
 
 // awaitAgent waits until what /status says of one agent is as wanted.
-func (c *process) awaitAgent(id, what string, wanted func(httpapi.Agent) bool) {
+func (c *process) awaitAgent(id, what string, wanted func(view.Agent) bool) {
 	c.t.Helper()
 	eventually(c.t, patience, id+" "+what, func() (bool, string) {
 		a := c.agent(id)

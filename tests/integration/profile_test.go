@@ -25,7 +25,7 @@ type plainClient interface {
 	// declare tells for every queue whether the broker took the declaration; what
 	// it refused, it refused with 406.
 	declare(t *testing.T, r *rig) map[string]bool
-	// work reports a1, asks for two tasks that it can do and one that nobody can,
+	// work reports a1, asks for two tasks that it can do and one that no agent can,
 	// and gives what came back, by task id.
 	work(t *testing.T, r *rig) map[string]map[string]any
 }
@@ -67,7 +67,7 @@ func TestPlainDurableClients(t *testing.T) {
 						t.Errorf("declaring %s as plain and durable: taken %t, want %t", queue, ok, want)
 					}
 				}
-				// Whoever does not insist on declaring works under either profile.
+				// A client that does not insist on declaring works under either profile.
 				checkWork(t, client.work(t, r))
 				r.finish(c)
 			})

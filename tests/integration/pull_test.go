@@ -9,7 +9,7 @@ import (
 	"taskbus/agent"
 	"taskbus/agent/balance"
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
 
@@ -168,7 +168,7 @@ func TestPullLeaderKilled(t *testing.T) {
 	work := numbered(3 * tasks)
 	b.offer(r.client, work[:tasks]...)
 	b.allEnd(t, patience)
-	// All have claimed, and have nothing: when nobody is answered for longer than two
+	// All have claimed, and have nothing: when no claim is answered for longer than two
 	// claims are apart, which is 1.1 s, their next claims wait.
 	answered, since := -1, time.Now()
 	eventually(t, patience, "all claims wait", func() (bool, string) {
@@ -194,7 +194,7 @@ func TestPullLeaderKilled(t *testing.T) {
 	third := r.launch(r.broker.URL)
 	third.awaitState("standby")
 	b.offer(r.client, work[2*tasks:]...)
-	second.awaitStatus("some have been given away", func(s httpapi.Status) bool { return s.Counters.Dispatched > tasks })
+	second.awaitStatus("some have been given away", func(s view.Status) bool { return s.Counters.Dispatched > tasks })
 	second.kill()
 	if done, all := b.accounted(); done == all {
 		t.Fatal("all tasks were begun before the kill: too few of them for this machine")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -77,7 +77,7 @@ func TestPythonAgent(t *testing.T) {
 	}
 	b.offer(r.client, all...)
 	b.allEnd(t, patience)
-	c.awaitAgent("generalist-1", "is idle again", func(a httpapi.Agent) bool { return a.FreeSlots == 5 && a.Leased == 0 })
+	c.awaitAgent("generalist-1", "is idle again", func(a view.Agent) bool { return a.FreeSlots == 5 && a.Leased == 0 })
 	if s := c.status(); s.Counters.Results["succeeded"] != 8 || s.Counters.Dispatched != 8 {
 		t.Errorf("counters %+v", s.Counters)
 	}
@@ -122,7 +122,7 @@ func TestPythonAgentConnectsAgainAndDrains(t *testing.T) {
 	if e := b.end(t, "t-2"); e.What != "succeeded" || e.Agent != "generalist-1" {
 		t.Errorf("t-2 has ended as %+v", e)
 	}
-	c.awaitAgent("generalist-1", "is offline", func(a httpapi.Agent) bool { return a.State == "offline" })
+	c.awaitAgent("generalist-1", "is offline", func(a view.Agent) bool { return a.State == "offline" })
 	r.finish(c)
 	r.empty("agent.generalist-1", bus.QueueFailed, bus.QueueDead)
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 func TestReload(t *testing.T) {
@@ -20,7 +20,7 @@ func TestReload(t *testing.T) {
 	grown := replaced(t, fleet, "task_routing:",
 		"  a3: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:\n  speak: {required_capabilities: [french]}")
 	r.writeConfig(grown)
-	c.awaitStatus("the new agent is known", func(s httpapi.Status) bool { return len(s.Agents) == 3 })
+	c.awaitStatus("the new agent is known", func(s view.Status) bool { return len(s.Agents) == 3 })
 	if got := c.status().Config; got.Version == first.Version || !got.LastReloadOK {
 		t.Errorf("/status after the change: %+v", got)
 	}
@@ -29,9 +29,9 @@ func TestReload(t *testing.T) {
 	}
 	r.online(c, "a3")
 	r.assign(task("t-1", "speak"))
-	// A quorum queue can be seen before it can be read: whoever reads then loses the connection
+	// A quorum queue can be seen before it can be read: a client that reads then loses the connection
 	// (INTERNAL_ERROR, noproc). What is confirmed is in it.
-	c.awaitStatus("it is in the new queue", func(s httpapi.Status) bool { return s.Counters.Dispatched == 1 })
+	c.awaitStatus("it is in the new queue", func(s view.Status) bool { return s.Counters.Dispatched == 1 })
 	if d := r.dispatches("a3", 1)[0]; d.TaskID != "t-1" {
 		t.Errorf("a3 got %s", d.TaskID)
 	}
@@ -46,10 +46,10 @@ func TestReload(t *testing.T) {
 		"",
 	} {
 		r.writeConfig(broken)
-		c.awaitStatus("the fault is told", func(s httpapi.Status) bool { return !s.Config.LastReloadOK })
+		c.awaitStatus("the fault is told", func(s view.Status) bool { return !s.Config.LastReloadOK })
 		s := c.status()
 		if len(s.Agents) != 3 || !strings.Contains(s.Config.LastReloadError, "agents.yaml") ||
-			s.Health.Checks["config"].Status != httpapi.Degraded {
+			s.Health.Checks["config"].Status != view.Degraded {
 			t.Errorf("/status: %+v, health %+v", s.Config, s.Health.Checks["config"])
 		}
 		if v := c.metric("taskbus_config_last_reload_successful"); v != 0 {
@@ -64,7 +64,7 @@ func TestReload(t *testing.T) {
 		r.report(beat("a1", 0, 2))
 
 		r.writeConfig(grown)
-		c.awaitStatus("the repair is noticed", func(s httpapi.Status) bool { return s.Config.LastReloadOK })
+		c.awaitStatus("the repair is noticed", func(s view.Status) bool { return s.Config.LastReloadOK })
 		if v := c.metric("taskbus_config_last_reload_successful"); v != 1 {
 			t.Errorf("taskbus_config_last_reload_successful is %v after the repair", v)
 		}
@@ -76,7 +76,7 @@ func TestReload(t *testing.T) {
 
 	t.Log("an agent that is taken out of the file gets nothing more")
 	r.writeConfig(fleet)
-	c.awaitStatus("a3 is gone", func(s httpapi.Status) bool { return len(s.Agents) == 2 })
+	c.awaitStatus("a3 is gone", func(s view.Status) bool { return len(s.Agents) == 2 })
 	r.assign(task("t-2", "speak"))
 	if f := r.failures(1)[0]; f.ReasonCode != "unknown_task_type" {
 		t.Errorf("after the route was taken out: %s", f.amqp.Body)
@@ -101,7 +101,7 @@ func TestStrategyPrecedence(t *testing.T) {
 		q := task("t-"+tt.env+tt.taskType+tt.own, tt.taskType)
 		q.Strategy = tt.own
 		r.assign(q)
-		c.awaitStatus("it is assigned", func(s httpapi.Status) bool { return s.Counters.Dispatched == 1 })
+		c.awaitStatus("it is assigned", func(s view.Status) bool { return s.Counters.Dispatched == 1 })
 		if got := c.task(q.TaskID).Strategy; got != tt.want {
 			t.Errorf("%+v: got %s", tt, got)
 		}

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -42,7 +42,7 @@ func TestWrongResultsChangeNothing(t *testing.T) {
 	r.publish(bus.StreamResult, amqp.Publishing{Body: []byte("null")},
 		amqp.Publishing{Body: []byte(`{"message_type":"task.result"`)},
 		amqp.Publishing{Body: right.message().Body, ContentEncoding: "gzip"})
-	c.awaitStatus("every wrong one is counted", func(s httpapi.Status) bool {
+	c.awaitStatus("every wrong one is counted", func(s view.Status) bool {
 		n := s.Counters.ResultsRefused
 		return n["wrong_agent"]+n["unknown"]+n["invalid"]+n["late"] == 10
 	})
@@ -64,7 +64,7 @@ func TestWrongResultsChangeNothing(t *testing.T) {
 	r.say(slices.Repeat([]result{right}, copies)...)
 	a2.ack(d)
 	c.awaitStatus("every copy is counted",
-		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["duplicate"] == copies-1 })
+		func(s view.Status) bool { return s.Counters.ResultsRefused["duplicate"] == copies-1 })
 	if got := c.status().Counters.Results["succeeded"]; got != 1 {
 		t.Errorf("%d results counted, want 1", got)
 	}
@@ -125,7 +125,7 @@ func TestStrictAuthenticationOfResults(t *testing.T) {
 	forOther.UserId = id
 	agent.publish(bus.StreamResult, forOther) // as itself, for another
 	c.awaitStatus("both are refused",
-		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["wrong_sender"] == 2 })
+		func(s view.Status) bool { return s.Counters.ResultsRefused["wrong_sender"] == 2 })
 	if v := c.task("t-1"); v.State != "dispatched" {
 		t.Errorf("t-1 after forged results: %+v", v)
 	}
@@ -252,7 +252,7 @@ func TestTimeout(t *testing.T) {
 	t.Log("what it says then comes too late")
 	h.complete(d)
 	c.awaitStatus("the late result is counted",
-		func(s httpapi.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
+		func(s view.Status) bool { return s.Counters.ResultsRefused["late"] == 1 })
 	if s := c.status(); s.Counters.TimedOut != 1 || s.Counters.Results["succeeded"] != 0 {
 		t.Errorf("counters %+v", s.Counters)
 	}

@@ -80,7 +80,7 @@ func TestReturnedWork(t *testing.T) {
 	}
 }
 
-// awaitAttempt waits until this attempt is dispatched and says to whom.
+// awaitAttempt waits until this attempt is dispatched and returns the agent.
 func (r *rig) awaitAttempt(c *process, id string, attempt int) string {
 	r.t.Helper()
 	var agent string

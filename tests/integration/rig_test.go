@@ -15,10 +15,10 @@ import (
 
 // patience is how long anything may take that should happen at once: the machine
 // may be busy with other tests.
-const patience = 40 * time.Second
+const patience = 60 * time.Second
 
 // fleet is the agents.yaml of most tests: two writers of code that differ in rank
-// and slots, one of them with a GPU, and nobody who speaks French. Reports are
+// and slots, one of them with a GPU, and none that speaks French. Reports are
 // promised every second, so that the start-up grace is over after one.
 const fleet = `
 agents:

@@ -117,7 +117,7 @@ func TestEnvoyAsksForQuota(t *testing.T) {
 	}
 	e.want(false, begins("rich")...)
 
-	// Together or not at all: one for whom there is room, and one for whom there is not.
+	// Together or not at all: one for which there is quota, and one for which there is not.
 	before, _ := c.used("rare")
 	e.want(false, descriptor("agent=rare unit=tokens", 100), descriptor("agent=rich unit=tokens", 100))
 	if used, _ := c.used("rare"); used != before {

@@ -10,7 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // The five scenarios of COORDINATOR's integration tests, each with everything
@@ -98,7 +98,7 @@ func TestFiveConcurrentAssignments(t *testing.T) {
 		}
 	}
 
-	// Five tasks and five slots: whoever came first, every slot is used once.
+	// Five tasks and five slots: in any order, every slot is used once.
 	seen := map[string]bool{}
 	for _, d := range append(r.dispatches("a1", 2), r.dispatches("a2", 3)...) {
 		id := string(d.TaskID)
@@ -128,7 +128,7 @@ func TestNoEligibleAgent(t *testing.T) {
 		reason         string
 		missing        string
 	}{
-		// Nobody in the whole fleet speaks French.
+		// No agent of the fleet speaks French.
 		{"translate", "no_eligible_agents", false, "0 of 2 agents eligible: 2 lack `french`", "french"},
 		// a2 could, but was never heard; a1 lacks a GPU.
 		{"train", "no_agents_online", true,
@@ -213,7 +213,7 @@ func TestAllAgentsAtCapacity(t *testing.T) {
 
 	// One that waits gets the slot as soon as it is free, without a retry.
 	r.assign(task("t-5", "train"))
-	c.awaitStatus("t-5 waits", func(s httpapi.Status) bool {
+	c.awaitStatus("t-5 waits", func(s view.Status) bool {
 		return s.Pending.Total == 1 && s.Pending.ByReason["all_agents_at_capacity"] == 1
 	})
 	r.report(beat("a2", 2, 3)) // one of the three is done
@@ -233,14 +233,14 @@ func TestPriorityAssignment(t *testing.T) {
 	r.reported(c, beat("a2", 3, 3)) // busy with work of its own
 	r.assign(task("low", "train").at(coordinator.PriorityLow), task("normal", "train"),
 		task("critical", "train").at(coordinator.PriorityCritical), task("high", "train").at(coordinator.PriorityHigh))
-	c.awaitStatus("all four wait", func(s httpapi.Status) bool { return s.Pending.Total == 4 })
+	c.awaitStatus("all four wait", func(s view.Status) bool { return s.Pending.Total == 4 })
 	for _, want := range []string{"critical", "high", "normal", "low"} {
 		r.report(beat("a2", 2, 3)) // one slot is free, and then taken
 		if d := r.dispatches("a2", 1)[0]; string(d.TaskID) != want {
 			t.Errorf("got %s, want %s", d.TaskID, want)
 		}
 		// What the agent says before the coordinator has the broker's confirm says nothing of this task.
-		c.awaitStatus("the dispatch is confirmed", func(s httpapi.Status) bool { return s.Pending.Dispatching == 0 })
+		c.awaitStatus("the dispatch is confirmed", func(s view.Status) bool { return s.Pending.Dispatching == 0 })
 	}
 
 	t.Log("priority_based: urgent work goes to the best rank, other work to the least loaded")
@@ -271,12 +271,12 @@ func TestHighLaneAndExchange(t *testing.T) {
 	// t-1 takes the slot, t-2 and t-3 fill the window, t-4 is not even seen.
 	r.assign(task("t-1", "train"), task("t-2", "train"), task("t-3", "train"), task("t-4", "train"))
 	// What the agent says before the coordinator has the broker's confirm says nothing of that task.
-	c.awaitStatus("two wait, one is dispatched", func(s httpapi.Status) bool {
+	c.awaitStatus("two wait, one is dispatched", func(s view.Status) bool {
 		return s.Pending.Total == 2 &&
 			s.Pending.Dispatching == 0
 	})
 	r.publish(bus.QueueAssignHigh, task("urgent", "train").at(coordinator.PriorityCritical).message())
-	c.awaitStatus("the urgent one is seen", func(s httpapi.Status) bool { return s.Pending.ByPriority["critical"] == 1 })
+	c.awaitStatus("the urgent one is seen", func(s view.Status) bool { return s.Pending.ByPriority["critical"] == 1 })
 	if c.status().Counters.Received != 4 {
 		t.Error("the window of two tasks did not hold the fourth back")
 	}
@@ -285,7 +285,7 @@ func TestHighLaneAndExchange(t *testing.T) {
 	if got[0].TaskID != "t-1" || got[1].TaskID != "urgent" {
 		t.Errorf("a2 got %s, %s", got[0].TaskID, got[1].TaskID)
 	}
-	c.awaitStatus("both dispatches are confirmed", func(s httpapi.Status) bool { return s.Pending.Dispatching == 0 })
+	c.awaitStatus("both dispatches are confirmed", func(s view.Status) bool { return s.Pending.Dispatching == 0 })
 	r.report(beat("a2", 0, 3))
 	r.dispatches("a2", 3)
 
@@ -312,7 +312,7 @@ func TestFleetIsNeverOvershot(t *testing.T) {
 	r.assign(burst...)
 	full := func(what string, waiting int) {
 		t.Helper()
-		c.awaitStatus(what, func(s httpapi.Status) bool { return s.Pending.Total == waiting && s.Pending.Dispatching == 0 })
+		c.awaitStatus(what, func(s view.Status) bool { return s.Pending.Total == waiting && s.Pending.Dispatching == 0 })
 		if a1, a2 := r.ready("agent.a1"), r.ready("agent.a2"); a1 != 2 || a2 != 3 {
 			t.Errorf("%s: a1 has %d of 2, a2 %d of 3", what, a1, a2)
 		}
@@ -322,7 +322,7 @@ func TestFleetIsNeverOvershot(t *testing.T) {
 	r.report(beat("a1", 1, 2)) // one of its two is done
 	full("a freed slot is taken, once", 54)
 	r.broker.CloseConnections(t)
-	c.awaitStatus("a second session", func(s httpapi.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
+	c.awaitStatus("a second session", func(s view.Status) bool { return s.Broker.Sessions >= 2 && s.Readiness.Ready })
 	r.client = connect(t, r.broker)
 	full("after a lost session", 54)
 	r.dispatches("a2", 3)

@@ -11,7 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 	"taskbus/tests/support/brokertest"
 )
 
@@ -30,7 +30,7 @@ func TestAgentDrainsOnSIGTERM(t *testing.T) {
 	b.runs(t, "t-slow", 1)
 	a2 := r.agents(c, b, 2, "a2")["a2"]
 	a1.signal(syscall.SIGTERM)
-	c.awaitAgent("a1", "says that it goes", func(a httpapi.Agent) bool { return a.State == "offline" })
+	c.awaitAgent("a1", "says that it goes", func(a view.Agent) bool { return a.State == "offline" })
 	b.offer(r.client, task("t-new", "build"))
 	if e := b.end(t, "t-new"); e.Agent != "a2" {
 		t.Errorf("given to an agent that goes: %+v", e)
@@ -86,7 +86,7 @@ func TestAgentLosesItsConnection(t *testing.T) {
 	if by := b.begunBy("t-1"); len(by) != 1 {
 		t.Errorf("begun by %v, want once", by)
 	}
-	c.awaitAgent("a1", "is idle", func(a httpapi.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
+	c.awaitAgent("a1", "is idle", func(a view.Agent) bool { return a.FreeSlots == 2 && a.Leased == 0 })
 	a1.retire()
 	r.close(c, b, nil)
 }
@@ -180,7 +180,7 @@ func TestLeastPermissions(t *testing.T) {
 	r.close(c, b, map[string]string{"t-recalled": "cancelled"})
 }
 
-// The agents are started first, on a broker that nobody has prepared: they say what
+// The agents are started first, on a broker that is not prepared: they say what
 // they wait for, and work when there is a coordinator.
 func TestAgentsBeforeTheFirstCoordinator(t *testing.T) {
 	t.Parallel()
@@ -211,13 +211,13 @@ func TestAgentsTellTheNextCoordinatorWhatIsDone(t *testing.T) {
 	c := r.start()
 	all := r.agents(c, b, 400, "a1", "a2", "a3", "a4")
 	stop, _ := r.flow(b.ledger, "t", ahead, 5*time.Millisecond)
-	c.awaitStatus("it is in full swing", func(s httpapi.Status) bool { return s.Counters.Dispatched > 800 })
+	c.awaitStatus("it is in full swing", func(s view.Status) bool { return s.Counters.Dispatched > 800 })
 	if b.open() == 0 {
 		t.Fatal("nothing was on its way at the kill")
 	}
 	c.kill()
 	c = r.start()
-	c.awaitStatus("it goes on", func(s httpapi.Status) bool { return s.Counters.Dispatched > 800 })
+	c.awaitStatus("it goes on", func(s view.Status) bool { return s.Counters.Dispatched > 800 })
 	stop()
 	b.allEnd(t, 60*time.Second)
 	time.Sleep(6*time.Second + 1*time.Second) // timeout_seconds, and the margin of a lease: nothing more may come

@@ -29,7 +29,7 @@ import (
 // agentEnv holds an agentSpec in JSON; RABBITMQ_URL names the broker.
 const agentEnv = "TASKBUS_TEST_AGENT"
 
-// agentSpec is who an agent's process is.
+// agentSpec is the agent that a process runs.
 type agentSpec struct {
 	ID           string
 	Slots        int

@@ -133,25 +133,17 @@ func (t *ackTracker) ack(tag uint64) wakeup {
 	return wakeNot
 }
 
-// reject settles a delivery by refusing it; it wants to go out at once.
-func (t *ackTracker) reject(tag uint64) wakeup {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.settle(tag, gone) {
-		return wakeNot
-	}
-	t.rejects = append(t.rejects, tag)
-	return wakeNow
-}
+// reject settles a delivery by refusing it, requeue by giving it back; both want to go out at once.
+func (t *ackTracker) reject(tag uint64) wakeup  { return t.refuse(tag, &t.rejects) }
+func (t *ackTracker) requeue(tag uint64) wakeup { return t.refuse(tag, &t.returns) }
 
-// requeue settles a delivery by giving it back; it wants to go out at once.
-func (t *ackTracker) requeue(tag uint64) wakeup {
+func (t *ackTracker) refuse(tag uint64, out *[]uint64) wakeup {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.settle(tag, gone) {
 		return wakeNot
 	}
-	t.returns = append(t.returns, tag)
+	*out = append(*out, tag)
 	return wakeNow
 }
 

@@ -76,11 +76,25 @@ func (s *session) connect(ctx context.Context) (err error) {
 	stop = s.consuming.cutWith(ctx)
 	defer stop()
 	// What comes later must not queue behind publications that are held up.
-	s.topology = declarer.moveTo(s.consuming)
+	s.topology = declarer.moveTo(s.consuming, newProber(s.dialLook))
 	if err := s.topology.applyTemporary(ctx, s.spec.Topology); err != nil {
 		return err
 	}
 	return s.openPublisher()
+}
+
+// dialLook opens the prober's connection, unless the session ends.
+func (s *session) dialLook(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-s.ending:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return s.bus.dial(ctx, s.target, "look", s.spec.Name, func(bool, string) {})
 }
 
 func (s *session) openPublisher() error {

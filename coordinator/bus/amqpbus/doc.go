@@ -13,7 +13,11 @@
 // acknowledgement with it. The lock is on the publishing connection, so that a session that loses the lock
 // has lost the means to publish.
 //
-// The first fault of any part ends the whole session. The one exception is a
+// Queues are asked for their first message over a third connection (prober), which is opened with the first such
+// question: also before a queue is consumed that the session can do without, if the broker says that it is empty. A
+// queue may never answer, for which the broker closes the connection.
+//
+// The first fault of any other part ends the whole session. The one exception is a
 // consumer that the session can do without (bus.Subscription.OnEnded): when the
 // broker ends it, its channel is closed and that is all. The library's own
 // recovery is never used: it keeps delivery tags of the old channel alive, and an
@@ -24,7 +28,7 @@
 // The library clears all deadlines after its handshake, and its shutdown takes a
 // lock that a blocked publisher holds. Therefore every connection runs over a
 // [wire]: writes are gathered and flushed under a deadline, reads must show a
-// heartbeat in time, every request has a time limit, and the code that finds one of
+// heartbeat in time, every request but that for a first message has a time limit, and the code that finds one of
 // these exceeded closes the socket beneath the library, which frees every lock.
 //
 // # Why no message stops the others

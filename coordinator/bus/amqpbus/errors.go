@@ -16,8 +16,12 @@ import (
 // error is not wrapped; its text goes through scrub.
 func explain(t *target, doing string, err error) error {
 	var reply *amqp.Error
-	if errors.Is(err, bus.ErrAccess) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%s: %w", doing, err)
+	for _, plain := range []error{
+		bus.ErrAccess, bus.ErrUnanswered, bus.ErrClosed, context.Canceled, context.DeadlineExceeded,
+	} {
+		if errors.Is(err, plain) {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
 	}
 	if !errors.As(err, &reply) {
 		return fmt.Errorf("%s: %s", doing, t.scrub(err.Error()))

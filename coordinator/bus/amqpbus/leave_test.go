@@ -214,6 +214,9 @@ func TestEndedConsumersLeaveNothingBehind(t *testing.T) {
 	if _, err := s.EnsureQueue(t.Context(), quorum("other").Queues[0]); err != nil { // by another channel
 		t.Fatal(err)
 	}
+	if _, err := s.Holds(t.Context(), "other"); err != nil { // by a connection that stays
+		t.Fatal(err)
+	}
 	channels := openChannels(t, broker)
 	if channels == 0 {
 		t.Fatal("the session has no channels: the count shows nothing")

@@ -19,7 +19,7 @@ import (
 // link is one AMQP connection and the wire it runs over.
 type link struct {
 	target  *target
-	role    string // "publish" or "consume"
+	role    string // "publish", "consume" or "look"
 	conn    *amqp.Connection
 	wire    *wire
 	closes  chan *amqp.Error // closed when the connection is

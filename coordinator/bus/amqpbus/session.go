@@ -133,6 +133,7 @@ func (s *session) finish() {
 
 	var closed sync.WaitGroup
 	closed.Go(func() { s.publishing.close(s.closeBy) })
+	closed.Go(func() { s.topology.prober.close(s.closeBy) })
 	closed.Go(func() {
 		if latest := s.closeBy.Add(-goodbyeAtLeast); quiet.After(latest) {
 			quiet = latest

@@ -21,13 +21,23 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	if sub.Prefetch <= 0 || sub.Prefetch > math.MaxUint16 || sub.Handle == nil {
 		return fmt.Errorf("subscribe to %q: needs a handler and a prefetch of 1 to 65535, got %d", sub.Queue, sub.Prefetch)
 	}
-	s.subscribing.RLock()
-	defer s.subscribing.RUnlock()
 	if s.isEnding() {
 		return bus.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+	}
+	// Without an answer the session would end, which can do without this queue. Neither its end nor other queues wait for
+	// the answer. A stream is not asked: it has no first message to take, and the broker would close the connection.
+	if sub.OnEnded != nil && sub.From == (bus.Position{}) && !s.isStream(sub.Queue) {
+		if err := s.topology.answers(ctx, sub.Queue); err != nil {
+			return fmt.Errorf("subscribe to %q: %w", sub.Queue, err)
+		}
+	}
+	s.subscribing.RLock()
+	defer s.subscribing.RUnlock()
+	if s.isEnding() {
+		return bus.ErrClosed
 	}
 	c := &consumer{
 		session: s, queue: sub.Queue, mayBeStream: s.mayBeStream(sub.Queue), handle: sub.Handle, onEnded: sub.OnEnded,

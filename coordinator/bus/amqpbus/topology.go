@@ -28,6 +28,7 @@ type topology struct {
 	between func(step string)
 
 	lookers [bus.DepthsAtOnce]*asker
+	prober  *prober
 	// deleting is the connection over which queues are deleted: that which the lock belongs to. A session
 	// that has lost the lock takes nothing away from the one that has it.
 	deleting *link
@@ -49,12 +50,12 @@ func newTopology(l *link, mode bus.Mode, logger zerolog.Logger) *topology {
 	}
 }
 
-// moveTo is the same topology with all that is known, asked over another connection, but for what deletes.
+// moveTo is the same topology with all that is known, asked over other connections, but for what deletes.
 // It must be called before the session is shared.
-func (t *topology) moveTo(l *link) *topology {
+func (t *topology) moveTo(l *link, p *prober) *topology {
 	return &topology{
-		asker: newAsker(l), lookers: newLookers(l), mode: t.mode, logger: t.logger, between: t.between, deleting: t.deleting,
-		findings: t.findings, matching: t.matching, given: t.given,
+		asker: newAsker(l), lookers: newLookers(l), prober: p, mode: t.mode, logger: t.logger, between: t.between,
+		deleting: t.deleting, findings: t.findings, matching: t.matching, given: t.given,
 	}
 }
 
@@ -210,54 +211,6 @@ func (t *topology) unseen(doing, permission, queue string, err error) error {
 		return accessFor(t.link.target, doing, permission, queue, reply)
 	}
 	return explain(t.link.target, doing, err)
-}
-
-// holds implements [bus.Session].
-func (t *topology) holds(ctx context.Context, queue string) (bool, error) {
-	doing := fmt.Sprintf("look for a message in queue %q", queue)
-	var some atomic.Bool // a request that ctx does not wait for goes on
-	err := t.ask(ctx, doing, func(ch *amqp.Channel) error {
-		d, ok, err := ch.Get(queue, false)
-		if err != nil || !ok {
-			return err
-		}
-		some.Store(true)
-		t.give(queue, &d)
-		return d.Nack(false, true)
-	})
-	if err != nil {
-		return false, t.unseen(doing, "read", queue, err)
-	}
-	return some.Load(), nil
-}
-
-// give notes what holds gives back, unless it was delivered before.
-func (t *topology) give(queue string, d *amqp.Delivery) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	body := hash(sha256.Sum256(d.Body))
-	switch {
-	case !d.Redelivered:
-		t.given[queue] = body
-	case t.given[queue] != body:
-		delete(t.given, queue)
-	}
-}
-
-// again reports whether a consumer of the session, or of another one, has had the delivery before. The broker
-// takes what holds has given back for redelivered.
-func (t *topology) again(queue string, d *amqp.Delivery) bool {
-	if !d.Redelivered {
-		return false
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	body, some := t.given[queue]
-	if !some || body != sha256.Sum256(d.Body) {
-		return true
-	}
-	delete(t.given, queue)
-	return false
 }
 
 // drop implements [bus.Session] for DropQueue. A quorum queue takes none of the conditions that

@@ -5,17 +5,13 @@ import (
 	"io"
 	"math"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-
 	"taskbus/coordinator/simulator/pulling"
 )
 
 // Size of one of the many panels of agents that pull.
 const (
-	smallWidth  = 9 * vg.Centimeter
-	smallHeight = 6 * vg.Centimeter
+	smallWidth  = 9 * centimeter
+	smallHeight = 6 * centimeter
 )
 
 // leastDrain is where the axis of drain times begins: an agent that holds less holds nothing.
@@ -29,21 +25,16 @@ func DrawPulling(w io.Writer, r *pulling.Report, f Format) error {
 	for i, a := range r.Agents {
 		labels[i] = fmt.Sprintf("%s, %g items/s", a.Name, a.Capacity)
 	}
-	most := math.Pow(10, math.Ceil(math.Log10(longestDrain(r))))
+	most := decadeAbove(longestDrain(r))
 	var rows []panelRow
 	for i := range r.Loads {
 		row := panelRow{heading: r.Loads[i].Label}
 		for j := range r.Loads[i].Controllers {
-			p, err := drains(r, &r.Loads[i].Controllers[j], most)
-			if err != nil {
-				return fmt.Errorf("draw the chart of %s: %w", r.Scenario, err)
-			}
-			p.Title.Text, p.Y.Label.Text = r.Loads[i].Controllers[j].Label, "drain time, s"
-			row.panels = append(row.panels, p)
+			row.panels = append(row.panels, drains(r, &r.Loads[i].Controllers[j], most))
 		}
 		rows = append(rows, row)
 	}
-	return sheet{r.Scenario, r.About, labels, rows, smallWidth, smallHeight}.draw(w, f)
+	return sheet{r.Scenario, r.About, labels, rows, smallWidth, smallHeight}.write(w, f)
 }
 
 // longestDrain of all, 1 s at least.
@@ -62,25 +53,17 @@ func longestDrain(r *pulling.Report) float64 {
 }
 
 // drains draws one controller under one load.
-func drains(r *pulling.Report, c *pulling.Performance, most float64) (*plot.Plot, error) {
-	p := plot.New()
-	p.X.Label.Text = "seconds"
+func drains(r *pulling.Report, c *pulling.Performance, most float64) panel {
+	p := panel{title: c.Label, xLabel: "seconds", yLabel: "drain time, s",
+		x: axis{hi: r.Duration}, y: axis{lo: leastDrain, hi: most, log: true}}
 	for i := range c.Agents {
 		course := c.Agents[i].DrainCourse
-		points := make(plotter.XYs, len(course))
+		points := make([]point, len(course))
 		for j, x := range course {
 			// A span's mean stands in its middle.
-			points[j] = plotter.XY{X: r.Duration * (float64(j) + 0.5) / float64(len(course)), Y: math.Max(x, leastDrain)}
+			points[j] = point{r.Duration * (float64(j) + 0.5) / float64(len(course)), math.Max(x, leastDrain)}
 		}
-		if err := add(p, points, i); err != nil {
-			return nil, err
-		}
+		p.courses = append(p.courses, points)
 	}
-	p.X.Min, p.X.Max = 0, r.Duration
-	p.Y.Min, p.Y.Max = leastDrain, most
-	p.Y.Scale = plot.LogScale{}
-	setFonts(p)
-	p.Y.Tick.Marker = decades{}
-	p.Add(plotter.NewGrid())
-	return p, nil
+	return p
 }

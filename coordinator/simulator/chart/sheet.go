@@ -4,19 +4,28 @@ import (
 	"fmt"
 	"image/color"
 	"io"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
+
+// colours are Okabe and Ito's, which people tell apart whatever colours they see;
+// beyond them the dashes differ.
+var colours = []color.RGBA{
+	{0x00, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0x00, 0xff}, {0x00, 0x9e, 0x73, 0xff}, {0xcc, 0x79, 0xa7, 0xff},
+	{0xe6, 0x9f, 0x00, 0xff}, {0x56, 0xb4, 0xe9, 0xff}, {0x00, 0x00, 0x00, 0xff},
+}
+
+// dashes tell apart what has the same colour, and lines that lie on each other.
+var dashes = [][]float64{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 4}}
+
+// style is the line of course i, or the label i of a sheet.
+func style(i int, along ...point) line {
+	return line{along, colours[i%len(colours)], 1.8, dashes[i%len(dashes)]}
+}
 
 // Size of the strips above all panels, and above a row of them.
 const (
-	margin      = 0.4 * vg.Centimeter
-	legendLine  = 0.55 * vg.Centimeter
-	titleHeight = 0.9 * vg.Centimeter
+	margin      = 0.4 * centimeter
+	legendLine  = 0.55 * centimeter
+	titleHeight = 0.9 * centimeter
 )
 
 // perPanel is how many names stand side by side in the width of one panel.
@@ -28,102 +37,52 @@ type sheet struct {
 	scenario, about string
 	labels          []string // of style 0, 1 …
 	rows            []panelRow
-	width, height   vg.Length // of one panel
+	width, height   float64 // of one panel
 }
 
 // panelRow is panels side by side, below a heading if there is one.
 type panelRow struct {
 	heading string
-	panels  []*plot.Plot
+	panels  []panel
 }
 
-// draw writes the sheet.
-func (s sheet) draw(w io.Writer, f Format) error {
-	width, below := s.width*vg.Length(len(s.rows[0].panels)), vg.Length(0)
-	for _, row := range s.rows {
-		below += s.heightOf(row)
-	}
-	height := titleHeight + legendLine*vg.Length(s.legendRows()) + below
-	var canvas vg.CanvasWriterTo
-	switch f {
-	case SVG:
-		canvas = vgsvg.New(width, height)
-	case PNG:
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144),
-			vgimg.UseBackgroundColor(color.White))}
-	default:
+// write draws the sheet into w.
+func (s sheet) write(w io.Writer, f Format) error {
+	encode := map[Format]func(*drawing, io.Writer) error{SVG: (*drawing).svg, PNG: (*drawing).png}[f]
+	if encode == nil {
 		return fmt.Errorf("draw the chart of %s: no format is called %q; known are svg, png", s.scenario, f)
 	}
-	c := draw.New(canvas)
-	if f == SVG {
-		c.SetColor(color.White)
-		c.Fill(c.Rectangle.Path())
-	}
-	s.legend(draw.Crop(c, 0, 0, below, 0))
-	top := height - below // from the upper edge
-	for _, row := range s.rows {
-		next := top + s.heightOf(row)
-		s.drawRow(draw.Crop(c, 0, 0, height-next, -top), row)
-		top = next
-	}
-	if _, err := canvas.WriteTo(w); err != nil {
+	if err := encode(s.draw(), w); err != nil {
 		return fmt.Errorf("write the chart of %s: %w", s.scenario, err)
 	}
 	return nil
 }
 
-func (s sheet) heightOf(row panelRow) vg.Length {
-	if row.heading == "" {
-		return s.height
-	}
-	return s.height + titleHeight
-}
-
-// drawRow draws a row into the whole of c.
-func (s sheet) drawRow(c draw.Canvas, row panelRow) {
-	if row.heading != "" {
-		c.FillText(textStyle(12), vg.Point{X: c.Min.X + margin, Y: c.Max.Y - titleHeight/2}, row.heading)
-		c = draw.Crop(c, 0, 0, 0, -titleHeight)
-	}
-	tiles := draw.Tiles{Rows: 1, Cols: len(row.panels), PadX: 0.6 * vg.Centimeter, PadLeft: 0.2 * vg.Centimeter,
-		PadRight: 0.4 * vg.Centimeter, PadBottom: 0.2 * vg.Centimeter}
-	for i, place := range plot.Align([][]*plot.Plot{row.panels}, tiles, c)[0] {
-		row.panels[i].Draw(place)
-	}
-}
-
-// legendColumns is how many names stand side by side.
-func (s sheet) legendColumns() int { return perPanel * len(s.rows[0].panels) }
-
-// legendRows is how many lines the names take.
-func (s sheet) legendRows() int {
-	return (len(s.labels) + s.legendColumns() - 1) / s.legendColumns()
-}
-
-// legend writes the title and, below it, what each colour stands for.
-func (s sheet) legend(c draw.Canvas) {
-	text := textStyle(13)
+func (s sheet) draw() *drawing {
+	columns := perPanel * len(s.rows[0].panels)
+	d := &drawing{width: s.width * float64(len(s.rows[0].panels))}
 	title := s.scenario
 	if s.about != "" {
 		title += ": " + s.about
 	}
-	left := c.Min.X + margin
-	c.FillText(text, vg.Point{X: left, Y: c.Max.Y - titleHeight/2}, title)
-	text.Font.Size = 10
-	columns := s.legendColumns()
-	column := (c.Max.X - c.Min.X) / vg.Length(columns)
+	d.text(text{point{margin, titleHeight / 2}, title, 13, start})
 	for i, label := range s.labels {
-		x := left + column*vg.Length(i%columns)
-		y := c.Max.Y - titleHeight - legendLine*(vg.Length(i/columns)+0.5)
-		c.StrokeLine2(style(i), x, y, x+0.9*vg.Centimeter, y)
-		c.FillText(text, vg.Point{X: x + 1.1*vg.Centimeter, Y: y}, label)
+		x := margin + d.width/float64(columns)*float64(i%columns)
+		y := titleHeight + legendLine*(float64(i/columns)+0.5)
+		d.line(style(i, point{x, y}, point{x + 0.9*centimeter, y}))
+		d.text(text{point{x + 1.1*centimeter, y}, label, 10, start})
 	}
-}
-
-// textStyle is that of what stands beside the panels.
-func textStyle(size vg.Length) draw.TextStyle {
-	text := plot.New().Title.TextStyle
-	text.XAlign, text.YAlign = draw.XLeft, draw.YCenter
-	text.Font.Size, text.Font.Variant = size, "Sans"
-	return text
+	y := titleHeight + legendLine*float64((len(s.labels)+columns-1)/columns)
+	for _, row := range s.rows {
+		if row.heading != "" {
+			d.text(text{point{margin, y + titleHeight/2}, row.heading, 12, start})
+			y += titleHeight
+		}
+		for i := range row.panels {
+			row.panels[i].draw(d, box{s.width * float64(i), y, s.width, s.height})
+		}
+		y += s.height
+	}
+	d.height = y
+	return d
 }

@@ -1,6 +1,6 @@
 // Package priorities answers one question: how long do priorities wait in an overload, by order of service?
 //
-// It has [fairshare.Shares], by which production's priorities take turns, order tasks on a virtual clock,
+// It has [fairqueue.Shares], by which production's priorities take turns, order tasks on a virtual clock,
 // and beside it what else one could do. Every order gets the same tasks, and a task takes as long under
 // each.
 //

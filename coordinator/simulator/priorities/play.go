@@ -7,8 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/heap"
+	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/simulator"
 )
 
@@ -69,24 +68,14 @@ type outcome struct {
 	share    [coordinator.Priorities]float64
 }
 
-// waiting is a task that waits.
-type waiting struct {
-	key    time.Duration
-	number int
-}
-
-func sooner(a, b waiting) bool { return a.key < b.key || a.key == b.key && a.number < b.number }
-
 // play the tasks to their end.
 func play(
 	ctx context.Context, p *simulator.Priorities, by *order, tasks []simulator.PriorityTask,
 ) (o outcome, err error) {
-	var queues [coordinator.Priorities]heap.Heap[waiting] // one for all where no turns are taken
-	for i := range queues {
-		queues[i] = heap.Heap[waiting]{Before: sooner, Place: func(waiting, int) {}}
-	}
-	running := heap.Heap[waiting]{Before: sooner, Place: func(waiting, int) {}} // by when they end
-	shares := fairshare.NewShares()
+	// One queue for all where no turns are taken; running by when they end.
+	var queues [coordinator.Priorities]simulator.Timeline[*simulator.PriorityTask]
+	var running simulator.Timeline[struct{}]
+	shares := fairqueue.NewShares()
 	if by.turns != nil {
 		shares.Order(by.turns(p))
 	}
@@ -104,9 +93,8 @@ func play(
 			return false
 		}
 		shares.Served(level, levels)
-		number := queues[level].Remove(0).number
-		t := &tasks[number]
-		running.Push(waiting{now + t.Takes, number})
+		_, t := queues[level].Next()
+		running.Add(int64(now+t.Takes), struct{}{})
 		waits[t.Priority] = append(waits[t.Priority], (now - t.At).Seconds())
 		if now < p.For {
 			begun[t.Priority]++
@@ -118,15 +106,16 @@ func play(
 			return o, ctx.Err()
 		}
 		var now time.Duration
-		if running.Len() > 0 && (next == len(tasks) || running.Items[0].key <= tasks[next].At) {
-			now = running.Remove(0).key
+		if running.Len() > 0 && (next == len(tasks) || running.First() <= int64(tasks[next].At)) {
+			at, _ := running.Next()
+			now = time.Duration(at)
 		} else {
 			t := &tasks[next]
 			level := 0
 			if now = t.At; by.turns != nil {
 				level = int(t.Priority)
 			}
-			queues[level].Push(waiting{by.key(p, t), next})
+			queues[level].Add(int64(by.key(p, t)), t)
 			next++
 		}
 		for running.Len() < p.Slots && start(now) {

@@ -62,7 +62,7 @@ func TestOutputs(t *testing.T) {
 }
 
 // TestWhoWaits: 72 tasks a second come for 48 that can be done, so after 600 s 14,400 wait, for which the
-// slots take 300 s. First come, first served they wait for 0 to 300 s, whoever they are, and so they do by
+// slots take 300 s. First come, first served they wait for 0 to 300 s, of any priority, and so they do by
 // ageing, less the 15 s that are three steps. By turns urgent ones wait for a fraction of the second that a
 // slot takes, and low ones have their 1 of 5 of what critical and high leave: they are not starved as in a
 // strict order.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/simulator"
@@ -50,25 +49,18 @@ type Wait struct {
 func newReport(s *simulator.Scenario, played [][]outcome) *Report {
 	p := s.Priorities
 	r := &Report{Scenario: s.Name, About: s.About, Seeds: s.Seeds, Slots: p.Slots, Load: p.Load, Seconds: p.For.Seconds()}
-	over := func(outcomes []outcome, value func(*outcome) float64) simulator.Value {
-		values := make([]float64, len(outcomes))
-		for i := range outcomes {
-			values[i] = value(&outcomes[i])
-		}
-		return simulator.Summarise(values)
-	}
 	for level := coordinator.Priorities - 1; level >= 0; level-- {
 		r.Tasks = append(r.Tasks, Count{coordinator.Priority(level).String(),
-			over(played[0], func(o *outcome) float64 { return float64(o.tasks[level]) })})
+			simulator.Summarise(played[0], func(o *outcome) float64 { return float64(o.tasks[level]) })})
 	}
 	for i := range orders {
 		one := Performance{Order: orders[i].name, Label: orders[i].label}
 		for level := coordinator.Priorities - 1; level >= 0; level-- {
 			one.Priorities = append(one.Priorities, Wait{
 				Priority: coordinator.Priority(level).String(),
-				P50:      over(played[i], func(o *outcome) float64 { return o.p50[level] }),
-				P99:      over(played[i], func(o *outcome) float64 { return o.p99[level] }),
-				Share:    over(played[i], func(o *outcome) float64 { return o.share[level] }),
+				P50:      simulator.Summarise(played[i], func(o *outcome) float64 { return o.p50[level] }),
+				P99:      simulator.Summarise(played[i], func(o *outcome) float64 { return o.p99[level] }),
+				Share:    simulator.Summarise(played[i], func(o *outcome) float64 { return o.share[level] }),
 			})
 		}
 		r.Orders = append(r.Orders, one)
@@ -78,46 +70,40 @@ func newReport(s *simulator.Scenario, played [][]outcome) *Report {
 
 // WriteTable writes the report for people: a line for each order.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%d slots, %.0f %% load for %.0f s; %s\n\n", r.Slots, 100*r.Load, r.Seconds,
-		simulator.SeedsText(r.Seeds))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	table := func(what string, cell func(*Wait) string) {
-		fmt.Fprint(t, what)
+	return simulator.WriteTable(w, func(t io.Writer) {
+		fmt.Fprintf(t, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(t, "%d slots, %.0f %% load for %.0f s; %s\n\n", r.Slots, 100*r.Load, r.Seconds,
+			simulator.SeedsText(r.Seeds))
+		r.table(t, "WAIT P50 / P99 S", func(x *Wait) string { return x.P50.Text(1, 1) + " / " + x.P99.Text(1, 1) })
+		fmt.Fprintln(t)
+		r.table(t, "% OF STARTS", func(x *Wait) string { return x.Share.Text(100, 1) })
+		fmt.Fprint(t, "of the tasks that come")
+		all := 0.0
 		for i := range r.Tasks {
-			fmt.Fprintf(t, "\t%s", strings.ToUpper(r.Tasks[i].Priority))
+			all += r.Tasks[i].Tasks.Mean
+		}
+		for i := range r.Tasks {
+			fmt.Fprintf(t, "\t%.1f", 100*r.Tasks[i].Tasks.Mean/max(1, all))
 		}
 		fmt.Fprintln(t)
-		for i := range r.Orders {
-			fmt.Fprint(t, r.Orders[i].Label)
-			for j := range r.Orders[i].Priorities {
-				fmt.Fprintf(t, "\t%s", cell(&r.Orders[i].Priorities[j]))
-			}
-			fmt.Fprintln(t)
-		}
-	}
-	table("WAIT P50 / P99 S", func(x *Wait) string { return x.P50.Text(1, 1) + " / " + x.P99.Text(1, 1) })
-	fmt.Fprintln(t)
-	table("% OF STARTS", func(x *Wait) string { return x.Share.Text(100, 1) })
-	fmt.Fprint(t, "of the tasks that come")
-	all := 0.0
-	for i := range r.Tasks {
-		all += r.Tasks[i].Tasks.Mean
-	}
-	for i := range r.Tasks {
-		fmt.Fprintf(t, "\t%.1f", 100*r.Tasks[i].Tasks.Mean/max(1, all))
-	}
-	fmt.Fprintln(t)
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	})
 }
 
-// WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r) }
+// table has a line for each order and a column for each priority.
+func (r *Report) table(t io.Writer, what string, cell func(*Wait) string) {
+	fmt.Fprint(t, what)
+	for i := range r.Tasks {
+		fmt.Fprintf(t, "\t%s", strings.ToUpper(r.Tasks[i].Priority))
+	}
+	fmt.Fprintln(t)
+	for i := range r.Orders {
+		fmt.Fprint(t, r.Orders[i].Label)
+		for j := range r.Orders[i].Priorities {
+			fmt.Fprintf(t, "\t%s", cell(&r.Orders[i].Priorities[j]))
+		}
+		fmt.Fprintln(t)
+	}
+}
 
 // WriteCSV writes one line for each value: scenario, order, metric with its priority, mean, half of the
 // 95 % interval. Times in seconds.

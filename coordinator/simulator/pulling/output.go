@@ -3,8 +3,6 @@ package pulling
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"taskbus/coordinator/simulator"
 )
@@ -12,27 +10,22 @@ import (
 // WriteTable writes the report for people: for each load a line for each controller,
 // then a line for each agent.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%g s, measured from %g s on; %s\n", r.Duration, r.WarmUp, simulator.SeedsText(r.Seeds))
-	for i := range r.Loads {
-		load := &r.Loads[i]
-		fmt.Fprintf(&b, "\n%s (possible: %.4g items/s)\n\n", load.Label, load.Most)
-		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "CONTROLLER\tITEMS/S\tBACKLOG\tUNCLAIMED\tCLAIMS/S")
-		for j := range load.Controllers {
-			p := &load.Controllers[j]
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Label, p.Throughput.Text(1, 2), p.Backlog.Text(1, 1),
-				p.Unclaimed.Text(1, 1), p.Claims.Text(1, 1))
+	return simulator.WriteTable(w, func(t io.Writer) {
+		fmt.Fprintf(t, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(t, "%g s, measured from %g s on; %s\n", r.Duration, r.WarmUp, simulator.SeedsText(r.Seeds))
+		for i := range r.Loads {
+			load := &r.Loads[i]
+			fmt.Fprintf(t, "\n%s (possible: %.4g items/s)\n\n", load.Label, load.Most)
+			fmt.Fprintln(t, "CONTROLLER\tITEMS/S\tBACKLOG\tUNCLAIMED\tCLAIMS/S")
+			for j := range load.Controllers {
+				p := &load.Controllers[j]
+				fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", p.Label, p.Throughput.Text(1, 2), p.Backlog.Text(1, 1),
+					p.Unclaimed.Text(1, 1), p.Claims.Text(1, 1))
+			}
+			fmt.Fprintln(t)
+			r.tableOfAgents(t, load)
 		}
-		fmt.Fprintln(t)
-		r.tableOfAgents(t, load)
-		if err := t.Flush(); err != nil {
-			return err
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	})
 }
 
 // tableOfAgents says what each agent held, and how long it had nothing.
@@ -55,9 +48,6 @@ func (r *Report) tableOfAgents(w io.Writer, load *Load) {
 		fmt.Fprintln(w)
 	}
 }
-
-// WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r) }
 
 // WriteCSV writes one line for each load, controller and value: scenario, load, mode,
 // label, metric, mean, half of the 95 % interval. Shares are from 0 to 1, times in

@@ -66,13 +66,7 @@ func newReport(s *simulator.Scenario) *Report {
 
 // performance summarises the runs of one controller under one load.
 func performance(p *simulator.Pulling, c *simulator.PullController, runs []outcome) Performance {
-	of := func(value func(*outcome) float64) simulator.Value {
-		values := make([]float64, len(runs))
-		for i := range runs {
-			values[i] = value(&runs[i])
-		}
-		return simulator.Summarise(values)
-	}
+	of := func(value func(*outcome) float64) simulator.Value { return simulator.Summarise(runs, value) }
 	result := Performance{
 		Mode: c.Mode, Label: c.Label,
 		Throughput: of(func(o *outcome) float64 { return o.throughput }),

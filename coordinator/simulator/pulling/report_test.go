@@ -70,7 +70,7 @@ func TestComparison(t *testing.T) {
 		within(p, "backlog", p.Backlog.Mean, tt.backlog)
 	}
 	// Right after a claim everybody has the same: 49/28 s, and 33/16 and 16/8 after the
-	// death. Of the others nobody is near.
+	// death. Of the others none is near.
 	for label, want := range map[string][]float64{"equal drain": {1.75, 1.75, 1.75},
 		"fixed, fair part granted": {1.75, 1.75, 1.75}} {
 		for i, a := range find(t, r, 0, label).Agents {
@@ -174,7 +174,7 @@ func TestCourses(t *testing.T) {
 		t.Errorf("progress %v, want eighths up to 1", shares)
 	}
 	var b bytes.Buffer
-	if err := r.WriteJSON(&b); err != nil {
+	if err := simulator.WriteJSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	var read Report

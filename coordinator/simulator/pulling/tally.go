@@ -93,30 +93,22 @@ type agentOutcome struct {
 
 func (t *tally) outcome(agents []agent) outcome {
 	o := outcome{
-		throughput: ratio(float64(t.done), t.seconds), claims: ratio(float64(t.claims), t.seconds),
-		unclaimed: ratio(t.unclaimed, t.seconds), backlog: ratio(t.unclaimed, t.seconds),
+		throughput: simulator.Ratio(float64(t.done), t.seconds), claims: simulator.Ratio(float64(t.claims), t.seconds),
+		unclaimed: simulator.Ratio(t.unclaimed, t.seconds), backlog: simulator.Ratio(t.unclaimed, t.seconds),
 	}
 	for i := range agents {
 		c, capacity := &t.agents[i], agents[i].Capacity
 		one := agentOutcome{
-			alive: ratio(c.alive, t.seconds),
-			drain: ratio(c.held, c.alive) / capacity,
-			after: ratio(float64(c.after), float64(c.claims)) / capacity,
-			idle:  ratio(c.idle, c.alive),
+			alive: simulator.Ratio(c.alive, t.seconds),
+			drain: simulator.Ratio(c.held, c.alive) / capacity,
+			after: simulator.Ratio(float64(c.after), float64(c.claims)) / capacity,
+			idle:  simulator.Ratio(c.idle, c.alive),
 		}
 		for _, held := range c.course {
 			one.course = append(one.course, held/t.span.Seconds()/capacity)
 		}
-		o.backlog += ratio(c.held, t.seconds)
+		o.backlog += simulator.Ratio(c.held, t.seconds)
 		o.agents = append(o.agents, one)
 	}
 	return o
-}
-
-// ratio is a/b, 0 where there is nothing to divide by.
-func ratio(a, b float64) float64 {
-	if b == 0 {
-		return 0
-	}
-	return a / b
 }

@@ -67,15 +67,6 @@ const (
 	drawArrival
 )
 
-// draw is a number above 0 and below 1 that depends on nothing but its arguments.
-func draw(seed, what, a, b uint64) float64 {
-	h := seed
-	for _, x := range [...]uint64{what, a, b} {
-		h = coordinator.Mix(h+0x9e3779b97f4a7c15) ^ x
-	}
-	return coordinator.Unit(coordinator.Mix(h + 0x9e3779b97f4a7c15))
-}
-
 // exponential is a time of that mean, in seconds; at least a tick of the clock.
 func exponential(mean, u float64) time.Duration {
 	d := simulator.Distribution{Shape: simulator.Exponential, Mean: mean}
@@ -104,7 +95,7 @@ func newWorld(
 		if err != nil {
 			return nil, fmt.Errorf("scenario %s, controller %s: %w", s.Name, c.Label, err)
 		}
-		phase := draw(seed, drawPhase, uint64(i), 0)
+		phase := simulator.Draw(seed, drawPhase, uint64(i), 0)
 		w.agents[i] = agent{
 			controller: control, Puller: p, id: coordinator.AgentID(p.Name),
 			done: never, claims: time.Duration(phase * float64(c.Base)),
@@ -188,7 +179,7 @@ func (w *world) arrive() {
 }
 
 func (w *world) nextArrival() {
-	w.arrives = w.now + exponential(1/w.load.Rate, draw(w.seed, drawArrival, w.arrived, 0))
+	w.arrives = w.now + exponential(1/w.load.Rate, simulator.Draw(w.seed, drawArrival, w.arrived, 0))
 	w.arrived++
 }
 
@@ -207,7 +198,7 @@ func (w *world) begin(i int) {
 	a := &w.agents[i]
 	a.done = never
 	if a.pending > 0 {
-		a.done = w.now + exponential(1/a.Capacity, draw(w.seed, drawWork, uint64(i), a.begun))
+		a.done = w.now + exponential(1/a.Capacity, simulator.Draw(w.seed, drawWork, uint64(i), a.begun))
 		a.begun++
 	}
 }

@@ -2,7 +2,7 @@
 //
 // It also answers how well it is guessed what a call will take.
 //
-// It has [fairshare.Shares] and [fairshare.Backlog], which say in production whose turn it
+// It has [fairqueue.Shares] and [fairqueue.Backlog], which say in production whose turn it
 // is, order the calls of tenants on a virtual clock, and beside them what else one could do.
 // Every policy gets the same calls, and a call takes as long under each.
 //
@@ -10,12 +10,12 @@
 //
 // A provider works on so many calls at a time. One takes a time for each of its input and
 // output tokens, whatever else runs. It costs input + 2·output, as an output token is worth
-// two in VTC (Sheng et al., "Fairness in serving large language models", OSDI 2024). Who
-// orders knows a call's input when it is dispatched, and its output when it has ended.
+// two in VTC (Sheng et al., "Fairness in serving large language models", OSDI 2024). A
+// policy knows a call's input when it is dispatched, and its output when it has ended.
 //
 // # The policies
 //
-//	fcfs           first come, first served, whoever sent it
+//	fcfs           first come, first served, of any tenant
 //	round_robin    tenants take turns by calls
 //
 // and shares by weight, with this as a call's cost from its dispatch on until its end, when
@@ -25,7 +25,7 @@
 //	reserve_max    its input and the most output that is allowed
 //	reserve_input  its input
 //	reserve_mean   its input and the mean output of the tenant's calls that have ended
-//	taskbus        its input and what [fairshare.Estimator] expects of the output, which
+//	taskbus        its input and what [estimates.Estimator] expects of the output, which
 //	               looks at calls with inputs of about that length
 //
 // # What is measured

@@ -3,7 +3,7 @@ package sharing
 import (
 	"slices"
 
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/estimates"
 )
 
 // EstimatorScore is how one way to reserve output tokens does on the calls of a tenant.
@@ -24,7 +24,7 @@ const comparedWindow = 500
 // The ways: the maximum; a fixed 512; a moving mean of about five calls; the p90 and the p99 of
 // the latest 500 calls, exactly; the Estimator.
 func CompareEstimators(calls []Call, maxOutput int64) []EstimatorScore {
-	e, window, mean := fairshare.NewEstimator(), newExactWindow(comparedWindow), movingMean{}
+	e, window, mean := estimates.New(), newExactWindow(comparedWindow), movingMean{}
 	none := func(Call) {}
 	seen := func(c Call) { window.observe(c.Output) }
 	ways := []struct {
@@ -33,7 +33,7 @@ func CompareEstimators(calls []Call, maxOutput int64) []EstimatorScore {
 		observe func(Call)
 	}{
 		{"max_output_tokens", func(int64) int64 { return maxOutput }, none},
-		{"default 512", func(int64) int64 { return fairshare.DefaultOutput }, none},
+		{"default 512", func(int64) int64 { return estimates.DefaultOutput }, none},
 		{"moving mean of 5", func(int64) int64 { return mean.tokens() }, func(c Call) { mean.observe(c.Output) }},
 		{"window p90", func(int64) int64 { return window.exceededBy(10) }, seen},
 		{"window p99", func(int64) int64 { return window.exceededBy(100) }, seen},
@@ -76,7 +76,7 @@ func (m *movingMean) observe(tokens int64) {
 
 func (m *movingMean) tokens() int64 {
 	if !m.known {
-		return fairshare.DefaultOutput
+		return estimates.DefaultOutput
 	}
 	return int64(m.value)
 }
@@ -105,8 +105,8 @@ func (w *exactWindow) observe(tokens int64) {
 // are enough.
 func (w *exactWindow) exceededBy(oneIn int) int64 {
 	n := len(w.sorted)
-	if n < fairshare.MinSamples {
-		return fairshare.DefaultOutput
+	if n < estimates.MinSamples {
+		return estimates.DefaultOutput
 	}
 	return w.sorted[n-1-n/oneIn]
 }

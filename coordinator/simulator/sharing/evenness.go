@@ -41,7 +41,7 @@ func (e *evenness) look(now time.Duration, tenants []*tenant) {
 	}
 }
 
-// bound of the gap of shares, by the theorem (see fairshare.Shares.Ahead): K·c/w of
+// bound of the gap of shares, by the theorem (see fairqueue.Shares.Ahead): K·c/w of
 // the two tenants of which that is most.
 func bound(tenants []*tenant) float64 {
 	var parts []float64

@@ -3,8 +3,6 @@ package sharing
 import (
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"taskbus/coordinator/simulator"
 )
@@ -12,11 +10,20 @@ import (
 // WriteTable writes the report for people: which tenants share, how well outputs are guessed, and for
 // all weights a line for each policy.
 func (r *Report) WriteTable(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Scenario, r.About)
-	fmt.Fprintf(&b, "%d tenants share %d slots of a provider; %s\n\n", len(r.Tenants), r.Slots,
-		simulator.SeedsText(r.Seeds))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	return simulator.WriteTable(w, func(t io.Writer) {
+		fmt.Fprintf(t, "%s: %s\n", r.Scenario, r.About)
+		fmt.Fprintf(t, "%d tenants share %d slots of a provider; %s\n\n", len(r.Tenants), r.Slots,
+			simulator.SeedsText(r.Seeds))
+		r.tableOfTenants(t)
+		r.tableOfEstimators(t)
+		for i := range r.Comparisons {
+			r.tableOfPolicies(t, &r.Comparisons[i])
+		}
+	})
+}
+
+// tableOfTenants says what the calls of each are like.
+func (r *Report) tableOfTenants(t io.Writer) {
 	fmt.Fprintln(t, "TENANT\tCALLS\tFROM\tMEAN INPUT\tMEAN OUTPUT\tSLOTS NEEDED")
 	for i := range r.Tenants {
 		x := &r.Tenants[i]
@@ -28,15 +35,6 @@ func (r *Report) WriteTable(w io.Writer) error {
 			x.Demand.Text(1, 1))
 	}
 	fmt.Fprintln(t)
-	r.tableOfEstimators(t)
-	for i := range r.Comparisons {
-		r.tableOfPolicies(t, &r.Comparisons[i])
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // tableOfEstimators says what was reserved too much, and too little.
@@ -77,9 +75,6 @@ func (r *Report) tableOfPolicies(w io.Writer, c *Comparison) {
 		fmt.Fprintln(w)
 	}
 }
-
-// WriteJSON writes the whole report.
-func (r *Report) WriteJSON(w io.Writer) error { return simulator.WriteJSON(w, r) }
 
 // WriteCSV writes one line for each value: scenario, weights (empty for estimators), policy or
 // estimator, metric, mean, half of the 95 % interval. Times in seconds, gaps in cost.

@@ -93,13 +93,7 @@ func natureOf(s *simulator.Sharing, calls []Call) nature {
 // newReport summarises what came out of all seeds.
 func newReport(s *simulator.Scenario, played []seedPlayed) *Report {
 	r := &Report{Scenario: s.Name, About: s.About, Seeds: s.Seeds, Slots: s.Sharing.Slots}
-	over := func(value func(*seedPlayed) float64) simulator.Value {
-		values := make([]float64, len(played))
-		for i := range played {
-			values[i] = value(&played[i])
-		}
-		return simulator.Summarise(values)
-	}
+	over := func(value func(*seedPlayed) float64) simulator.Value { return simulator.Summarise(played, value) }
 	for i := range s.Sharing.Tenants {
 		t := &s.Sharing.Tenants[i]
 		r.Tenants = append(r.Tenants, Tenant{

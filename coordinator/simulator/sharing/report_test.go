@@ -98,7 +98,7 @@ func TestPolicies(t *testing.T) {
 			if p.Bound != nil && (p.Jain.Mean < 0.998 || p.Minute.Mean < 0.95) {
 				t.Errorf("%s, %s: Jain's index %v, of the worst minute %v", c.Label, p.Policy, p.Jain.Mean, p.Minute.Mean)
 			}
-			// Chat's own flood is what it waits for, whoever goes next.
+			// Chat's own flood is what it waits for, in any order.
 			if own := p.Waits[1].P50.Mean; own < 20 {
 				t.Errorf("%s, %s: chat waits for %v s, though it floods", c.Label, p.Policy, own)
 			}
@@ -117,7 +117,7 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := r.WriteJSON(&b); err != nil {
+	if err := simulator.WriteJSON(&b, r); err != nil {
 		t.Fatal(err)
 	}
 	var read Report
@@ -127,7 +127,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// TestTheDocumentationShowsIt: docs/simulator.md has the output up to the second weights.
+// TestTheDocumentationShowsIt: docs/simulator.md has the table of the policies by the first weights.
 func TestTheDocumentationShowsIt(t *testing.T) {
 	read := func(path string) string {
 		t.Helper()
@@ -137,7 +137,7 @@ func TestTheDocumentationShowsIt(t *testing.T) {
 		}
 		return string(text)
 	}
-	_, shown, _ := strings.Cut(read("testdata/report.txt"), "\n\n")
+	_, shown, _ := strings.Cut(read("testdata/report.txt"), "weights code 1 : chat 1\n\n")
 	shown, _, found := strings.Cut(shown, "\n\nweights code 3")
 	if page := read("../../../docs/simulator.md"); !found || !strings.Contains(page, "```\n"+shown+"\n```") {
 		t.Errorf("docs/simulator.md does not show what the scenario gives now:\n%s", shown)

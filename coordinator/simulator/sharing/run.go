@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"taskbus/coordinator/fairshare"
-	"taskbus/coordinator/heap"
+	"taskbus/coordinator/fairshare/estimates"
+	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/simulator"
 )
 
@@ -36,8 +37,6 @@ func (t *tenant) waits() bool { return t.begun < t.come }
 
 // openCall is one that the provider works on.
 type openCall struct {
-	ends    time.Duration
-	number  int // of dispatches; breaks ties
 	tenant  *tenant
 	call    *Call
 	charged int64
@@ -51,16 +50,15 @@ type run struct {
 	// and the run is over when the first tenant has no more.
 	arriving bool
 
-	now        time.Duration
-	tenants    []*tenant
-	byLeaf     map[int]*tenant
-	next       int // whose turn it is, of those that take turns
-	dispatched int
-	open       heap.Heap[*openCall]
-	shares     *fairshare.Shares
-	backlog    *fairshare.Backlog[int]
-	estimator  *fairshare.Estimator
-	evenness   evenness
+	now       time.Duration
+	tenants   []*tenant
+	byLeaf    map[int]*tenant
+	next      int // number of the one that is next, of those that take turns
+	open      simulator.Timeline[openCall]
+	shares    *fairqueue.Shares
+	backlog   *fairqueue.Backlog[int]
+	estimator *estimates.Estimator
+	evenness  evenness
 }
 
 // never is later than everything.
@@ -69,23 +67,17 @@ const never = time.Duration(math.MaxInt64)
 func newRun(s *simulator.Sharing, p *policy, weights []int64, calls [][]Call, arriving bool) (*run, error) {
 	r := &run{
 		provider: s, policy: p, arriving: arriving,
-		byLeaf: make(map[int]*tenant), shares: fairshare.NewShares(), estimator: fairshare.NewEstimator(),
-		open: heap.Heap[*openCall]{
-			Before: func(a, b *openCall) bool {
-				return a.ends < b.ends || a.ends == b.ends && a.number < b.number
-			},
-			Place: func(*openCall, int) {},
-		},
+		byLeaf: make(map[int]*tenant), shares: fairqueue.NewShares(), estimator: estimates.New(),
 	}
 	r.shares.DebtCap, r.shares.LagCap = fairshare.CostCap, fairshare.CostCap // as the engine has it
-	var groups []fairshare.ShareNode
+	var groups []fairqueue.Node
 	for i := range s.Tenants {
-		groups = append(groups, fairshare.ShareNode{Name: s.Tenants[i].Name, Parent: -1, Weight: weights[i]})
+		groups = append(groups, fairqueue.Node{Name: s.Tenants[i].Name, Parent: -1, Weight: weights[i]})
 	}
 	if err := r.shares.Install(groups); err != nil {
 		return nil, err
 	}
-	r.backlog = fairshare.NewBacklog(r.shares, func(a, b int) bool { return a < b }, func(int, int) {})
+	r.backlog = fairqueue.NewBacklog(r.shares, func(a, b int) bool { return a < b }, func(int, int) {})
 	for i := range s.Tenants {
 		t := &tenant{name: s.Tenants[i].Name, leaf: r.shares.Leaf(s.Tenants[i].Name), weight: weights[i], calls: calls[i]}
 		r.tenants, r.byLeaf[t.leaf] = append(r.tenants, t), t
@@ -147,8 +139,10 @@ func (r *run) advance() bool {
 	for _, t := range r.tenants {
 		next = min(next, r.comes(t))
 	}
-	if r.open.Len() > 0 && r.open.Items[0].ends <= next {
-		r.finish(r.open.Remove(0))
+	if r.open.Len() > 0 && r.open.First() <= int64(next) {
+		at, o := r.open.Next()
+		r.now = time.Duration(at)
+		r.finish(o)
 		return true
 	}
 	if next == never {
@@ -161,17 +155,14 @@ func (r *run) advance() bool {
 // dispatch the tenant's next call.
 func (r *run) dispatch(t *tenant) {
 	c := &t.calls[t.begun]
-	o := &openCall{
-		ends:   r.now + time.Duration(c.Input)*r.provider.PerInput + time.Duration(c.Output)*r.provider.PerOutput,
-		number: r.dispatched, tenant: t, call: c,
-	}
+	o := openCall{tenant: t, call: c}
 	if r.policy.order == byShares {
 		o.charged = max(r.policy.estimate(r, t, c.Input), 1)
 		r.shares.Charge(t.leaf, o.charged)
 		r.backlog.Remove(t.leaf, 0, 0)
 	}
-	r.open.Push(o)
-	r.dispatched++
+	ends := r.now + time.Duration(c.Input)*r.provider.PerInput + time.Duration(c.Output)*r.provider.PerOutput
+	r.open.Add(int64(ends), o)
 	t.begun++
 	t.open++
 	t.mostOpen = max(t.mostOpen, t.open)
@@ -185,8 +176,7 @@ func (r *run) dispatch(t *tenant) {
 }
 
 // finish a call: what it took is known, and its tenant's turn is put right.
-func (r *run) finish(o *openCall) {
-	r.now = o.ends
+func (r *run) finish(o openCall) {
 	t := o.tenant
 	t.open--
 	t.settled++

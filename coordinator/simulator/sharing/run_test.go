@@ -140,7 +140,7 @@ func drawCalls(rt *rapid.T) (s *simulator.Sharing, calls [][]Call, weights []int
 }
 
 // TestTheBoundHolds: by shares, whatever calls are charged until they end, the service of
-// tenants who wait differs by K·c/w of the two at most, at every moment.
+// tenants that wait differs by K·c/w of the two at most, at every moment.
 func TestTheBoundHolds(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, calls, weights := drawCalls(rt)

@@ -113,8 +113,8 @@ func (f *follower) take(ctx context.Context, d bus.Delivery) error {
 
 func take(p *usage.Projection, d bus.Delivery) error {
 	err := p.Take(d.Offset, d.Body)
-	var newer *journal.NewerError
-	if errors.As(err, &newer) {
+	var other *journal.VersionError
+	if errors.As(err, &other) {
 		return fmt.Errorf("the history of usage cannot go on: %w", err)
 	}
 	return err

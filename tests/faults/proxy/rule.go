@@ -28,7 +28,7 @@ const (
 type Rule struct {
 	// Name is for people.
 	Name string
-	// From whom the frame comes, and whether it is one of those.
+	// From which side the frame comes, and whether it is one of those.
 	From  Side
 	Match func(*Frame) bool
 	// After so many matches it begins to act, for so many Times; 0: once, Always:

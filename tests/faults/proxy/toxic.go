@@ -11,7 +11,7 @@ type Toxic struct {
 	// Slice sends pieces of at most so many bytes; 0: as they come.
 	Slice int
 	// Blackhole stops reading: the sender's buffers fill, and nothing is lost until
-	// somebody gives up. When it is lifted, all goes on.
+	// one side gives up. When it is lifted, all goes on.
 	Blackhole bool
 	// Timeout reads and throws away: the sender sees nothing of it. The connections
 	// that it has hit are reset when it is lifted, as by a router that has forgotten them.

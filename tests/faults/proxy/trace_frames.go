@@ -24,7 +24,7 @@ func (t *Trace) delivered(ch *channel, m *message) {
 			d.attempt = 0
 		}
 		task := t.task(d.key)
-		if strings.HasPrefix(d.queue, prefixLane) { // if nobody has seen it being moved, it was
+		if strings.HasPrefix(d.queue, prefixLane) { // if its move was not seen, it was
 			task.laned = max(task.laned, 1)
 		}
 		if task.outstanding++; task.outstanding == 1 {

@@ -22,7 +22,7 @@ func alarmCases() []testCase {
 }
 
 // openBlocked opens a session, raises the alarm, publishes one message and
-// waits until the session has been told. A broker tells only who publishes.
+// waits until the session has been told. A broker tells only connections that publish.
 func openBlocked(r *rig) (c *client, told <-chan bool) {
 	r.t.Helper()
 	heard := make(chan bool, 16)

@@ -98,7 +98,7 @@ func deadLetterExpiredHeld(r *rig) {
 	c.storePub(held)
 	in.bodies("held")
 
-	// The same expiration on a message that nobody takes tells when it is over.
+	// The same expiration on a message that is not taken tells when it is over.
 	clock := text("clock", "tick")
 	clock.Expiration = expiration
 	c.storePub(clock)

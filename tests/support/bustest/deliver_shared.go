@@ -179,7 +179,7 @@ func unsubscribe(r *rig) {
 	end(true)
 	c.Ack(held.Tag) // still counts
 	c.waitDepth("q", bus.Depth{Ready: 2, Consumers: 0})
-	end(false) // nobody is left
+	end(false) // no consumer is left
 	in := c.read("q", 10)
 	in.bodies("1", "2") // and not 0: it was acknowledged
 }

@@ -8,7 +8,7 @@
 //
 //	func TestConformance(t *testing.T) {
 //		bustest.Exercise(t, bustest.Harness{
-//			New:         func(t *testing.T) bus.Bus { … a broker that nobody else sees … },
+//			New:         func(t *testing.T) bus.Bus { … a broker of its own … },
 //			Cut:         func(t *testing.T, b bus.Bus) { … },
 //			Between:     func(t *testing.T, b bus.Bus, f func(step string)) { … },
 //			DeleteQueue: func(t *testing.T, b bus.Bus, queue string) { … },

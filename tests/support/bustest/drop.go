@@ -9,7 +9,7 @@ import (
 )
 
 // madeReadAndDropped: what is held of a queue stays held when its consumer ends, and the
-// queue stays while anything is ready in it or anybody consumes it.
+// queue stays while anything is ready in it or it has a consumer.
 func madeReadAndDropped(r *rig) {
 	c := r.open(declare(quorum("other")))
 	if ok, err := c.EnsureQueue(r.ctx(), quorum("q")); !ok || err != nil {
@@ -45,7 +45,7 @@ func madeReadAndDropped(r *rig) {
 	wantAlive(c, "other", c.read("other", 1))
 }
 
-// dropNeedsDeclare: who may not declare queues does not delete any.
+// dropNeedsDeclare: a user that may not declare queues deletes none.
 func dropNeedsDeclare(r *rig) {
 	r.open(declare(quorum("q"))).close()
 	c := r.open(bus.Topology{Mode: bus.Verify, Queues: []bus.Queue{quorum("q")}})

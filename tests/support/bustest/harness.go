@@ -20,7 +20,7 @@ type Harness struct {
 	// Between has sessions of b that are opened later call f between the steps of what
 	// the broker does not do in one: "drop q" between the look at a queue q and its deletion.
 	Between func(t *testing.T, b bus.Bus, f func(step string))
-	// DeleteQueue removes a queue with all its messages, whoever uses it.
+	// DeleteQueue removes a queue with all its messages, in use or not.
 	DeleteQueue func(t *testing.T, b bus.Bus, queue string)
 	// DeleteExchange removes an exchange with all its bindings.
 	DeleteExchange func(t *testing.T, b bus.Bus, exchange string)

@@ -114,7 +114,7 @@ func lockWaitCancelled(r *rig) {
 		r.t.Errorf("TakeLock gives %v, want context.Canceled", err)
 	}
 	wantAlive(second, "q", second.read("q", 1))
-	// Who gave up leaves nothing behind that would take the lock later.
+	// A session that gave up leaves nothing behind that would take the lock later.
 	first.close()
 	third := r.open(declare())
 	third.lead()

@@ -123,7 +123,7 @@ func apartIsMandatory(r *rig) {
 	c.readFrom("s", 1, bus.First()).bodies("x")
 }
 
-// While nobody is told of an outcome nothing is settled, and every window fills up
+// While no outcome is handed over nothing is settled, and every window fills up
 // by itself.
 func ordersHaveWindows(r *rig) {
 	const window, n = 100, 150

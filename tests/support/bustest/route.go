@@ -28,7 +28,7 @@ func topicKeys(r *rig) {
 	})
 	for _, test := range []struct {
 		key   string
-		queue string // empty: nobody
+		queue string // empty: none
 	}{
 		{"agent.status", "agent.status"}, // # stands for no word as well
 		{"agent.status.a1", "agent.status"},

@@ -152,7 +152,7 @@ func settledTwice(r *rig) {
 	}
 }
 
-// leavingConsumerCounts: who looks, or drops the queue, sees it as a consumer. A classic queue and a
+// leavingConsumerCounts: a look, or a drop of the queue, sees it as a consumer. A classic queue and a
 // stream forget it at once.
 func leavingConsumerCounts(r *rig) {
 	c := r.open(declare(quorum("quorum"), bus.Queue{Name: "classic", Kind: bus.Classic}, stream("stream")))

@@ -86,7 +86,7 @@ func offTouchesNothing(r *rig) {
 	wantNoQueue(r, c, "q")
 }
 
-// Whoever comes second finds a queue of another kind and works with it.
+// A second session finds a queue of another kind and works with it.
 func otherKinds(r *rig) {
 	classic := func(name string) bus.Queue { return bus.Queue{Name: name, Kind: bus.Classic} }
 	r.open(declare(classic("classic first"), quorum("quorum first"), classic("no stream"), stream("stream first")))

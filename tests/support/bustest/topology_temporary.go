@@ -61,7 +61,7 @@ func temporaryQueueInUse(r *rig) {
 		if ok, err := owner.EnsureQueue(r.ctx(), mine[0]); !ok || err != nil {
 			r.t.Errorf("%s: EnsureQueue by its owner = %v, %v; want true, nil", mode, ok, err)
 		}
-		other.store("mine", "to the first") // nobody took anything from it
+		other.store("mine", "to the first") // nothing was taken from it
 		in.bodies("to the first")
 		owner.close()
 		waitUnroutable(other, "mine")
@@ -70,7 +70,7 @@ func temporaryQueueInUse(r *rig) {
 	}
 }
 
-// The exchange is deleted, and somebody declares it anew: without bindings. Only the
+// The exchange is deleted, and declared anew by another: without bindings. Only the
 // owner of a temporary queue can make them.
 func temporaryQueueBoundAgain(r *rig) {
 	exchange := bus.Topology{Mode: bus.Declare, Exchanges: []bus.Exchange{{Name: "x", Kind: bus.Topic}}}

@@ -96,7 +96,7 @@ func (b *Broker) leave(s *session) {
 	}
 }
 
-// tellChanged wakes those who wait for a queue to go, or for the end of an alarm. b.mu is held.
+// tellChanged wakes those that wait for a queue to go, or for the end of an alarm. b.mu is held.
 func (b *Broker) tellChanged() {
 	close(b.changed)
 	b.changed = make(chan struct{})

@@ -82,7 +82,7 @@ func TestDeadLetterWaitsForItsQueue(t *testing.T) {
 	})
 }
 
-// RabbitMQ drops a message that comes back to where it died, unless somebody
+// RabbitMQ drops a message that comes back to where it died, unless a client
 // rejected it on the way.
 func TestDeadLetterCycles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -141,7 +141,7 @@ func (b *Broker) DeleteQueue(name string) {
 	b.deleteQueue(name)
 }
 
-// deleteQueue takes a queue away and then tells its consumers, and who holds it as a lock. The
+// deleteQueue takes a queue away and then tells its consumers, and the holder of it as a lock. The
 // lock is held, and let go in between.
 func (b *Broker) deleteQueue(name string) {
 	q := b.fabric.remove(name)

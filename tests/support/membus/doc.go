@@ -34,8 +34,8 @@
 //	             each binding ("bind q"); a cut meets it
 //	EnsureQueue  one; under Verify look and compare ("compare q"); a temporary queue, then its
 //	             bindings ("bind q")
-//	DropQueue    look, count ("drop q"), delete ("delete q"), end who consumes it by then ("cancel q")
-//	DeleteQueue  delete, end its consumers, or who holds it as a lock ("cancel q")
+//	DropQueue    look, count ("drop q"), delete ("delete q"), end its consumers by then ("cancel q")
+//	DeleteQueue  delete, end its consumers, or its holder as a lock ("cancel q")
 //	Publish      returns when it is sent, until when body and headers are the caller's to leave alone;
 //	             then found by route, stored in one queue after the other ("store key") and answered
 //	             ("confirm key"): each of the three orders of a session by itself. A quorum queue or

@@ -61,7 +61,7 @@ func (s *session) tryLock(queue string) (taken, held bool, changed <-chan struct
 	if err := s.step("lock " + queue); err != nil {
 		return false, false, nil, err
 	}
-	if b.fabric.queues[queue] != nil { // somebody was faster
+	if b.fabric.queues[queue] != nil { // another was faster
 		return s.holds(queue), true, b.changed, nil
 	}
 	l := newLine(bus.Queue{Name: queue, Kind: bus.Classic, Temporary: true}, &b.fabric)

@@ -61,7 +61,7 @@ type line struct {
 
 	ready      []*message // by seq
 	readers    []*consumer
-	turn       int // index in readers of who is served next
+	turn       int // index in readers of the one that is served next
 	lastSeq    uint64
 	lastReturn uint64      // likewise, of what came back to a quorum queue
 	expiry     *time.Timer // set for the head, while it can expire
@@ -82,7 +82,7 @@ func (l *line) consumers() []*consumer { return l.readers }
 
 func (l *line) depth() int { return len(l.ready) }
 
-// counted: a quorum queue goes on counting who has been unsubscribed and holds something.
+// counted: a quorum queue goes on counting a consumer that has been unsubscribed and holds something.
 func (l *line) counted() int {
 	if l.def.Kind == bus.Quorum {
 		return len(l.readers)

@@ -40,7 +40,7 @@ func (f *fabric) publish(m *message, optional bool) (bus.Outcome, error) {
 }
 
 // route finds the queues for a message, each once, in the order of its keys and of their bindings.
-// It takes the keys out of the message that nobody else is to see.
+// It takes the keys out of the message that no other receiver is to see.
 func (f *fabric) route(m *message) ([]queue, error) {
 	keys := []string{m.key}
 	for _, header := range [...]string{"CC", "BCC"} {

@@ -111,7 +111,7 @@ func (s *session) Subscribe(ctx context.Context, sub bus.Subscription) error {
 	}
 	q, err := s.broker.fabric.find(sub.Queue, s)
 	if err == nil {
-		// A quorum queue lets in whoever comes (RabbitMQ 3.10).
+		// A quorum queue lets in every consumer (RabbitMQ 3.10).
 		if others := q.consumers(); q.definition().Kind == bus.Classic && len(others) > 0 &&
 			(sub.Exclusive || others[0].sub.Exclusive) {
 			err = fmt.Errorf("%w: it has a consumer, and one of the two wants it alone", bus.ErrInUse)

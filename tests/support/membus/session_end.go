@@ -83,7 +83,7 @@ func (s *session) stop(cause error) (lost int) {
 	return lost
 }
 
-// handBack is the second half of end: the lock and deliveries go to others, in steps. Who gets the
+// handBack is the second half of end: the lock and deliveries go to others, in steps. A session that gets the
 // lock may look before the deliveries are back.
 func (s *session) handBack() {
 	consumers := s.consumers

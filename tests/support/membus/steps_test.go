@@ -50,7 +50,7 @@ func take(s bus.Session) error {
 	return s.TakeLock(ctx, "leader", nil)
 }
 
-// Who gets the lock of a session that is lost may look at the queues before they have back what it held.
+// A session that gets the lock of a session that is lost may look at the queues before they have back what it held.
 func TestLockIsFreeBeforeDeliveriesAreBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membus.New()

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/strategy"
+	"taskbus/coordinator/view"
 )
 
 // byClaim is the strategy that a decision names when its agent has claimed the task.
@@ -26,7 +26,7 @@ type choices struct {
 type auctioned struct {
 	task        coordinator.TaskID
 	agent       string
-	explanation *httpapi.Explanation
+	explanation *view.Explanation
 }
 
 // claimed is what one agent claimed.
@@ -36,7 +36,7 @@ type claimed struct {
 }
 
 // add notes how a task was decided, if an agent had a say.
-func (c *choices) add(id coordinator.TaskID, t httpapi.Task) {
+func (c *choices) add(id coordinator.TaskID, t view.Task) {
 	switch t.Strategy {
 	case strategy.MarketName:
 		if t.Explanation != nil {
@@ -85,8 +85,8 @@ func (c *choices) print(out io.Writer) {
 }
 
 // term is a value by which a candidate was judged; false when it was not by that.
-func term(c httpapi.Candidate, name string) (float64, bool) {
-	i := slices.IndexFunc(c.Terms, func(t httpapi.Term) bool { return t.Name == name })
+func term(c view.Candidate, name string) (float64, bool) {
+	i := slices.IndexFunc(c.Terms, func(t view.Term) bool { return t.Name == name })
 	if i < 0 {
 		return 0, false
 	}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/view"
 )
 
 // process is a coordinator in a process of its own: `taskbus serve`.
@@ -112,7 +112,7 @@ func (p *process) await(ctx context.Context, what string, condition func() bool)
 func (p *process) awaitReady(ctx context.Context) error {
 	standby := false
 	err := p.await(ctx, "it took tasks", func() bool {
-		var r httpapi.Readiness
+		var r view.Readiness
 		status, err := p.get(ctx, "/readyz", &r)
 		standby = err == nil && r.State == "standby"
 		return standby || err == nil && status == http.StatusOK
@@ -127,7 +127,7 @@ func (p *process) awaitReady(ctx context.Context) error {
 // awaitAgents waits until so many agents are online.
 func (p *process) awaitAgents(ctx context.Context, n int) error {
 	return p.await(ctx, fmt.Sprintf("%d agents were online", n), func() bool {
-		var st httpapi.Status
+		var st view.Status
 		if _, err := p.get(ctx, "/status", &st); err != nil {
 			return false
 		}
@@ -142,8 +142,8 @@ func (p *process) awaitAgents(ctx context.Context, n int) error {
 }
 
 // task asks what the coordinator remembers of a task.
-func (p *process) task(ctx context.Context, id string) (httpapi.Task, bool) {
-	var t httpapi.Task
+func (p *process) task(ctx context.Context, id string) (view.Task, bool) {
+	var t view.Task
 	status, err := p.get(ctx, "/tasks/"+url.PathEscape(id), &t)
 	return t, err == nil && status == http.StatusOK
 }

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Agents may have quota of their own. Then it differs which of them lack it, and a task waits for what comes
@@ -46,10 +47,16 @@ func (l *Lacking) TryAt(now, at time.Time) {
 
 // agentWaits are those for which it differs which agent has the task.
 type agentWaits struct {
-	all      []*Wait
-	behind   map[string][]*Wait // by their nodes (see Lacking)
-	woken    []*Wait            // those that are yet to try what was given back
-	headless []lackKey          // queues that were without a head for a moment at least
+	all    []*Wait
+	behind map[string][]*Wait // by their nodes (see Lacking)
+	woken  []*Wait            // those that are yet to try what was given back
+	lost   []lostHead         // of queues that were without a head for a moment at least
+}
+
+// lostHead is a head that a queue had, of that level.
+type lostHead struct {
+	queue lackKey
+	level int
 }
 
 func (a *agentWaits) add(w *Wait) {
@@ -69,28 +76,34 @@ func (a *agentWaits) remove(w *Wait) {
 }
 
 // wake lets those waits try that have an agent for which something may have come back at the node.
-func (a *agentWaits) wake(node string) {
+func (a *agentWaits) wake(node string) { a.wakeLevels(node, 0, fairqueue.Levels-1) }
+
+func (a *agentWaits) wakeLevels(node string, least, most int) {
 	for _, w := range a.behind[node] {
-		if !w.woken {
+		if !w.woken && least <= w.Level && w.Level <= most {
 			a.woken, w.woken = append(a.woken, w), true
 		}
 	}
 }
 
-// wakeHeadless lets those try that may wait behind the head of a queue that has none any more: it was served,
-// has left, or lacks something else. false: there is none.
+// wakeHeadless lets those try that may have waited behind the head of a queue and do not any more: it was served, has
+// left, or lacks something else, and there is none now, or one of a lower level. false: there is none.
 func (q *Waits) wakeHeadless() bool {
-	for _, id := range q.agents.headless {
-		if k := q.queues[id]; k == nil || k.head == nil {
-			q.agents.wake(q.ledger.GroupNode(id.node))
+	for _, lost := range q.agents.lost {
+		node := q.ledger.GroupNode(lost.queue.node)
+		switch k := q.queues[lost.queue]; {
+		case k == nil || k.head == nil:
+			q.agents.wake(node)
+		case lost.queue.limit == fairshare.LimitRate: // behind others nothing stands that waits elsewhere (see Ahead)
+			q.agents.wakeLevels(node, k.head.Level+1, lost.level)
 		}
 	}
-	q.agents.headless = q.agents.headless[:0]
+	q.agents.lost = q.agents.lost[:0]
 	return len(q.agents.woken) > 0
 }
 
 // next returns the one that has its turn among those that are to try: of the highest priority first.
-func (a *agentWaits) next(s *fairshare.Shares) *Wait {
+func (a *agentWaits) next(s *fairqueue.Shares) *Wait {
 	best := a.woken[0]
 	for _, w := range a.woken[1:] {
 		if w.Level > best.Level || w.Level == best.Level && s.Before(w.Leaf, best.Leaf) {
@@ -101,7 +114,8 @@ func (a *agentWaits) next(s *fairshare.Shares) *Wait {
 }
 
 // RetryWith removes the waits for which it differs which agent has the task, that this one could take, and
-// that did not lack anything for it: their leaves are to be unparked. The result is good until the next call.
+// that did not lack anything for it: their leaves are to be unparked. The result is good until the next call. Others
+// may serve them, too: Begin returns them again.
 func (q *Waits) RetryWith(agent int) []*Wait {
 	q.round.unpark = q.round.unpark[:0]
 	for i := 0; i < len(q.agents.all); {
@@ -112,5 +126,6 @@ func (q *Waits) RetryWith(agent int) []*Wait {
 			i++
 		}
 	}
+	q.retried = append(q.retried, q.round.unpark...)
 	return q.round.unpark
 }

@@ -10,7 +10,7 @@ import (
 // Violation is something that is not as it must be.
 type Violation struct {
 	Wait *Wait  // that it is about; nil: all
-	Node string // likewise; empty: all
+	Node string // likewise; empty: all. Text does not repeat it
 	Text string
 }
 
@@ -25,7 +25,7 @@ func (q *Quotas) Check(held func(key coordinator.TaskKey) bool, lost bool) (foun
 		}
 	}, func(node string, d coordinator.Dimension, reserved, sum int64) {
 		found = append(found, Violation{Node: node, Text: fmt.Sprintf(
-			"%s: %d of %s are set aside, and %d by its dispatches", node, reserved, d, sum)})
+			"%d of %s are set aside, and %d by its dispatches", reserved, d, sum)})
 	})
 	if without > 0 && !lost && len(q.lost) == 0 {
 		found = append(found, Violation{Text: fmt.Sprintf(

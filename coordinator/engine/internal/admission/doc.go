@@ -5,13 +5,13 @@
 //
 //	quotas.go  the state; the quotas of another policy; when something is due
 //	hold.go    what a task will take, where it goes with an agent, and the reservation of it
-//	ends.go    how reservations end
+//	ends.go    how reservations end: a table by how the dispatch did
 //	owners.go  agents with quota of their own: with which of them there is quota for a task
 //	fold.go    what is taken over from records, and given to them
-//	view.go    what readers see; delay.go: how long quota may keep a task
+//	reader.go  what readers may ask; view.go: what they are answered
 //
 // Quota lacks to a tenant's tasks of a class together: when one is refused, its tenant queue (a leaf of
-// fairshare.Shares) is parked in the class, or the whole class where a pool has nothing left. Each of these is
+// fairqueue.Shares) is parked in the class, or the whole class where a pool has nothing left. Each of these is
 // a [Wait]. Waits for the same thing are one queue, which opens when some of it may be back. [Waits] has all
 // of them, and says in which order they try.
 //
@@ -27,7 +27,7 @@
 //
 // The caller begins a round, and does what each [Step] says, until there is none:
 //
-//	w.Begin(now)
+//	// those of w.Begin(now) may be served by others, too
 //	for s, ok := w.Next(view); ok; s, ok = w.Next(view) {
 //		// unpark s.Unpark; serve the first task at s.Levels; park what is refused
 //		w.Done(served, reserved)
@@ -41,7 +41,7 @@
 //
 // # What it must never do
 //
-// It reads no clock, and of its caller it calls what only reads, Class and View. It takes no decision about a
-// task, and changes neither a class nor what waits in it. It records and emits nothing: it returns what is to be.
-// [Waits] gives no quota out: it reads the ledger, and has it keep seats for waits.
+// It reads no clock, and of its caller it calls what only reads, Class, View and Waiting, and what compares two tasks.
+// It takes no decision about a task, and changes neither a class nor what waits in it. It records and emits nothing: it
+// returns what is to be. [Waits] gives no quota out: it reads the ledger, and has it keep seats for waits.
 package admission

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"iter"
 	"time"
 
 	"taskbus/coordinator"
@@ -14,57 +15,109 @@ type End struct {
 	// Charge is what was reserved, and Excess what exceeds the trust limit, or by far what was reserved.
 	Charge *fairshare.Charge
 	Excess fairshare.Excess
+	// Unpriced is the event about a model without a price that is reported to have been used; nil: none.
+	Unpriced coordinator.Effect
 }
 
-// Settle ends what is reserved for a dispatch at the usage that its agent reports, as far as that is within the
-// trust limit, and learns from it.
-func (q *Quotas) Settle(now time.Time, h *Hold, taskType string, r *coordinator.Result) End {
-	ended, x := q.settlement(now, h.Key, q.Ledger.Used(&h.Charge, taskType, r.Usage, coordinator.WordOwn))
-	if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
-		ended.Type = taskType
+// How says how a dispatch came to its end.
+type How uint8
+
+const (
+	Reported    How = iota // its agent reports a result
+	Unreported             // it is forgotten: its agent's heartbeats count it, and nothing more is reported of it
+	Gone                   // it is overdue, or has come back: its agent may report its usage yet
+	TakenBack              // it has come back out of its agent's queue
+	Unpublished            // it was not published
+)
+
+// Dispatch is what is known of a dispatch that has ended.
+type Dispatch struct {
+	How    How
+	Result *coordinator.Result // where it is Reported
+	// Begun: a report has listed it. Again: an earlier copy of it may have been published. Unanswered: it is not known
+	// whether it arrived.
+	Begun, Again, Unanswered bool
+}
+
+// how is what becomes of the reservation of a dispatch that has ended so:
+//
+//	Reported, with usage                             settled at the usage
+//	Reported, cancelled or rejected before it began  released
+//	Reported otherwise; Unreported                   settled at what such tasks take in the mean
+//	TakenBack, and surely never begun                released
+//	Unpublished, without an earlier copy             released
+//	all others                                       expired: free again, and charged if the usage is reported
+func (d *Dispatch) how() coordinator.QuotaEnd {
+	unused := false
+	switch d.How {
+	case Reported:
+		r := d.Result
+		if unused = r.Outcome == coordinator.OutcomeCancelled && !d.Begun ||
+			r.Outcome == coordinator.OutcomeRejected && !r.Attempted; r.Usage != nil || !unused {
+			return coordinator.QuotaSettled
+		}
+	case Unreported:
+		return coordinator.QuotaSettled
+	case TakenBack:
+		unused = !d.Begun && !d.Unanswered
+	case Unpublished:
+		unused = !d.Again
 	}
-	q.Flow.Settled(now, &h.Charge.Amounts, &ended.Used)
-	ended.Took = r.Duration
-	return q.end(now, h, ended, x)
+	if unused {
+		return coordinator.QuotaReleased
+	}
+	return coordinator.QuotaExpired
 }
 
-// SettleAsEstimated ends what is reserved for a dispatch without a report of its usage to come. took is how long its
-// agent worked; 0: not reported.
-func (q *Quotas) SettleAsEstimated(now time.Time, h *Hold, took time.Duration) End {
-	used := h.Usual
-	used[coordinator.DimConcurrency] = 0
-	return q.end(now, h, &coordinator.QuotaEnded{How: coordinator.QuotaSettled, Used: used, Took: took}, fairshare.Excess{})
+// End ends what is reserved for a dispatch, as fits how that has ended; nothing is: h is nil, or not open. It settles
+// at the reported usage as far as that is within the trust limit, and learns from it for tasks of that type.
+func (q *Quotas) End(now time.Time, h *Hold, taskType string, d *Dispatch) (x End) {
+	if h == nil || !h.Open {
+		return x
+	}
+	var ended *coordinator.QuotaEnded
+	switch r, how := d.Result, d.how(); {
+	case how != coordinator.QuotaSettled:
+		ended = &coordinator.QuotaEnded{How: how}
+	case r == nil || r.Usage == nil:
+		ended = &coordinator.QuotaEnded{How: how, Used: h.Usual}
+		ended.Used[coordinator.DimConcurrency] = 0
+	default:
+		if f, is := q.Ledger.UsageUnpriced(&h.Charge, taskType, r.Usage, coordinator.WordOwn); is {
+			x.Unpriced = f
+		}
+		ended, x.Excess = q.settlement(now, h.Key, q.Ledger.Used(&h.Charge, taskType, r.Usage, coordinator.WordOwn))
+		if ended.Told == (coordinator.Amounts{}) { // else nothing is to be learnt from it
+			ended.Type = taskType
+		}
+		q.Flow.Settled(now, &h.Charge.Amounts, &ended.Used)
+	}
+	if d.Result != nil {
+		ended.Took = d.Result.Duration
+	}
+	q.end(now, h, ended, &x)
+	return x
 }
 
-// Release ends what is reserved for a dispatch that used nothing.
-func (q *Quotas) Release(now time.Time, h *Hold, took time.Duration) End {
-	return q.end(now, h, &coordinator.QuotaEnded{How: coordinator.QuotaReleased, Took: took}, fairshare.Excess{})
-}
-
-// Expire ends what is reserved for a dispatch that ends without its usage being reported. If it is reported
-// later, it is charged.
-func (q *Quotas) Expire(now time.Time, h *Hold) End {
-	return q.end(now, h, &coordinator.QuotaEnded{How: coordinator.QuotaExpired}, fairshare.Excess{})
-}
-
-// SettleLate charges usage that is reported after the reservation of its dispatch had expired; false: it had not.
-func (q *Quotas) SettleLate(now time.Time, r *coordinator.Result, attempt int) (End, bool) {
+// SettleLate charges usage that is reported after the reservation of its dispatch had expired. Nothing ends if it had
+// not.
+func (q *Quotas) SettleLate(now time.Time, r *coordinator.Result, attempt int) End {
 	if r.Usage == nil || attempt <= 0 {
-		return End{}, false
+		return End{}
 	}
 	key := KeyOf(r.Task, attempt)
 	c, open, known := q.Ledger.Find(key)
 	if !known || open || c.Agent != r.Agent {
-		return End{}, false
+		return End{}
 	}
 	ended, x := q.settlement(now, key, q.Ledger.Used(&c, "", r.Usage, coordinator.WordOwn))
 	settled := q.Ledger.SettleBy(now, key, ended.Used, true, ended.Word)
 	if !settled.Late {
-		return End{}, false
+		return End{}
 	}
 	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, settled.LateOwner(&c)
 	q.correctTurn(&c, 0, ended)
-	return End{Ended: ended, Charge: &c, Excess: cmp.Or(x, settled.Excess)}, true
+	return End{Ended: ended, Charge: &c, Excess: cmp.Or(x, settled.Excess)}
 }
 
 // settlement is the end of a reservation at the usage that its agent reports, as far as that is within the
@@ -83,25 +136,37 @@ func (q *Quotas) settlement(
 }
 
 // end ends what is reserved for a dispatch. The estimator learns from the usage if the end names the type of the
-// task. x is what of its usage exceeds the trust limit.
-func (q *Quotas) end(now time.Time, h *Hold, ended *coordinator.QuotaEnded, x fairshare.Excess) End {
+// task. x contains what of its usage exceeds the trust limit.
+func (q *Quotas) end(now time.Time, h *Hold, ended *coordinator.QuotaEnded, x *End) {
 	ended.Key, ended.At = h.Key, now
 	h.Open = false
 	open := q.Ledger.IsOpen(h.Key)
 	q.correctTurn(&h.Charge, h.Charge.Expect, ended)
 	if !open {
-		return End{}
+		return
 	}
+	x.Ended, x.Charge = ended, &h.Charge
 	switch ended.How {
 	case coordinator.QuotaSettled:
-		x = cmp.Or(x, q.Ledger.SettleBy(now, h.Key, ended.Used, false, ended.Word).Excess)
+		x.Excess = cmp.Or(x.Excess, q.Ledger.SettleBy(now, h.Key, ended.Used, false, ended.Word).Excess)
 		q.observe(&h.Charge, ended)
 	case coordinator.QuotaReleased:
 		q.Ledger.Release(now, h.Key, false)
 	case coordinator.QuotaExpired:
 		q.Ledger.Expire(now, h.Key)
 	}
-	return End{Ended: ended, Charge: &h.Charge, Excess: x}
+}
+
+// Overdue iterates over the reservations that have run out of time, of tasks and of calls. Each is to be ended
+// before the next.
+func (q *Quotas) Overdue(now time.Time) iter.Seq2[coordinator.TaskKey, *fairshare.Charge] {
+	return func(yield func(coordinator.TaskKey, *fairshare.Charge) bool) {
+		for key, due := q.Ledger.Due(now); due; key, due = q.Ledger.Due(now) {
+			if c, _, _ := q.Ledger.Find(key); !yield(key, &c) {
+				return
+			}
+		}
+	}
 }
 
 // ExpireDue ends a reservation of that charge that has run out of time without its usage having been reported.

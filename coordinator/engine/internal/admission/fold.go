@@ -6,6 +6,8 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/estimates"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Folded is what a record has changed.
@@ -81,18 +83,24 @@ func (q *Quotas) Adopt(key coordinator.TaskKey) *Hold {
 	if !open {
 		return nil
 	}
+	if q.adopted == nil {
+		q.adopted = make(map[coordinator.TaskKey]bool)
+	}
+	q.adopted[key] = true
 	return &Hold{Charge: c, Usual: c.Amounts, Key: key, Open: true}
 }
 
-// Adopted notes for which dispatches something is reserved: the other reservations are lost (ReleaseLost).
-func (q *Quotas) Adopted(now time.Time, held map[coordinator.TaskKey]bool) {
+// Adopted notes that all dispatches have been given what is reserved for them: the other reservations are lost
+// (ReleaseLost).
+func (q *Quotas) Adopted(now time.Time) {
 	q.lost = nil
 	for _, r := range q.Ledger.Export(now) {
-		if r, is := r.(*coordinator.QuotaReserved); is && r.State == 0 && r.Until.IsZero() && !held[r.Key] &&
+		if r, is := r.(*coordinator.QuotaReserved); is && r.State == 0 && r.Until.IsZero() && !q.adopted[r.Key] &&
 			!slices.Contains(q.lost, r.Key) {
 			q.lost = append(q.lost, r.Key)
 		}
 	}
+	q.adopted = nil
 }
 
 // Export returns the records by which another has these quotas.
@@ -124,27 +132,27 @@ const creditRow = -1
 func (q *Quotas) shareRow(r *coordinator.ShareBefore) {
 	v := r.Values
 	switch {
-	case r.First && len(v) == 1+fairshare.Levels:
-		q.turns = &fairshare.SharesImage{}
+	case r.First && len(v) == 1+fairqueue.Levels:
+		q.turns = &fairqueue.Image{}
 		if v[0] == creditRow {
 			copy(q.turns.Credit[:], v[1:])
 		}
 	case q.turns != nil && len(v) == 7:
-		q.turns.Tags = append(q.turns.Tags, fairshare.Tags{
+		q.turns.Tags = append(q.turns.Tags, fairqueue.Tags{
 			Name: r.Group, Parent: r.Parent, Own: r.Own,
 			Weight: v[0], Lead: v[1], Base: v[2], Rest: v[3], Time: [2]int64{v[4], v[5]}, Open: int32(v[6]),
 		})
 	}
 }
 
-func rowOf(r *coordinator.EstimateBefore) fairshare.EstimatorRow {
-	return fairshare.EstimatorRow{
-		Tenant: r.Tenant, Model: r.Model, Level: fairshare.EstimateLevel(r.Level), Input: r.Input, Bucket: r.Bucket,
+func rowOf(r *coordinator.EstimateBefore) estimates.Row {
+	return estimates.Row{
+		Tenant: r.Tenant, Model: r.Model, Level: estimates.Level(r.Level), Input: r.Input, Bucket: r.Bucket,
 		Sum: r.Sum, Counts: r.Counts,
 	}
 }
 
-func recordOf(r fairshare.EstimatorRow, first bool) *coordinator.EstimateBefore {
+func recordOf(r estimates.Row, first bool) *coordinator.EstimateBefore {
 	return &coordinator.EstimateBefore{
 		First: first, Tenant: r.Tenant, Model: r.Model, Level: uint8(r.Level), Input: r.Input, Bucket: r.Bucket, Sum: r.Sum,
 		Counts: r.Counts,

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // epoch is when the tests begin.
@@ -28,7 +29,7 @@ type harness struct {
 // testClass is a class of tasks.
 type testClass struct {
 	ClassState
-	waiting *fairshare.Backlog[*testTask]
+	waiting *fairqueue.Backlog[*testTask]
 	slots   int // free ones
 }
 
@@ -66,20 +67,20 @@ func newHarness(t *testing.T, change func(n *coordinator.QuotaNode), groups ...s
 			change(&q.Nodes[i])
 		}
 	}
-	shares, ledger := fairshare.NewShares(), fairshare.NewLedger()
+	shares, ledger := fairqueue.NewShares(), fairshare.NewLedger()
 	shares.Order(coordinator.PriorityOrder{})
-	if err := shares.Install(fairshare.GroupsOf(q)); err != nil {
+	if err := shares.Install(fairqueue.NodesOf(q)); err != nil {
 		t.Fatal(err)
 	}
 	ledger.Install(epoch, q)
-	return &harness{Waits: New(ledger, shares), t: t, now: epoch}
+	return &harness{Waits: New(ledger, shares, testTasksInOrder), t: t, now: epoch}
 }
 
 // class adds a class with so many free slots.
 func (h *harness) class(slots int) *testClass {
 	c := &testClass{slots: slots}
 	before := func(a, b *testTask) bool { return a.seq < b.seq }
-	c.waiting = fairshare.NewBacklog(h.shares, before, func(x *testTask, i int) { x.index = i })
+	c.waiting = fairqueue.NewBacklog(h.shares, before, func(x *testTask, i int) { x.index = i })
 	h.classes = append(h.classes, c)
 	return c
 }
@@ -91,15 +92,13 @@ func (h *harness) add(c *testClass, group string, level coordinator.Priority, a 
 	x.key[0] = uint64(x.seq)
 	x.charge = fairshare.Charge{Group: group, Amounts: a, Expect: fairshare.Weigh(&a)}
 	c.waiting.Push(x.leaf, x.level, x)
-	whole, own := h.Of(c, x.leaf)
-	for _, w := range [2]*Wait{whole, own} {
-		if w != nil && w.Level < x.level { // it goes first, and may need less
-			h.Remove(w)
-			h.unpark(w)
-		}
+	for _, w := range h.Overtaken(c, x.leaf, x.level, x) {
+		h.unpark(w)
 	}
 	return x
 }
+
+func testTasksInOrder(a, b any) bool { return a.(*testTask).seq < b.(*testTask).seq }
 
 func (h *harness) unpark(w *Wait) {
 	if h.unparked++; w.Leaf >= 0 {
@@ -166,7 +165,7 @@ func (h *harness) run() {
 
 // serve gives quota to the first task at a level of the step, or parks it.
 func (h *harness) serve(s Step) bool {
-	levels := h.Levels() & s.Levels
+	levels := h.levels() & s.Levels
 	if levels == 0 {
 		return false
 	}
@@ -205,23 +204,24 @@ func (h *harness) first(level int) (first *testTask) {
 	return first
 }
 
-// Servable, Levels and FirstLeaf are the View of the round.
+// Servable and First are the View of the round.
 func (h *harness) Servable(c Class) bool { return c.(*testClass).slots > 0 }
 
-func (h *harness) Levels() (levels uint8) {
+func (h *harness) First(others uint8) (level, leaf int, ok bool) {
+	level = h.shares.Turn(h.levels() | others)
+	if x := h.first(level); x != nil {
+		return level, x.leaf, true
+	}
+	return level, 0, false
+}
+
+func (h *harness) levels() (levels uint8) {
 	for _, c := range h.classes {
 		if c.slots > 0 && c.Whole == nil {
 			levels |= c.Serving()
 		}
 	}
 	return levels
-}
-
-func (h *harness) FirstLeaf(level int) (leaf int, ok bool) {
-	if x := h.first(level); x != nil {
-		return x.leaf, true
-	}
-	return 0, false
 }
 
 // order is the groups of what was served since, a letter each.

@@ -53,6 +53,34 @@ func (h *Hold) TakesNoTokens() bool {
 	return h.Charge.Amounts[coordinator.DimTotalTokens] == 0 && h.Charge.Amounts[coordinator.DimCost] == 0
 }
 
+// Service returns the model that the task goes to; zero: it names no alternatives. Without quotas (h is nil) there is
+// no criterion for the choice, and it is the first.
+func (h *Hold) Service(task *coordinator.Task) coordinator.Service {
+	switch all := task.Alternatives; {
+	case len(all) == 0:
+		return coordinator.Service{}
+	case h == nil:
+		return all[0]
+	}
+	return coordinator.Service{Provider: h.Charge.Provider, Model: h.Charge.Model}
+}
+
+// Judged returns how the models were judged of which the one was chosen that the task goes to; nil: it has no
+// choice, there are no quotas (h is nil), or the leader before has chosen.
+func (h *Hold) Judged() *coordinator.RouteChoice {
+	if h == nil {
+		return nil
+	}
+	return h.Models
+}
+
+// Record returns the record of a reservation: that of a dispatch at a level, of those at which something waited.
+func (h *Hold) Record(now time.Time, level int, waiting uint8) *coordinator.QuotaReserved {
+	r := h.Charge.Reserved(h.Key, now)
+	r.Level, r.Waiting = coordinator.Priority(level), waiting
+	return r
+}
+
 // PoolOf returns the name of the provider's pool that the task is charged to, or all that it may be charged to, so
 // that tasks which may go to the same models in the same order have the same name; empty: none. Neither names nor
 // ids contain the separators.
@@ -90,21 +118,23 @@ func (q *Quotas) Routes(task *coordinator.Task) []coordinator.Service {
 }
 
 // Judge finds where the task would go with that agent, or without one with agents that have no quota of their
-// own, and whether there is quota for it.
-func (q *Quotas) Judge(now time.Time, task *coordinator.Task, h *Hold, id coordinator.AgentID) Choice {
+// own, and whether there is quota for it. keep: it is not a mere question (see fairshare.Ledger.Ask).
+func (q *Quotas) Judge(
+	now time.Time, task *coordinator.Task, h *Hold, id coordinator.AgentID, keep bool,
+) Choice {
 	if routes := q.Routes(task); routes != nil {
-		return q.Choose(now, task, id, routes)
+		return q.Choose(now, task, id, routes, keep)
 	}
 	c, usual := h.Charge, h.Usual
 	q.Ledger.GiveTo(id, &c, &usual, task.Type, task.EstimatedUsage)
 	p := q.Ledger.PathOf(&c)
-	return Choice{Charge: c, Usual: usual, Verdict: q.Ledger.Check(now, &p, &c)}
+	return Choice{Charge: c, Usual: usual, Verdict: q.Ledger.Ask(now, &p, &c, keep)}
 }
 
 // Choose finds the model that the task goes to with that agent, by what a call chooses by. One for which none has
 // quota waits for the one that has it again first.
 func (q *Quotas) Choose(
-	now time.Time, task *coordinator.Task, id coordinator.AgentID, services []coordinator.Service,
+	now time.Time, task *coordinator.Task, id coordinator.AgentID, services []coordinator.Service, keep bool,
 ) (x Choice) {
 	type demand struct {
 		charge fairshare.Charge
@@ -117,7 +147,7 @@ func (q *Quotas) Choose(
 		r.Service, r.Charge = s, d.charge
 		q.Ledger.GiveTo(id, &r.Charge, &d.usual, task.Type, task.EstimatedUsage)
 		r.Path = q.Ledger.PathOf(&r.Charge)
-		if r.Verdict = q.Ledger.Check(now, &r.Path, &r.Charge); r.Verdict.OK {
+		if r.Verdict = q.Ledger.Ask(now, &r.Path, &r.Charge, keep); r.Verdict.OK {
 			if v, behind := q.Waits.Ahead(now, r.Charge, int(task.Priority)); behind {
 				r.Verdict = v
 			}
@@ -132,13 +162,28 @@ func (q *Quotas) Choose(
 	return x
 }
 
+// Dearest returns what the task will probably take, with the one of these agents with which it costs most. That differs
+// where it has no group: it is charged to that of its agent.
+func (q *Quotas) Dearest(task *coordinator.Task, c fairshare.Charge, among []coordinator.AgentID) fairshare.Charge {
+	if c.Group != "" {
+		return c
+	}
+	const cost = coordinator.DimCost
+	for _, id := range among {
+		given, usual := c, coordinator.Amounts{}
+		q.Ledger.GiveTo(id, &given, &usual, task.Type, task.EstimatedUsage)
+		c.Amounts[cost] = max(c.Amounts[cost], given.Amounts[cost])
+	}
+	return c
+}
+
 // Reserve reserves quota for giving the task to the agent now, under the id of its dispatch, and charges the turn
 // of its group. A refusal reserves nothing.
 func (q *Quotas) Reserve(
 	now time.Time, task *coordinator.Task, attempt int, h *Hold, agent coordinator.AgentID,
 ) fairshare.Verdict {
 	if routes := q.Routes(task); routes != nil {
-		x := q.Choose(now, task, agent, routes)
+		x := q.Choose(now, task, agent, routes, true)
 		h.Take(&x)
 	}
 	q.Ledger.GiveTo(agent, &h.Charge, &h.Usual, task.Type, task.EstimatedUsage)

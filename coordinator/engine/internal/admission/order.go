@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"slices"
 
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // rank puts those that are to try a budget in order for a round: by credits, then by turn.
-func (p *part) rank(s *fairshare.Shares) {
-	p.ranked = [fairshare.Levels][]*Wait{}
+func (p *part) rank(s *fairqueue.Shares) {
+	p.ranked = [fairqueue.Levels][]*Wait{}
 	for h := range p.leaves.All() {
 		p.ranked[h.Level] = append(p.ranked[h.Level], h.Item)
 	}
@@ -43,7 +43,7 @@ func (p *part) next(level int) *Wait {
 
 // one returns one of those that are to try; nil: there is none.
 func (p *part) one() *Wait {
-	for level := range fairshare.Levels {
+	for level := range fairqueue.Levels {
 		if h, ok := p.leaves.FirstAt(level); ok {
 			return h.Item
 		}
@@ -73,7 +73,7 @@ type candidate struct {
 }
 
 // first returns the first of a part at a level.
-func (p *part) first(s *fairshare.Shares, level int) (c candidate) {
+func (p *part) first(s *fairqueue.Shares, level int) (c candidate) {
 	if h, ok := p.leaves.FirstAt(level); ok {
 		c = candidate{h.Item, level, h.Leaf}
 		if w := p.next(level); w != nil {

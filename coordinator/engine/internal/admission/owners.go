@@ -22,6 +22,9 @@ type Takers struct {
 // any group, if that is "".
 func (q *Quotas) AgentsDiffer(group string) bool { return len(q.owners[group]) > 0 }
 
+// Owners returns these agents.
+func (q *Quotas) Owners(group string) []coordinator.AgentID { return q.owners[group] }
+
 // ownersIn returns the agents that have quota of their own, by group, and all of them under "". What they have in a
 // provider's pool is for the groups below theirs, too, where those have quota by agent themselves.
 func ownersIn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
@@ -56,47 +59,102 @@ func ownersIn(q *coordinator.Quotas) map[string][]coordinator.AgentID {
 	return own
 }
 
-// Able looks, for a task that was not refused yet, for the agents with which there is quota, as Others does.
+// Refusal is for which agents a task has quota, and what it waits for if for none.
+type Refusal struct {
+	// Able are the agents that are ready and have quota for it; nil: none, or it makes no difference.
+	Able agentset.Set
+	// Lacks is what to wait for if there are none; not Refused: nothing but an agent.
+	Refused bool
+	Lacks   fairshare.Verdict
+	// Without are all for which there is no quota, nil: it makes no difference which agent has the task.
+	Without *Lacking
+}
+
+// Able looks, for a task that was not refused yet, for the agents with which there is quota, as Others does. It lacks
+// nothing where there are no quotas (h is nil), or what it takes is reserved.
 func (q *Quotas) Able(
-	now time.Time, task *coordinator.Task, h *Hold, among Takers,
-) (able agentset.Set, lacks *fairshare.Verdict, without *Lacking) {
-	v := q.Judge(now, task, h, "").Verdict
-	if v.OK && !q.AgentsDiffer(h.Charge.Group) {
-		return nil, nil, nil
+	now time.Time, task *coordinator.Task, h *Hold, among Takers, keep bool,
+) Refusal {
+	if h == nil || h.Open {
+		return Refusal{}
 	}
-	return q.Others(now, task, h, &v, among)
+	v := q.Judge(now, task, h, "", keep).Verdict
+	if v.OK && !q.AgentsDiffer(h.Charge.Group) {
+		return Refusal{}
+	}
+	return q.Others(now, task, h, &v, among, keep)
+}
+
+// Affords reports whether there is quota for giving the task to the agent.
+func (q *Quotas) Affords(now time.Time, task *coordinator.Task, h *Hold, id coordinator.AgentID) bool {
+	return h == nil || h.Open || q.Judge(now, task, h, id, true).Verdict.OK
+}
+
+// Exceeds reports whether a task asks for more than its quotas ever allow, with any agent. first is one of those that
+// it may go to: all are looked at only if what it exceeds is that one's own.
+func (q *Quotas) Exceeds(now time.Time, task *coordinator.Task, h *Hold, first coordinator.AgentID, among Takers) (
+	r Refusal, does bool,
+) {
+	if h == nil || h.Open {
+		return r, false
+	}
+	x := q.Judge(now, task, h, first, true)
+	if !x.Verdict.Permanent {
+		return r, false
+	}
+	v := x.Verdict
+	own := func(v fairshare.Verdict) bool { return v.Kind == coordinator.QuotaAgent }
+	if !own(v) && !slices.ContainsFunc(x.Refused, own) {
+		return Refusal{Refused: true, Lacks: v}, true
+	}
+	r = q.Others(now, task, h, &v, among, true)
+	return r, r.Able == nil && r.Lacks.Permanent
+}
+
+// RefusedToo notes that the agents that seemed able have no quota either: it has to stand behind another task.
+func (q *Quotas) RefusedToo(r *Refusal, v *fairshare.Verdict) {
+	r.Without.Agents.Unite(r.Able)
+	r.Without.WaitFor(q.Ledger, v)
+	r.lacks(v)
+}
+
+// lacks notes that a task was refused so by one of its agents, and reports whether it waits for that then: it does for
+// what it may have first.
+func (r *Refusal) lacks(v *fairshare.Verdict) bool {
+	if r.Refused && !endsSooner(v, &r.Lacks) {
+		return false
+	}
+	r.Refused, r.Lacks = true, *v
+	return true
 }
 
 // Others looks, after a task was refused for one agent or judged without one, for the agents with which there is
-// quota: where agents have some of their own, that differs. able are those that are ready, nil: none. lacks is
-// what to wait for if there are none, nil: nothing but an agent. without are all for which there is no quota, nil:
-// it makes no difference which agent has the task. Agents that have none of their own are judged together. What
-// the task is charged to becomes that of several models which has quota first.
+// quota: where agents have some of their own, that differs. Agents that have none of their own are judged together.
+// What the task is charged to becomes that of several models which has quota first.
 func (q *Quotas) Others(
-	now time.Time, task *coordinator.Task, h *Hold, refused *fairshare.Verdict, among Takers,
-) (able agentset.Set, lacks *fairshare.Verdict, without *Lacking) {
+	now time.Time, task *coordinator.Task, h *Hold, refused *fairshare.Verdict, among Takers, keep bool,
+) Refusal {
 	own, several := q.owners[task.Group], q.Routes(task) != nil
 	if len(own) == 0 && !several {
-		return nil, refused, nil
+		return Refusal{Refused: true, Lacks: *refused}
 	}
-	if without = (&Lacking{Agents: agentset.New(among.Agents)}); !refused.OK {
-		lacks = refused
-		without.WaitFor(q.Ledger, refused)
+	r := Refusal{Without: &Lacking{Agents: agentset.New(among.Agents)}}
+	if !refused.OK {
+		r.lacks(refused)
+		r.Without.WaitFor(q.Ledger, refused)
 	}
 	busy := false // an agent that is not ready has quota: it may be a matter of waiting for it
 	check := func(id coordinator.AgentID, these agentset.Set) {
-		at := q.Judge(now, task, h, id)
+		at := q.Judge(now, task, h, id, keep)
 		if v := at.Verdict; !v.OK {
-			without.Agents.Unite(these)
-			without.WaitFor(q.Ledger, &v)
+			r.Without.Agents.Unite(these)
+			r.Without.WaitFor(q.Ledger, &v)
 			for i := range at.Refused {
-				without.WaitFor(q.Ledger, &at.Refused[i])
-				without.TryAt(now, at.Refused[i].RetryAt)
+				r.Without.WaitFor(q.Ledger, &at.Refused[i])
+				r.Without.TryAt(now, at.Refused[i].RetryAt)
 			}
-			if lacks == nil || Sooner(&v, lacks) {
-				if lacks = &v; several { // it waits in that pool
-					h.Take(&at)
-				}
+			if r.lacks(&v) && several { // it waits in that pool
+				h.Take(&at)
 			}
 			return
 		}
@@ -104,11 +162,11 @@ func (q *Quotas) Others(
 			switch {
 			case !among.Ready.Has(i):
 				busy = true
-			case able == nil:
-				able = agentset.New(among.Agents)
+			case r.Able == nil:
+				r.Able = agentset.New(among.Agents)
 				fallthrough
 			default:
-				able.Add(i)
+				r.Able.Add(i)
 			}
 		})
 	}
@@ -126,14 +184,14 @@ func (q *Quotas) Others(
 	if !rest.Empty() {
 		check("", rest)
 	}
-	if busy && lacks != nil && lacks.Permanent {
-		lacks = &fairshare.Verdict{Node: lacks.Node, Kind: lacks.Kind, Dimension: lacks.Dimension, Limit: lacks.Limit}
+	if v := &r.Lacks; busy && v.Permanent {
+		*v = fairshare.Verdict{Node: v.Node, Kind: v.Kind, Dimension: v.Dimension, Limit: v.Limit}
 	}
-	return able, lacks, without
+	return r
 }
 
-// Sooner reports whether one refusal ends before another.
-func Sooner(a, b *fairshare.Verdict) bool {
+// endsSooner reports whether one refusal ends before another.
+func endsSooner(a, b *fairshare.Verdict) bool {
 	switch {
 	case a.Permanent || b.Permanent:
 		return !a.Permanent

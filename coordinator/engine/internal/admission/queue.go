@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/heap"
 )
 
@@ -33,7 +34,7 @@ type queue struct {
 	again    bool // something came back during this round
 	tried    []*Wait
 	deferred []*Wait                 // see deferWait
-	resumed  [fairshare.Levels]*Wait // of each level the one that was resumed last, see resumeFirst
+	resumed  [fairqueue.Levels]*Wait // of each level the one that was resumed last, see resumeFirst
 	priority int                     // of those that are first among borrowers, see levelsOf
 	head     *Wait                   // the refused one that closed it; nil: none, or of budgets
 	at       time.Time               // when it opens by itself; zero: never
@@ -45,10 +46,10 @@ type part struct {
 	class    Class
 	state    *ClassState // of the class
 	priority int
-	leaves   *fairshare.Backlog[*Wait] // in the order of turns
-	deferred *fairshare.Backlog[*Wait] // those of them that are deferred; nil: none ever was
+	leaves   *fairqueue.Backlog[*Wait] // in the order of turns
+	deferred *fairqueue.Backlog[*Wait] // those of them that are deferred; nil: none ever was
 	// ranked are, of budgets, those that are to try in this round, by level and by their credits.
-	ranked [fairshare.Levels][]*Wait
+	ranked [fairqueue.Levels][]*Wait
 	whole  *Wait // the class itself waits; nil: it does not
 }
 
@@ -188,7 +189,7 @@ func (q *Waits) dequeue(w *Wait) {
 }
 
 // part finds or makes that to which a wait belongs.
-func (k *queue) part(s *fairshare.Shares, w *Wait) *part {
+func (k *queue) part(s *fairqueue.Shares, w *Wait) *part {
 	state, priority := w.Class.Admission(), w.borrower.Priority()
 	for _, p := range k.parts {
 		if p.state == state && p.priority == priority {
@@ -196,7 +197,7 @@ func (k *queue) part(s *fairshare.Shares, w *Wait) *part {
 		}
 	}
 	p := &part{class: w.Class, state: state, priority: priority}
-	p.leaves = fairshare.NewBacklog(s, refusedBefore, func(w *Wait, i int) { w.index = int32(i) })
+	p.leaves = fairqueue.NewBacklog(s, refusedBefore, func(w *Wait, i int) { w.index = int32(i) })
 	k.parts = append(k.parts, p)
 	return p
 }
@@ -221,7 +222,7 @@ func (w *Wait) clearTried() {
 func (q *Waits) openQueue(k *queue) {
 	q.openAt(k, time.Time{})
 	if k.head != nil && len(q.agents.all) > 0 {
-		q.agents.headless = append(q.agents.headless, k.key)
+		q.agents.lost = append(q.agents.lost, lostHead{k.key, k.head.Level})
 	}
 	k.head = nil
 	if k.open {
@@ -265,7 +266,8 @@ func (q *Waits) openAt(k *queue, at time.Time) {
 // Ahead returns the refusal of a task, or call, that must wait behind the head of a queue for a rate, which would
 // serve it at once; false: there is none. Else charges that need little, and come one by one, would keep a head
 // that needs much waiting for ever. At a cap only heads count to which the rate itself is assured: what is to
-// borrow waits for what these leave.
+// borrow waits for what these leave. Therefore what would borrow, too, and stands behind them, is asked again when a
+// rate that is nearer serves it.
 func (q *Waits) Ahead(now time.Time, c fairshare.Charge, level int) (v fairshare.Verdict, is bool) {
 	if q.rates == 0 {
 		return v, false
@@ -283,8 +285,15 @@ func (q *Waits) Ahead(now time.Time, c fairshare.Charge, level int) (v fairshare
 		return v, false
 	}
 	k := found.key
-	return fairshare.Verdict{
-		Node: k.node, Kind: q.ledger.KindOf(k.node), Dimension: k.dim, Limit: k.limit, Empty: true,
-		Behind: k.node, Owns: k.owns, RetryAt: found.at,
-	}, true
+	v = fairshare.Verdict{
+		Node: k.node, Dimension: k.dim, Limit: k.limit, Empty: true, Behind: k.node, Owns: k.owns, RetryAt: found.at,
+	}
+	if !k.owns {
+		v.Node, v.OwnAt = q.ledger.Nearer(now, &c, k.node, k.dim)
+		if !v.OwnAt.IsZero() && v.OwnAt.Before(v.RetryAt) {
+			v.RetryAt = v.OwnAt
+		}
+	}
+	v.Kind = q.ledger.KindOf(v.Node)
+	return v, true
 }

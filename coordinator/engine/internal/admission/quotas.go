@@ -6,14 +6,16 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/flow"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/estimates"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Quotas is what tasks may use of LLM quotas, what is reserved for those that were dispatched, and what waits
 // for some. It is for one goroutine. Its parts are for reading; what they are changed by is here.
 type Quotas struct {
 	Ledger    *fairshare.Ledger
-	Shares    *fairshare.Shares
-	Estimator *fairshare.Estimator
+	Shares    *fairqueue.Shares
+	Estimator *estimates.Estimator
 	Waits     *Waits
 	// Flow and Refused are for views: what was dispatched lately, and how often quota was refused since the start.
 	Flow    flow.Flow
@@ -26,23 +28,24 @@ type Quotas struct {
 	// servedAt is when a tenant queue was given quota last, since the quotas were installed.
 	servedAt map[int]time.Time
 	lost     []coordinator.TaskKey // reservations that no dispatch has
-	alerts   []fairshare.Alert     // room for Alerts
+	adopted  map[coordinator.TaskKey]bool
+	alerts   []fairshare.Alert // room for Alerts
 	// estimates and turns are rows of what was learnt before, while they are folded.
-	estimates []fairshare.EstimatorRow
-	turns     *fairshare.SharesImage
+	estimates []estimates.Row
+	turns     *fairqueue.Image
 }
 
 // Refusals counts tasks that had to wait, or failed, for want of quota: by fairshare.Limit and dimension.
 type Refusals [fairshare.NumLimits][coordinator.NumDimensions]uint64
 
-// NewQuotas returns Quotas without limits.
-func NewQuotas() *Quotas {
+// NewQuotas returns Quotas without limits. before is the order of the tasks of one tenant queue and level.
+func NewQuotas(before func(a, b any) bool) *Quotas {
 	q := &Quotas{
-		Ledger: fairshare.NewLedger(), Shares: fairshare.NewShares(), Estimator: fairshare.NewEstimator(),
+		Ledger: fairshare.NewLedger(), Shares: fairqueue.NewShares(), Estimator: estimates.New(),
 		Flow: flow.New(), servedAt: make(map[int]time.Time),
 	}
 	q.Shares.DebtCap, q.Shares.LagCap = fairshare.CostCap, fairshare.CostCap
-	q.Waits = New(q.Ledger, q.Shares)
+	q.Waits = New(q.Ledger, q.Shares, before)
 	return q
 }
 
@@ -59,9 +62,9 @@ func (q *Quotas) Install(now time.Time, p *coordinator.Policy) (others bool) {
 	q.owners = ownersIn(p.Quotas)
 	q.Waits.Installed()
 	clear(q.servedAt)
-	var groups []fairshare.ShareNode
+	var groups []fairqueue.Node
 	if p.Quotas != nil {
-		groups = fairshare.GroupsOf(p.Quotas)
+		groups = fairqueue.NodesOf(p.Quotas)
 		q.Estimator.SetDefaultOutput(p.Quotas.DefaultOutput)
 	}
 	if err := q.Shares.Install(groups); err != nil {

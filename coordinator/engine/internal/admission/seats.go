@@ -2,7 +2,7 @@ package admission
 
 import (
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Seats that come free are kept for tenants below their share (fairshare.Ledger.Wait), as long as these wait
@@ -70,7 +70,7 @@ func (q *Waits) deferWait(w *Wait) {
 	}
 	w.part.leaves.Park(w.Leaf)
 	if w.part.deferred == nil {
-		w.part.deferred = fairshare.NewBacklog(q.shares, refusedBefore, func(w *Wait, i int) { w.deferredIndex = int32(i) })
+		w.part.deferred = fairqueue.NewBacklog(q.shares, refusedBefore, func(w *Wait, i int) { w.deferredIndex = int32(i) })
 	}
 	w.part.deferred.Push(w.Leaf, w.Level, w)
 	q.deferred[w.Leaf] = append(q.deferred[w.Leaf], w)
@@ -103,7 +103,7 @@ func (q *Waits) resumeFirst(v View, k *queue) {
 	if len(k.deferred) == 0 || !q.hasSeat(k.deferred[0]) {
 		return
 	}
-	for level := range fairshare.Levels {
+	for level := range fairqueue.Levels {
 		w := k.resumed[level]
 		if w != nil && q.filed(w) && !w.tried && w.deferredPlace == 0 && q.servable(v, w.part.class, w.part.state) {
 			continue // it waits for its turn still

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // MaxRefused is how many may be refused at one time before the others of their round have to wait for
@@ -16,10 +17,9 @@ const roundPause = time.Millisecond
 type View interface {
 	// Servable reports whether an agent could take tasks of the class now: one that is ready, or asks for work.
 	Servable(c Class) bool
-	// Levels has a bit for each level of the tasks that wait for an agent alone, and have one that is ready.
-	Levels() uint8
-	// FirstLeaf is the tenant queue of the first of these tasks at a level; false: there is none.
-	FirstLeaf(level int) (leaf int, ok bool)
+	// First returns the level that has its turn, among others and those of the tasks that wait for an agent alone and
+	// have one that is ready; and the tenant queue of the first of these tasks there; false: there is none.
+	First(others uint8) (level, leaf int, ok bool)
 }
 
 // Step is what the caller does next.
@@ -59,31 +59,38 @@ type round struct {
 	unpark  []*Wait // room for Step.Unpark
 }
 
-// Begin begins a round: Next follows until it is over.
-func (q *Waits) Begin(now time.Time) {
+// Begin begins a round: Next follows until it is over. It returns the waits that were removed since the round before
+// because an agent might serve them (RetryWith): others may by now.
+func (q *Waits) Begin(now time.Time) (retried []*Wait) {
 	q.round = round{now: now, unpark: q.round.unpark}
+	retried, q.retried = q.retried, nil
+	return retried
 }
 
 // Pending reports whether something may try again although nothing was given back.
-func (q *Waits) Pending() bool { return len(q.orphans) > 0 }
+func (q *Waits) Pending() bool { return len(q.orphans) > 0 || len(q.retried) > 0 }
 
 // Paused reports whether a round that took long is to go on in a moment.
 func (q *Waits) Paused() bool { return !q.round.soon.IsZero() }
 
 // Due returns when a round is to begin, whatever comes back; false: never.
 func (q *Waits) Due() (at time.Time, ok bool) {
-	sooner := func(x time.Time) {
-		if !x.IsZero() && (!ok || x.Before(at)) {
-			at, ok = x, true
-		}
-	}
-	if sooner(q.round.soon); q.byTime.Len() > 0 {
-		sooner(q.byTime.Items[0].at)
+	at = q.round.soon
+	if q.byTime.Len() > 0 {
+		at = sooner(at, q.byTime.Items[0].at)
 	}
 	if q.due.Len() > 0 {
-		sooner(q.due.Items[0].at)
+		at = sooner(at, q.due.Items[0].at)
 	}
-	return at, ok
+	return at, !at.IsZero()
+}
+
+// sooner returns the earlier of two moments; zero: never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Next returns the next step: one task at a time, the one that has its turn, of whatever class. What comes free so
@@ -109,14 +116,14 @@ func (q *Waits) Next(v View) (Step, bool) {
 				return s, true
 			}
 			r.stage = stageAny
-			return Step{Levels: fairshare.AllLevels}, true
+			return Step{Levels: fairqueue.AllLevels}, true
 		case stageReady:
 			switch {
 			case r.served:
 				q.endTurn()
 			case r.next.wait == nil:
 				r.stage = stageAny
-				return Step{Levels: fairshare.AllLevels}, true
+				return Step{Levels: fairqueue.AllLevels}, true
 			case !q.filed(r.next.wait): // what was tried has changed that
 				q.endTurn()
 			default:
@@ -193,10 +200,10 @@ func (q *Waits) pick(v View) (Step, bool) {
 	if r.trying = q.trying(v); r.trying == 0 {
 		return Step{}, false
 	}
-	level := q.shares.Turn(r.trying | v.Levels())
+	level, leaf, ok := v.First(r.trying)
 	r.next = q.next(v, level)
 	r.next.level = level
-	if leaf, ok := v.FirstLeaf(level); ok && (r.next.wait == nil || !q.shares.Before(r.next.leaf, leaf)) {
+	if ok && (r.next.wait == nil || !q.shares.Before(r.next.leaf, leaf)) {
 		r.stage = stageReady
 		return Step{Levels: 1 << level, Others: r.trying}, true
 	}
@@ -225,7 +232,7 @@ func (q *Waits) try() Step {
 // stillBlocked reports whether one that waits is refused as before, without having its task tried: that takes
 // a tenth of the time.
 func (q *Waits) stillBlocked(w *Wait) bool {
-	v := q.ledger.Check(q.round.now, &w.path, w.Charge)
+	v := q.ledger.Ask(q.round.now, &w.path, w.Charge, true)
 	switch {
 	case v.OK, v.Permanent, lackOf(&v) != w.queue.key:
 		return false

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/flow"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/llmcalls"
 )
@@ -19,7 +20,7 @@ type Snapshot struct {
 	// in All.
 	Nodes []fairshare.NodeView
 	All   int
-	// Groups by the shares of which tasks take turns, sorted by name; fairshare.OtherGroup among
+	// Groups by the shares of which tasks take turns, sorted by name; fairqueue.OtherGroup among
 	// them.
 	Groups []Group
 	// Rate is the cost that was dispatched in a second, of late (see fairshare.Ledger.Weigh).
@@ -39,28 +40,15 @@ type Group struct {
 	Share, Target float64
 }
 
-// Waiting is how many tasks wait in each tenant queue, and how many of them for quota.
-type Waiting struct{ All, Parked []int }
-
-// View copies what readers want to see of quotas: at most most of the nodes that are wanted. Limits are as of at.
-// It takes O(nodes + groups).
-func (q *Quotas) View(now, at time.Time, most int, wanted func(n *coordinator.QuotaNode, provider string) bool,
-	waiting Waiting) Snapshot {
-	s := Snapshot{Installed: true, Rate: q.Flow.Rate(now), Groups: q.groups(waiting), Refused: q.Refused}
-	s.Reserved, s.Used = q.Flow.Reported()
-	s.Nodes, s.All = q.Ledger.ViewOf(at, most, wanted)
-	return s
-}
-
 // groups returns the groups by the shares of which tasks take turns.
-func (q *Quotas) groups(waiting Waiting) (all []Group) {
-	part := func(leaf int) float64 { return q.Flow.Part(q.Shares.Name(leaf)) }
-	targets := q.Shares.Parts(func(leaf int) bool { return waiting.All[leaf] > 0 || part(leaf) > 0 })
+func (q *Quotas) groups(lately *flow.Flow, waiting Waiting) (all []Group) {
+	waits, parked := waiting.ByLeaf(q.Shares.Leaves())
+	part := func(leaf int) float64 { return lately.Part(q.Shares.Name(leaf)) }
+	targets := q.Shares.Parts(func(leaf int) bool { return waits[leaf] > 0 || part(leaf) > 0 })
 	for leaf := range q.Shares.Leaves() {
 		if q.Shares.IsLeaf(leaf) {
 			all = append(all, Group{
-				Name: q.Shares.Name(leaf), Waiting: waiting.All[leaf], Parked: waiting.Parked[leaf], Share: part(leaf),
-				Target: targets[leaf],
+				Name: q.Shares.Name(leaf), Waiting: waits[leaf], Parked: parked[leaf], Share: part(leaf), Target: targets[leaf],
 			})
 		}
 	}
@@ -101,9 +89,8 @@ type Answer struct {
 	Weights coordinator.RouteTerms
 }
 
-// Explain returns whether there is quota for something, and what is left of every limit that it meets, as of at.
-// Nothing is charged.
-func (q *Quotas) Explain(at time.Time, calls *llmcalls.Leases, question *Question) (a Answer) {
+// explain is Reader.Explain, as of at.
+func (q *Quotas) explain(at time.Time, calls *llmcalls.Leases, question *Question) (a Answer) {
 	if len(question.Routes) > 0 {
 		a = q.explainRoutes(at, calls, question)
 		a.Unlisted = q.Ledger.UnlistedTask(question.Group)
@@ -128,7 +115,7 @@ func (q *Quotas) knows(group string) bool {
 	return group == "" || q.Shares.Name(q.Shares.Leaf(group)) == group
 }
 
-// explainRoutes is Explain of a call that may go to several models: it is judged as if it were asked for, and
+// explainRoutes is explain of a call that may go to several models: it is judged as if it were asked for, and
 // nothing of that is kept.
 func (q *Quotas) explainRoutes(at time.Time, calls *llmcalls.Leases, question *Question) (a Answer) {
 	c := coordinator.Call{

@@ -2,12 +2,14 @@ package admission
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/heap"
 )
 
@@ -67,7 +69,7 @@ type Wait struct {
 // Waits is everything that waits for quota. It is for one goroutine.
 type Waits struct {
 	ledger *fairshare.Ledger
-	shares *fairshare.Shares
+	shares *fairqueue.Shares
 
 	of      map[key]*Wait
 	queues  map[lackKey]*queue
@@ -82,8 +84,10 @@ type Waits struct {
 	deferred map[int][]*Wait // by leaf, see deferWait
 	agents   agentWaits
 	orphans  []*Wait // those of a task that has left
+	retried  []*Wait // those that RetryWith has removed, since the round before
 	seq      uint64
 	divided  map[division]bool
+	before   func(a, b any) bool // the order of tasks of one tenant queue and level
 
 	round round
 	step  uint64 // counts those of all rounds
@@ -102,10 +106,11 @@ type division struct {
 	dim   coordinator.Dimension
 }
 
-// New returns Waits in which nothing waits, for quota of the ledger, in turns of the shares.
-func New(l *fairshare.Ledger, s *fairshare.Shares) *Waits {
+// New returns Waits in which nothing waits, for quota of the ledger, in turns of the shares. before is the order of
+// the tasks of one tenant queue and level.
+func New(l *fairshare.Ledger, s *fairqueue.Shares, before func(a, b any) bool) *Waits {
 	return &Waits{
-		ledger: l, shares: s,
+		ledger: l, shares: s, before: before,
 		of: make(map[key]*Wait), queues: make(map[lackKey]*queue),
 		behind: make(map[string][]*queue), refused: make(map[string][]*Wait), deferred: make(map[int][]*Wait),
 		agents: agentWaits{behind: make(map[string][]*Wait)},
@@ -122,6 +127,9 @@ func New(l *fairshare.Ledger, s *fairshare.Shares) *Waits {
 	}
 }
 
+// Each yields the waits, in no order.
+func (q *Waits) Each() iter.Seq[*Wait] { return maps.Values(q.of) }
+
 // All returns the waits, the latest refusal last.
 func (q *Waits) All() []*Wait {
 	return slices.SortedFunc(maps.Values(q.of), func(a, b *Wait) int { return cmp.Compare(a.seq, b.seq) })
@@ -133,7 +141,7 @@ func (q *Waits) Clear() []*Wait {
 	for _, w := range all {
 		q.Remove(w)
 	}
-	q.seated, q.orphans, q.open = nil, nil, nil
+	q.seated, q.orphans, q.open, q.retried = nil, nil, nil, nil
 	q.round.soon = time.Time{}
 	return all
 }
@@ -154,6 +162,43 @@ func (q *Waits) Find(c Class, leaf int) *Wait {
 func (q *Waits) Of(c Class, leaf int) (whole, own *Wait) {
 	s := c.Admission()
 	return s.Whole, q.of[key{s, leaf}]
+}
+
+// Refused reports whether it is this very task that was refused, so that its leaf or its class waits.
+func (q *Waits) Refused(c Class, leaf int, task any) bool {
+	whole, own := q.Of(c, leaf)
+	return own != nil && own.Task == task || whole != nil && whole.Task == task
+}
+
+// Behind reports whether a task of a leaf and level is to wait behind another of its tenant queue, or of its class.
+func (q *Waits) Behind(c Class, leaf, level int, task any) bool {
+	whole, own := q.Of(c, leaf)
+	return q.standsBehind(whole, level, task) || q.standsBehind(own, level, task)
+}
+
+// Overtaken removes those waits of its tenant queue, or of its class, that a task goes before which begins to wait:
+// it may need less. Their leaves are to be unparked. The result is good until the next call.
+func (q *Waits) Overtaken(c Class, leaf, level int, task any) []*Wait {
+	q.round.unpark = q.round.unpark[:0]
+	whole, own := q.Of(c, leaf)
+	for _, w := range [2]*Wait{whole, own} {
+		if w != nil && !q.standsBehind(w, level, task) {
+			q.Remove(w)
+			q.round.unpark = append(q.round.unpark, w)
+		}
+	}
+	return q.round.unpark
+}
+
+// standsBehind reports whether a task stands behind the one that waits; nil: none does.
+func (q *Waits) standsBehind(w *Wait, level int, task any) bool {
+	switch {
+	case w == nil:
+		return false
+	case w.Leaf < 0 || level != w.Level:
+		return level <= w.Level
+	}
+	return q.before(w.Task, task)
 }
 
 // filed reports whether the wait has not been removed.

@@ -301,14 +301,15 @@ func TestChooseAllocates(t *testing.T) {
 // agents, best and nearest first.
 func TestExplain(t *testing.T) {
 	q := ranked(2, -1, 0, 9, 9, 9, 9)
-	for i, capabilities := range [][]string{{}, {}, {}, {}, {}, {"go"}, {"web"}} {
-		q.Fleet.Index.Specs[i].Capabilities = capabilities
+	specs, both := q.Fleet.Index.Specs, []string{"gpu", "web"}
+	for i, capabilities := range [][]string{both, both, both, both, both, {"go"}, {"web"}} {
+		specs[i].Capabilities = capabilities
 	}
+	q.Fleet.Index = criteria.NewFleet(specs)
 	why := []coordinator.Refusal{{}, {}, {}, {Why: coordinator.Full, FreeIn: 9}, {Why: coordinator.Full, FreeIn: 5},
 		{Why: coordinator.LacksCapability}, {Why: coordinator.LacksCapability}}
-	var required = []string{"gpu", "web"}
 	explain := func(detailed bool) *coordinator.Decision {
-		x := q.Explain(required, detailed)
+		x := q.Explain(both, detailed)
 		for i, r := range why {
 			r.Agent = q.Fleet.Views[i].ID
 			x.Add(i, r)

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/criteria"
 )
 
 // Explanation is a full pass over the fleet: why each agent may not have the task. It is only made for refusals and for
@@ -15,7 +14,6 @@ type Explanation struct {
 	d        *coordinator.Decision
 	required []string
 	detailed bool
-	missing  []int // agents that lack each of required
 	nearest  coordinator.Refusal
 	eligible []int // of one that is detailed
 	keys     map[int]coordinator.Key
@@ -35,8 +33,7 @@ func (q *Question) Explain(required []string, detailed bool) Explanation {
 // Add adds the next agent: why it may not have the task, or that it is eligible, which it is not if the strategy gives
 // it no score.
 func (x *Explanation) Add(i int, r coordinator.Refusal) {
-	switch r.Why {
-	case coordinator.Eligible:
+	if r.Why == coordinator.Eligible {
 		k := x.q.Key(i)
 		if !k.Unscored() {
 			x.d.Eligible++
@@ -47,15 +44,6 @@ func (x *Explanation) Add(i int, r coordinator.Refusal) {
 		}
 		if r.Why = coordinator.Unscored; x.d.UnscoredWhy == "" {
 			x.d.UnscoredWhy = x.q.Why(i)
-		}
-	case coordinator.LacksCapability:
-		if x.missing == nil {
-			x.missing = make([]int, len(x.required))
-		}
-		for n, c := range x.required {
-			if !criteria.Offers(&x.q.Fleet.Index.Specs[i], c) {
-				x.missing[n]++
-			}
 		}
 	}
 	x.d.Refused[r.Why]++
@@ -101,11 +89,16 @@ func (x *Explanation) Decision() *coordinator.Decision {
 	return d
 }
 
+// mostMissing lists how many agents lack each required capability. It is tested before all else, so that whatever lacks
+// one is counted for that.
 func (x *Explanation) mostMissing() []coordinator.MissingCapability {
-	list := make([]coordinator.MissingCapability, 0, len(x.missing))
-	for i, n := range x.missing {
-		if n > 0 {
-			list = append(list, coordinator.MissingCapability{Capability: x.required[i], Agents: n})
+	if x.d.Refused[coordinator.LacksCapability] == 0 {
+		return []coordinator.MissingCapability{}
+	}
+	list := make([]coordinator.MissingCapability, 0, len(x.required))
+	for _, c := range x.required {
+		if n := len(x.q.Fleet.Views) - x.q.Fleet.Index.Offering[c].Len(); n > 0 {
+			list = append(list, coordinator.MissingCapability{Capability: c, Agents: n})
 		}
 	}
 	slices.SortFunc(list, func(a, b coordinator.MissingCapability) int {

@@ -76,7 +76,7 @@ func (q *Question) name(d *Kept, all bool) {
 			if i >= len(q.Fleet.Views) {
 				break
 			}
-			r := coordinator.Refusal{Agent: q.Fleet.Views[i].ID, Why: q.whyOut(i)}
+			r := coordinator.Refusal{Agent: q.Fleet.Views[i].ID, Why: q.Ineligibility(i)}
 			at := n
 			for ; at > 0 && d.refusals[at-1].Why < r.Why; at-- {
 				d.refusals[at] = d.refusals[at-1]
@@ -88,13 +88,15 @@ func (q *Question) name(d *Kept, all bool) {
 	d.Refusals = d.refusals[:n]
 }
 
-// whyOut returns why agent i may not have the task.
-func (q *Question) whyOut(i int) coordinator.Ineligibility {
+// Ineligibility returns why agent i may not have the task, or Eligible.
+func (q *Question) Ineligibility(i int) coordinator.Ineligibility {
 	why := q.Fleet.Causes[i]
-	if !q.Met.Set.Has(i) {
+	switch usable := q.Usable.Has(i); {
+	case !q.Met.Set.Has(i):
 		return q.Met.Why(q.Fleet.Index, q.Task, i)
-	}
-	if !q.Usable.Has(i) && (why == coordinator.Eligible || why > coordinator.Ejected) {
+	case usable && q.Free.Has(i):
+		return coordinator.Eligible
+	case !usable && (why == coordinator.Eligible || why > coordinator.Ejected):
 		return coordinator.Ejected
 	}
 	return outOf(why)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/pull"
 )
 
@@ -23,28 +24,52 @@ type (
 type office struct {
 	Line[string, string]
 	seats map[string]*seat
-	// What the kernel would say: how many agents share the work, each with 4 slots free and nothing in hand, and
-	// what limits them.
-	sharers int
-	limit   pull.Limit
-	mode    coordinator.PullMode
+	// What the kernel would say of all agents, but for the seat, and of some.
+	all    Agent[string]
+	usable map[string]agentset.Set // by class; else all are
+	cannot []string                // without quota
+	absent []string
+	ejects bool
 }
 
-func newOffice() *office { return &office{seats: make(map[string]*seat), mode: coordinator.PullShared} }
+func newOffice() *office {
+	return &office{seats: make(map[string]*seat), all: Agent[string]{
+		Mode: coordinator.PullShared, Free: 4, Present: true, Reachable: true,
+	}}
+}
 
-func (o *office) Seat(agent string) (*seat, coordinator.PullMode, int) {
-	return o.seat(agent), o.mode, 4
+func (o *office) Agent(agent string) Agent[string] {
+	x := o.all
+	x.Seat, x.Present = o.seat(agent), x.Present && !slices.Contains(o.absent, agent)
+	return x
 }
-func (o *office) Limit(string, reach) pull.Limit { return o.limit }
-func (o *office) Key(class string) string        { return class }
-func (o *office) Member(now time.Time, agent string) pull.Agent {
-	return pull.Agent{ID: coordinator.AgentID(agent), Capacity: 1, Free: 4, Seen: now}
+func (o *office) Measured(time.Time, string) float64 { return 1 }
+func (o *office) Ejected(string) bool                { return o.ejects }
+func (o *office) Affords(_ time.Time, agent string, _ reach) bool {
+	return !slices.Contains(o.cannot, agent)
 }
-func (o *office) Sharers(now time.Time, _ string, _ reach) (agents []pull.Agent) {
-	for i := range o.sharers {
-		agents = append(agents, o.Member(now, fmt.Sprint("a", i)))
+func (o *office) Class(class string) (string, agentset.Set) {
+	if set, some := o.usable[class]; some {
+		return class, set
 	}
-	return agents
+	all := agentset.New(len(o.agents))
+	for i := range o.agents {
+		all.Add(i)
+	}
+	return class, all
+}
+
+// hire has n agents that have claimed share the work, each with 4 slots free and nothing in hand.
+func (o *office) hire(n int) {
+	o.agents, o.pullers = nil, agentset.New(n)
+	for i := range n {
+		name := fmt.Sprint("a", i)
+		if s := o.seat(name); !s.Claimed() {
+			s.claimed, s.Claim.Agent = began, coordinator.AgentID(name)
+		}
+		o.agents = append(o.agents, name)
+		o.pullers.Add(i)
+	}
 }
 
 // seat returns that of the agent, also of one that has never claimed.
@@ -69,7 +94,7 @@ func (o *office) place(agent string) *Place[string, string] {
 
 // planOf makes one for n agents.
 func (o *office) planOf(now time.Time, n, tasks int, classes ...string) *Plan[string] {
-	o.sharers = n
+	o.hire(n)
 	r := reach{Classes: classes, Tasks: tasks}
 	return o.newPlan(now, o.keyOf(r, o), "a0", r, o)
 }
@@ -185,13 +210,13 @@ func TestPlanOfLaterRounds(t *testing.T) {
 	o.Begin()
 	last := began.Add(MaxAge - 1)
 	for i := range 2 {
-		if o.plan(last, "a0", r, o) != p || p.left != 2-i {
-			t.Fatalf("claim %d: not by the former plan; %d left", i, p.left)
+		if o.plan(last, "a0", r, o) != p || p.Left != 2-i {
+			t.Fatalf("claim %d: not by the former plan; %d left", i, p.Left)
 		}
 		o.granted(p, true)
 	}
-	if o.plan(last, "a0", r, o) == p || p.Left() != 0 {
-		t.Errorf("a third claim of a later round; %d left", p.Left())
+	if o.plan(last, "a0", r, o) == p || p.Left != 0 {
+		t.Errorf("a third claim of a later round; %d left", p.Left)
 	}
 	for _, c := range []struct {
 		at      time.Duration
@@ -209,8 +234,8 @@ func TestPlanOfLaterRounds(t *testing.T) {
 	}
 }
 
-// TestTold: answers tell of a plan for 128 agents or more for as long as it is not too old, as things stand by then.
-func TestTold(t *testing.T) {
+// TestReported: answers report a plan for 128 agents or more for as long as it is not too old, as things stand by then.
+func TestReported(t *testing.T) {
 	for _, c := range []struct {
 		agents int
 		at     time.Duration
@@ -220,42 +245,37 @@ func TestTold(t *testing.T) {
 		o.Begin()
 		p := o.planOf(began, c.agents, 10, "go")
 		o.Begin()
-		told := o.Told(began.Add(c.at), "a0", reach{[]string{"go"}, 7}, o)
-		if again := told == p; again != c.again || told.Unclaimed() != 7 {
-			t.Errorf("%+v: again %v, of %d tasks", c, again, told.Unclaimed())
+		reported := o.Reported(began.Add(c.at), "a0", reach{[]string{"go"}, 7}, o)
+		if again := reported == p; again != c.again || reported.Unclaimed() != 7 {
+			t.Errorf("%+v: again %v, of %d tasks", c, again, reported.Unclaimed())
 		}
 	}
 	o := newOffice()
 	o.add(began, "a0", 1)
 	p := o.planOf(began, 128, 10, "go")
-	o.Reset(func(string) int { return 9 })
-	if o.Told(began, "a0", reach{[]string{"go"}, 10}, o) == p || o.place("a0").Number != 9 || !o.Due() {
+	o.all.Number = 9
+	o.Reset(o.agents, o)
+	if o.Reported(began, "a0", reach{[]string{"go"}, 10}, o) == p || o.place("a0").Number != 9 || !o.Due() {
 		t.Error("another fleet has other plans, and other numbers")
 	}
 }
 
 // TestPlansAreForgotten: those that are too old when another is made, but for those of the round at hand.
 func TestPlansAreForgotten(t *testing.T) {
-	count := func(o *office) (n int) {
-		for range o.Plans {
-			n++
-		}
-		return n
-	}
 	o := newOffice()
 	o.Begin()
 	o.planOf(began, 1, 1, "go")
 	o.planOf(began.Add(MaxAge), 1, 1, "run") // of one round
-	if n := count(o); n != 2 {
+	if n := len(o.Plans); n != 2 {
 		t.Errorf("%d plans of this round, want 2", n)
 	}
 	o.Begin()
 	o.planOf(began.Add(2*MaxAge-1), 1, 1, "walk")
-	if n := count(o); n != 2 { // "go" is too old, "run" is not
+	if n := len(o.Plans); n != 2 { // "go" is too old, "run" is not
 		t.Errorf("%d plans, want 2", n)
 	}
 	o.planOf(began.Add(2*MaxAge), 1, 1, "fly")
-	if n := count(o); n != 2 { // "run" is too old, "walk" is of this round
+	if n := len(o.Plans); n != 2 { // "run" is too old, "walk" is of this round
 		t.Errorf("%d plans, want 2", n)
 	}
 }
@@ -266,7 +286,7 @@ func TestPlanKeepsItsClasses(t *testing.T) {
 	o.Begin()
 	r := reach{Classes: []string{"go"}, Tasks: 1}
 	o.add(began, "a0", 1)
-	o.sharers = 128
+	o.hire(128)
 	o.place("a0").enough = o.newPlan(began, o.keyOf(r, o), "a0", r, o)
 	r.Classes[0] = "run"
 	if o.place("a0").hasEnough(began, r) {
@@ -286,9 +306,9 @@ func TestGrantedEndsOtherPlans(t *testing.T) {
 		o.Begin()
 		p, other := o.planOf(began, 256, 10, "go"), o.planOf(began, 2, 10, "go", "run")
 		o.granted(p, counted)
-		if (p.round != o.round) == counted || other.round == o.round || p.left != 2 {
+		if (p.round != o.round) == counted || other.round == o.round || p.Left != 2 {
 			t.Errorf("counted %v: of round %d, the other of %d, this is %d; %d left", counted, p.round, other.round, o.round,
-				p.left)
+				p.Left)
 		}
 	}
 }
@@ -346,15 +366,15 @@ func TestRound(t *testing.T) {
 			t.Errorf("%v were met: by a plan %v, left %v", met, by != nil, o.Left())
 		}
 		if by != nil {
-			if g, given := o.Given(p, g, by, 1, o); !given || g.Items != 1 || g.Limit != pull.LimitNone {
-				t.Errorf("it got what it asked for: %+v", g)
+			if got, given := o.Given(p, g, by, 1, o); !given || got.Granted != 1 || got.Limit != pull.LimitNone.String() {
+				t.Errorf("it got what it asked for: %+v", got)
 			}
 		}
 	}
 	if !slices.Equal(met, []string{"a0", "a1", "a0", "a1"}) || o.Left() {
 		t.Errorf("met %v; left %v, though all that could have some got it", met, o.Left())
 	}
-	if o.limit = pull.LimitSlots; o.Begin() == nil {
+	if o.all.Free = 0; o.Begin() == nil {
 		t.Fatal("two wait")
 	}
 	if _, by := o.Ask(began, o.place("a0"), r, o); by != nil || o.Left() {
@@ -367,7 +387,8 @@ func TestRound(t *testing.T) {
 func TestModes(t *testing.T) {
 	for mode, want := range map[coordinator.PullMode]int{coordinator.PullShared: 3, coordinator.PullLiteral: 4} {
 		o := newOffice()
-		o.mode, o.sharers = mode, 2
+		o.all.Mode = mode
+		o.hire(2)
 		o.add(began, "a0", 9)
 		g, by := o.Ask(began, o.Begin(), reach{[]string{"go"}, 6}, o)
 		if g.Items != want {
@@ -386,13 +407,14 @@ func TestGiven(t *testing.T) {
 	o := newOffice()
 	o.add(began, "a0", 3)
 	p := o.Begin()
+	o.hire(1)
 	g, by := o.Ask(began, p, reach{[]string{"go"}, 9}, o)
 	if by == nil || g.Limit != pull.LimitUnknownAgent && g.Items != 3 {
 		t.Fatalf("granted %+v", g)
 	}
 	g = pull.Grant{Items: 3}
-	if told, given := o.Given(p, g, by, 0, o); given || told.Items != 3 || p.enough != nil || !o.Left() {
-		t.Errorf("it waits on, and is asked for again: %+v", told)
+	if answer, given := o.Given(p, g, by, 0, o); given || answer.Granted != 0 || p.enough != nil || !o.Left() {
+		t.Errorf("it waits on, and is asked for again: %+v", answer)
 	}
 	if o.Given(p, pull.Grant{}, by, 0, o); p.enough != by || o.former {
 		t.Error("a plan of this round has granted it nothing")
@@ -405,15 +427,15 @@ func TestGiven(t *testing.T) {
 	if o.Given(p, pull.Grant{}, by, 0, o); !o.former {
 		t.Error("that one of before has said so is known for the round")
 	}
-	if told, _ := o.Given(p, g, by, 2, o); told.Items != 2 || told.Limit != pull.LimitUnavailable {
-		t.Errorf("2 of 3: %+v", told)
+	if answer, _ := o.Given(p, g, by, 2, o); answer.Granted != 2 || answer.Limit != pull.LimitUnavailable.String() {
+		t.Errorf("2 of 3: %+v", answer)
 	}
-	if told, _ := o.Given(p, g, by, 3, o); told.Items != 3 || told.Limit != pull.LimitNone {
-		t.Errorf("all: %+v", told)
+	if answer, _ := o.Given(p, g, by, 3, o); answer.Granted != 3 || answer.Limit != pull.LimitNone.String() {
+		t.Errorf("all: %+v", answer)
 	}
 	g = pull.Grant{Items: 2, Limit: pull.LimitSlots}
-	if told, _ := o.Given(p, g, by, 2, o); told.Limit != pull.LimitSlots {
-		t.Errorf("the limit was known: %+v", told)
+	if answer, _ := o.Given(p, g, by, 2, o); answer.Limit != pull.LimitSlots.String() {
+		t.Errorf("the limit was known: %+v", answer)
 	}
 }
 
@@ -442,5 +464,144 @@ func TestGrant(t *testing.T) {
 			t.Errorf("%+v: %d granted, limit %v", c, g.Items, g.Limit)
 		}
 		o.Remove(s)
+	}
+}
+
+// TestSharers: work is divided among the agents that have claimed, may have work, and could have and afford some of
+// what is reached; the one that claims is among them whatever it can afford. While nothing waits all that may have
+// work share.
+func TestSharers(t *testing.T) {
+	o := newOffice()
+	o.hire(6)
+	o.seat("a3").claimed = time.Time{} // it has never claimed
+	o.pullers.Remove(4)                // it may not
+	o.absent, o.cannot = []string{"a2"}, []string{"a0", "a1"}
+	walk, run := agentset.New(6), agentset.New(6)
+	for i := range 5 {
+		walk.Add(i)
+	}
+	run.Add(5)
+	o.usable = map[string]agentset.Set{"go": walk, "run": run}
+	for _, tt := range []struct {
+		of    string
+		reach reach
+		want  string
+	}{
+		{"a0", reach{[]string{"go"}, 1}, "[a0]"},           // a1 cannot afford it
+		{"a0", reach{[]string{"go", "run"}, 2}, "[a0 a5]"}, // a5 reaches some of it
+		{"a5", reach{[]string{"run"}, 1}, "[a5]"},          // the others reach none
+		{"a2", reach{[]string{"go", "run"}, 2}, "[a5]"},    // it may have no work
+		{"a0", reach{nil, 0}, "[a0 a1 a5]"},                // nothing waits
+	} {
+		var got []coordinator.AgentID
+		for _, a := range o.sharers(began, tt.of, tt.reach, o) {
+			if got = append(got, a.ID); a.Capacity != 1 || a.Free != 4 {
+				t.Errorf("%s: as measured, with 4 slots: %+v", tt.of, a)
+			}
+		}
+		if fmt.Sprint(got) != tt.want {
+			t.Errorf("%s of %v: %v, want %s", tt.of, tt.reach, got, tt.want)
+		}
+	}
+}
+
+// TestLimit: what keeps an agent from being granted anything, the first that holds.
+func TestLimit(t *testing.T) {
+	some, none := reach{[]string{"go"}, 1}, reach{}
+	for _, tt := range []struct {
+		name    string
+		is      Agent[string]
+		ejected bool
+		reach   reach
+		want    pull.Limit
+	}{
+		{"nothing", Agent[string]{Reachable: true, Free: 1}, true, some, pull.LimitNone},
+		{"it is not reached", Agent[string]{}, false, some, pull.LimitUnavailable},
+		{"no slot", Agent[string]{Reachable: true}, true, none, pull.LimitSlots},
+		{"it is ejected", Agent[string]{Reachable: true, Free: 1}, true, none, pull.LimitUnavailable},
+		{"nothing waits for it", Agent[string]{Reachable: true, Free: 1}, false, none, pull.LimitUnclaimed},
+	} {
+		o := newOffice()
+		o.all, o.ejects = tt.is, tt.ejected
+		if got := Limit("a", tt.reach, o); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestAnswers: what a claim for two tasks is told that is granted nothing, or one task that goes alone. Of 6 tasks for
+// 2 agents alike the part of each is 3.
+func TestAnswers(t *testing.T) {
+	o, r := newOffice(), reach{[]string{"go"}, 6}
+	o.hire(2)
+	s := o.add(began, "a0", 2)
+	s.Claim.ClaimID = "c"
+	fleet := coordinator.PullFleet{Agents: 2, Unclaimed: 6, Capacity: 2}
+	parted := fleet
+	parted.FairShare = 3
+	for _, tt := range []struct {
+		name    string
+		got     coordinator.ClaimAnswered
+		granted int
+		limit   pull.Limit
+		fleet   coordinator.PullFleet
+	}{
+		{"refused", o.Refuse(began, "a0", r, pull.LimitSuperseded, o), 0, pull.LimitSuperseded, fleet},
+		{"over", o.Over(began, "a0", r, o), 0, pull.LimitFairShare, parted},
+		{"one alone", o.Reported(began, "a0", r, o).AnswerOne(s), 1, pull.LimitUnavailable, fleet},
+	} {
+		tt.fleet.Target = tt.got.Fleet.Target // a time of package pull
+		want := coordinator.ClaimAnswered{
+			Agent: "a0", ClaimID: "c", Granted: tt.granted, Limit: tt.limit.String(), Fleet: tt.fleet,
+		}
+		if tt.got != want {
+			t.Errorf("%s: %+v, want %+v", tt.name, tt.got, want)
+		}
+	}
+	if s.Claim.MaxItems = 1; o.Reported(began, "a0", r, o).AnswerOne(s).Limit != pull.LimitNone.String() {
+		t.Error("it got all that it asked for")
+	}
+}
+
+// TestWanted: a task that waits is a reason to look at the claims if an agent may have it that claims.
+func TestWanted(t *testing.T) {
+	o := newOffice()
+	o.hire(3)
+	o.pullers.Remove(1)
+	first, second := agentset.New(3), agentset.New(3)
+	first.Add(0)
+	second.Add(1)
+	if o.Wanted(first); o.changed || o.Reaches(first) {
+		t.Error("no claim waits")
+	}
+	o.add(began, "a0", 1)
+	o.Begin()
+	if o.Wanted(second); o.Due() || o.Reaches(second) {
+		t.Error("that agent does not claim")
+	}
+	if o.Wanted(first); !o.Due() || !o.Reaches(first) {
+		t.Error("it may be claimed")
+	}
+}
+
+// TestCheck: what differs between the line and the seats is found.
+func TestCheck(t *testing.T) {
+	for name, spoil := range map[string]func(*office){
+		"":                   func(*office) {},
+		"another's place":    func(o *office) { o.seat("a").ticket = 2 },
+		"answered":           func(o *office) { o.seat("b").ticket = 0 },
+		"no order":           func(o *office) { o.places[0].ticket = 3 },
+		"of a later claim":   func(o *office) { o.last = 2 },
+		"counted":            func(o *office) { o.waiting++ },
+		"removed, and waits": func(o *office) { o.places[1].gone = true },
+	} {
+		o := newOffice()
+		for _, agent := range []string{"a", "b", "c"} {
+			o.add(began, agent, 1)
+		}
+		o.Remove(o.seat("c"))
+		if spoil(o); (o.Check(o.seat) != nil) != (name != "") {
+			t.Errorf("%s: %v", name, o.Check(o.seat))
+		}
 	}
 }

@@ -7,7 +7,7 @@
 //     which is looked at next (Begin, Next);
 //   - how much a claim is granted, by which plan, and that it has enough (Ask, Given): package pull divides the
 //     work, and one plan costs a pass over all agents, so it serves more than one claim;
-//   - what is answered to an agent that gets nothing (Told, Plan.Answer).
+//   - what is answered (Given, AnswerOne), also to an agent that gets nothing (Refuse, Over).
 //
 // Claims are no records: what is granted are dispatches as any others, and an agent that hears nothing
 // asks again.

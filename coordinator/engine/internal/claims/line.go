@@ -2,23 +2,27 @@ package claims
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/pull"
 )
 
 // Line is the claims that wait for work, and the plans by which claims are granted. The zero value is
 // empty.
-type Line[A any, C comparable] struct {
+type Line[A, C comparable] struct {
+	agents  []A           // of the fleet, by their numbers
+	pullers agentset.Set  // those that claim at all
 	places  []Place[A, C] // in the order in which the claims came, with those that were removed lately
 	waiting int           // how many of them were not
 	last    uint64        // the ticket of the latest
 	changed bool
-	plans   map[string]*Plan[C]
-	key     []byte // room for that of one
+	Plans   map[string]*Plan[C] // that may be used again
+	key     []byte              // room for that of one
 
 	// Of the round in which the line is served, see Begin.
 	round   uint64 // how many there were
@@ -30,7 +34,7 @@ type Line[A any, C comparable] struct {
 
 // Place is a claim that waits. It holds what a pass over all of them reads: with 10,000 that are passed over for
 // each task, a look at the agent of each would be most of the cost.
-type Place[A any, C comparable] struct {
+type Place[A, C comparable] struct {
 	Agent  A
 	Number int32 // of the agent in its fleet; the kernel's
 	gone   bool
@@ -127,6 +131,18 @@ func (l *Line[A, C]) All() iter.Seq[A] {
 	}
 }
 
+// Reaches reports whether a claim may be of one of these agents.
+func (l *Line[A, C]) Reaches(usable agentset.Set) bool {
+	return l.waiting > 0 && usable.First(l.pullers) >= 0
+}
+
+// Wanted notes that a task waits that these agents may have.
+func (l *Line[A, C]) Wanted(usable agentset.Set) {
+	if !l.changed && l.Reaches(usable) {
+		l.Changed()
+	}
+}
+
 // Changed notes that a claim may be granted something by now: a task waits that its agent could have, a
 // slot has become free, or the part of an agent has lapsed.
 func (l *Line[A, C]) Changed() { l.changed = true }
@@ -162,12 +178,36 @@ func (l *Line[A, C]) Next() *Place[A, C] {
 // Left reports whether a claim that was asked for in the round could have some of what is left.
 func (l *Line[A, C]) Left() bool { return l.left }
 
-// Reset forgets all plans, and takes over the numbers of the agents: the fleet is another.
-func (l *Line[A, C]) Reset(number func(A) int) {
-	l.plans, l.changed = nil, true
+// Reset forgets all plans, and takes over the agents of another fleet, in the order of their numbers.
+func (l *Line[A, C]) Reset(agents []A, v View[A, C]) {
+	l.Plans, l.changed, l.agents, l.pullers = nil, true, agents, agentset.New(len(agents))
+	for i, a := range agents {
+		l.pullers.Put(i, v.Agent(a).Mode != coordinator.PullOff)
+	}
 	for i := range l.places {
 		if p := &l.places[i]; !p.gone {
-			p.Number = int32(number(p.Agent))
+			p.Number = int32(v.Agent(p.Agent).Number)
 		}
 	}
+}
+
+// Check returns what does not balance between the line and the seats of the agents; nil: all is well.
+func (l *Line[A, C]) Check(seat func(A) *Seat[C]) error {
+	waiting, last := 0, uint64(0)
+	for i := range l.places {
+		p := &l.places[i]
+		if p.ticket <= last || p.ticket > l.last {
+			return fmt.Errorf("the claim at %d has ticket %d, behind %d of %d", i, p.ticket, last, l.last)
+		}
+		if last = p.ticket; p.gone {
+			continue
+		}
+		if waiting++; seat(p.Agent).ticket != last {
+			return fmt.Errorf("the claim at %d has ticket %d, and its agent %d", i, last, seat(p.Agent).ticket)
+		}
+	}
+	if waiting != l.waiting {
+		return fmt.Errorf("%d claims wait, counted are %d", waiting, l.waiting)
+	}
+	return nil
 }

@@ -6,8 +6,7 @@
 //   - which agents of a set are not ejected (Usable), whether one is (Ejected), and from what, until when (List);
 //   - which of the sets have changed, what is to be announced and what is to be recorded (Changes), after each call
 //     that says how a dispatch began or ended, or that an agent came or went;
-//   - which agents may have tasks again that wait (NextTrusted), and when to ask again (NextDeadline, Advance);
-//   - how many agents that are online offer a capability (Supply).
+//   - which agents may have tasks again that wait (NextTrusted), and when to ask again (NextDeadline, Advance).
 //
 // Tasks that require nothing count as requiring the capability "". What is counted against an agent, and for which
 // task, is the caller's decision.

@@ -85,6 +85,15 @@ func (b *bench) ejected() string {
 		all.Add(i)
 	}
 	var lines []string
+	online := 0
+	for _, a := range b.agents {
+		if a.Online {
+			online++
+		}
+	}
+	if b.supply["go"] != online || b.supply[""] != online {
+		b.t.Fatalf("%d agents are online, counted are %v", online, b.supply)
+	}
 	for i, a := range b.agents {
 		from, _ := b.List(b.now, i)
 		for _, c := range []string{"go", "web"} {
@@ -206,7 +215,7 @@ func TestRenumber(t *testing.T) {
 	if n, ok := b.NextTrusted(); !ok || n != 11 {
 		t.Errorf("%d %v may have tasks again, want 11: z", n, ok)
 	}
-	if n := b.Supply("go"); n != 12 {
+	if n := b.supply["go"]; n != 12 {
 		t.Errorf("%d offer go, want 12", n)
 	}
 	same(t, text(b.SetRules(b.now, coordinator.Breaker{Off: true})), "y is trusted with web")
@@ -241,8 +250,8 @@ func TestOnlyOneLeft(t *testing.T) {
 		t.Error("it is said of go that nothing has changed")
 	}
 	same(t, b.ejected(), "")
-	if n, ok := b.NextTrusted(); !ok || n != 0 || b.Supply("go") != 1 || b.Supply("") != 1 {
-		t.Errorf("%d %v may have tasks again; %d offer go", n, ok, b.Supply("go"))
+	if n, ok := b.NextTrusted(); !ok || n != 0 || b.supply["go"] != 1 || b.supply[""] != 1 {
+		t.Errorf("%d %v may have tasks again; %d offer go", n, ok, b.supply["go"])
 	}
 	b.SetOnline(b.now, 1, true)
 	same(t, b.ejected(), "a0: go")

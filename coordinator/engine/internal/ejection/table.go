@@ -22,7 +22,7 @@ type Table struct {
 	agents []Agent // by number
 	// ejected holds, for each capability, the numbers of the agents that get no task that needs it.
 	ejected map[string]agentset.Set
-	supply  map[string]int // see Supply
+	supply  map[string]int // how many agents that are online offer each capability
 	trusted []int          // see NextTrusted
 	// announced are the ejections that were announced, and their ends not.
 	announced map[ejection]bool
@@ -171,9 +171,6 @@ func (t *Table) count(agent, by int) {
 	}
 }
 
-// Supply returns how many agents that are online offer the capability.
-func (t *Table) Supply(capability string) int { return t.supply[capability] }
-
 // Advance applies what time alone changes; see NextDeadline.
 func (t *Table) Advance(now time.Time) *Changes {
 	t.begin(now)
@@ -260,7 +257,6 @@ func (t *Table) NextTrusted() (agent int, ok bool) {
 			return agent, true
 		}
 	}
-	t.trusted = nil
 	return -1, false
 }
 

@@ -1,6 +1,7 @@
 package ends
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -125,3 +126,16 @@ func (s *Ends) IsAnnounced(key coordinator.TaskKey) bool {
 
 // ForgetAnnounced ends the reading of results: what comes from here on is new.
 func (s *Ends) ForgetAnnounced() { clear(s.announced) }
+
+// Check returns what does not balance; nil: all is well.
+func (s *Ends) Check() error {
+	if len(s.ring) != len(s.recent) || len(s.ring) < maxRecent && s.next != 0 {
+		return fmt.Errorf("%d ends are kept, in a ring of %d that goes on at %d", len(s.recent), len(s.ring), s.next)
+	}
+	for i, key := range s.ring {
+		if _, is := s.recent[key]; !is {
+			return fmt.Errorf("the end at %d of the ring is not kept", i)
+		}
+	}
+	return nil
+}

@@ -98,3 +98,21 @@ func TestAnnounced(t *testing.T) {
 		t.Error("what comes from here on is new")
 	}
 }
+
+// TestCheck: each way in which the ring and what is kept may differ is found.
+func TestCheck(t *testing.T) {
+	for name, spoil := range map[string]func(*Ends){
+		"":              func(*Ends) {},
+		"one is lost":   func(s *Ends) { delete(s.recent, keyOf(1)) },
+		"one too many":  func(s *Ends) { s.recent[keyOf(3)] = End{} },
+		"under another": func(s *Ends) { s.ring[0] = keyOf(3) },
+		"not full":      func(s *Ends) { s.next = 1 },
+	} {
+		s := New()
+		s.Keep(began, keyOf(1), &coordinator.Task{})
+		s.Keep(began, keyOf(2), &coordinator.Task{})
+		if spoil(&s); (s.Check() != nil) != (name != "") {
+			t.Errorf("%s: %v", name, s.Check())
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 // Task is the kernel's task, which embeds a Dispatch.
 type Task interface {
 	comparable
-	Lease() *Dispatch
+	Dispatched() *Dispatch
 	// Try returns the id of the task, and the number of its dispatch, from 1.
 	Try() (coordinator.TaskID, int)
 }
@@ -35,8 +35,8 @@ func (d *Dispatch) On() bool { return d.place > 0 }
 // At returns its place there, from 0; below 0 when it is not there.
 func (d *Dispatch) At() int { return int(d.place) - 1 }
 
-// Lease returns the dispatch itself, for what embeds it.
-func (d *Dispatch) Lease() *Dispatch { return d }
+// Dispatched returns the dispatch itself, for what embeds it.
+func (d *Dispatch) Dispatched() *Dispatch { return d }
 
 // Account is an agent and the dispatches that it has or may have, including those of which only its own reports can
 // show that it has let go of them.
@@ -74,12 +74,12 @@ type Ending struct {
 	Settled time.Time // when its dispatch was confirmed, by our clock; zero: long before
 	Heard   time.Time // when its report arrived, by our clock
 	// credited: the latest report counts it as active.
-	Credited bool
+	credited bool
 }
 
 // Take counts a dispatch against the agent before it is published; alone: the task must have its agent to itself.
 func (f *Fleet[T, A]) Take(m A, t T, alone bool) {
-	a, d := m.Core(), t.Lease()
+	a, d := m.Core(), t.Dispatched()
 	f.Assignments++
 	a.Open = append(a.Open, t)
 	d.place, d.Covered = int32(len(a.Open)), false
@@ -96,7 +96,7 @@ func (f *Fleet[T, A]) Take(m A, t T, alone bool) {
 
 // Cover notes that the agent's reports speak for the dispatch from now on.
 func (f *Fleet[T, A]) Cover(m A, t T) {
-	if d := t.Lease(); !d.Covered && d.place > 0 {
+	if d := t.Dispatched(); !d.Covered && d.place > 0 {
 		d.Covered = true
 		m.Core().Uncovered--
 		f.Refresh(m)
@@ -105,10 +105,10 @@ func (f *Fleet[T, A]) Cover(m A, t T) {
 
 // Give takes a dispatch off the account. The caller refreshes the agent, since it may change more of it.
 func (a *Account[T]) Give(t T) {
-	d, last := t.Lease(), len(a.Open)-1
+	d, last := t.Dispatched(), len(a.Open)-1
 	var none T
 	a.Open[d.place-1] = a.Open[last]
-	a.Open[last].Lease().place = d.place
+	a.Open[last].Dispatched().place = d.place
 	a.Open[last] = none
 	a.Open = a.Open[:last]
 	d.place = 0
@@ -117,6 +117,17 @@ func (a *Account[T]) Give(t T) {
 	}
 	if !d.Covered {
 		a.Uncovered--
+	}
+}
+
+// giveOver takes the dispatches off the account that are over, and not on their way.
+func (a *Account[T]) giveOver() {
+	for i := 0; i < len(a.Open); {
+		if d := a.Open[i].Dispatched(); d.Over && !d.Settled.IsZero() {
+			a.Give(a.Open[i])
+			continue
+		}
+		i++
 	}
 }
 
@@ -134,15 +145,15 @@ func (a *Account[T]) Find(task coordinator.TaskID, attempt int) (found T) {
 func (a *Account[T]) Leased() int {
 	n := 0
 	for _, t := range a.Open {
-		if !t.Lease().Over {
+		if !t.Dispatched().Over {
 			n++
 		}
 	}
 	return n
 }
 
-// Works reports whether work is expected from the agent's queue.
-func (a *Account[T]) Works() bool { return a.InFlight() > 0 || len(a.Open) > 0 }
+// works reports whether work is expected from the agent's queue.
+func (a *Account[T]) works() bool { return a.InFlight() > 0 || len(a.Open) > 0 }
 
 // Finished credits the end of a dispatch that is on the agent's account, if the latest report counts it as active.
 func (a *Agent) Finished(now time.Time, d *Dispatch, r *coordinator.Result) {
@@ -164,20 +175,23 @@ func (a *Agent) Stamp(now time.Time, r *coordinator.Result) time.Time {
 
 // Note remembers an end until a report is known to have been made after it.
 func (a *Agent) Note(end Ending, covered bool) {
-	if end.Credited = covered && a.CountsStill(&end); end.Credited {
+	if end.credited = covered && a.CountsStill(&end); end.credited {
 		a.Credit++
 	}
 	a.Recent = append(a.Recent, end)
 }
 
-// Outlive forgets the ends received two health intervals before a report that arrives now: it was made after
+// outlive forgets the ends received two health intervals before a report that arrives now: it was made after
 // them. Otherwise a timestamp that is further behind with each report would have every end kept for good; if a
 // report is longer on its way, only credit is lost, until the next. Unless it replaces the latest
 // report, the ends that this one counts as active are kept.
-func (a *Agent) Outlive(now time.Time, replaces bool) {
+func (a *Agent) outlive(now time.Time, replaces bool) {
+	if len(a.Recent) == 0 { // as with most reports
+		return
+	}
 	before := now.Add(-2 * a.Spec.HealthCheckInterval)
 	a.Recent = slices.DeleteFunc(a.Recent, func(end Ending) bool {
-		return (replaces || !end.Credited) && !end.Heard.After(before)
+		return (replaces || !end.credited) && !end.Heard.After(before)
 	})
 }
 
@@ -211,14 +225,16 @@ func (a *Agent) list(ids []coordinator.TaskID) {
 
 // recount counts again which of the recent ends the latest report counts as active; made is when that was made.
 func (a *Agent) recount(made time.Time) {
+	if a.Credit = 0; len(a.Recent) == 0 {
+		return
+	}
 	exact := a.Listed != nil
 	a.Recent = slices.DeleteFunc(a.Recent, func(end Ending) bool { return end.Stamp.Before(a.Knows) })
-	a.Credit = 0
 	for i := range a.Recent {
 		end := &a.Recent[i]
 		_, listed := a.Listed[end.Task]
-		end.Credited = exact && listed || !exact && !made.IsZero() && end.Settled.Before(made)
-		if end.Credited {
+		end.credited = exact && listed || !exact && !made.IsZero() && end.Settled.Before(made)
+		if end.credited {
 			a.Credit++
 		}
 	}

@@ -14,11 +14,12 @@ import (
 
 // Adopt replaces the fleet by these agents. What is known of an agent that stays is kept, whatever the order in which
 // they are listed. join makes one that comes out of what was known of it, if it was in the fleet before (see Rejoin);
-// else out of nil. It returns the agents that have another queue now, and those that leave, in no order. The kernel
-// handles the silence of those that stay and the dispatches of those that have left.
+// else out of nil. It returns those that leave, in no order, of which nothing is due any more. The kernel handles what
+// follows for those that stay (see Adopted), and the dispatches of those that have left (see Leaves).
 func (f *Fleet[T, A]) Adopt(
 	specs []coordinator.AgentSpec, settings coordinator.Settings, join func(before A) A,
-) (moved, gone []A) {
+) (gone []A, changes []Change[A]) {
+	f.begin()
 	var none A
 	old, left := f.ByID, f.Left
 	lastAssigned := make(map[coordinator.AgentID]uint64, len(f.Views))
@@ -54,14 +55,16 @@ func (f *Fleet[T, A]) Adopt(
 		}
 		a := m.Core()
 		if f.Was[i] >= 0 && a.Spec.Queue != spec.Queue {
-			a.QueueMissing, a.QueueFull, a.AskedAt = false, false, time.Time{} // said of another queue
-			a.HadConsumer, a.SeenConsumer, a.Unattended = false, false, false
-			a.MissedAt, a.ConsumedTold = time.Time{}, time.Time{}
-			moved = append(moved, m)
+			a.QueueMissing, a.QueueFull, a.askedAt = false, false, time.Time{} // said of another queue
+			a.HadConsumer, a.seenConsumer, a.Unattended = false, false, false
+			a.missedAt, a.ConsumedTold = time.Time{}, time.Time{}
+			f.unset(m, Recheck)
+			f.unset(m, Cool)
 		}
 		a.Spec, a.Number, a.Serial = spec, i, f.SerialOf(spec.ID)
 		f.Agents[i], f.ByID[spec.ID], f.ByQueue[spec.Queue] = m, m, m
-		f.Views[i].LastAssigned, f.Views[i].Hash = lastAssigned[spec.ID], coordinator.Hash(string(spec.ID), 0)
+		f.Views[i] = coordinator.AgentView{ID: spec.ID, Rank: spec.Rank, Capabilities: len(spec.Capabilities),
+			Labels: spec.Labels, LastAssigned: lastAssigned[spec.ID], Hash: coordinator.Hash(string(spec.ID), 0)}
 		if spec.SuccessStated {
 			if f.Stated == nil {
 				f.Stated = slices.Repeat([]float64{-1}, n)
@@ -79,12 +82,31 @@ func (f *Fleet[T, A]) Adopt(
 	}
 	for id, m := range old { // order does not matter to the kernel
 		if f.ByID[id] == none {
-			m.Core().Number = -1
+			m.Core().Number, m.Core().due = -1, [NumTimers]time.Time{}
 			gone = append(gone, m)
 			f.Left[id] = m
 		}
 	}
-	return moved, gone
+	return gone, f.changes
+}
+
+// Adopted returns what follows for an agent of the fleet after that has taken over a configuration.
+func (f *Fleet[T, A]) Adopted(now time.Time, m A) []Change[A] {
+	f.begin()
+	if a := m.Core(); a.TakenQueue != a.Spec.Queue {
+		f.leaveQueue(m) // it has another now
+	}
+	f.obey(m)
+	f.watch(now, m) // the threshold may be another
+	f.ramp(now, m)
+	return f.changes
+}
+
+// Leaves returns what follows for an agent that has left the fleet: another may use its queue by now.
+func (f *Fleet[T, A]) Leaves(m A) []Change[A] {
+	f.begin()
+	f.leaveQueue(m)
+	return f.changes
 }
 
 // Rejoin forgets of an agent that comes, or comes again, everything but the dispatches that it has or may have.

@@ -32,8 +32,8 @@ type Agent struct {
 
 	QueueMissing bool
 	QueueFull    bool
-	AskedAt      time.Time // when the shell was last asked for the queue; zero: never
-	OtherQueue   string    // what it last announced in its place
+	askedAt      time.Time // when the shell was last asked for the queue; zero: never
+	otherQueue   string    // what it last announced in its place
 
 	Presence
 	Instances Instances
@@ -76,8 +76,7 @@ func (a *Account[T]) LongStrays(now time.Time) int {
 	return a.strays()
 }
 
-// Maximum returns how many tasks the agent may have: a report may lower the
-// configured number, never raise it.
+// Maximum returns how many tasks the agent may have: a report may lower the configured number, never raise it.
 func (a *Agent) Maximum() int {
 	if m := a.Report.MaxConcurrent; m > 0 {
 		return min(m, a.Spec.MaxConcurrent)
@@ -85,8 +84,7 @@ func (a *Agent) Maximum() int {
 	return a.Spec.MaxConcurrent
 }
 
-// Room returns how many tasks the agent may have at the moment: fewer than its maximum
-// while it is new.
+// Room returns how many tasks the agent may have at the moment: fewer than its maximum while it is new.
 func (a *Agent) Room() int {
 	if a.Slots > 0 {
 		return min(a.Slots, a.Maximum())

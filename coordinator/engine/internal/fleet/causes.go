@@ -2,70 +2,76 @@ package fleet
 
 import "taskbus/coordinator"
 
-// causes are why an agent may not have work, whatever the task, in the order of the constants of
-// coordinator.Ineligibility, but for KeptFree: the first that holds counts.
-var causes = [...]struct {
-	why   coordinator.Ineligibility
-	holds func(*Agent, *coordinator.Settings) bool
-}{
-	{coordinator.NotSeen, func(a *Agent, _ *coordinator.Settings) bool { return a.State == coordinator.AgentNeverSeen }},
-	{coordinator.WentOffline, func(a *Agent, _ *coordinator.Settings) bool { return a.State == coordinator.AgentOffline }},
-	{coordinator.WentStale, func(a *Agent, _ *coordinator.Settings) bool { return a.State == coordinator.AgentStale }},
-	{coordinator.WentGone, func(a *Agent, _ *coordinator.Settings) bool {
-		return a.State == coordinator.AgentGone || a.Unattended
-	}},
-	{coordinator.Cordoned, func(a *Agent, _ *coordinator.Settings) bool { return a.Cordoned }},
-	{coordinator.Unsteady, func(a *Agent, _ *coordinator.Settings) bool { return a.Unsteady }},
-	{coordinator.Suspect, func(a *Agent, _ *coordinator.Settings) bool { return a.Suspect }},
-	{coordinator.KeptFree, func(a *Agent, _ *coordinator.Settings) bool { return a.Alone > 0 || a.kept }},
-	{coordinator.NotReady, func(a *Agent, s *coordinator.Settings) bool {
-		return !a.pulls() && a.Report.Status == coordinator.StatusBusy && !s.BusyIsEligible
-	}},
-	{coordinator.Full, func(a *Agent, _ *coordinator.Settings) bool { return a.Free() == 0 }},
-	{coordinator.Overloaded, func(a *Agent, s *coordinator.Settings) bool {
-		return !a.pulls() && a.reportedLoad() >= s.MaxLoad
-	}},
-	{coordinator.Backlogged, func(a *Agent, s *coordinator.Settings) bool {
-		return !a.pulls() && s.RefuseBacklogged && a.backlogged()
-	}},
-	{coordinator.QueueMissing, func(a *Agent, _ *coordinator.Settings) bool { return a.QueueMissing }},
-	{coordinator.QueueFull, func(a *Agent, _ *coordinator.Settings) bool { return a.QueueFull }},
-	{coordinator.Pulling, func(a *Agent, _ *coordinator.Settings) bool { return a.pulls() }},
-}
-
-// Rows of causes: those before ofOnline never hold for an agent that is online, keptFree is the last of those before
-// ofPresence, by which an agent is not there or may have no work at all.
-const (
-	ofOnline   = 3
-	ofPresence = 8
-	keptFree   = ofPresence - 1
-)
-
-// pulls reports whether the agent claims its tasks: it knows itself how busy it is.
-func (a *Agent) pulls() bool { return a.Spec.Pull != coordinator.PullOff }
-
-// cause returns the first of causes, from one on and before another, that holds.
-func (a *Agent) cause(s *coordinator.Settings, from, to int) coordinator.Ineligibility {
-	if a.State == coordinator.AgentOnline {
-		from = max(from, ofOnline)
+// presence returns why the agent is not there, or may have no work at all.
+func (a *Agent) presence() coordinator.Ineligibility {
+	switch a.State {
+	case coordinator.AgentNeverSeen:
+		return coordinator.NotSeen
+	case coordinator.AgentOffline:
+		return coordinator.WentOffline
+	case coordinator.AgentStale:
+		return coordinator.WentStale
+	case coordinator.AgentGone:
+		return coordinator.WentGone
 	}
-	rows := causes[from:to]
-	for i := range rows {
-		if rows[i].holds(a, s) {
-			return rows[i].why
-		}
+	switch {
+	case a.Unattended:
+		return coordinator.WentGone
+	case a.Cordoned:
+		return coordinator.Cordoned
+	case a.unsteady:
+		return coordinator.Unsteady
+	case a.Suspect:
+		return coordinator.Suspect
+	case a.Alone > 0 || a.kept:
+		return coordinator.KeptFree
 	}
 	return coordinator.Eligible
 }
 
+// busy returns why an agent that is there, and may have work, gets none at the moment; free is how many of its slots
+// are. One that claims its tasks knows itself how busy it is.
+func (a *Agent) busy(s *coordinator.Settings, free int) coordinator.Ineligibility {
+	switch pulls := a.pulls(); {
+	case !pulls && a.Report.Status == coordinator.StatusBusy && !s.BusyIsEligible:
+		return coordinator.NotReady
+	case free == 0:
+		return coordinator.Full
+	case !pulls && a.reportedLoad() >= s.MaxLoad:
+		return coordinator.Overloaded
+	case !pulls && s.RefuseBacklogged && a.backlogged():
+		return coordinator.Backlogged
+	case a.QueueMissing:
+		return coordinator.QueueMissing
+	case a.QueueFull:
+		return coordinator.QueueFull
+	case pulls:
+		return coordinator.Pulling
+	}
+	return coordinator.Eligible
+}
+
+// cause returns why the agent may not have work, whatever the task: the first that holds, in the order of the constants
+// of coordinator.Ineligibility, but for KeptFree.
+func (a *Agent) cause(s *coordinator.Settings, free int) coordinator.Ineligibility {
+	if why := a.presence(); why != coordinator.Eligible {
+		return why
+	}
+	return a.busy(s, free)
+}
+
+// pulls reports whether the agent claims its tasks.
+func (a *Agent) pulls() bool { return a.Spec.Pull != coordinator.PullOff }
+
 // PresenceOf returns why the agent is not there, or may have no work at all.
 func (f *Fleet[T, A]) PresenceOf(m A) coordinator.Ineligibility {
-	return m.Core().cause(&f.settings, 0, ofPresence)
+	return m.Core().presence()
 }
 
 // Eligibility returns why the agent may not have work, whatever the task.
 func (f *Fleet[T, A]) Eligibility(m A) coordinator.Ineligibility {
-	return m.Core().cause(&f.settings, 0, len(causes))
+	a := m.Core()
+	return a.cause(&f.settings, a.Free())
 }
 
 // IsVacant reports whether the agent has nothing in hand and could take a task, or claim one; why is what else keeps
@@ -79,7 +85,7 @@ func (a *Account[T]) isVacant(s *coordinator.Settings, why coordinator.Ineligibi
 		return false
 	}
 	if why == coordinator.KeptFree {
-		why = a.cause(s, keptFree+1, len(causes))
+		why = a.busy(s, a.Free())
 	}
 	return why == coordinator.Eligible || why == coordinator.Pulling
 }

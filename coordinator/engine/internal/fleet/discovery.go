@@ -3,6 +3,7 @@ package fleet
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"
@@ -17,8 +18,9 @@ type discovery struct {
 	recorded map[coordinator.AgentID]coordinator.AgentSpec
 	changed  map[coordinator.AgentID]struct{}
 	// waiting holds the latest report of each agent that joins, or has announced itself anew, at the next turn.
-	waiting map[coordinator.AgentID]coordinator.AgentReported
-	refused map[refusedStatus]struct{}
+	waiting   map[coordinator.AgentID]coordinator.AgentReported
+	refused   map[refusedStatus]struct{}
+	Following bool // another coordinator leads, and lets agents join
 }
 
 // MaxRefused bounds the memory of refused senders; beyond it the first refusal of another sender is not remembered, so
@@ -81,40 +83,56 @@ func (d *discovery) MayBring(n criteria.Needs) bool {
 	return d.rules != nil && criteria.MayJoin(n, d.rules)
 }
 
-// Announced hears of an agent that is not part of the fleet. It returns whether it joins at the next turn (see Await),
-// or else whether its report is refused, and why.
-func (f *Fleet[T, A]) Announced(r *coordinator.AgentReport) (joins, refused bool, why coordinator.StatusRefusal) {
+// Announced hears of an agent that is not part of the fleet: it joins soon, or its report is refused.
+func (f *Fleet[T, A]) Announced(ev *coordinator.AgentReported) []Change[A] {
+	f.begin()
+	r := &ev.Report
 	switch _, again := f.waiting[r.Agent]; {
 	case f.rules == nil:
-		return false, true, coordinator.StatusUnknownAgent
+		f.refuse(r.Agent, coordinator.StatusUnknownAgent)
 	case r.Status == coordinator.StatusOffline:
 		delete(f.waiting, r.Agent) // it goes before it has come
-		return false, false, why
-	case !again && len(f.joined)+len(f.waiting) >= f.rules.MaxAgents:
-		return false, true, coordinator.StatusNotAdmitted
+	default:
+		_, ok := f.admits(r)
+		if !ok || !again && len(f.joined)+len(f.waiting) >= f.rules.MaxAgents {
+			f.refuse(r.Agent, coordinator.StatusNotAdmitted)
+		} else {
+			f.await(ev)
+		}
 	}
-	_, ok := f.admits(r)
-	return ok, !ok, coordinator.StatusNotAdmitted
+	return f.changes
 }
 
-// AnnouncedAnew hears of an agent of the fleet. It returns whether it has joined and says something else of itself than
-// before, with which it joins anew, or else whether the rules do not admit that.
-func (f *Fleet[T, A]) AnnouncedAnew(m A, r *coordinator.AgentReport) (joins, refused bool) {
-	is := &m.Core().Spec
-	if !f.HasJoined(is.ID) || r.Status == coordinator.StatusOffline || r.Capabilities == nil {
-		return false, false
+// announcedAnew hears of an agent of the fleet. If it has joined, and says something else of itself than before, it
+// joins anew, unless the rules do not admit that.
+func (f *Fleet[T, A]) announcedAnew(m A, ev *coordinator.AgentReported) {
+	is, r := &m.Core().Spec, &ev.Report
+	if r.Capabilities == nil || r.Status == coordinator.StatusOffline || !f.HasJoined(is.ID) {
+		return
 	}
-	spec, ok := f.admits(r)
-	return ok && (spec.Queue != is.Queue || spec.MaxConcurrent != is.MaxConcurrent ||
-		!slices.Equal(spec.Capabilities, is.Capabilities) || !maps.Equal(spec.Labels, is.Labels)), !ok
+	switch spec, ok := f.admits(r); {
+	case !ok:
+		f.refuse(is.ID, coordinator.StatusNotAdmitted)
+	case spec.Queue != is.Queue, spec.MaxConcurrent != is.MaxConcurrent,
+		!slices.Equal(spec.Capabilities, is.Capabilities), !maps.Equal(spec.Labels, is.Labels):
+		f.await(ev)
+	}
 }
 
-// Await lets an agent join at the next turn.
-func (d *discovery) Await(ev coordinator.AgentReported) {
+// await lets an agent join soon.
+func (f *Fleet[T, A]) await(reported *coordinator.AgentReported) {
+	if f.Following {
+		return // the leader lets agents join, and records it
+	}
+	ev := *reported
 	ev.Report.Capabilities = slices.Clone(ev.Report.Capabilities)
 	ev.Report.Labels = maps.Clone(ev.Report.Labels)
-	d.waiting[ev.Report.Agent] = ev
+	f.waiting[ev.Report.Agent] = ev
+	f.joins()
 }
+
+// joins has Join be called soon.
+func (f *Fleet[T, A]) joins() { f.changes = append(f.changes, Change[A]{Kind: Joins}) }
 
 // admits makes a place in the fleet of an announcement; false when the rules do not admit it or its queue is that of
 // another agent.
@@ -127,15 +145,16 @@ func (f *Fleet[T, A]) admits(r *coordinator.AgentReport) (coordinator.AgentSpec,
 	return spec, !owned || owner.Core().Spec.ID == spec.ID
 }
 
-// Join takes in the agents that wait for it, in the order of their ids. It returns their reports, and the agents that
-// are not admitted any more. They are part of the fleet when it has adopted Specs.
-func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, refused []coordinator.AgentID) {
+// Join takes in the agents that wait for it, in the order of their ids, and returns their reports. They are part of the
+// fleet, and those that leave are not, when it has adopted Specs.
+func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, changes []Change[A]) {
+	f.begin()
 	queues := make(map[string]bool)
 	for _, id := range slices.Sorted(maps.Keys(f.waiting)) {
 		ev := f.waiting[id]
 		spec, ok := f.admits(&ev.Report)
 		if !ok || queues[spec.Queue] {
-			refused = append(refused, id)
+			f.refuse(id, coordinator.StatusNotAdmitted)
 			continue
 		}
 		queues[spec.Queue] = true
@@ -143,34 +162,36 @@ func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, refused []coordi
 		came = append(came, ev)
 	}
 	clear(f.waiting)
-	return came, refused
-}
-
-// Forget lets an agent that had joined leave the fleet, when that has adopted Specs.
-func (d *discovery) Forget(id coordinator.AgentID) {
-	delete(d.joined, id)
-	d.changed[id] = struct{}{}
-}
-
-// JoinChanges returns which agents have joined, or have left, since it was called last; nil: none.
-func (d *discovery) JoinChanges() *coordinator.Joined {
 	r := &coordinator.Joined{}
-	for _, id := range slices.Sorted(maps.Keys(d.changed)) {
-		_, before := d.recorded[id]
-		switch spec, now := d.joined[id]; {
+	for _, id := range slices.Sorted(maps.Keys(f.changed)) {
+		_, before := f.recorded[id]
+		switch spec, now := f.joined[id]; {
 		case now:
 			r.Agents = append(r.Agents, spec)
-			d.recorded[id] = spec
+			f.recorded[id] = spec
 		case before:
 			r.Left = append(r.Left, id)
-			delete(d.recorded, id)
+			delete(f.recorded, id)
 		}
 	}
-	clear(d.changed)
-	if len(r.Agents)+len(r.Left) == 0 {
-		return nil
+	if clear(f.changed); len(r.Agents)+len(r.Left) > 0 {
+		f.write(r)
 	}
-	return r
+	return came, f.changes
+}
+
+// forgetDue drops an agent that had joined and has been gone for long, when the fleet adopts Specs.
+func (f *Fleet[T, A]) forgetDue(now time.Time, m A) {
+	a := m.Core()
+	switch {
+	case !a.Gone() || !f.HasJoined(a.Spec.ID):
+	case a.Leased() > 0, a.TakenQueue != "", f.Following:
+		f.set(m, Forget, now.Add(f.rules.ForgetAfter))
+	default:
+		delete(f.joined, a.Spec.ID)
+		f.changed[a.Spec.ID] = struct{}{}
+		f.joins()
+	}
 }
 
 // JoinedRecord returns all that the journal says of joined agents; nil: nothing.
@@ -197,18 +218,17 @@ func (d *discovery) FoldJoined(r *coordinator.Joined, p *coordinator.Policy) {
 	d.SetRules(p)
 }
 
-// FirstRefusal notes that a report was refused, and reports whether that is the first of its kind.
-func (f *Fleet[T, A]) FirstRefusal(id coordinator.AgentID, why coordinator.StatusRefusal) bool {
-	s := refusedStatus{id, why}
-	if _, before := f.refused[s]; before {
-		return false
-	}
+// refuse announces that a report changed nothing, marking the first of a kind.
+func (f *Fleet[T, A]) refuse(id coordinator.AgentID, why coordinator.StatusRefusal) {
+	sender := refusedStatus{id, why}
+	_, before := f.refused[sender]
 	// Agents of the fleet are few; the others are any sender's invention.
-	if _, listed := f.ByID[id]; !listed && len(f.refused) >= MaxRefused {
-		return false
+	_, listed := f.ByID[id]
+	first := !before && (listed || len(f.refused) < MaxRefused)
+	if first {
+		f.refused[sender] = struct{}{}
 	}
-	f.refused[s] = struct{}{}
-	return true
+	f.emit(coordinator.StatusRefused{Agent: id, Refusal: why, First: first})
 }
 
 // RefusedSenders counts the refusals that are remembered.

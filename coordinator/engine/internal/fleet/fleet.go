@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"math/bits"
 	"time"
 
 	"taskbus/coordinator"
@@ -48,13 +49,14 @@ type Fleet[T Task, A Member[T]] struct {
 	Assignments uint64
 	Claimants   bool // an agent that waits to be granted something has changed
 	Now         time.Time
-
-	// MissesFrom: from then on agents' consumers are missed that were there before the session.
-	MissesFrom time.Time
+	TakeBacks   int // agents' queues that the shell consumes
 
 	settings            coordinator.Settings
 	watchFrom, idleFrom int // where the next looks at the queues begin, and those at queues of the idle
 	orders              map[coordinator.AgentID]coordinator.Order
+	changes             []Change[A] // of the latest call
+	hearing
+	demand
 	Serials
 	discovery
 }
@@ -62,7 +64,7 @@ type Fleet[T Task, A Member[T]] struct {
 // New returns a fleet without agents.
 func New[T Task, A Member[T]]() Fleet[T, A] {
 	return Fleet[T, A]{Index: criteria.NewFleet(nil), orders: make(map[coordinator.AgentID]coordinator.Order),
-		discovery: newDiscovery()}
+		demand: demand{demanded: make(map[string]float64)}, discovery: newDiscovery()}
 }
 
 // Number returns the agent's place in the fleet.
@@ -79,6 +81,18 @@ func (f *Fleet[T, A]) Known(id coordinator.AgentID) A {
 		return m
 	}
 	return f.Left[id]
+}
+
+// FreeBeyond reports whether those of these agents that are ready have more than n slots free.
+func (f *Fleet[T, A]) FreeBeyond(of agentset.Set, n int) bool {
+	for w, word := range of {
+		for set := word & f.Ready[w]; set != 0; set &= set - 1 {
+			if n -= f.Views[w<<6+bits.TrailingZeros64(set)].Free; n < 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Kept returns the agent that is kept free for a task that must have it to itself; nil: none.
@@ -98,8 +112,8 @@ func (f *Fleet[T, A]) Keep(m A) {
 	}
 }
 
-// Refresh recomputes what strategies see of the agent and whether it is ready. It must follow every change to an
-// agent; nothing is kept of one that has left the fleet.
+// Refresh recomputes what strategies see of the agent's state, and whether it is ready. It must follow every change to
+// an agent; nothing is kept of one that has left the fleet.
 func (f *Fleet[T, A]) Refresh(m A) {
 	a := m.Core()
 	a.held = m.Held()
@@ -107,22 +121,12 @@ func (f *Fleet[T, A]) Refresh(m A) {
 		return
 	}
 	v := &f.Views[a.Number]
-	v.ID = a.Spec.ID
-	v.Load = a.Load()
-	v.InFlight = a.InFlight()
-	v.Max = a.Maximum()
-	v.Free = a.Free()
-	v.Rank = a.Spec.Rank
-	v.ReportedLoad = a.Report.Load
-	v.Capabilities = len(a.Spec.Capabilities)
-	v.Capacity, v.Pending = a.ItemsPerSecond(), a.Items()
-	v.Cost = cmp.Or(a.Spec.Cost, a.MeanCost)
+	a.view(v)
 	f.MaxCost = max(f.MaxCost, v.Cost)
-	v.Labels = a.Spec.Labels
 	if m.Waits() {
 		f.Claimants = true
 	}
-	why := a.cause(&f.settings, 0, len(causes))
+	why := a.cause(&f.settings, v.Free)
 	if was := f.Causes[a.Number]; was != why {
 		f.ByCause[was].Remove(a.Number)
 		f.ByCause[why].Add(a.Number)
@@ -135,4 +139,12 @@ func (f *Fleet[T, A]) Refresh(m A) {
 	}
 	f.Present.Put(a.Number, why.There())
 	f.Vacant.Put(a.Number, !a.pulls() && a.isVacant(&f.settings, why))
+}
+
+// view writes down what strategies see of the agent that reports and dispatches change.
+func (a *Account[T]) view(v *coordinator.AgentView) {
+	v.Load, v.ReportedLoad = a.Load(), a.Report.Load
+	v.InFlight, v.Max, v.Free = a.InFlight(), a.Maximum(), a.Free()
+	v.Capacity, v.Pending = a.ItemsPerSecond(), a.Items()
+	v.Cost = cmp.Or(a.Spec.Cost, a.MeanCost)
 }

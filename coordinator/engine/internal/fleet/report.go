@@ -33,15 +33,15 @@ const (
 func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) (v Verdict) {
 	a, r := m.Core(), &ev.Report
 	if r.Relayed {
-		if !ev.Live && !r.Timestamp.After(a.RelayedAt) {
+		if !ev.Live && !r.Timestamp.After(a.relayedAt) {
 			return Verdict{Kind: Ignored} // a new session reads the stream's past again
 		}
-		a.RelayedAt = r.Timestamp
+		a.relayedAt = r.Timestamp
 		if !a.Heard.IsZero() && !a.Report.Relayed {
 			if ev.Live {
-				a.Outlive(now, false)
+				a.outlive(now, false)
 			}
-			a.HeardOf(now, r)
+			a.heardOf(now, r)
 			a.Heard, a.Beat = now, now
 			a.Measure(now)
 			return Verdict{Kind: Alive}
@@ -73,7 +73,7 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 		}
 	}
 	if ev.Live && !r.Relayed {
-		a.Clock.Observe(now, r.Timestamp)
+		a.Clock.observe(now, r.Timestamp)
 	}
 	again := !own && ev.Live && r.Timestamp.Equal(a.Report.Timestamp)
 	a.Knows = r.Timestamp
@@ -86,7 +86,7 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 	if !ev.Live && !r.Relayed && r.Timestamp.Before(now) { // read from the past: when that was only its sender says
 		a.Beat = r.Timestamp
 	}
-	a.HeardOf(now, r)
+	a.heardOf(now, r)
 	if r.ActiveTasks == nil && a.Listed != nil {
 		a.Tracked = false // another program speaks for it now, one that may send no results
 	}
@@ -98,7 +98,7 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 		v.Made = a.Clock.Ours(r.Timestamp)
 	}
 	if ev.Live {
-		a.Outlive(now, true)
+		a.outlive(now, true)
 	}
 	return v
 }
@@ -114,17 +114,18 @@ func (a *Account[T]) Audited(now, made time.Time) {
 // silentInstances is how many of its heartbeats a process may miss beside another before it is taken to have ended.
 const silentInstances = 3
 
-// StaleAfter returns how long the agent may be silent.
-func (f *Fleet[T, A]) StaleAfter(m A) time.Duration {
+// staleAfter returns how long the agent may be silent.
+func (f *Fleet[T, A]) staleAfter(a *Account[T]) time.Duration {
 	if n := f.settings.DeadIntervals; n > 0 {
-		return time.Duration(n) * m.Core().Spec.HealthCheckInterval
+		return time.Duration(n) * a.Spec.HealthCheckInterval
 	}
 	return f.settings.StaleAfter
 }
 
 // InstanceSilence returns how long one of several processes may be silent.
 func (f *Fleet[T, A]) InstanceSilence(m A) time.Duration {
-	return min(silentInstances*m.Core().Spec.HealthCheckInterval, f.StaleAfter(m))
+	a := m.Core()
+	return min(silentInstances*a.Spec.HealthCheckInterval, f.staleAfter(a))
 }
 
 // hearInstance notes which process a report is of. It returns whether the report is the goodbye of one of several, and

@@ -5,8 +5,7 @@ import (
 	"taskbus/coordinator/agentset"
 )
 
-// Serials number agents from 1, so that the record of a task id need not hold its agent's. Its
-// zero value knows none.
+// Serials number agents from 1, so that the record of a task id need not hold its agent's. Its zero value knows none.
 type Serials struct {
 	of   map[coordinator.AgentID]uint32
 	ids  []coordinator.AgentID // by serial; empty: it is free
@@ -51,9 +50,6 @@ func (s *Serials) Named(serial uint32) coordinator.AgentID {
 // Sweeps reports whether serials that stand for nothing any more are to be looked for: there are twice as many as the
 // last time.
 func (s *Serials) Sweeps() bool { return s.of != nil && len(s.of) >= s.sweepAt }
-
-// KnownSerials returns how many agents have one.
-func (s *Serials) KnownSerials() int { return len(s.of) }
 
 // Names returns the agents by serial; empty: it is free. The slice must not be changed.
 func (s *Serials) Names() []coordinator.AgentID { return s.ids }

@@ -21,20 +21,19 @@ type Throughput struct {
 	// meanCost of its tasks as measured, in US dollars; 0: not known.
 	MeanCost float64
 	// relayedAt is the timestamp of the newest report that was relayed for it.
-	RelayedAt time.Time
+	relayedAt time.Time
 }
 
-// An agent's report of capacity and pending items counts for wordTTL, BALANCING's time to
-// live of what is reported every 10 s, or for wordLasts of its health check intervals, if that
-// is longer.
+// An agent's report of capacity and pending items counts for wordTTL, BALANCING's time to live of what is reported
+// every 10 s, or for wordLasts of its health check intervals, if that is longer.
 const (
 	wordTTL   = 30 * time.Second
 	wordLasts = 3
 )
 
-// HeardOf takes over what a report says of capacity and pending items. One that
+// heardOf takes over what a report says of capacity and pending items. One that
 // says nothing of them leaves what was said before.
-func (p *Throughput) HeardOf(now time.Time, r *coordinator.AgentReport) {
+func (p *Throughput) heardOf(now time.Time, r *coordinator.AgentReport) {
 	if r.HasCapacity {
 		p.stated, p.statedAt = r.Capacity, now
 	}
@@ -57,8 +56,7 @@ func (a *Account[T]) Measure(now time.Time) {
 	}
 }
 
-// ItemsPerSecond returns how many items the agent does a second: as it reports, else as
-// measured.
+// ItemsPerSecond returns how many items the agent does a second: as it reports, else as measured.
 func (a *Agent) ItemsPerSecond() float64 {
 	switch {
 	case a.stated > 0:
@@ -70,9 +68,8 @@ func (a *Agent) ItemsPerSecond() float64 {
 	}
 }
 
-// Items returns how many items the agent has pending: as it reports, less those that it has
-// reported as ended since its latest report, and with those dispatched since; or what it has in
-// hand.
+// Items returns how many items the agent has pending: as it reports, less those that it has reported as ended since
+// its latest report, and with those dispatched since; or what it has in hand.
 func (a *Agent) Items() int {
 	if a.pendingAt.IsZero() {
 		return a.InFlight()
@@ -85,9 +82,8 @@ func (a *Agent) drain() time.Duration {
 	return DurationOf(float64(a.Items()) / a.ItemsPerSecond())
 }
 
-// backlogged reports whether the agent has a minute of work pending, as far as that
-// is known: a rate or a number of items that was neither reported nor measured
-// does not keep work from an agent.
+// backlogged reports whether the agent has a minute of work pending, as far as that is known: a rate or a number of
+// items that was neither reported nor measured does not keep work from an agent.
 func (a *Agent) backlogged() bool {
 	return (a.stated > 0 || !a.Capacity.WarmUp()) && coordinator.HealthOf(a.drain()) == coordinator.OverloadedHealth
 }
@@ -106,8 +102,7 @@ func (a *Agent) CapacitySnapshot() coordinator.CapacitySnapshot {
 	return s
 }
 
-// DurationOf returns that many seconds as a duration, however large: a year is as good
-// as a century.
+// DurationOf returns that many seconds as a duration, however large: a year is as good as a century.
 func DurationOf(n float64) time.Duration {
 	const most = 365 * 24 * time.Hour
 	if !(n < most.Seconds()) {

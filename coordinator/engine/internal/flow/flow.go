@@ -68,9 +68,22 @@ func (f *Flow) roll(now time.Time) {
 // work begins is not what goes out in every second.
 const leastSpan = 10 * time.Second
 
-// Rate returns the cost that is dispatched in a second; 0: nothing was of late.
+// At returns the Flow as it is at that moment, for readers.
+func (f *Flow) At(now time.Time) Flow {
+	at := *f
+	if at.span.roll(now) > 0 { // the counts are changed, which are shared
+		at.span, at.of = f.span, make(map[string]*count, len(f.of))
+		for group, c := range f.of {
+			own := *c
+			at.of[group] = &own
+		}
+		at.roll(now)
+	}
+	return at
+}
+
+// Rate returns the cost that is dispatched in a second; 0: nothing was of late. It is of At(now).
 func (f *Flow) Rate(now time.Time) float64 {
-	f.roll(now)
 	return float64(f.all.sum()) / max(f.length(now), leastSpan).Seconds()
 }
 

@@ -27,13 +27,17 @@ func TestFlowWindows(t *testing.T) {
 		{119, 400. / 119, 0.75, 100, 300},
 		{120, 0, 0, 1, 1}, // two windows later
 	} {
-		rate := f.Rate(at(c.at))
-		least, most := f.Bounds()
-		if rate != c.rate || f.Part("a") != c.a || least != c.least || most != c.most {
-			t.Errorf("after %v s: rate %v, part %v, bounds %d, %d; want %+v", c.at, rate, f.Part("a"), least, most, c)
+		now := f.At(at(c.at))
+		rate := now.Rate(at(c.at))
+		least, most := now.Bounds()
+		if rate != c.rate || now.Part("a") != c.a || least != c.least || most != c.most {
+			t.Errorf("after %v s: rate %v, part %v, bounds %d, %d; want %+v", c.at, rate, now.Part("a"), least, most, c)
 		}
 	}
-	if len(f.of) != 0 {
+	if f.Part("b") != 0.25 {
+		t.Error("a question has changed it")
+	}
+	if f.Settled(at(120), &coordinator.Amounts{}, &coordinator.Amounts{}); len(f.of) != 0 {
 		t.Errorf("groups of which nothing was dispatched lately are kept: %v", f.of)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Fault is something that is kept in two places and is not the same in both.
@@ -110,7 +110,7 @@ func (x *inspection) parties() (all int) {
 
 // row looks at the tasks of one row.
 func (x *inspection) row(n *row) {
-	var levels [fairshare.Levels]int
+	var levels [fairqueue.Levels]int
 	for i, t := range n.tasks.Items {
 		levels[t.level]++
 		switch {

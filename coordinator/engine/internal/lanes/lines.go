@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/heap"
 )
 
@@ -40,9 +40,9 @@ type row struct {
 	lane   *lane // of which it is the out, or the target of these moves; nil: they make room
 	moves  bool  // no row, but where tickets are that move to the lane
 	tasks  heap.Heap[*Ticket]
-	levels [fairshare.Levels]int // how many of each
+	levels [fairqueue.Levels]int // how many of each
 	// moved of each since any waits here.
-	moved [fairshare.Levels]int
+	moved [fairqueue.Levels]int
 	place int
 }
 
@@ -115,7 +115,7 @@ func (n *row) clear() {
 	for _, t := range n.tasks.Items {
 		t.row = nil
 	}
-	n.tasks.Items, n.levels = nil, [fairshare.Levels]int{}
+	n.tasks.Items, n.levels = nil, [fairqueue.Levels]int{}
 }
 
 // Join puts a task in line that begins to wait: among those that came out of its lane, or those that make room.
@@ -223,16 +223,6 @@ func (s *lines) waiting(k Kind) int {
 		return 0
 	}
 	return n.levels[k.Level]
-}
-
-// MakesRoom reports whether a task of the group waits that makes room for others.
-func (p *Planner) MakesRoom(group string) bool {
-	for key := range p.lines.rows {
-		if key.group == group {
-			return true
-		}
-	}
-	return false
 }
 
 // crowds reports whether more than a few of the kind have waited here at a time, or made room.

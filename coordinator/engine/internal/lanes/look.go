@@ -49,7 +49,7 @@ func (p *Planner) seen(now time.Time, ev coordinator.LaneSeen) {
 	l.asked = false
 	if p.setReady(l, ev.Ready); l.ready > 0 {
 		p.mayHold(l)
-	} else if asked && !l.known && p.view.Policy().HasLane(l.key) {
+	} else if asked && !l.known && p.view.Rules().HasLane(l.key) {
 		p.setRecorded(l.key)
 		p.act(Action{Verb: Record, Lane: l.key})
 	}
@@ -59,7 +59,7 @@ func (p *Planner) seen(now time.Time, ev coordinator.LaneSeen) {
 		p.forget(l)
 		return
 	}
-	if ev.Missing || p.view.Policy().HasLane(l.key) {
+	if ev.Missing || p.view.Rules().HasLane(l.key) {
 		p.setKnown(l, false)
 		p.setRecorded(l.key)
 		p.act(Action{Verb: Record, Lane: l.key})
@@ -107,11 +107,11 @@ func (p *Planner) Watched(now time.Time, most int) (keys []string) {
 // nothing: their queues may be older than it. What it says of lanes that the policy does not have any more
 // is let go, so that they are looked at if they come back.
 func (p *Planner) askNew() {
-	maps.DeleteFunc(p.recorded, func(key string, _ struct{}) bool { return !p.view.Policy().HasLane(key) })
+	maps.DeleteFunc(p.recorded, func(key string, _ struct{}) bool { return !p.view.Rules().HasLane(key) })
 	if !p.view.Connected() {
 		return
 	}
-	for _, key := range p.view.Policy().AllLanes() {
+	for _, key := range p.view.Rules().AllLanes() {
 		if _, recorded := p.recorded[key]; !recorded {
 			p.ask(key)
 		}
@@ -158,7 +158,7 @@ func (p *Planner) Records() (list []*coordinator.LaneKnown) {
 			list = append(list, &coordinator.LaneKnown{Lane: l.key, Known: true})
 		}
 	}
-	policy := p.view.Policy()
+	policy := p.view.Rules()
 	for _, key := range slices.Sorted(maps.Keys(p.recorded)) {
 		if l := p.byKey[key]; (l == nil || !l.known) && policy.HasLane(key) {
 			list = append(list, &coordinator.LaneKnown{Lane: key})
@@ -169,7 +169,7 @@ func (p *Planner) Records() (list []*coordinator.LaneKnown) {
 
 // Snapshot returns what readers see of the lanes, in their order.
 func (p *Planner) Snapshot() (list []coordinator.LaneSnapshot) {
-	policy, waiting := p.view.Policy(), p.waitingFor()
+	policy, waiting := p.view.Rules(), p.waitingFor()
 	orphan := func(key string) bool { return !policy.HasLane(coordinator.LaneBase(key)) }
 	for _, l := range p.order {
 		if n := waiting[l.key]; l.known || n > 0 {
@@ -193,7 +193,7 @@ func (p *Planner) waitingFor() map[string]int {
 	for key, n := range p.lines.rows { // order does not matter: these are sums
 		for level, count := range n.levels {
 			if count > 0 {
-				lane, _ := p.LaneOf(Kind{p.view.Policy().LaneOf(key.group), key.group, key.class, level})
+				lane, _ := p.LaneOf(Kind{p.view.Rules().LaneOf(key.group), key.group, key.class, level})
 				waiting[lane] += count
 			}
 		}

@@ -32,17 +32,17 @@ const (
 	LaneRest = 5 * time.Second
 )
 
-// Crowded reports whether more tasks wait than should, so that Relieve is to be asked.
+// Crowded reports whether more tasks wait than should, and some may be moved.
 func (p *Planner) Crowded(now time.Time) bool {
-	if !p.view.Connected() || now.Before(p.paused) {
+	if !p.view.Connected() {
 		return false
 	}
 	most, bounded := p.room()
-	return bounded && p.view.Waiting() > most && p.moving < MaxMoving
+	return bounded && p.view.Waiting() > most && p.moving < MaxMoving && !now.Before(p.paused)
 }
 
-// Relieve answers which task makes room; no ticket: none does now. done is how many have in this event. The actions
-// go before the move.
+// Relieve answers which task makes room while it is Crowded; no ticket: none does now. done is how many have in this
+// event. The actions go before the move.
 func (p *Planner) Relieve(now time.Time, done int) (Move, []Action) {
 	p.begin()
 	if done == MovesPerEvent {
@@ -97,8 +97,8 @@ type Held struct {
 	Kind    Kind
 	Came    time.Time // when its delivery did
 	Unready bool      // it waits aside, not in its class
-	// Advances: tasks that the same agents can take have been dispatched of late, and its group has quota.
-	Advances bool
+	// Served is when a task that the same agents can take was dispatched; zero: none was, or its group lacks quota.
+	Served time.Time
 }
 
 // HeldLimit returns how long a task may be held that came out of this lane (empty: of none) before it is Overdue.
@@ -112,7 +112,7 @@ func (p *Planner) HeldLimit(from string) time.Duration {
 // heldMost returns how long a task that came out of a lane is held although it could be moved: no
 // longer than the broker allows.
 func (p *Planner) heldMost() time.Duration {
-	if most := p.view.Policy().Settings.MaxTimeout; most > 0 {
+	if most := p.view.Rules().Settings.MaxTimeout; most > 0 {
 		return min(HeldMost, most)
 	}
 	return HeldMost
@@ -148,7 +148,7 @@ func (p *Planner) Overdue(now time.Time, t *Ticket, h Held) (m Move, again time.
 func (p *Planner) overflowLane(now time.Time, t *Ticket, h *Held) (*lane, Kind) {
 	out, overdue := t.row.lane, !now.Before(h.Came.Add(p.heldMost()))
 	switch {
-	case out != nil && out.ready > 0 && (out.mixed || h.Unready) && !h.Advances:
+	case out != nil && out.ready > 0 && (out.mixed || h.Unready) && now.Sub(h.Served) >= HeldLong:
 		return p.laneFor(h.Kind)
 	case (out != nil || t.kept) && !overdue:
 		return nil, Kind{}
@@ -194,9 +194,9 @@ func (p *Planner) Begin(now time.Time, m Move) []Action {
 	return p.actions
 }
 
-// Moved takes over what became of a move, and answers whether that lane has the task now. Then Consider is to
-// be asked about it.
-func (p *Planner) Moved(now time.Time, t *Ticket, outcome coordinator.PublishOutcome) (lane string) {
+// Moved takes over what became of a move to a lane, and answers where the task is. If it is there, Consider is to be
+// asked about the lane.
+func (p *Planner) Moved(now time.Time, t *Ticket, outcome coordinator.PublishOutcome) (lane string, is Whereabouts) {
 	l := t.row.lane
 	t.row = nil
 	l.moving--
@@ -208,10 +208,12 @@ func (p *Planner) Moved(now time.Time, t *Ticket, outcome coordinator.PublishOut
 			l.head = &first
 		}
 		l.usedAt = now
+		return l.key, InLane
 	case coordinator.PublishUnknown, coordinator.PublishAbandoned: // the session ends
-	case coordinator.PublishNotSent: // it never can be
-	default:
-		l.rest = now.Add(LaneRest)
+		return l.key, Interrupted
+	case coordinator.PublishNotSent:
+		return l.key, Immovable
 	}
-	return l.key
+	l.rest = now.Add(LaneRest)
+	return l.key, Refused
 }

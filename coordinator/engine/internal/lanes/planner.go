@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // View is what the planner reads of the kernel. Nothing of it changes while the planner works.
 type View interface {
 	// Policy is that in force.
-	Policy() *coordinator.Policy
+	Rules() *coordinator.Policy
 	// TakesTurns reports whether there are quotas, and so groups that take turns.
 	TakesTurns() bool
 	// Connected reports whether there is a session in which something new may be begun.
@@ -73,6 +73,17 @@ type Move struct {
 	kind   Kind
 }
 
+// Whereabouts is where a task is whose move has ended.
+type Whereabouts uint8
+
+// Where it is.
+const (
+	InLane      Whereabouts = iota // in the lane
+	Interrupted                    // in the queue that it comes from, and the lane may have it, too
+	Refused                        // here: the lane does not take any now
+	Immovable                      // here: no lane can ever have it
+)
+
 // Verb is what the kernel does.
 type Verb uint8
 
@@ -97,7 +108,7 @@ type Action struct {
 // Planner knows the lanes, and the tasks that wait and may be moved.
 type Planner struct {
 	view   View
-	shares *fairshare.Shares
+	shares *fairqueue.Shares
 
 	byKey map[string]*lane
 	order []*lane // all of them, by their keys
@@ -107,7 +118,7 @@ type Planner struct {
 	kinds map[Kind]*lane
 	// backlog has the lanes that hold something, so that their groups count as waiting when
 	// turns are counted, although nothing of theirs may be here.
-	backlog *fairshare.Backlog[*lane]
+	backlog *fairqueue.Backlog[*lane]
 	lines   lines
 	moving  int // tasks on their way to lanes
 	known   int // lanes that may hold something
@@ -122,7 +133,7 @@ type Planner struct {
 }
 
 // New returns a planner without lanes.
-func New(s *fairshare.Shares, v View) *Planner {
+func New(s *fairqueue.Shares, v View) *Planner {
 	return &Planner{
 		view:     v,
 		shares:   s,
@@ -130,7 +141,7 @@ func New(s *fairshare.Shares, v View) *Planner {
 		recorded: make(map[string]struct{}),
 		kinds:    make(map[Kind]*lane),
 		lines:    newLines(),
-		backlog: fairshare.NewBacklog(s,
+		backlog: fairqueue.NewBacklog(s,
 			func(a, b *lane) bool { return a.key < b.key }, func(l *lane, i int) { l.index = i }),
 	}
 }
@@ -181,7 +192,7 @@ func (p *Planner) act(a Action) { p.actions = append(p.actions, a) }
 
 // room returns how many tasks may wait before some are moved; false: as many as can.
 func (p *Planner) room() (most int, bounded bool) {
-	policy := p.view.Policy()
+	policy := p.view.Rules()
 	if policy.Lanes == nil || policy.LaneRoom <= 0 {
 		return 0, false
 	}

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // kernel stands for the engine: it has the tasks, and does what the planner says.
@@ -50,13 +50,13 @@ func newKernel(t failer, room int, lanes ...string) *kernel {
 			Lanes: append([]string{}, lanes...), LaneRoom: room, Settings: coordinator.Settings{MaxQueueSize: 1000},
 		},
 	}
-	k.p = New(fairshare.NewShares(), k)
+	k.p = New(fairqueue.NewShares(), k)
 	return k
 }
 
-func (k *kernel) Policy() *coordinator.Policy { return k.policy }
-func (k *kernel) TakesTurns() bool            { return false }
-func (k *kernel) Connected() bool             { return k.session }
+func (k *kernel) Rules() *coordinator.Policy { return k.policy }
+func (k *kernel) TakesTurns() bool           { return false }
+func (k *kernel) Connected() bool            { return k.session }
 
 func (k *kernel) Waiting() (n int) {
 	for _, t := range k.tasks {
@@ -134,7 +134,7 @@ func (k *kernel) relieve() (words []string) {
 	for n := 0; k.p.Crowded(k.now); n++ {
 		m, actions := k.p.Relieve(k.now, n)
 		if words = append(words, k.does(actions)...); m.Ticket == nil {
-			return words
+			break
 		}
 		words = append(words, k.move(m)...)
 	}
@@ -152,7 +152,7 @@ func (k *kernel) move(m Move) []string {
 // moved answers a move. A task that its lane has is gone; another waits again.
 func (k *kernel) moved(h coordinator.Handle, outcome coordinator.PublishOutcome) []string {
 	t := k.tasks[h]
-	lane := k.p.Moved(k.now, &t.Ticket, outcome)
+	lane, _ := k.p.Moved(k.now, &t.Ticket, outcome)
 	t.moving = false
 	if outcome == coordinator.PublishConfirmed {
 		delete(k.tasks, h)
@@ -290,6 +290,28 @@ func TestRefusedMove(t *testing.T) {
 	k.now = k.now.Add(LaneRest)
 	want(t, k.relieve(), "move 4 to a", "move 2 to a")
 	k.check()
+}
+
+// TestWhereMovesEnd: a lane that refuses a task rests; no other end keeps it from the next.
+func TestWhereMovesEnd(t *testing.T) {
+	for outcome, want := range map[coordinator.PublishOutcome]Whereabouts{
+		coordinator.PublishConfirmed: InLane, coordinator.PublishUnknown: Interrupted,
+		coordinator.PublishAbandoned: Interrupted, coordinator.PublishNotSent: Immovable,
+		coordinator.PublishUnroutable: Refused, coordinator.PublishRejected: Refused,
+	} {
+		k := newKernel(t, 1, "a")
+		k.join(2, "a")
+		k.relieve()
+		for _, x := range k.tasks {
+			if !x.moving {
+				continue
+			}
+			lane, is := k.p.Moved(k.now, &x.Ticket, outcome)
+			if rests := k.p.lane(lane).rests(k.now); lane != "a" || is != want || rests != (is == Refused) {
+				t.Errorf("%v: of lane %q, it is %v, want %v; the lane rests: %v", outcome, lane, is, want, rests)
+			}
+		}
+	}
 }
 
 func TestWhatIsHeldForLong(t *testing.T) {
@@ -494,7 +516,7 @@ func TestAnything(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				k.check()
-				heir := New(fairshare.NewShares(), k)
+				heir := New(fairqueue.NewShares(), k)
 				for _, r := range k.journal {
 					heir.Fold(r)
 				}

@@ -9,7 +9,7 @@ import (
 
 // Which lane is read first. No more than MaxLanesRead are read at once: each is a consumer. When
 // more should be, one is read until it has given what it is read for, and the next is the one
-// with the task that would have the next turn if it were here: by fairshare.Shares, as for all tasks that
+// with the task that would have the next turn if it were here: by fairqueue.Shares, as for all tasks that
 // wait. So what a lane is ahead or behind counts as it does for tasks, and new weights count from
 // the next turn on.
 //

@@ -16,7 +16,7 @@ func (m *Market[T, A]) Check(bidders iter.Seq[*Bidder[A]], classes iter.Seq[*Cla
 		byBidder[b] = &counts{}
 	}
 	for c := range classes {
-		byClass[c] = &Class{}
+		byClass[c] = &Class{Of: c.Of}
 	}
 	for _, l := range m.open {
 		c, byID := byClass[l.class], make(map[coordinator.AgentID]*counts, len(l.asked))

@@ -3,12 +3,12 @@
 // A task that has a strategy with a market is a Lot: it is offered to some agents for a while, and its bids are
 // entered in a book (package auction says what a bid is worth). It says
 //
-//   - for how long the next auction takes bids (Length, WindowFor);
+//   - for how long an auction takes bids, and of which agents (Length, Invite);
 //   - which bids count, and which of them hold a slot of their agent (Bid, Bidder.Held);
-//   - when a lot need not wait any longer, and which lots are decided together (Look, Together);
+//   - when a lot need not wait any longer (Look), and which lots are decided together (Conclude);
 //   - what a closed lot leaves: its bids in their order, and the slots that are free again (Close);
 //   - which lot goes to which agent where agents bid for more than they have slots (Match), which of its bids
-//     wins a lot (Award), and which would be next (Lot.Next).
+//     wins a lot, what is announced of it (Award), and which would be next (Lot.Next).
 //
 // A bid holds a slot of its agent while the lot is open, so that nothing else is given to that slot.
 // An agent that was asked more often than it has slots may bid for all: such a bid counts and holds
@@ -17,7 +17,8 @@
 //
 // The package never dispatches, emits, records or schedules anything, changes nothing of the kernel, and
 // knows neither quota nor the state of a task or an agent. What it needs of these are arguments, or asked
-// of a Fleet, and what follows from its answers, and in which order, the kernel decides.
+// of a View, or of what compares agents (Invite); what follows from its answers, and in which order, the kernel
+// decides.
 //
 // # Handles
 //

@@ -24,12 +24,12 @@ const (
 	maxSilent = 32
 	// togetherWithin is how close the ends of contending lots are that are decided together.
 	togetherWithin = 5 * time.Millisecond
-	// MaxPotential is how many agents may be asked for a lot so that it is still looked at which of
+	// maxPotential is how many agents may be asked for a lot so that it is still looked at which of
 	// them could outdo the best bid: each look costs a pass over them.
-	MaxPotential = 512
+	maxPotential = 512
 )
 
-// Market is all lots that are open. The zero value opens none before SetBounds.
+// Market is all lots that are open. The zero value opens none before Install.
 type Market[T, A any] struct {
 	window         *auction.Window
 	floor, ceiling time.Duration
@@ -78,18 +78,33 @@ func (b *Bidder[A]) Snapshot() coordinator.CalibrationSnapshot {
 	}
 }
 
-// Invite returns which of those that can be asked about a task are, the better ones by score more often.
-func Invite[A any](can []*Bidder[A], task coordinator.TaskID, seed uint64, score func(i int) float64) []*Bidder[A] {
+// Invite returns for how long bids are taken for a task that may wait that long: at most for half of it, so that the
+// other half is left for the work and for a second try; and which of those that can be asked are: all, or the better
+// ones by score more often. why is AuctionNone, or why there is no auction.
+func (m *Market[T, A]) Invite(
+	wait time.Duration, can []*Bidder[A], all bool, task coordinator.TaskID, seed uint64, score func(i int) float64,
+) (window time.Duration, asked []*Bidder[A], why coordinator.AuctionOutcome) {
+	switch window = min(m.Length(), wait/2); {
+	case window == 0, window < m.floor:
+		return 0, nil, coordinator.AuctionNoTime
+	case len(can) == 0:
+		return 0, nil, coordinator.AuctionUnheard
+	case all:
+		return window, can, coordinator.AuctionNone
+	}
 	picks := auction.Invite(nil, len(can), task, seed, score)
-	asked := make([]*Bidder[A], len(picks))
+	asked = make([]*Bidder[A], len(picks))
 	for i, n := range picks {
 		asked[i] = can[n]
 	}
-	return asked
+	return window, asked, coordinator.AuctionNone
 }
 
 // Class counts the open lots of one class of tasks: of those that the same agents could have.
-type Class struct{ open, seeking int }
+type Class struct {
+	Of            any // the kernel's record
+	open, seeking int
+}
 
 // Open returns how many lots of the class are open.
 func (c *Class) Open() int { return c.open }
@@ -104,7 +119,7 @@ type Lot[T, A any] struct {
 	// Won is the bid that the dispatch at hand goes by; its Agent is empty without one. The kernel sets it.
 	Won auction.Bid
 
-	of coordinator.TaskID
+	of *coordinator.Task
 	// next are the bids that did not win, best first: for when the winner does not take the task, or
 	// none of them had a slot.
 	next    []auction.Ranked
@@ -159,30 +174,23 @@ func (l *Lot[T, A]) holds() bool {
 	return slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.held })
 }
 
-// SetBounds sets how long auctions may take. What reply times have taught is forgotten when they differ.
-func (m *Market[T, A]) SetBounds(floor, ceiling time.Duration) {
-	if m.window == nil || floor != m.floor || ceiling != m.ceiling {
-		m.floor, m.ceiling, m.window = floor, ceiling, auction.NewWindow(floor, ceiling)
+// Install takes over how long the auctions of a policy may take. What reply times have taught is forgotten when that
+// differs.
+func (m *Market[T, A]) Install(strategies []coordinator.Strategy) {
+	for i := range strategies {
+		if s := strategies[i].Market; s != nil && (m.window == nil || s.Floor != m.floor || s.Ceiling != m.ceiling) {
+			m.floor, m.ceiling, m.window = s.Floor, s.Ceiling, auction.NewWindow(s.Floor, s.Ceiling)
+		}
 	}
 }
 
 // Length returns how long the next auction takes bids: what the fleet has needed of late, and the time
-// for the bids that are to come before its own. It is 0 before SetBounds.
+// for the bids that are to come before its own. It is 0 before Install.
 func (m *Market[T, A]) Length() time.Duration {
 	if m.window == nil {
 		return 0
 	}
 	return min(m.ceiling, m.window.Length()+time.Duration(m.offers)*bidTakes)
-}
-
-// WindowFor returns how long bids are taken for a task that may wait that long: at most half of it, so
-// that the other half is left for the work and for a second try; 0 when that is less than the floor.
-func (m *Market[T, A]) WindowFor(wait time.Duration) time.Duration {
-	window := min(m.Length(), wait/2)
-	if window < m.floor {
-		return 0
-	}
-	return window
 }
 
 // Lots returns the open lots in the order in which they were opened. The slice changes with the next
@@ -195,24 +203,26 @@ func (m *Market[T, A]) Contended() bool { return m.contending > 0 }
 // Terms are what a task is offered on.
 type Terms[T, A any] struct {
 	Task    T
-	ID      coordinator.TaskID
+	Of      *coordinator.Task
 	Arrival uint64 // of the task: lots that are decided together are in its order
 	Class   *Class
 	Seed    uint64
-	Mode    auction.Mode
-	Window  time.Duration
-	Asked   []*Bidder[A] // is kept
-	// Merits are what is known of those asked, in their order. Not needed for more than MaxPotential.
-	Merits []auction.Merit
+	// Reported takes the fitness that an agent claims as it stands.
+	Reported bool
+	Window   time.Duration
+	Asked    []*Bidder[A] // is kept
 }
 
 // Offer opens a lot. It returns when to look at it if no bid comes.
-func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A]) (l *Lot[T, A], look time.Time) {
+func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A], v View[T, A]) (l *Lot[T, A], look time.Time) {
 	m.opened++
 	l = &Lot[T, A]{
-		Task: t.Task, ID: lotID(now, m.opened), of: t.ID, opened: now, arrival: t.Arrival,
-		class: t.Class, window: t.Window, mode: t.Mode, asked: t.Asked,
+		Task: t.Task, ID: lotID(now, m.opened), of: t.Of, opened: now, arrival: t.Arrival,
+		class: t.Class, window: t.Window, mode: auction.Appraised, asked: t.Asked,
 		patience: auction.Patience{Quorum: max(leastQuorum, len(t.Asked)/2), P95: m.window.P95()},
+	}
+	if t.Reported {
+		l.mode = auction.Reported
 	}
 	ids := make([]coordinator.AgentID, len(t.Asked))
 	for i, b := range t.Asked {
@@ -220,11 +230,11 @@ func (m *Market[T, A]) Offer(now time.Time, t Terms[T, A]) (l *Lot[T, A], look t
 		b.offers++
 	}
 	m.offers += len(t.Asked)
-	l.book = auction.Open(t.ID, t.Seed, ids, now, t.Window, l.appraise)
-	if len(t.Asked) <= MaxPotential {
+	l.book = auction.Open(t.Of.ID, t.Seed, ids, now, t.Window, l.appraise)
+	if len(t.Asked) <= maxPotential {
 		l.potential = make(map[coordinator.AgentID]auction.Appraisal, len(t.Asked))
-		for i, b := range t.Asked {
-			l.potential[b.ID] = l.best(t.Merits[i], b)
+		for _, b := range t.Asked {
+			l.potential[b.ID] = l.best(v.Merit(t.Task, b.Agent), b)
 		}
 	}
 	l.class.open++
@@ -269,15 +279,40 @@ func (l *Lot[T, A]) hopes() auction.Patience {
 	return p
 }
 
-// Bid enters a bid for an open lot, or returns why it does not count. merit is what is known of the
-// agent and the task without the bid, free whether the agent has a slot that nothing takes; held
-// reports that the bid holds it from now on.
+// Bid enters a bid of an agent for a lot, of which nil stand for one that there is not. answer says why it does not
+// count, unless its reason is BidCounts; held reports that the bid holds a slot of the agent from now on.
 func (m *Market[T, A]) Bid(
-	now time.Time, l *Lot[T, A], by *Bidder[A], b auction.Bid, merit auction.Merit, free bool,
+	now time.Time, l *Lot[T, A], by *Bidder[A], ev *coordinator.BidReceived, v View[T, A],
+) (answer coordinator.RejectBid, held bool) {
+	answer = coordinator.RejectBid{
+		Agent: ev.Agent, Task: ev.Task, AuctionID: ev.AuctionID, TraceID: ev.TraceID, Reason: coordinator.BidLate,
+	}
+	switch {
+	case by == nil:
+		answer.Reason = coordinator.BidNotInvited
+		return answer, false
+	case l == nil:
+		return answer, false
+	}
+	if answer.AuctionID = l.ID; l.Open() { // the bid may have named the task alone
+		answer.Reason, held = m.enter(now, l, by, ev, v)
+	} else if i := slices.Index(l.silent, ev.Agent); i >= 0 {
+		// Were this not learnt, a window that has become too short for the fleet would never be longer again.
+		l.silent = slices.Delete(l.silent, i, i+1)
+		m.window.Observe(now.Sub(l.opened))
+	}
+	return answer, held
+}
+
+// enter takes in a bid for an open lot.
+func (m *Market[T, A]) enter(
+	now time.Time, l *Lot[T, A], by *Bidder[A], ev *coordinator.BidReceived, v View[T, A],
 ) (refusal coordinator.BidRefusal, held bool) {
 	waiting := l.book.Waiting()
-	l.bidding, l.merit = by, merit
-	refusal = l.book.Bid(now, b)
+	l.bidding, l.merit = by, v.Merit(l.Task, by.Agent)
+	refusal = l.book.Bid(now, auction.Bid{
+		Agent: ev.Agent, Fitness: ev.Fitness, Active: ev.Active, Duration: ev.Duration, Relevance: ev.Relevance,
+	})
 	l.bidding = nil
 	if l.book.Waiting() < waiting { // its first answer
 		m.answered(by)
@@ -286,16 +321,14 @@ func (m *Market[T, A]) Bid(
 	if refusal != coordinator.BidCounts || slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.bidder == by }) {
 		return refusal, false // or it replaces one of the same agent
 	}
-	if free {
-		if by.held++; !l.holds() {
-			l.class.seeking--
-		}
-	} else {
+	if held = v.Slots(by.Agent) > 0; !held {
 		by.contending++
 		m.contending++
+	} else if by.held++; !l.holds() {
+		l.class.seeking--
 	}
-	l.bids = append(l.bids, bid[A]{bidder: by, held: free})
-	return refusal, free
+	l.bids = append(l.bids, bid[A]{bidder: by, held: held})
+	return refusal, held
 }
 
 // answered notes that an offer is not waited for any more.
@@ -304,17 +337,8 @@ func (m *Market[T, A]) answered(b *Bidder[A]) {
 	m.offers--
 }
 
-// Late learns the reply time of an agent that bids for a lot that is closed: else a window that has
-// become too short for the fleet would never be longer again.
-func (m *Market[T, A]) Late(now time.Time, l *Lot[T, A], agent coordinator.AgentID) {
-	if i := slices.Index(l.silent, agent); i >= 0 {
-		l.silent = slices.Delete(l.silent, i, i+1)
-		m.window.Observe(now.Sub(l.opened))
-	}
-}
-
-// Withdraw takes an agent out of an open lot: it is not waited for, and its bid does not count. in reports
-// whether it was asked for the lot, freed whether its bid held a slot.
+// Withdraw takes an agent out of a lot: it is not waited for, and its bid does not count. in reports
+// whether the lot is open and it was asked for it, freed whether its bid held a slot.
 func (m *Market[T, A]) Withdraw(l *Lot[T, A], b *Bidder[A]) (in, freed bool) {
 	i := slices.Index(l.asked, b)
 	if i < 0 {
@@ -348,13 +372,21 @@ func (m *Market[T, A]) release(b bid[A]) (freed bool) {
 	return false
 }
 
-// Move puts an open lot into another class.
-func (m *Market[T, A]) Move(l *Lot[T, A], to *Class) {
-	l.class.leave(l.holds())
-	l.class = to
-	to.open++
-	if !l.holds() {
-		to.seeking++
+// Move puts an open lot into a class of another fleet, nil: it has none there, and takes out of it the agents that have
+// left.
+func (m *Market[T, A]) Move(l *Lot[T, A], to *Class, v View[T, A]) {
+	if to != nil {
+		l.class.leave(l.holds())
+		l.class = to
+		to.open++
+		if !l.holds() {
+			to.seeking++
+		}
+	}
+	for _, b := range slices.Clone(l.asked) {
+		if v.Agent(b.ID) == nil {
+			m.Withdraw(l, b)
+		}
 	}
 }
 
@@ -366,42 +398,52 @@ func (c *Class) leave(holds bool) {
 }
 
 // Look returns why an open lot need not wait any longer, or NotYet and when to look again if nothing
-// happens. The best bid may hold no slot while others of its agent do, for lots that wait: doubt is that
-// agent then. Unless it has a slot free, which lot it gets is not known before next.
-func (m *Market[T, A]) Look(now time.Time, l *Lot[T, A]) (why auction.Closing, next time.Time, doubt *Bidder[A]) {
+// happens. The best bid may hold no slot while others of its agent do, for lots that wait: unless the
+// agent has a slot free, which lot it gets is not known before they are over.
+func (m *Market[T, A]) Look(now time.Time, l *Lot[T, A], v View[T, A]) (why auction.Closing, next time.Time) {
 	hopes := l.hopes()
 	switch why = l.book.Closing(now, hopes); why {
 	case auction.NotYet:
-		return why, l.book.NextLook(hopes), nil
+		return why, l.book.NextLook(hopes)
 	case auction.WindowOver:
-		return why, next, nil
+		return why, next
 	}
-	return why, l.book.Closes(), m.doubt(now, l)
-}
-
-// doubt returns the agent with the best bid for the lot if that holds no slot, but others of its bids do, for
-// lots that wait; else nil.
-func (m *Market[T, A]) doubt(now time.Time, l *Lot[T, A]) *Bidder[A] {
-	best, any := l.book.Best()
-	if !any {
-		return nil
-	}
+	best, _ := l.book.Best()
 	i := slices.IndexFunc(l.bids, func(b bid[A]) bool { return b.bidder.ID == best.Agent })
-	if i < 0 || l.bids[i].held {
-		return nil
+	if i < 0 || l.bids[i].held || v.Slots(l.bids[i].bidder.Agent) > 0 {
+		return why, next
 	}
 	holds := bid[A]{bidder: l.bids[i].bidder, held: true}
 	for _, o := range m.open {
 		if slices.Contains(o.bids, holds) && o.book.Closing(now, o.hopes()) == auction.NotYet {
-			return holds.bidder
+			return auction.NotYet, l.book.Closes()
 		}
 	}
-	return nil
+	return why, next
 }
 
-// Together returns an open lot that is to be closed with those that are decided with it, in the order
-// in which their tasks arrived: where one of its bids holds no slot, those that are as good as over.
-func (m *Market[T, A]) Together(now time.Time, l *Lot[T, A]) []*Lot[T, A] {
+// Conclude closes an open lot for that reason, and those that are decided with it, in the order in which their tasks
+// arrived.
+func (m *Market[T, A]) Conclude(now time.Time, l *Lot[T, A], why auction.Closing, v View[T, A]) []Closed[T, A] {
+	lots := m.together(now, l)
+	over := make([]Closed[T, A], 0, len(lots))
+	for _, one := range lots {
+		late, cause := v.Late(one.Task), auction.NotYet // as it stands
+		switch {
+		case late:
+			cause = auction.WindowOver
+		case one == l:
+			cause = why
+		}
+		over = append(over, m.Close(now, one, cause))
+		over[len(over)-1].Late = late
+	}
+	return over
+}
+
+// together returns an open lot with those that are decided with it: where one of its bids holds no slot, those that
+// are as good as over.
+func (m *Market[T, A]) together(now time.Time, l *Lot[T, A]) []*Lot[T, A] {
 	lots := []*Lot[T, A]{l}
 	if !slices.ContainsFunc(l.bids, func(b bid[A]) bool { return b.bidder.contending > 0 }) {
 		return lots
@@ -425,6 +467,12 @@ type Closed[T, A any] struct {
 	Freed  []*Bidder[A]     // those of which a slot is held no more
 	Window time.Duration    // how long bids were to be taken
 	Took   time.Duration    // how long they were
+	Class  *Class           // that it was in
+	// Late: the deadline of its task has passed. Abandoned, which the kernel sets: its task is withdrawn, or judged anew.
+	// It goes to no bidder then.
+	Late, Abandoned bool
+	// Fallback is agents.yaml's word for what decides without bids, to be announced; the kernel sets it.
+	Fallback string
 
 	matched *auction.Ranked // the bid that it goes to by Match; nil: by none
 }
@@ -439,6 +487,7 @@ func (m *Market[T, A]) Close(now time.Time, l *Lot[T, A], why auction.Closing) C
 	}
 	c := Closed[T, A]{
 		Lot: l, Why: why, Ranked: l.book.Ranked(nil), Asked: l.asked, Window: l.window, Took: now.Sub(l.opened),
+		Class: l.class,
 	}
 	m.open = slices.DeleteFunc(m.open, func(o *Lot[T, A]) bool { return o == l })
 	l.class.leave(l.holds())

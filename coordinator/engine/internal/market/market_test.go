@@ -36,32 +36,43 @@ type fair struct {
 
 func newFair(agents ...string) *fair {
 	f := &fair{bidders: make(map[string]*bidder)}
-	f.SetBounds(floor, ceiling)
+	f.Install(bounds(floor, ceiling))
 	for _, a := range agents {
 		f.bidders[a] = &bidder{Agent: a, ID: coordinator.AgentID(a)}
 	}
 	return f
 }
 
+// bounds are strategies without, and with a market of such auctions.
+func bounds(floor, ceiling time.Duration) []coordinator.Strategy {
+	return []coordinator.Strategy{{}, {Market: &coordinator.Market{Floor: floor, Ceiling: ceiling}}}
+}
+
 // offer opens a lot for half a second. What these agents are known for is all the same.
 func (f *fair) offer(now time.Time, agents ...string) *lot {
 	f.lots++
 	t := Terms[string, string]{
-		Task: fmt.Sprint("t", f.lots), Arrival: f.lots, Class: &f.class, Mode: auction.Reported, Window: ceiling,
-		Merits: make([]auction.Merit, len(agents)),
+		Task: fmt.Sprint("t", f.lots), Arrival: f.lots, Class: &f.class, Reported: true, Window: ceiling,
 	}
-	t.ID = coordinator.TaskID(t.Task)
+	t.Of = &coordinator.Task{ID: coordinator.TaskID(t.Task), TraceID: "trace"}
 	for _, a := range agents {
 		t.Asked = append(t.Asked, f.bidders[a])
 	}
-	l, _ := f.Offer(now, t)
+	l, _ := f.Offer(now, t, slotsOf{})
 	return l
 }
 
 // bid is a bid of that fitness.
 func (f *fair) bid(now time.Time, l *lot, agent string, fitness float64, free bool) (coordinator.BidRefusal, bool) {
-	b := auction.Bid{Agent: coordinator.AgentID(agent), Fitness: fitness, Duration: time.Second, Relevance: math.NaN()}
-	return f.Bid(now, l, f.bidders[agent], b, auction.Merit{}, free)
+	ev := coordinator.BidReceived{
+		Agent: coordinator.AgentID(agent), Fitness: fitness, Duration: time.Second, Relevance: math.NaN(),
+	}
+	v := slotsOf{}
+	if free {
+		v.free = map[coordinator.AgentID]int{ev.Agent: 1}
+	}
+	answer, held := f.Bid(now, l, f.bidders[agent], &ev, v)
+	return answer.Reason, held
 }
 
 // check recounts everything.
@@ -122,36 +133,38 @@ func TestWithdraw(t *testing.T) {
 	if in, _ := f.Withdraw(l, f.bidders["c"]); in {
 		t.Error("c was not asked")
 	}
-	if why, _, _ := f.Look(opened, l); why != auction.NotYet {
+	if why, _ := f.Look(opened, l, slotsOf{}); why != auction.NotYet {
 		t.Errorf("b is waited for: %v", why)
 	}
 	f.Withdraw(l, f.bidders["b"])
-	if why, _, _ := f.Look(opened, l); why != auction.AllAnswered {
+	if why, _ := f.Look(opened, l, slotsOf{}); why != auction.AllAnswered {
 		t.Errorf("no agent is left: %v", why)
 	}
 	f.check(t)
 }
 
-// TestLookSaysWhoseSlotIsInDoubt: a has one slot, held for the first lot; its better bid for the second
-// waits for the end of the first.
-func TestLookSaysWhoseSlotIsInDoubt(t *testing.T) {
+// TestLookWaitsForASlotInDoubt: a has one slot, held for the first lot; its better bid for the second
+// waits for the end of the first, or until another slot is free.
+func TestLookWaitsForASlotInDoubt(t *testing.T) {
 	f := newFair("a", "b")
 	l1, l2 := f.offer(opened, "a", "b"), f.offer(opened, "a", "b")
 	f.bid(opened, l1, "a", 0.5, true)
 	f.bid(opened, l2, "b", 0.1, true)
 	f.bid(opened, l2, "a", 0.9, false)
-	why, next, doubt := f.Look(opened, l2)
-	if why != auction.AllAnswered || doubt != f.bidders["a"] || !next.Equal(opened.Add(ceiling)) {
-		t.Errorf("%v until %v, doubt %v", why, next, doubt)
+	if why, next := f.Look(opened, l2, slotsOf{}); why != auction.NotYet || !next.Equal(opened.Add(ceiling)) {
+		t.Errorf("%v until %v", why, next)
 	}
-	if got := f.Together(opened, l2); !slices.Equal(got, []*lot{l2}) {
+	if why, _ := f.Look(opened, l2, slotsOf{free: map[coordinator.AgentID]int{"a": 1}}); why != auction.AllAnswered {
+		t.Errorf("a has a slot free: %v", why)
+	}
+	if got := f.together(opened, l2); !slices.Equal(got, []*lot{l2}) {
 		t.Errorf("%d lots are as good as over, l1 waits for b", len(got))
 	}
 	f.bid(opened, l1, "b", 0.2, false)
-	if why, _, doubt := f.Look(opened, l2); why != auction.AllAnswered || doubt != nil {
-		t.Errorf("l1 waits for no agent any more: %v, doubt %v", why, doubt)
+	if why, _ := f.Look(opened, l2, slotsOf{}); why != auction.AllAnswered {
+		t.Errorf("l1 waits for no agent any more: %v", why)
 	}
-	if got := f.Together(opened, l2); !slices.Equal(got, []*lot{l1, l2}) {
+	if got := f.together(opened, l2); !slices.Equal(got, []*lot{l1, l2}) {
 		t.Errorf("%d lots are decided together, want both in the order of their tasks", len(got))
 	}
 }
@@ -163,9 +176,8 @@ func TestWindow(t *testing.T) {
 		t.Errorf("no market yet: %v", none.Length())
 	}
 	f := newFair("a", "b")
-	if f.Length() != ceiling || f.WindowFor(800*time.Millisecond) != 400*time.Millisecond || f.WindowFor(2*floor-2) != 0 {
-		t.Errorf("length %v, %v of 800 ms, %v of less than twice the floor",
-			f.Length(), f.WindowFor(800*time.Millisecond), f.WindowFor(2*floor-2))
+	if f.Length() != ceiling {
+		t.Errorf("nothing is known: %v", f.Length())
 	}
 	for range 20 {
 		l := f.offer(opened, "a")
@@ -181,12 +193,12 @@ func TestWindow(t *testing.T) {
 	}
 	f.Close(opened, l, auction.WindowOver)
 	for range 2 { // the second time it is known already
-		f.Late(opened.Add(400*time.Millisecond), l, "a")
+		f.bid(opened.Add(400*time.Millisecond), l, "a", 1, true)
 	}
 	if f.Length() != 300*time.Millisecond { // 1 of 21 replies is slower than the p95
 		t.Errorf("one late answer: %v", f.Length())
 	}
-	f.Late(opened.Add(400*time.Millisecond), l, "b")
+	f.bid(opened.Add(400*time.Millisecond), l, "b", 1, true)
 	if f.Length() != ceiling { // 2 of 22 are: 1.5 · 400 ms, at most the ceiling
 		t.Errorf("two late answers: %v", f.Length())
 	}
@@ -229,8 +241,7 @@ func TestCounts(t *testing.T) {
 			}
 			return rapid.SampledFrom(f.Lots()).Draw(rt, "lot")
 		}
-		closeLot := func(l *lot) {
-			c := f.Close(now, l, auction.NotYet)
+		checkClosed := func(c *Closed[string, string]) {
 			if len(c.Ranked) > len(c.Asked) || len(c.Freed) > len(c.Ranked) {
 				rt.Fatalf("%d bids of %d agents, %d slots freed", len(c.Ranked), len(c.Asked), len(c.Freed))
 			}
@@ -257,18 +268,20 @@ func TestCounts(t *testing.T) {
 			"move": func(rt *rapid.T) {
 				l := open()
 				if moved[l] = !moved[l]; moved[l] {
-					f.Move(l, &other)
+					f.Move(l, &other, slotsOf{})
 				} else {
-					f.Move(l, &f.class)
+					f.Move(l, &f.class, slotsOf{})
 				}
 			},
 			"together": func(rt *rapid.T) {
-				lots := f.Together(now, open())
-				for _, l := range lots {
-					closeLot(l)
+				for _, c := range f.Conclude(now, open(), auction.WindowOver, slotsOf{}) {
+					checkClosed(&c)
 				}
 			},
-			"close": func(rt *rapid.T) { closeLot(open()) },
+			"close": func(rt *rapid.T) {
+				c := f.Close(now, open(), auction.NotYet)
+				checkClosed(&c)
+			},
 			"time": func(rt *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 200).Draw(rt, "ms")) * time.Millisecond)
 			},
@@ -294,163 +307,75 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// ranked are bids of these agents, best first.
-func ranked(agents ...coordinator.AgentID) (bids []auction.Ranked) {
-	for i, a := range agents {
-		worth := auction.Appraisal{Fitness: 1 - float64(i)/10}
-		bids = append(bids, auction.Ranked{Bid: auction.Bid{Agent: a}, Appraisal: worth})
-	}
-	return bids
-}
-
-// TestMatch: as many lots as possible find an agent, and no agent gets more than its slots.
-func TestMatch(t *testing.T) {
-	type (
-		lots  = [][]auction.Ranked
-		slots = map[coordinator.AgentID]int
-	)
-	for _, c := range []struct {
-		name string
-		lots lots
-		free slots
-		want string
+// TestInvite: for how long bids are taken of which agents, or why there is no auction.
+func TestInvite(t *testing.T) {
+	f := newFair("a", "b")
+	both := []*bidder{f.bidders["a"], f.bidders["b"]}
+	for _, tt := range []struct {
+		wait   time.Duration
+		can    []*bidder
+		window time.Duration
+		why    coordinator.AuctionOutcome
 	}{
-		{"the only bid goes before the best", lots{ranked("a", "b"), ranked("a")}, slots{"a": 1, "b": 1}, "[b a]"},
-		{"a has two slots", lots{ranked("a", "b"), ranked("a")}, slots{"a": 2, "b": 1}, "[a a]"},
-		{"one goes without", lots{ranked("a"), ranked("a", "b"), ranked("c", "a")}, slots{"a": 1, "b": 1}, "[a b -]"},
-		{"no slot at all", lots{ranked("a"), ranked("b")}, nil, "[- -]"},
-		{"no bids", lots{nil, nil}, slots{"a": 1}, "[- -]"},
+		{2*floor - 1, both, 0, coordinator.AuctionNoTime},
+		{0, nil, 0, coordinator.AuctionNoTime},
+		{time.Second, nil, 0, coordinator.AuctionUnheard},
+		{800 * time.Millisecond, both, 400 * time.Millisecond, coordinator.AuctionNone}, // half of the wait
+		{time.Hour, both, ceiling, coordinator.AuctionNone},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got []string
-			for i, w := range matches(c.lots, c.free) {
-				if got = append(got, "-"); w != nil {
-					got[i] = string(w.Agent)
-				}
-			}
-			if s := fmt.Sprint(got); s != c.want {
-				t.Errorf("got %s, want %s", s, c.want)
-			}
-		})
-	}
-}
-
-// slotsOf is what a test's agents have free, by agent; broke have no quota.
-type slotsOf struct {
-	free  map[coordinator.AgentID]int
-	broke []coordinator.AgentID
-}
-
-func (f slotsOf) Free(_ string, a coordinator.AgentID) int     { return f.free[a] }
-func (f slotsOf) Affords(_ string, a coordinator.AgentID) bool { return !slices.Contains(f.broke, a) }
-
-// closedLots are lots with these bids.
-func closedLots(bids [][]auction.Ranked) (all []Closed[string, string]) {
-	f := newFair("x")
-	for _, ranked := range bids {
-		all = append(all, f.Close(opened, f.offer(opened, "x"), auction.WindowOver))
-		all[len(all)-1].Ranked = ranked
-	}
-	return all
-}
-
-// matches are the bids that lots go to, in the order of the lots, if those are enough to tell them apart.
-func matches(bids [][]auction.Ranked, free map[coordinator.AgentID]int) []*auction.Ranked {
-	var m Market[string, string]
-	lots := closedLots(bids)
-	order := slices.Clone(lots)
-	m.Match(lots, slotsOf{free: free}, 1)
-	winners, without := make([]*auction.Ranked, len(lots)), false
-	for _, x := range lots {
-		if without = without || x.matched == nil; without && x.matched != nil {
-			panic("one with a match comes after one without")
+		window, asked, why := f.Invite(tt.wait, tt.can, true, "t", 1, nil)
+		if window != tt.window || why != tt.why || (why == coordinator.AuctionNone) != (len(asked) == 2) {
+			t.Errorf("%v for %d: %v, %d asked, %v", tt.wait, len(tt.can), window, len(asked), why)
 		}
-		at := slices.IndexFunc(order, func(c Closed[string, string]) bool { return c.Lot == x.Lot })
-		winners[at] = x.matched
 	}
-	return winners
 }
 
-// TestAward: the bid that was matched wins, else the best that can; the others are kept for later.
-func TestAward(t *testing.T) {
-	type slots = map[coordinator.AgentID]int
-	bids := ranked("a", "b", "c")
-	for _, c := range []struct {
-		name    string
-		bids    []auction.Ranked
-		matched *auction.Ranked
-		fleet   slotsOf
-		keep    int
-		outcome coordinator.AuctionOutcome
-		winner  coordinator.AgentID
-		losers  []coordinator.AgentID
+// TestBidsThatDoNotCount: what is answered to a bid for a lot that is not open, or that there is not.
+func TestBidsThatDoNotCount(t *testing.T) {
+	f := newFair("a")
+	l := f.offer(opened, "a")
+	f.Close(opened, l, auction.WindowOver)
+	for _, tt := range []struct {
+		lot     *lot
+		by      *bidder
+		auction string
 		why     coordinator.BidRefusal
-		next    coordinator.AgentID
 	}{
-		{"the best", bids, nil, slotsOf{free: slots{"a": 1, "b": 1, "c": 1}}, 2,
-			coordinator.AuctionAwarded, "a", []coordinator.AgentID{"b", "c"}, coordinator.BidLost, "b"},
-		{"the match", bids, &bids[1], slotsOf{free: slots{"a": 1, "b": 1, "c": 1}}, 1,
-			coordinator.AuctionAwarded, "b", []coordinator.AgentID{"a", "c"}, coordinator.BidLost, "a"},
-		{"the match is full", bids, &bids[1], slotsOf{free: slots{"c": 1}}, 1,
-			coordinator.AuctionAwarded, "c", []coordinator.AgentID{"a", "b"}, coordinator.BidLost, ""},
-		{"the match has no quota", bids, &bids[0], slotsOf{slots{"a": 1, "c": 1}, []coordinator.AgentID{"a"}}, 3,
-			coordinator.AuctionAwarded, "c", []coordinator.AgentID{"a", "b"}, coordinator.BidLost, "a"},
-		{"no quota for any that is free", bids, nil, slotsOf{slots{"a": 1}, []coordinator.AgentID{"a"}}, 3,
-			coordinator.AuctionAbandoned, "", []coordinator.AgentID{"a", "b", "c"}, coordinator.BidLost, "a"},
-		{"all full", bids, nil, slotsOf{}, 3,
-			coordinator.AuctionAllFull, "", []coordinator.AgentID{"a", "b", "c"}, coordinator.BidFull, ""},
-		{"no bids", nil, nil, slotsOf{free: slots{"x": 1}}, 3, coordinator.AuctionNoBids, "", nil, coordinator.BidLost, ""},
+		{l, f.bidders["a"], l.ID, coordinator.BidLate},
+		{nil, f.bidders["a"], "", coordinator.BidLate},
+		{l, nil, "", coordinator.BidNotInvited},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			f := newFair("x")
-			closed := f.Close(opened, f.offer(opened, "x"), auction.WindowOver)
-			closed.Ranked, closed.matched = c.bids, c.matched
-			a := f.Award(&closed, c.fleet, c.keep)
-			var losers []coordinator.AgentID
-			for _, r := range a.Losers {
-				losers = append(losers, r.Agent)
-			}
-			var winner, next coordinator.AgentID
-			if a.Winner != nil {
-				winner = a.Winner.Agent
-			}
-			if r := closed.Lot.Next("t", c.fleet); r != nil {
-				next = r.Agent
-			}
-			if a.Outcome != c.outcome || winner != c.winner || !slices.Equal(losers, c.losers) || a.Why != c.why ||
-				next != c.next {
-				t.Errorf("%v to %q, %v get %v, next %q", a.Outcome, winner, losers, a.Why, next)
-			}
-		})
+		ev := coordinator.BidReceived{Agent: "a", Task: "t1", TraceID: "trace"}
+		got, held := f.Bid(opened, tt.lot, tt.by, &ev, slotsOf{})
+		want := coordinator.RejectBid{
+			Agent: "a", Task: "t1", AuctionID: tt.auction, TraceID: "trace", Reason: tt.why,
+		}
+		if got != want || held {
+			t.Errorf("%+v, want %+v; it holds a slot: %v", got, want, held)
+		}
 	}
 }
 
-// TestAwardWithoutAgents: a lot that no agent was left for is unheard, and teaches nothing of reply times.
-func TestAwardWithoutAgents(t *testing.T) {
-	f := newFair("x")
-	l := f.offer(opened, "x")
-	f.Withdraw(l, f.bidders["x"])
-	c := f.Close(opened, l, auction.WindowOver)
-	if a := f.Award(&c, slotsOf{}, 1); a.Outcome != coordinator.AuctionUnheard {
-		t.Errorf("no agent was left: %v", a.Outcome)
-	}
-}
-
-// TestTakeNext: a bid that was next is not next again, and was one of all that did not win.
-func TestTakeNext(t *testing.T) {
-	f, fleet := newFair("x"), slotsOf{free: map[coordinator.AgentID]int{"a": 1, "c": 1}}
-	c := f.Close(opened, f.offer(opened, "x"), auction.WindowOver)
-	c.Ranked = ranked("a", "b", "c")
-	f.Award(&c, fleet, 3)
-	next := c.Lot.Next("t", fleet) // of b and c: b is full
-	if of := c.Lot.TakeNext(next); next.Agent != "c" || len(of) != 2 || of[0].Agent != "b" {
-		t.Errorf("%q of %d", next.Agent, len(of))
-	}
-	if again := c.Lot.Next("t", fleet); again != nil {
-		t.Errorf("%q is next again", again.Agent)
-	}
-	var none *lot
-	if none.Next("t", fleet) != nil {
-		t.Error("a task without a lot has no bids")
+// TestMoveToAnotherFleet: b has left, and held the slot that the lot had found, which now seeks one; a lot without a
+// class there stays where it was.
+func TestMoveToAnotherFleet(t *testing.T) {
+	for _, to := range []*Class{nil, {}} {
+		f := newFair("a", "b")
+		l := f.offer(opened, "a", "b")
+		f.bid(opened, l, "b", 0.5, true)
+		f.Move(l, to, slotsOf{gone: []coordinator.AgentID{"b"}})
+		if len(l.Asked()) != 1 || f.bidders["b"].Takes() {
+			t.Errorf("%d are asked, b takes part: %v", len(l.Asked()), f.bidders["b"].Takes())
+		}
+		counted := f.class
+		if to != nil {
+			counted = *to
+			if f.class.Open() != 0 || f.class.Seeking() != 0 {
+				t.Errorf("before: %+v", f.class)
+			}
+		}
+		if counted.Open() != 1 || counted.Seeking() != 1 {
+			t.Errorf("%+v", counted)
+		}
 	}
 }

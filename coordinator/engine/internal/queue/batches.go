@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"iter"
 	"slices"
 	"time"
 
@@ -15,8 +14,8 @@ type Batches[K, T comparable] struct {
 	compare   func(a, b T) int
 	limits    map[string]coordinator.Batch // of the task types that are batched
 	gathering map[K]*gathering[T]
-	sharing   map[company[K]][]*coordinator.Dispatch
-	sealed    []*coordinator.Dispatch
+	sharing   map[company[K]][]Shared[T]
+	sealed    []Shared[T]
 }
 
 // gathering is the tasks of one kind that wait for others, and until when at the latest.
@@ -31,10 +30,17 @@ type company[K comparable] struct {
 	agent coordinator.AgentID
 }
 
+// Shared is a dispatch of a task that may share a batch, and its record; nil: nothing is recorded.
+type Shared[T any] struct {
+	Task   T
+	Made   *coordinator.Dispatch
+	Record *coordinator.Assigned
+}
+
 // NewBatches returns one in which nothing waits; compare is the order in which tasks go.
 func NewBatches[K, T comparable](compare func(a, b T) int) Batches[K, T] {
 	return Batches[K, T]{compare: compare, gathering: make(map[K]*gathering[T]),
-		sharing: make(map[company[K]][]*coordinator.Dispatch)}
+		sharing: make(map[company[K]][]Shared[T])}
 }
 
 // Install takes over which task types are batched.
@@ -53,16 +59,14 @@ func (b *Batches[K, T]) Install(routes map[string]coordinator.Route) {
 
 // Limits returns those of a task type; false: it is not batched.
 func (b *Batches[K, T]) Limits(taskType string) (limits coordinator.Batch, batched bool) {
-	if b.limits == nil {
-		return limits, false
-	}
 	limits, batched = b.limits[taskType]
 	return limits, batched
 }
 
 // Gather keeps a task for others of its kind until closes; full: there are as many now as a batch may have.
 // false: it has no time for that. The first of a batch opens it for MaxWait, but no longer than it may wait
-// itself. A task with a deadline less than twice as far away as the end of the wait does not wait.
+// itself: with a timeout of 0 nothing waits. A task with a deadline less than twice as far away as the end of the
+// wait does not wait.
 func (b *Batches[K, T]) Gather(
 	now time.Time, kind K, t T, limits coordinator.Batch, mayWait, deadline time.Time,
 ) (closes time.Time, full, gathers bool) {
@@ -90,15 +94,19 @@ func (b *Batches[K, T]) Gathering(kind K) (members []T, closes time.Time) {
 	return nil, time.Time{}
 }
 
-// All iterates over what gathers, in no order.
-func (b *Batches[K, T]) All() iter.Seq2[K, []T] {
-	return func(yield func(K, []T) bool) {
-		for kind, g := range b.gathering {
-			if !yield(kind, g.members) {
-				return
+// Check returns how many tasks gather, and, in no order, those that gather twice, or that do not wait for others of that
+// kind by what the kernel knows of them.
+func (b *Batches[K, T]) Check(waits func(K, T) bool) (wrong []T, all int) {
+	seen := make(map[T]bool)
+	for kind, g := range b.gathering {
+		for _, t := range g.members {
+			if seen[t] || !waits(kind, t) {
+				wrong = append(wrong, t)
 			}
+			seen[t] = true
 		}
 	}
+	return wrong, len(seen)
 }
 
 // Close returns what has gathered of a kind, in its order, and has it gather no more.
@@ -132,8 +140,8 @@ func (b *Batches[K, T]) Leave(kind K, t T) {
 func (b *Batches[K, T]) Clear() { clear(b.gathering) }
 
 // Share notes a dispatch that may share a batch of so many at most with others of its moment.
-func (b *Batches[K, T]) Share(kind K, d *coordinator.Dispatch, most int) {
-	c := company[K]{kind, d.Agent}
+func (b *Batches[K, T]) Share(kind K, d Shared[T], most int) {
+	c := company[K]{kind, d.Made.Agent}
 	others := b.sharing[c]
 	if len(others) == most {
 		b.seal(others)
@@ -147,7 +155,7 @@ func (b *Batches[K, T]) Sharing() bool { return len(b.sharing) > 0 }
 
 // Seal ends a moment: what is dispatched from here on is in other batches. It returns the dispatches that have
 // a BatchID by now; they are good until the next Share.
-func (b *Batches[K, T]) Seal() []*coordinator.Dispatch {
+func (b *Batches[K, T]) Seal() []Shared[T] {
 	if len(b.sharing) == 0 {
 		return nil
 	}
@@ -162,12 +170,12 @@ func (b *Batches[K, T]) Seal() []*coordinator.Dispatch {
 
 // seal puts dispatches into one batch, which is named after the first of them. A task shares a batch once in its
 // life and a dispatch id names one dispatch, so a batch id names one batch.
-func (b *Batches[K, T]) seal(list []*coordinator.Dispatch) {
+func (b *Batches[K, T]) seal(list []Shared[T]) {
 	if len(list) < 2 {
 		return
 	}
 	for _, d := range list {
-		d.BatchID, d.BatchSize = list[0].DispatchID, len(list)
+		d.Made.BatchID, d.Made.BatchSize = list[0].Made.DispatchID, len(list)
 	}
 	b.sealed = append(b.sealed, list...)
 }

@@ -113,11 +113,6 @@ func TestClosingAll(t *testing.T) {
 	gatherAll(b, "one", "d", "b")
 	gatherAll(b, "two", "e")
 	gatherAll(b, "three", "c", "a")
-	for kind, members := range b.All() {
-		if got, _ := b.Gathering(kind); !slices.Equal(got, members) {
-			t.Errorf("%s: %v, and %v of all", kind, got, members)
-		}
-	}
 	want := [][]string{{"a", "c"}, {"b", "d"}, {"e"}}
 	if got := b.CloseAll(); !slices.EqualFunc(got, want, slices.Equal[[]string]) {
 		t.Errorf("closed %v, want %v", got, want)
@@ -129,6 +124,21 @@ func TestClosingAll(t *testing.T) {
 	}
 }
 
+// TestCheckOfBatches: what gathers twice, or should not, is found.
+func TestCheckOfBatches(t *testing.T) {
+	b := byName()
+	gatherAll(b, "one", "a", "b")
+	gatherAll(b, "two", "c")
+	waits := func(kind, x string) bool { return kind != "two" || x != "b" }
+	if wrong, n := b.Check(waits); wrong != nil || n != 3 {
+		t.Errorf("%v of %d gather wrongly", wrong, n)
+	}
+	gatherAll(b, "two", "b")
+	if wrong, n := b.Check(waits); !slices.Equal(wrong, []string{"b"}) && !slices.Equal(wrong, []string{"b", "b"}) || n != 3 {
+		t.Errorf("%v of %d gather wrongly, want b", wrong, n)
+	}
+}
+
 // TestSharing: of five dispatches to a by threes the first three and the last two share, each batch under the id
 // of its first; one of its kind alone, or to another agent, shares none. The next moment begins anew.
 func TestSharing(t *testing.T) {
@@ -137,7 +147,7 @@ func TestSharing(t *testing.T) {
 	give := func(kind string, agent coordinator.AgentID, id string) {
 		d := &coordinator.Dispatch{DispatchID: id, Agent: agent}
 		all = append(all, d)
-		b.Share(kind, d, 3)
+		b.Share(kind, Shared[string]{Made: d}, 3)
 	}
 	give("kind", "a", "1")
 	give("kind", "a", "2")
@@ -148,8 +158,8 @@ func TestSharing(t *testing.T) {
 	give("kind", "a", "7")
 	sealed := 0
 	for _, d := range b.Seal() {
-		if sealed++; d.BatchID == "" {
-			t.Errorf("%s is sealed and has no batch", d.DispatchID)
+		if sealed++; d.Made.BatchID == "" {
+			t.Errorf("%s is sealed and has no batch", d.Made.DispatchID)
 		}
 	}
 	if b.Sharing() || sealed != 5 {
@@ -157,7 +167,7 @@ func TestSharing(t *testing.T) {
 	}
 	give("kind", "a", "8")
 	if left := b.Seal(); len(left) != 0 {
-		t.Errorf("%s shares with those of the moment before", left[0].DispatchID)
+		t.Errorf("%s shares with those of the moment before", left[0].Made.DispatchID)
 	}
 	want := []struct {
 		batch string

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator/agentset"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Line is what an agent could serve, class by class, in the order in which it is to go: first by the turn of
@@ -22,7 +22,7 @@ type Line[T comparable, C any] struct {
 
 // LineOf returns what the agent of that number could serve.
 func (q *Queue[T, C]) LineOf(agent int) Line[T, C] {
-	l := Line[T, C]{q: q, of: q.spare[:0], single: true, serve: fairshare.AllLevels}
+	l := Line[T, C]{q: q, of: q.spare[:0], single: true, serve: fairqueue.AllLevels}
 	q.spare = nil // another line may be made while this one is in use
 	for _, c := range q.active {
 		if c.Usable.Has(agent) {
@@ -49,8 +49,10 @@ func (l *Line[T, C]) classes() []*Class[T, C] {
 // Levels returns the bits of the levels at which something is in the line.
 func (l *Line[T, C]) Levels() (levels uint8) {
 	for _, c := range l.classes() {
-		if l.may(c) {
-			levels |= c.Waiting.Serving()
+		if s := c.Waiting.Serving(); s&^levels != 0 && l.may(c) {
+			if levels |= s; levels == fairqueue.AllLevels {
+				break // of many classes a few are looked at
+			}
 		}
 	}
 	return levels
@@ -71,9 +73,9 @@ func (l *Line[T, C]) Take() (next *Class[T, C], t T, levels uint8) {
 
 // First returns the task that goes next of a level, with its class and leaf; no class: there is none.
 func (l *Line[T, C]) First(level int) (next *Class[T, C], t T, leaf int) {
-	shares := l.q.shares
+	shares, bit := l.q.shares, uint8(1)<<level
 	for _, c := range l.classes() {
-		if c.Waiting.Serving()>>level&1 == 0 || !l.may(c) {
+		if c.Waiting.Serving()&bit == 0 || !l.may(c) {
 			continue
 		}
 		h, _ := c.Waiting.FirstAt(level)
@@ -82,6 +84,14 @@ func (l *Line[T, C]) First(level int) (next *Class[T, C], t T, leaf int) {
 		}
 	}
 	return next, t, leaf
+}
+
+// Peek returns the level that has its turn, among those at which something is in the line or waits elsewhere, and the
+// leaf of what goes next there; false: nothing in the line is of that level.
+func (l *Line[T, C]) Peek() (level, leaf int, ok bool) {
+	level = l.q.shares.Turn(l.Levels()&l.serve | l.others)
+	c, _, leaf := l.First(level)
+	return level, leaf, c != nil
 }
 
 // Back puts a class back.
@@ -97,9 +107,9 @@ func (l *Line[T, C]) End() {
 	}
 }
 
-// may reports whether something of the class is in the line.
+// may reports whether what is serving of the class is in the line.
 func (l *Line[T, C]) may(c *Class[T, C]) bool {
-	if c.parked || c.Waiting.Serving() == 0 || len(l.passed) > 0 && slices.Contains(l.passed, c) {
+	if c.parked || len(l.passed) > 0 && slices.Contains(l.passed, c) {
 		return false
 	}
 	return l.single || c.Usable.First(l.ready) >= 0

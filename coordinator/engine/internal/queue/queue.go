@@ -8,21 +8,22 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // Queue is every task that waits for an agent, or for quota, by its class.
 //
 // Of those that an agent could have, the priority goes first that has its turn by weight, then the group that
-// has its turn (both are fairshare.Shares; without quotas all tasks are one group's), then the task that goes
+// has its turn (both are fairqueue.Shares; without quotas all tasks are one group's), then the task that goes
 // first by the order that New is given.
 type Queue[T comparable, C any] struct {
 	classes map[string]*Class[T, C]
 	active  []*Class[T, C] // classes in which some wait
-	shares  *fairshare.Shares
+	shares  *fairqueue.Shares
 	before  func(a, b T) bool
 	place   func(t T, index int)
 	spare   []*Class[T, C] // room for the classes of a line
+	reach   []C            // room for those that an agent could have tasks of
 	// inUse is how many classes in which no task waits were in use all the same when those that are not were
 	// last forgotten.
 	inUse int
@@ -37,7 +38,7 @@ type Class[T comparable, C any] struct {
 	// Usable are the agents that may have its tasks when they are ready. The kernel keeps it up to date.
 	Usable agentset.Set
 	// Waiting are its tasks. Only Queue adds and removes them, and only Park and Unpark park them.
-	Waiting *fairshare.Backlog[T]
+	Waiting *fairqueue.Backlog[T]
 
 	active int  // place among the active, -1 when none waits
 	parked bool // as a whole
@@ -48,7 +49,7 @@ const MaxIdle = 1024
 
 // New returns one in which nothing waits. before is a total order of the tasks of one group and priority, which
 // must not change while they wait; place is called with a task's new place among these, -1 when it leaves.
-func New[C any, T comparable](s *fairshare.Shares, before func(a, b T) bool, place func(t T, index int)) Queue[T, C] {
+func New[C any, T comparable](s *fairqueue.Shares, before func(a, b T) bool, place func(t T, index int)) Queue[T, C] {
 	return Queue[T, C]{classes: make(map[string]*Class[T, C]), shares: s, before: before, place: place}
 }
 
@@ -72,7 +73,7 @@ func (q *Queue[T, C]) Find(key []byte) *Class[T, C] { return q.classes[string(ke
 
 // Start makes c a class in which nothing waits.
 func (q *Queue[T, C]) Start(c *Class[T, C], key []byte, of C) {
-	*c = Class[T, C]{Key: string(key), Of: of, Waiting: fairshare.NewBacklog(q.shares, q.before, q.place), active: -1}
+	*c = Class[T, C]{Key: string(key), Of: of, Waiting: fairqueue.NewBacklog(q.shares, q.before, q.place), active: -1}
 }
 
 // Keep files a class under its key: tasks may wait in it. Of the others those are forgotten, when they are too
@@ -132,6 +133,37 @@ func (q *Queue[T, C]) Forget() { q.classes, q.active = make(map[string]*Class[T,
 // Active returns the classes in which some wait. It is good until the next Push or Take.
 func (q *Queue[T, C]) Active() []*Class[T, C] { return q.active }
 
+// Reach returns the classes of which the agent could have tasks, and how many of these wait for nothing but an agent.
+// The list is good until the next call.
+func (q *Queue[T, C]) Reach(agent int) (of []C, tasks int) {
+	if agent < 0 { // it has left the fleet
+		return nil, 0
+	}
+	of = q.reach[:0]
+	for _, c := range q.active {
+		if c.Usable.Has(agent) {
+			of = append(of, c.Of)
+			tasks += c.Servable()
+		}
+	}
+	q.reach = of
+	return of, tasks
+}
+
+// ByLeaf returns how many tasks wait in each of so many leaves, and how many of these are parked. It takes O(leaves
+// that wait in all classes).
+func (q *Queue[T, C]) ByLeaf(leaves int) (all, parked []int) {
+	all, parked = make([]int, leaves), make([]int, leaves)
+	for _, c := range q.active {
+		c.Waiting.Leaves(func(leaf, _, n int, own bool) {
+			if all[leaf] += n; own || c.parked {
+				parked[leaf] += n
+			}
+		})
+	}
+	return all, parked
+}
+
 // All iterates over the classes that are known, in no order.
 func (q *Queue[T, C]) All() iter.Seq[C] {
 	return func(yield func(C) bool) {
@@ -142,12 +174,6 @@ func (q *Queue[T, C]) All() iter.Seq[C] {
 		}
 	}
 }
-
-// Known returns how many classes are known.
-func (q *Queue[T, C]) Known() int { return len(q.classes) }
-
-// IsActive reports whether tasks wait in the class.
-func (c *Class[T, C]) IsActive() bool { return c.active >= 0 }
 
 // Serving returns the bits of the levels at which something waits that is not parked by its leaf.
 func (c *Class[T, C]) Serving() uint8 { return c.Waiting.Serving() }
@@ -219,8 +245,8 @@ func (c *Class[T, C]) Parked(leaf int) bool {
 	return c.Waiting.Parked(leaf)
 }
 
-// Misfiled returns what is wrong with a class's place among the active ones; empty: nothing.
-func (q *Queue[T, C]) Misfiled(c *Class[T, C]) string {
+// Check returns what is wrong with a class's place among the active ones; empty: nothing.
+func (q *Queue[T, C]) Check(c *Class[T, C]) string {
 	switch {
 	case q.classes[c.Key] != c:
 		return "it is not found by its key"

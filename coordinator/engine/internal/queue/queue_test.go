@@ -9,7 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/fairqueue"
 )
 
 // task is of one class, and goes before those with a larger due.
@@ -31,14 +31,14 @@ type class struct {
 type rig struct {
 	Queue[*task, *class]
 	t      *testing.T
-	shares *fairshare.Shares
+	shares *fairqueue.Shares
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	shares := fairshare.NewShares()
+	shares := fairqueue.NewShares()
 	shares.Order(coordinator.PriorityOrder{Strict: true})
-	err := shares.Install(fairshare.GroupsOf(&coordinator.Quotas{Nodes: []coordinator.QuotaNode{
+	err := shares.Install(fairqueue.NodesOf(&coordinator.Quotas{Nodes: []coordinator.QuotaNode{
 		{ID: "pool", Kind: coordinator.QuotaPool, Name: "pool", Parent: -1, Weight: 1},
 		{ID: "pool/x", Kind: coordinator.QuotaGroup, Name: "x", Weight: 1},
 		{ID: "pool/y", Kind: coordinator.QuotaGroup, Name: "y", Weight: 1},
@@ -91,7 +91,7 @@ func (r *rig) drain(l Line[*task, *class]) (names []string) {
 func (r *rig) check() {
 	r.t.Helper()
 	for c := range r.All() {
-		if wrong := r.Misfiled(&c.Class); wrong != "" {
+		if wrong := r.Check(&c.Class); wrong != "" {
 			r.t.Errorf("class %s: %s", c.name, wrong)
 		}
 	}
@@ -144,6 +144,26 @@ func TestLineOfAnAgent(t *testing.T) {
 	}
 }
 
+// TestReach: what waits that an agent could have; tasks of a group that is parked wait for more than an agent.
+func TestReach(t *testing.T) {
+	r := newRig(t)
+	a, b := r.class("a", 0, 1), r.class("b", 1)
+	x := r.push(a, "x", "x", normal, 1)
+	r.push(a, "y", "y", normal, 2)
+	r.push(b, "z", "x", normal, 3)
+	a.Park(x.leaf)
+	for agent, want := range map[int]string{-1: "[] 0", 0: "[a] 1", 1: "[a b] 2", 2: "[] 0"} {
+		of, tasks := r.Reach(agent)
+		keys := make([]string, len(of))
+		for i, c := range of {
+			keys[i] = c.Key
+		}
+		if got := fmt.Sprint(keys, " ", tasks); got != want {
+			t.Errorf("agent %d: %s, want %s", agent, got, want)
+		}
+	}
+}
+
 // TestLineForAgents: it has the classes that one of the agents can take, at the levels that are to be served, and
 // what has come meanwhile.
 func TestLineForAgents(t *testing.T) {
@@ -152,7 +172,7 @@ func TestLineForAgents(t *testing.T) {
 	r.push(a, "a1", "x", normal, 1)
 	r.push(b, "b0", "x", normal, 0)
 	r.push(a, "a2", "x", high, 2)
-	if got := r.drain(r.LineFor(agents(2, 3), fairshare.AllLevels, 0)); len(got) > 0 {
+	if got := r.drain(r.LineFor(agents(2, 3), fairqueue.AllLevels, 0)); len(got) > 0 {
 		t.Errorf("agents 2 and 3 are given %v", got)
 	}
 	l := r.LineFor(agents(0, 3), 1<<normal, 1<<coordinator.PriorityLow)
@@ -174,6 +194,43 @@ func TestLineForAgents(t *testing.T) {
 	l.End()
 	if c, x, leaf := l.First(int(high)); c != nil {
 		t.Errorf("%s of leaf %d is first in a line of which its class was taken", x.name, leaf)
+	}
+}
+
+// TestPeek: the level that has its turn, and what goes next there, without taking it; and how much waits by leaf.
+func TestPeek(t *testing.T) {
+	r := newRig(t) // in a strict order
+	a, b := r.class("a", 0), r.class("b", 1)
+	r.push(a, "a1", "x", normal, 1)
+	r.push(a, "a2", "y", normal, 2)
+	r.push(b, "b", "y", high, 0)
+	x, y := r.shares.Leaf("x"), r.shares.Leaf("y")
+	for _, c := range []struct {
+		agent, level int
+		others       uint8
+		leaf         int
+		ok           bool
+	}{
+		{0, int(normal), 0, x, true}, {1, int(high), 0, y, true},
+		{0, int(high), 1 << high, 0, false}, // something else waits there, and nothing of the line
+		{0, int(normal), 1 << coordinator.PriorityLow, x, true}, {2, -1, 0, 0, false},
+	} {
+		l := r.LineFor(agents(c.agent), fairqueue.AllLevels, c.others)
+		if c.level < 0 {
+			if levels := l.Levels(); levels != 0 {
+				t.Errorf("agent %d: levels %b", c.agent, levels)
+			}
+			continue
+		}
+		if level, leaf, ok := l.Peek(); level != c.level || leaf != c.leaf || ok != c.ok {
+			t.Errorf("%+v: level %d, leaf %d, %v", c, level, leaf, ok)
+		}
+	}
+	a.Park(y)
+	b.Park(-1)
+	all, parked := r.ByLeaf(r.shares.Leaves())
+	if all[x] != 1 || all[y] != 2 || parked[x] != 0 || parked[y] != 2 {
+		t.Errorf("%v wait, %v of them parked", all, parked)
 	}
 }
 
@@ -302,8 +359,8 @@ func TestClear(t *testing.T) {
 		t.Errorf("%s is the first now", got.name)
 	}
 	r.Clear()
-	if r.Forget(); r.Known() != 0 || r.Find([]byte("a")) != nil {
-		t.Errorf("%d classes are known", r.Known())
+	if r.Forget(); len(r.classes) != 0 || r.Find([]byte("a")) != nil {
+		t.Errorf("%d classes are known", len(r.classes))
 	}
 }
 
@@ -317,7 +374,7 @@ func TestIdleClasses(t *testing.T) {
 	most := 0
 	for i := range 3 * MaxIdle {
 		r.class(fmt.Sprint("idle", i))
-		most = max(most, r.Known())
+		most = max(most, len(r.classes))
 	}
 	if most != MaxIdle+20 { // 10 that are kept and 10 that are busy
 		t.Errorf("%d classes are known at most, want %d", most, MaxIdle+20)
@@ -332,8 +389,8 @@ func TestIdleClasses(t *testing.T) {
 	r.check()
 }
 
-// TestMisfiled: each way in which a class may be at a wrong place is told.
-func TestMisfiled(t *testing.T) {
+// TestCheckOfClasses: each way in which a class may be at a wrong place is told.
+func TestCheckOfClasses(t *testing.T) {
 	for name, spoil := range map[string]func(r *rig, c *class){
 		"":                   func(*rig, *class) {},
 		"under another key":  func(r *rig, c *class) { c.Key = "other" },
@@ -347,7 +404,7 @@ func TestMisfiled(t *testing.T) {
 		r.push(c, "x", "x", normal, 1)
 		r.push(r.class("d", 0), "y", "x", normal, 1)
 		spoil(r, c)
-		if wrong := r.Misfiled(&c.Class); (wrong != "") != (name != "") {
+		if wrong := r.Check(&c.Class); (wrong != "") != (name != "") {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}

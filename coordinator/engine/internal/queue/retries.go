@@ -3,28 +3,7 @@ package queue
 import (
 	"slices"
 	"time"
-
-	"taskbus/coordinator"
 )
-
-// Backoff is how long a task waits that came back: First, multiplied by Factor with each try, Most at most.
-type Backoff struct {
-	First  time.Duration
-	Factor time.Duration
-	Most   time.Duration
-}
-
-// After returns how long to wait after so many tries: between half and all of min(Most, First × Factor^(tries−1)),
-// by a hash of task and attempt, so that what came back together does not go out together.
-func (b Backoff) After(id coordinator.TaskID, tries int, seed uint64) time.Duration {
-	d := b.First
-	for i := 1; i < tries && d < b.Most; i++ {
-		d *= b.Factor
-	}
-	d = min(d, b.Most)
-	h := coordinator.Hash(coordinator.AttemptID(id, tries+1), seed)
-	return d/2 + time.Duration(h%uint64(d/2+1))
-}
 
 // Retries are the tasks that an agent has refused and that are past their back-off, first in, first out, until the
 // budget allows another dispatch of them. It bounds retries to a tenth of the first dispatches, so that a fleet
@@ -82,9 +61,6 @@ func (r *Retries[T]) Remove(t T) {
 
 // All returns the tasks that wait, or did, in their order.
 func (r *Retries[T]) All() []T { return r.tasks }
-
-// EmptyUntil leaves nothing in the budget, which earns nothing with time until then.
-func (r *Retries[T]) EmptyUntil(at time.Time) { r.budget = budget{at: at} }
 
 // Clear removes all tasks that wait. What the budget has is kept.
 func (r *Retries[T]) Clear() { r.tasks = nil }

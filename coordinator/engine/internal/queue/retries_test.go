@@ -3,41 +3,7 @@ package queue
 import (
 	"testing"
 	"time"
-
-	"taskbus/coordinator"
 )
-
-// TestBackoff: 250 ms doubled with each try up to 10 s, and 2 s times four up to a minute; upper half.
-func TestBackoff(t *testing.T) {
-	other := Backoff{First: 250 * time.Millisecond, Factor: 2, Most: 10 * time.Second}
-	same := Backoff{First: 2 * time.Second, Factor: 4, Most: time.Minute}
-	tests := []struct {
-		rule     Backoff
-		tries    int
-		from, to time.Duration
-	}{
-		{other, 1, 125 * time.Millisecond, 250 * time.Millisecond}, // 250 × 2⁰
-		{other, 2, 250 * time.Millisecond, 500 * time.Millisecond}, // 250 × 2¹
-		{other, 6, 4 * time.Second, 8 * time.Second},               // 250 × 2⁵
-		{other, 7, 5 * time.Second, 10 * time.Second},              // 250 × 2⁶ = 16 s, capped
-		{other, 1000, 5 * time.Second, 10 * time.Second},           // does not overflow
-		{same, 1, time.Second, 2 * time.Second},                    // 2 × 4⁰
-		{same, 2, 4 * time.Second, 8 * time.Second},                // 2 × 4¹
-		{same, 4, 30 * time.Second, time.Minute},                   // 2 × 4³ = 128 s, capped
-	}
-	for _, tt := range tests {
-		least, most := time.Hour, time.Duration(0)
-		for i := range 1000 {
-			d := tt.rule.After(coordinator.TaskID(rune('a'+i)), tt.tries, 1)
-			least, most = min(least, d), max(most, d)
-		}
-		// 1,000 draws from an even spread come within 5 % of both ends.
-		slack := (tt.to - tt.from) / 20
-		if least < tt.from || most > tt.to || least > tt.from+slack || most < tt.to-slack {
-			t.Errorf("%d tries: %v to %v, want %v to %v", tt.tries, least, most, tt.from, tt.to)
-		}
-	}
-}
 
 // TestRetryBudget: 100 at once, then a tenth of the first dispatches and 10 a second.
 func TestRetryBudget(t *testing.T) {
@@ -93,7 +59,7 @@ func TestRetriesInOrder(t *testing.T) {
 	if x, wait, ok := r.Next(epoch, waits); ok || wait != 0 {
 		t.Fatalf("of none %q, or one in %v", x, wait)
 	}
-	r.EmptyUntil(epoch) // and earns a retry in 100 ms
+	r.budget.at = epoch // nothing is in it, and earns a retry in 100 ms
 	for _, x := range []string{"gone", "c", "removed", "a", "gone"} {
 		r.Add(x)
 	}

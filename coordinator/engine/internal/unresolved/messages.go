@@ -1,6 +1,7 @@
 package unresolved
 
 import (
+	"fmt"
 	"iter"
 	"maps"
 	"time"
@@ -61,7 +62,7 @@ func (m *Messages) Expect(key coordinator.TaskKey) { m.expected[key]++ }
 func (m *Messages) SetExpected(key coordinator.TaskKey, n int) { m.expected[key] = n }
 
 // SessionLost notes what the next session may bring. What did not come in a session that was long enough will not
-// come any more, but what mayBeHeld names: it may have come, and have been held unacknowledged as it ended.
+// come any more, but what MayBeHeld names: it may have come, and have been held unacknowledged as it ended.
 func (m *Messages) SessionLost(now time.Time, lasted time.Duration, mayBeHeld func(coordinator.TaskKey) bool) {
 	if lasted >= ShortSession {
 		maps.DeleteFunc(m.expected, func(key coordinator.TaskKey, _ int) bool { return !mayBeHeld(key) })
@@ -108,4 +109,19 @@ func (m *Messages) Acks(now time.Time) iter.Seq[Ack] {
 			}
 		}
 	}
+}
+
+// Check returns what does not balance; nil: all is well.
+func (m *Messages) Check() error {
+	if n := len(m.acks); n > maxAcks || n < maxAcks && m.next != 0 {
+		return fmt.Errorf("the ring has %d acknowledgements, and goes on at %d", n, m.next)
+	}
+	for _, counts := range []map[coordinator.TaskKey]int{m.expected, m.unanswered} {
+		for _, n := range counts { // order does not matter: as a rule nothing is found
+			if n <= 0 {
+				return fmt.Errorf("%d messages of a task may come again", n)
+			}
+		}
+	}
+	return nil
 }

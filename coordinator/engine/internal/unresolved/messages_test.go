@@ -80,3 +80,22 @@ func TestCame(t *testing.T) {
 		t.Errorf("%v are expected, %v unanswered; there were %v", m.expected, m.unanswered, counts)
 	}
 }
+
+// TestCheck: what no call can have left is found.
+func TestCheck(t *testing.T) {
+	for name, spoil := range map[string]func(*Messages){
+		"":               func(*Messages) {},
+		"counted to 0":   func(m *Messages) { m.expected[a]-- },
+		"less than none": func(m *Messages) { m.unanswered[a] = -1 },
+		"not full":       func(m *Messages) { m.next = 1 },
+		"too many":       func(m *Messages) { m.acks = make([]Ack, maxAcks+1) },
+	} {
+		m := New()
+		m.Expect(a)
+		m.Unanswered(b)
+		m.Acked(began, a)
+		if spoil(&m); (m.Check() != nil) != (name != "") {
+			t.Errorf("%s: %v", name, m.Check())
+		}
+	}
+}

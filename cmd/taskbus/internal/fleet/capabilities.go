@@ -1,0 +1,68 @@
+package fleet
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/coordinator/view"
+)
+
+func CapabilitiesCommand(a *cli.App) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "capabilities",
+		Short: "Show what the fleet can do, how much of it is wanted, and what depends on one agent",
+		Long: `Shows every capability that agents offer or waiting tasks require.
+
+  AGENTS      agents that offer it
+  ONLINE      how many of them are online
+  BUS FACTOR  how many of them could be given work: online, steady, not cordoned, not
+              ejected. With all of these lost none is left; NOTE warns at 1 and 0
+  SLOTS       slots of those that could be given work; FREE: how many are free
+  WAITING     tasks that require it and wait
+  DEMAND/MIN  tasks a minute that require it; an average with a half-life of five
+              minutes`,
+		Example: `  taskbus capabilities
+  taskbus capabilities -o json`,
+		Args: cobra.NoArgs,
+	}
+	cli.Shows(a, c, "/capabilities", func(found view.CapabilityList) error {
+		return printCapabilities(a.Out,
+			found.Capabilities)
+	})
+	return c
+}
+
+func printCapabilities(w io.Writer, all []view.Capability) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "no agent offers anything, and no task that waits requires anything")
+		return err
+	}
+	t := cli.NewTable("CAPABILITY", "AGENTS", "ONLINE", "BUS FACTOR", "SLOTS", "FREE", "WAITING", "DEMAND/MIN", "NOTE")
+	none, one := 0, 0
+	for _, c := range all {
+		note := ""
+		switch c.BusFactor {
+		case 0:
+			none++
+			note = "no agent does it"
+		case 1:
+			one++
+			note = "one agent alone"
+		}
+		t.Row(c.Name, c.Agents, c.Online, c.BusFactor, c.Slots, c.FreeSlots, c.Waiting,
+			fmt.Sprintf("%.1f", c.DemandPerMinute), note)
+	}
+	if err := t.Print(w); err != nil {
+		return err
+	}
+	kinds := "capabilities"
+	if len(all) == 1 {
+		kinds = "capability"
+	}
+	_, err := fmt.Fprintf(w, "%d %s, %d that no agent does now, %d that one agent alone does\n", len(all), kinds, none,
+		one)
+	return err
+}

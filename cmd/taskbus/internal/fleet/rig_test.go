@@ -1,0 +1,11 @@
+package fleet
+
+import (
+	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/internal/task"
+)
+
+// newRig is a rig for the commands of this package, and those that its tests use besides.
+func newRig() *clitest.Rig {
+	return clitest.New(clitest.Root(AgentsCommand, CapabilitiesCommand, StatusCommand, HealthCommand, task.ListCommand))
+}

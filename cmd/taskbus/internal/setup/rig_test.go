@@ -1,0 +1,11 @@
+package setup
+
+import (
+	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/internal/fleet"
+)
+
+// newRig is a rig for the commands of this package, and those that its tests use besides.
+func newRig() *clitest.Rig {
+	return clitest.New(clitest.Root(CheckCommand, DoctorCommand, TopologyCommand, fleet.StatusCommand, fleet.HealthCommand))
+}

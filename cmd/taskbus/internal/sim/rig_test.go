@@ -1,0 +1,8 @@
+package sim
+
+import (
+	"taskbus/cmd/taskbus/internal/clitest"
+)
+
+// newRig is a rig for the commands of this package, and those that its tests use besides.
+func newRig() *clitest.Rig { return clitest.New(clitest.Root(SimulateCommand, ReplayCommand)) }

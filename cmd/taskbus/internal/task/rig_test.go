@@ -1,0 +1,10 @@
+package task
+
+import (
+	"taskbus/cmd/taskbus/internal/clitest"
+)
+
+// newRig is a rig for the commands of this package, and those that its tests use besides.
+func newRig() *clitest.Rig {
+	return clitest.New(clitest.Root(SubmitCommand, ListCommand, DeadCommand, ExplainCommand, WhatIfCommand))
+}

@@ -1,0 +1,68 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"taskbus/coordinator"
+)
+
+// TestFollowerHasNoDispatchThatWasNotPublished: a dispatch that the broker did not take is with no agent, in the leader
+// and in the one that folds its records, whether its task waits, has failed or goes out again.
+func TestFollowerHasNoDispatchThatWasNotPublished(t *testing.T) {
+	for _, outcome := range []coordinator.PublishOutcome{coordinator.PublishUnroutable, coordinator.PublishRejected,
+		coordinator.PublishNotSent, coordinator.PublishAbandoned} {
+		t.Run(outcome.String(), func(t *testing.T) {
+			r := leads(t, policyOf(worker("a")))
+			r.assign(job("t"))
+			r.settle(r.latest().Handle, outcome)
+			r.slots("a", 0, r.seen("a").Free)
+			standby := r.follower(r.now, r.Records(nil))
+			if standby.OpenTask("t") != nil || standby.seen("a").InFlight != 0 {
+				t.Errorf("by the records the dispatch is with its agent, which has %d tasks", standby.seen("a").InFlight)
+			}
+		})
+	}
+}
+
+// TestFollowerCountsLeaseOfSameMoment: a dispatch that was never answered turns out to have arrived when its agent gives
+// it back. Its deadline stays where it was, in the leader and in the one that folds its records.
+func TestFollowerCountsLeaseOfSameMoment(t *testing.T) {
+	r := leads(t, policyOf(worker("a")))
+	r.assign(job("t"))
+	r.now = r.now.Add(2 * time.Second)
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	r.hear(beat("a").running("t"))
+	r.now = r.now.Add(10 * time.Second)
+	r.tell(says("a", "t").of("t.1").but(coordinator.OutcomeRejected))
+	standby := r.follower(r.now, r.Records(nil))
+	if got, want := standby.OpenTask("t").Deadline(), r.OpenTask("t").Deadline(); !got.Equal(want) {
+		t.Errorf("by the records it ends at %v, and in the leader at %v", got, want)
+	}
+}
+
+// TestLateSuccessCountsForCapacity: an agent has done a task that came back before; in the leader and in the one that
+// folds its records that is one item more that it has done.
+func TestLateSuccessCountsForCapacity(t *testing.T) {
+	r := leads(t, policyOf(worker("a"), worker("b")))
+	d := r.give(job("t").prefers("a"))
+	r.now = r.now.Add(10 * time.Second)
+	r.returns(d, coordinator.ReturnExpired, false)
+	r.now = r.now.Add(time.Second)
+	r.tell(says(d.Agent, "t").of("t.1"))
+	standby := r.follower(r.now, r.Records(nil))
+	if got, want := standby.itemsOf(d.Agent), r.itemsOf(d.Agent); got != want || want == 0 {
+		t.Errorf("by the records %s has done %v items, and in the leader %v", d.Agent, got, want)
+	}
+}
+
+// itemsOf is how many items a snapshot says that an agent has done of late.
+func (r *rig) itemsOf(id coordinator.AgentID) float64 {
+	for rec := range r.Image(r.now).Records {
+		if a, is := rec.(*coordinator.AgentBefore); is && a.Agent == id {
+			return a.Items
+		}
+	}
+	return 0
+}

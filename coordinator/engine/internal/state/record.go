@@ -1,0 +1,147 @@
+package state
+
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/learning"
+)
+
+// recorder gathers the records of one Apply: what must survive before its effects
+// are carried out.
+type recorder struct {
+	On      bool
+	records []coordinator.Record
+}
+
+// Record switches on that every Apply leaves records. It is off in a new engine.
+func (s *State) Record(on bool) {
+	s.Recorder.On = on
+	s.Ejections.SetRecording(on)
+}
+
+// Records appends the records of everything applied since it was called last. The
+// shell makes them last before it carries out any effect of the same Apply.
+func (s *State) Records(dst []coordinator.Record) []coordinator.Record {
+	dst = append(dst, s.Recorder.records...)
+	clear(s.Recorder.records)
+	s.Recorder.records = s.Recorder.records[:0]
+	return dst
+}
+
+func (s *State) Commit(r coordinator.Record) {
+	if s.Recorder.On {
+		s.Recorder.records = append(s.Recorder.records, r)
+	}
+}
+
+// Assignment is the record of a task's dispatch; the decision may be nil when it is
+// not known any more.
+func (t *Task) Assignment(d *coordinator.Decision) *coordinator.Assigned {
+	r := &coordinator.Assigned{
+		Task: t.Task, Agent: t.Agent.Spec.ID, Attempt: t.Attempt, At: t.AssignedAt, Timeout: t.Timeout,
+		Tried: t.Tried, Tries: t.Tries, Failed: t.Failed, Untouched: t.Untouched, Suspected: t.Suspected,
+		Blamed: t.BreakerFaults, Taught: t.LearnerFaults,
+		Generation: t.Generation, Probe: t.Probe, Batch: t.Batch, Service: t.Service,
+		MaybeDuplicate: t.MaybeDuplicate, OwnMessage: t.OwnMessage,
+	}
+	if d != nil {
+		r.Strategy, r.Eligible, r.Fleet = d.Strategy, d.Eligible, d.Fleet
+	}
+	return r
+}
+
+// SetFate changes the fate of the id of an open task. The record is nil when it is not needed: no dispatch was ever
+// made under the id.
+func (s *State) SetFate(t *Task, f coordinator.Fate, ref uint32, attempt int) *coordinator.Remembered {
+	s.Dedupe.Update(t.Key, t.Record, f, ref, attempt)
+	if !s.Recorder.On || f.IsOpen() || attempt == 0 && f == coordinator.FateForgotten && t.AssignedAt.IsZero() {
+		return nil
+	}
+	r := s.RecordOf(t)
+	if r == nil {
+		return nil
+	}
+	remembered := s.Remembered(r)
+	remembered.ID = t.Task.ID
+	s.Commit(remembered)
+	return remembered
+}
+
+// Noted records what has been changed in the record of an id that is not open; id names its task where the outcome
+// is to be reported.
+func (s *State) Noted(r *dedupe.Record, id coordinator.TaskID) *coordinator.Remembered {
+	if !s.Recorder.On || r == nil {
+		return nil
+	}
+	m := s.Remembered(r)
+	m.ID = id
+	s.Commit(m)
+	return m
+}
+
+// Remembered is what a record says. Of an open task the record refers to the task, and not to an agent.
+func (s *State) Remembered(r *dedupe.Record) *coordinator.Remembered {
+	m := &coordinator.Remembered{
+		Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: s.Dedupe.Seen(r),
+		Attempt: int(r.Attempt), Flags: uint8(r.Flags),
+	}
+	if !r.Fate.IsOpen() {
+		m.Agent = s.Fleet.Named(r.Ref)
+	}
+	if r.IsWithdrawn() {
+		m.Reason = s.Dedupe.Reason(r.Key)
+	}
+	return m
+}
+
+// RecordReturned records that a dispatch has come back: its agent has it no more. The flags record what the agent
+// has reported, which may be late, and whether it was tried there.
+func (s *State) RecordReturned(t *Task, flags dedupe.Flags, ev *coordinator.TaskReturned) {
+	if s.Recorder.On {
+		s.Commit(&coordinator.Remembered{
+			Key: t.Key, ID: t.Task.ID, Content: t.Task.ContentHash, Fate: coordinator.FateForgotten,
+			Seen: s.Now, Agent: ev.Agent, Attempt: ev.Attempt, Flags: uint8(flags), End: t.Last.End, Said: t.Last.Said,
+		})
+	}
+}
+
+// RecordUndelivered records that the latest dispatch of a task was not published: no agent has it.
+func (s *State) RecordUndelivered(t *Task) {
+	if s.Recorder.On {
+		r := s.cameBack(t)
+		r.Key, r.ID, r.Content, r.Seen = t.Key, t.Task.ID, t.Task.ContentHash, s.Now
+		s.Commit(&r)
+	}
+}
+
+// Word returns what the agent that has the dispatch has reported about giving it back.
+func (l *Lease) Word() (flags dedupe.Flags) {
+	if l.Returning {
+		flags |= dedupe.Returning
+	}
+	if l.Attempted {
+		flags |= dedupe.Attempted
+	}
+	return flags
+}
+
+// LeaseChanged records what has become known of a dispatch.
+func (s *State) LeaseChanged(t *Task) {
+	if s.Recorder.On {
+		s.Commit(t.leaseChange())
+	}
+}
+
+func (t *Task) leaseChange() *coordinator.LeaseChanged {
+	return &coordinator.LeaseChanged{
+		Key: t.Key, Attempt: t.Attempt, Withdrawn: t.Withdrawn, Reason: t.CancelReason,
+		Returning: t.Returning, Begun: t.Attempted, Failed: t.Failed, Blamed: t.BreakerFaults, Taught: t.LearnerFaults,
+		Said: t.Said, RetryAfter: t.RetryAfter,
+	}
+}
+
+var attributions = [...]coordinator.Attribution{
+	learning.Succeeded:  coordinator.AttributedSuccess,
+	learning.AgentFault: coordinator.AttributedAgentFault,
+	learning.TimedOut:   coordinator.AttributedTimeout,
+}

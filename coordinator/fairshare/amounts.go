@@ -1,0 +1,52 @@
+package fairshare
+
+import "taskbus/coordinator"
+
+// most bounds every amount that is asked for or reported, so that sums of a few do not overflow:
+// a thousand times what any configured limit can be. Where more than that many times most
+// was used, the books say so much and no more.
+const (
+	most     int64 = 1 << 60
+	mostUsed int64 = 1 << 61
+	// mostGiven is how much of one reservation counts as given back: all that any limit can have.
+	mostGiven int64 = 1 << 51
+)
+
+// tally is a sum of amounts of which each is at most most, however many there are. It is low + high·2⁶².
+type tally struct{ low, high int64 }
+
+// add adds an amount, or takes it off (sign -1).
+func (t *tally) add(amount, sign int64) {
+	const carry = 1 << 62
+	switch t.low += sign * amount; {
+	case t.low >= carry:
+		t.low, t.high = t.low-carry, t.high+1
+	case t.low < 0 && t.high > 0:
+		t.low, t.high = t.low+carry, t.high-1
+	}
+}
+
+// sum returns what it comes to, or mostUsed if that is less.
+func (t *tally) sum() int64 {
+	if t.high > 0 {
+		return mostUsed
+	}
+	return min(t.low, mostUsed)
+}
+
+// tidy brings amounts into their range.
+func tidy(a *coordinator.Amounts) {
+	for d := range a {
+		a[d] = min(max(0, a[d]), most)
+	}
+}
+
+// dimensionsOf has a bit for each dimension of which something is asked, but for seats.
+func dimensionsOf(a *coordinator.Amounts) (set uint8) {
+	for d, amount := range a {
+		if amount > 0 && coordinator.Dimension(d) != coordinator.DimConcurrency {
+			set |= 1 << d
+		}
+	}
+	return set
+}
