@@ -589,8 +589,8 @@ func (e *Engine) CallCharge(c *coordinator.Call) fairshare.Charge {
 }
 
 // FoldQuota and FoldJoined take over what a record says, of quotas and of an agent that joined.
-func (e *Engine) FoldQuota(r coordinator.Record)                 { e.k.FoldQuota(r) }
-func (e *Engine) FoldJoined(at time.Time, j *coordinator.Joined) { e.k.foldJoined(at, j) }
+func (e *Engine) FoldQuota(r coordinator.Record)                 { e.k.fold(e.k.Now, r) }
+func (e *Engine) FoldJoined(at time.Time, j *coordinator.Joined) { e.k.fold(at, j) }
 
 // Lanes.
 

@@ -22,6 +22,47 @@ func (s *State) Succeed(at time.Time, lasted time.Duration) {
 	s.Replayed = true
 }
 
+// Fold takes over what a record of another engine says; at is when it was written. Reports of agents are applied
+// meanwhile as ever; nothing ends and nothing begins but by a record.
+func (s *State) Fold(at time.Time, r coordinator.Record) {
+	s.Now, s.Fleet.Now = at, at
+	if row, ok := r.(*coordinator.LearntBefore); ok {
+		if row.First {
+			s.learntBefore = nil
+		}
+		s.learntBefore = append(s.learntBefore, row)
+		return
+	}
+	s.Recollect()
+	switch r := r.(type) {
+	case *coordinator.Assigned:
+		s.foldAssigned(r)
+	case *coordinator.Settled:
+		s.foldSettled(r)
+	case *coordinator.LeaseChanged:
+		s.foldLease(at, r)
+	case *coordinator.Remembered:
+		s.foldRemembered(at, r)
+	case *coordinator.Learnt:
+		s.foldLearnt(r)
+	case *coordinator.Forgiven:
+		s.forgiven(r)
+	case *coordinator.BreakerChanged:
+		s.ApplyBreakers(s.Ejections.Fold(at, r))
+	case *coordinator.Joined:
+		s.Fleet.FoldJoined(r, s.Policy)
+	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
+		*coordinator.QuotaTold, *coordinator.EstimateBefore, *coordinator.ShareBefore, *coordinator.PoolHeard:
+		s.foldQuota(r)
+	case *coordinator.QuotaControlled:
+		s.Controls.Fold(s.Quotas.Ledger, at, r)
+	case *coordinator.LaneKnown:
+		s.Lanes.Fold(r)
+	default:
+		s.foldAgent(at, r)
+	}
+}
+
 // agentOf returns the agent of that id. For an agent that the policy does not list (yet) it stores what the records
 // say.
 func (s *State) agentOf(id coordinator.AgentID) *Agent {
@@ -42,9 +83,9 @@ func (s *State) LeaseOf(key coordinator.TaskKey, attempt int) *Task {
 	return nil
 }
 
-// FoldAssigned begins the lease of a dispatch of which it is not known yet whether it was published: until Settled
+// foldAssigned begins the lease of a dispatch of which it is not known yet whether it was published: until Settled
 // comes the broker still holds its task, too.
-func (s *State) FoldAssigned(r *coordinator.Assigned) {
+func (s *State) foldAssigned(r *coordinator.Assigned) {
 	key := coordinator.KeyOf(r.Task.ID)
 	if before := s.Tasks.Of(s.Lookup(r.At, key)); before != nil {
 		// A dispatch that came back goes on in its place: the task's own message may come yet.
@@ -62,8 +103,8 @@ func (s *State) FoldAssigned(r *coordinator.Assigned) {
 	s.BeginLease(r.At, t, coordinator.FateUnsettled)
 }
 
-// FoldSettled notes that the dispatch has arrived: its task was acknowledged then, unless its agent alone has said so.
-func (s *State) FoldSettled(r *coordinator.Settled) {
+// foldSettled notes that the dispatch has arrived: its task was acknowledged then, unless its agent alone has said so.
+func (s *State) foldSettled(r *coordinator.Settled) {
 	t := s.LeaseOf(r.Key, r.Attempt)
 	if !r.Heard && (t == nil || t.Unanswered) { // one that has ended before was in doubt until now
 		s.Messages.Came(r.Key)
@@ -82,6 +123,20 @@ func (s *State) FoldSettled(r *coordinator.Settled) {
 	}
 }
 
+// foldLease takes over what has become known of a dispatch.
+func (s *State) foldLease(at time.Time, r *coordinator.LeaseChanged) {
+	t := s.LeaseOf(r.Key, r.Attempt)
+	if t == nil {
+		return
+	}
+	t.Withdrawn, t.CancelReason, t.Returning, t.Attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
+	t.Failed, t.BreakerFaults, t.LearnerFaults = r.Failed, r.Blamed, r.Taught
+	t.Said, t.RetryAfter = r.Said, r.RetryAfter
+	if t.Returning && t.On() {
+		s.settleAccount(at, t)
+	}
+}
+
 // foldEnd ends a dispatch without sending anything, and without learning from it. The message of a dispatch that
 // was never answered may stay in doubt.
 func (s *State) foldEnd(at time.Time, t *Task, inDoubt bool) {
@@ -91,7 +146,7 @@ func (s *State) foldEnd(at time.Time, t *Task, inDoubt bool) {
 	s.over(at, t)
 	t.Probe = false
 	if t.On() {
-		s.SettleAccount(at, t)
+		s.settleAccount(at, t)
 	}
 }
 
@@ -100,15 +155,14 @@ func (s *State) foldUndelivered(t *Task) {
 	if t.Unanswered {
 		s.Messages.Came(t.Key)
 	}
-	t.Over, t.Probe = true, false
-	s.Timers.Cancel(&t.Expire)
-	s.Tasks.Drop(t)
+	s.drop(t)
+	t.Probe = false
 	s.Discharge(t)
 }
 
-// SettleAccount takes a dispatch off its agent's account. If the agent's latest
+// settleAccount takes a dispatch off its agent's account. If the agent's latest
 // report counts it as active, it is credited.
-func (s *State) SettleAccount(at time.Time, t *Task) {
+func (s *State) settleAccount(at time.Time, t *Task) {
 	a := t.Agent
 	if !a.Heard.IsZero() {
 		stamp := at
@@ -122,8 +176,8 @@ func (s *State) SettleAccount(at time.Time, t *Task) {
 	s.Fleet.Refresh(a)
 }
 
-// FoldRemembered takes over what is known of a task id that no agent has.
-func (s *State) FoldRemembered(at time.Time, r *coordinator.Remembered) {
+// foldRemembered takes over what is known of a task id that no agent has.
+func (s *State) foldRemembered(at time.Time, r *coordinator.Remembered) {
 	rec := s.Lookup(at, r.Key)
 	switch t := s.Tasks.Of(rec); {
 	case t != nil && r.Attempt < t.Attempt:
@@ -161,20 +215,20 @@ func endsWithDelivery(r *coordinator.Remembered) bool {
 // Recollect puts what was learnt before in its place, once all of it is there. What
 // cannot have been learnt is left out: it is learnt anew.
 func (s *State) Recollect() {
-	if s.LearntBefore == nil {
+	if s.learntBefore == nil {
 		return
 	}
-	if s.Learner.Import(s.LearntBefore, s.Fleet.Number) == nil {
+	if s.Learner.Import(s.learntBefore, s.Fleet.Number) == nil {
 		for _, a := range s.Fleet.Agents {
 			a.MeanCost, _ = s.Learner.Cost(a.Number)
 			s.Fleet.Refresh(a)
 		}
 	}
-	s.LearntBefore = nil
+	s.learntBefore = nil
 }
 
-// FoldAgent applies a record about one agent, or about a message that is still to be sent to it.
-func (s *State) FoldAgent(at time.Time, r coordinator.Record) {
+// foldAgent applies a record about one agent, or about a message that is still to be sent to it.
+func (s *State) foldAgent(at time.Time, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Ordered:
 		s.Fleet.Order(r.Agent, r.Order)
@@ -207,8 +261,8 @@ func (s *State) FoldAgent(at time.Time, r coordinator.Record) {
 	}
 }
 
-// FoldLearnt learns what the leader has learnt.
-func (s *State) FoldLearnt(r *coordinator.Learnt) {
+// foldLearnt learns what the leader has learnt.
+func (s *State) foldLearnt(r *coordinator.Learnt) {
 	a := s.Fleet.ByID[r.Agent]
 	if a == nil {
 		return

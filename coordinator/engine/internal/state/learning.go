@@ -63,8 +63,8 @@ func (s *State) observed(at time.Time, a *Agent, kind *learning.Type, o learning
 	s.Fleet.Refresh(a)
 }
 
-// Forgiven takes one fault of an agent back.
-func (s *State) Forgiven(r *coordinator.Forgiven) {
+// forgiven takes one fault of an agent back.
+func (s *State) forgiven(r *coordinator.Forgiven) {
 	if a := s.Fleet.ByID[r.Agent]; a != nil {
 		s.Learner.Forgive(a.Number, s.Learner.Type(r.Type), r.At)
 	}

@@ -111,10 +111,16 @@ func (s *State) Retire(t *Task) {
 
 // over ends the lease of a task that is open no more.
 func (s *State) over(at time.Time, t *Task) {
-	t.Over, t.Agent.Moved = true, at
+	s.drop(t)
+	t.Agent.Moved = at
+	s.Ends.Keep(at, t.Key, t.Task)
+}
+
+// drop takes a dispatch out of the open tasks; its agent's account may keep it.
+func (s *State) drop(t *Task) {
+	t.Over = true
 	s.Timers.Cancel(&t.Expire)
 	s.Tasks.Drop(t)
-	s.Ends.Keep(at, t.Key, t.Task)
 }
 
 // LetGo forgets a dispatch: its agent's heartbeats count it, and no agent will report how it ended. The caller takes it

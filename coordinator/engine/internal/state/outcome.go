@@ -68,7 +68,7 @@ func (s *State) Forgive(now time.Time, t *Task) {
 	for _, id := range t.LearnerFaults {
 		if s.Fleet.ByID[id] != nil {
 			r := &coordinator.Forgiven{Agent: id, Type: s.Kind(t.Task.Type).Name(), At: now}
-			s.Forgiven(r)
+			s.forgiven(r)
 			s.Commit(r)
 		}
 	}

@@ -137,8 +137,8 @@ func (s *State) ScheduleQuota() {
 	}
 }
 
-// FoldQuota takes over what is recorded of quotas.
-func (s *State) FoldQuota(r coordinator.Record) {
+// foldQuota takes over what is recorded of quotas.
+func (s *State) foldQuota(r coordinator.Record) {
 	if r, is := r.(*coordinator.QuotaReserved); is {
 		s.Calls.FoldNames(r)
 	}

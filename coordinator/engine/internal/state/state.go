@@ -56,8 +56,8 @@ type State struct {
 	Recorder   recorder
 	// Following: another coordinator leads, and its records are folded.
 	Following bool
-	// LearntBefore is what was learnt before, while its rows are folded; nil else.
-	LearntBefore []*coordinator.LearntBefore
+	// learntBefore is what was learnt before, while its rows are folded; nil else.
+	learntBefore []*coordinator.LearntBefore
 	// Replayed: the records of other leaders have been folded, so that a task of which nothing is known was not
 	// dispatched.
 	Replayed bool
