@@ -52,6 +52,7 @@ func (s *Shares) spare(f *flow) {
 func (s *Shares) join(f *flow) {
 	g := &s.groups[f.group]
 	if g.parent >= 0 && !g.waits() {
+		s.wake(g)
 		g.lift(*s.time(g))
 	}
 	g.resumes = false

@@ -18,6 +18,7 @@ type naiveGroup struct {
 	floor      *big.Int // how far refunds go
 	times      [2]*big.Int
 	waiting    int // items below it
+	open       int // charges of it and of those below it, not corrected
 }
 
 func (g *naiveGroup) share() *big.Int { return big.NewInt(max(g.weight, 1)) }
@@ -46,6 +47,20 @@ func (g *naiveGroup) lift(to *big.Int) {
 		g.at(to)
 		g.floor = new(big.Int).Set(to)
 	}
+}
+
+// wake brings a group that has nothing waiting and nothing open to the time of its parent, unless it is beyond that.
+func (g *naiveGroup) wake() {
+	if g.waiting == 0 && g.open == 0 && g.exact().Cmp(new(big.Rat).SetInt(g.time())) <= 0 {
+		g.at(g.time())
+		g.floor = new(big.Int).Set(g.time())
+	}
+}
+
+// exact is the tag with what a division leaves over.
+func (g *naiveGroup) exact() *big.Rat {
+	x := new(big.Rat).SetFrac(new(big.Int).Lsh(g.cost, shareBits), g.share())
+	return x.Add(x, new(big.Rat).SetInt(g.base))
 }
 
 func (g *naiveGroup) time() *big.Int { return g.parent.times[g.kind()] }
@@ -113,6 +128,7 @@ func (s *naiveShares) wait(g *naiveGroup) {
 	}
 	s.wait(g.parent)
 	if g.waiting == 0 {
+		g.wake()
 		g.lift(g.time())
 	}
 	g.waiting++
@@ -120,6 +136,7 @@ func (s *naiveShares) wait(g *naiveGroup) {
 
 func (s *naiveShares) charge(g *naiveGroup, cost, lagCap int64) {
 	for ; g != s.root; g = g.parent {
+		g.wake()
 		g.lift(new(big.Int).Sub(g.time(), g.span(lagCap)))
 		if g.waiting == 0 {
 			g.lift(g.time())
@@ -128,6 +145,7 @@ func (s *naiveShares) charge(g *naiveGroup, cost, lagCap int64) {
 			g.parent.times[g.kind()] = g.tag()
 		}
 		g.move(cost)
+		g.open++
 		s.beginAnew(g.parent, g.kind())
 	}
 }
@@ -163,6 +181,7 @@ func (s *naiveShares) correct(g *naiveGroup, estimated, actual, debtCap int64) {
 		if most.Cmp(g.tag()) < 0 {
 			most = g.tag()
 		}
+		g.open--
 		g.move(actual - estimated)
 		g.lift(g.floor)
 		if g.tag().Cmp(most) > 0 {

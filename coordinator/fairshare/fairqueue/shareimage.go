@@ -5,8 +5,8 @@ import "taskbus/coordinator/fairshare/arith"
 // Image is what a restart must restore.
 type Image struct {
 	// Tags of groups, in the order of the tree; the root has no name. Those without debt that
-	// have nothing waiting and nothing open are left out: they will begin at the virtual
-	// time whatever their tags are.
+	// have nothing waiting and nothing open are left out: they begin at the virtual time
+	// whatever their tags are.
 	Tags []Tags
 	// Credit of the priorities, in 2^-32 of a dispatch: see [Shares.Turn].
 	Credit [Levels]int64
@@ -46,7 +46,7 @@ func (s *Shares) Export() Image {
 		if i > 0 {
 			t.Parent, t.Waiting, t.Open = s.groups[g.parent].name, g.waits(), g.open
 			now := *s.time(g)
-			if t.Waiting || t.Open > 0 || g.tag > now || g.tag == now && g.rest > 0 {
+			if !s.idle(g) {
 				t.Lead, t.Base, t.Rest = g.tag-now, g.base-now, g.rest
 			}
 		}

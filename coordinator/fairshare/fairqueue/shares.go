@@ -16,7 +16,8 @@ import "taskbus/coordinator"
 // put right when the bill comes, and a server of varying speed changes nothing.
 //
 // A group in which something begins to wait after nothing did is due now: its tag becomes
-// max(V, tag). An idle group saves nothing up, and a group in debt stays in debt.
+// max(V, tag). An idle group saves nothing up, neither for what comes nor against a bill
+// for what has ended; a group in debt stays in debt.
 //
 // # What is bounded
 //
@@ -147,6 +148,20 @@ func NewShares() *Shares {
 // time returns the virtual time that the group's tag is in.
 func (s *Shares) time(g *group) *int64 { return &s.groups[g.parent].time[g.kind()] }
 
+// idle reports whether nothing waits in the group, none of its calls is open, and it is in no debt.
+func (s *Shares) idle(g *group) bool {
+	now := *s.time(g)
+	return !g.waits() && g.open == 0 && (g.tag < now || g.tag == now && g.rest == 0)
+}
+
+// wake brings an idle group to the virtual time. Whatever it was served before makes no difference any more, so images
+// leave it out.
+func (s *Shares) wake(g *group) {
+	if now := *s.time(g); s.idle(g) {
+		g.tag, g.base, g.rest = now, now, 0
+	}
+}
+
 // start returns the group's tag if something waits in it or began to now.
 func (s *Shares) start(g *group) int64 {
 	if g.waits() {
@@ -166,6 +181,7 @@ func (s *Shares) Charge(leaf int, cost int64) {
 	for at := int32(leaf); at > 0; at = s.groups[at].parent {
 		g := &s.groups[at]
 		now := s.time(g)
+		s.wake(g)
 		g.lift(*now - g.span(s.LagCap))
 		if !g.waits() {
 			g.lift(*now)
@@ -188,10 +204,20 @@ func (s *Shares) Charge(leaf int, cost int64) {
 // three calls that were each charged 100 and cost 10, settled after the third was
 // dispatched at S+200, the latter would keep 170 of 270 (TestRefundsOfSeveralCalls).
 func (s *Shares) Correct(leaf int, estimated, actual int64) {
-	by := min(max(actual, 0), costBound) - min(max(estimated, 1), costBound)
+	s.correct(leaf, min(max(actual, 0), costBound)-min(max(estimated, 1), costBound), 1)
+}
+
+// Bill charges the usage of something that has ended: it was corrected to a cost of 0.
+func (s *Shares) Bill(leaf int, actual int64) {
+	s.correct(leaf, min(max(actual, 0), costBound), 0)
+}
+
+// correct moves the tags on by that cost, with which so many calls end.
+func (s *Shares) correct(leaf int, by int64, ended int32) {
 	for at := int32(leaf); at > 0; at = s.groups[at].parent {
 		g := &s.groups[at]
-		g.open = max(g.open-1, 0)
+		s.wake(g)
+		g.open = max(g.open-ended, 0)
 		if by == 0 {
 			continue
 		}

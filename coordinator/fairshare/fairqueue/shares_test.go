@@ -49,6 +49,10 @@ func (q *queueing) install(t testing.TB, tree string) {
 	if err := q.Install(shareTree(tree)); err != nil {
 		t.Fatal(err)
 	}
+	q.rebuild()
+}
+
+func (q *queueing) rebuild() {
 	q.backlog.Rebuild(func(x *waiting) int {
 		x.leaf = q.Leaf(x.group)
 		return x.leaf

@@ -116,7 +116,7 @@ func (q *Quotas) SettleLate(now time.Time, r *coordinator.Result, attempt int) E
 		return End{}
 	}
 	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, settled.LateOwner(&c)
-	q.correctTurn(&c, 0, ended)
+	q.billTurn(&c, ended)
 	return End{Ended: ended, Charge: &c, Excess: cmp.Or(x, settled.Excess)}
 }
 
@@ -141,7 +141,7 @@ func (q *Quotas) end(now time.Time, h *Hold, ended *coordinator.QuotaEnded, x *E
 	ended.Key, ended.At = h.Key, now
 	h.Open = false
 	open := q.Ledger.IsOpen(h.Key)
-	q.correctTurn(&h.Charge, h.Charge.Expect, ended)
+	q.correctTurn(&h.Charge, ended)
 	if !open {
 		return
 	}
@@ -173,7 +173,7 @@ func (q *Quotas) Overdue(now time.Time) iter.Seq2[coordinator.TaskKey, *fairshar
 func (q *Quotas) ExpireDue(now time.Time, key coordinator.TaskKey, c *fairshare.Charge) *coordinator.QuotaEnded {
 	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
 	q.Ledger.Expire(now, key)
-	q.correctTurn(c, c.Expect, ended)
+	q.correctTurn(c, ended)
 	return ended
 }
 
@@ -187,20 +187,25 @@ func (q *Quotas) ReleaseLost(now time.Time) (all []coordinator.Record) {
 		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaReleased, At: now}
 		q.Ledger.Release(now, key, false)
-		q.correctTurn(&c, c.Expect, ended)
+		q.correctTurn(&c, ended)
 		all = append(all, ended)
 	}
 	q.lost = nil
 	return all
 }
 
-// correctTurn corrects what the turn of a group was charged for a task.
-func (q *Quotas) correctTurn(c *fairshare.Charge, expected int64, ended *coordinator.QuotaEnded) {
+// correctTurn corrects what the turn of a group was charged for a task, with its end.
+func (q *Quotas) correctTurn(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 	actual := int64(0)
 	if ended.How == coordinator.QuotaSettled {
 		actual = fairshare.Weigh(&ended.Used)
 	}
-	q.Shares.Correct(q.Shares.Leaf(c.Group), expected, actual)
+	q.Shares.Correct(q.Shares.Leaf(c.Group), c.Expect, actual)
+}
+
+// billTurn charges the turn of a group for usage that was reported late: its task has been corrected before.
+func (q *Quotas) billTurn(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
+	q.Shares.Bill(q.Shares.Leaf(c.Group), fairshare.Weigh(&ended.Used))
 }
 
 // observe learns from what was used.

@@ -44,11 +44,11 @@ func (q *Quotas) Fold(r coordinator.Record) (x Folded) {
 		if x.Charge.Call {
 			return x
 		}
-		expected := x.Charge.Expect
 		if r.Keep {
-			expected = 0 // it was late, and had been corrected before
+			q.billTurn(&x.Charge, r)
+		} else {
+			q.correctTurn(&x.Charge, r)
 		}
-		q.correctTurn(&x.Charge, expected, r)
 	case *coordinator.QuotaExtended, *coordinator.QuotaBefore, *coordinator.QuotaTold, *coordinator.PoolHeard:
 		q.Ledger.Fold(r)
 	case *coordinator.EstimateBefore:

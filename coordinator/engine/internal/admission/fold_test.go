@@ -149,3 +149,30 @@ func TestFoldRows(t *testing.T) {
 		t.Errorf("what follows the rows does not put them in their place: %+v", x)
 	}
 }
+
+// TestImageOfAnIdleGroup: a group that has nothing open, and stands where its turn would begin, is not in an image. One
+// that begins with that image goes on as the leader does, to the byte.
+func TestImageOfAnIdleGroup(t *testing.T) {
+	leader, heir := newTeam(t), newTeam(t)
+	reserve := func(id coordinator.TaskID) *Hold {
+		task := taking(id, 100)
+		task.Group = "stranger"
+		h := leader.Hold(task)
+		if v := leader.Reserve(epoch, task, 1, h, "a"); !v.OK {
+			t.Fatalf("%+v", v)
+		}
+		return h
+	}
+	leader.End(epoch, reserve("used"), "build", &Dispatch{How: Unreported})
+	leader.End(epoch, reserve("released"), "build", &Dispatch{How: TakenBack})
+	for _, r := range leader.Export(epoch) {
+		if s, is := r.(*coordinator.ShareBefore); is && s.Group != "" {
+			t.Errorf("an idle group is in the image: %+v", s)
+		}
+		heir.Fold(r)
+	}
+	heir.Fold(reserve("next").Record(epoch, 1, 0))
+	if !same(leader, heir) {
+		t.Errorf("folded %+v,\nwant %+v", heir.Shares.Export(), leader.Shares.Export())
+	}
+}
