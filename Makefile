@@ -58,7 +58,7 @@ check: lint ## format, vet, staticcheck and every test that needs no server (abo
 	@echo '== go test: what needs a broker, PostgreSQL, nginx, promtool or pika is left to make test'
 	@GOGC=400 TASKBUS_TEST_SERVERS=none go test -vet=off -p 4 ./... # some packages wait more than they work
 
-test: ## run every check on a private broker: format, vet, staticcheck, all tests, most with the race detector
+test: ## run every check on a private broker: format, vet, staticcheck, all tests, many with the race detector
 	@scripts/test.sh
 
 flakes: ## run the tests of the packages that a change touches many times under load (PKG, RUNS, BASE)

@@ -65,10 +65,12 @@ func TestCommandsAskTheOneThatLeads(t *testing.T) {
 	second.awaitState("standby")
 	list := "http://127.0.0.1:1," + second.base + "," + leader.base
 	out, said, code := second.command("", "status", "--url", list)
-	for _, want := range []string{" at " + leader.base + ", epoch 1", "standbys http://127.0.0.1:1 does not answer",
-		second.base + " standby", " agents "} {
-		if code != 0 || !strings.Contains(unwrapped(out), want) {
-			t.Errorf("%d: %q is missing in\n%s%s", code, want, out, said)
+	if want := " at " + leader.base + ", epoch 1"; code != 0 || !strings.Contains(unwrapped(out), want) {
+		t.Errorf("%d: %q is missing in\n%s%s", code, want, out, said)
+	}
+	for _, want := range []string{"standbys    http://127.0.0.1:1 does not answer", second.base + " standby", "\nagents "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in\n%s%s", want, out, said)
 		}
 	}
 	leader.stop()

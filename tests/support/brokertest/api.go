@@ -22,7 +22,8 @@ type api struct {
 func newAPI(t testing.TB, mgmtURL string) api {
 	t.Helper()
 	u := parse(t, mgmtURL)
-	a := api{user: u.User.Username(), client: HTTPClient(20 * time.Second)}
+	// A virtual host of 500 queues takes a busy machine more than 20 s to delete.
+	a := api{user: u.User.Username(), client: HTTPClient(2 * time.Minute)}
 	a.password, _ = u.User.Password()
 	u.User = nil
 	a.base = strings.TrimSuffix(u.String(), "/")
