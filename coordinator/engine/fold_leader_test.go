@@ -42,6 +42,41 @@ func TestFollowerCountsLeaseOfSameMoment(t *testing.T) {
 	}
 }
 
+// TestReturningDispatchIsNoProbe: the task by which an ejected agent is tried counts when its agent gives it back, not
+// again when its message comes. That is known to the leader, and to the one that folds its records.
+func TestReturningDispatchIsNoProbe(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		r := leads(t, policyOf(worker("a0").can("go").slots(3), worker("a1").can("go")).route("x", "go"))
+		r.give(job("busy").kind("x").prefers("a1")) // a1 is full from now on
+		r.fails("a0", "x", 5)
+		r.pass(30 * time.Second)
+		r.give(job("t").kind("x"))
+		standby := r.follower(r.now, r.Records(nil))
+		if !standby.isProbe("t") {
+			t.Fatal("the task is no probe")
+		}
+		rejected := says("a0", "t").but(coordinator.OutcomeRejected)
+		rejected.Attempted = begun
+		r.tell(rejected)
+		for _, record := range r.Records(nil) {
+			standby.Fold(r.now, record)
+		}
+		if r.isProbe("t") || standby.isProbe("t") {
+			t.Errorf("begun %v: a probe in the leader %v, by its records %v", begun, r.isProbe("t"), standby.isProbe("t"))
+		}
+	}
+}
+
+// isProbe is what a snapshot says of the dispatch of a task.
+func (r *rig) isProbe(id coordinator.TaskID) bool {
+	for rec := range r.Image(r.now).Records {
+		if a, is := rec.(*coordinator.Assigned); is && a.Task.ID == id {
+			return a.Probe
+		}
+	}
+	return false
+}
+
 // TestLateSuccessCountsForCapacity: an agent has done a task that came back before; in the leader and in the one that
 // folds its records that is one item more that it has done.
 func TestLateSuccessCountsForCapacity(t *testing.T) {

@@ -132,7 +132,11 @@ func (s *State) foldLease(at time.Time, r *coordinator.LeaseChanged) {
 	t.Withdrawn, t.CancelReason, t.Returning, t.Attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
 	t.Failed, t.BreakerFaults, t.LearnerFaults = r.Failed, r.Blamed, r.Taught
 	t.Said, t.RetryAfter = r.Said, r.RetryAfter
-	if t.Returning && t.On() {
+	if !t.Returning {
+		return
+	}
+	t.Probe = false // it has counted for or against its agent
+	if t.On() {
 		s.settleAccount(at, t)
 	}
 }

@@ -58,8 +58,8 @@ func (t *Task) faultKey() coordinator.TaskID {
 func (s *State) ReleaseProbe(t *Task) {
 	if t.Probe && !s.Ejections.Off() {
 		s.ApplyBreakers(s.Ejections.Release(s.Now, s.BreakerView(t.Agent, t)))
-		t.Probe = false
 	}
+	t.Probe = false
 }
 
 // Forgive takes back what was counted against agents of which each has failed with the
