@@ -333,9 +333,10 @@ type Ordered struct {
 	Order Order   `rec:"2"`
 }
 
-// Tracked says that the ends of the agent's dispatches are known.
+// Tracked says that the ends of the agent's dispatches are known, or no more (Ended).
 type Tracked struct {
 	Agent AgentID `rec:"1"`
+	Ended bool    `rec:"2"`
 }
 
 // Consumed says that the agent's queue has been seen with a consumer (Ever), so that

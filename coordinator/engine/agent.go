@@ -63,6 +63,9 @@ func (k *kernel) reported(now time.Time, ev *coordinator.AgentReported) {
 		return
 	}
 	v := k.Fleet.Accept(now, a, ev)
+	if v.Untracked {
+		k.Commit(&coordinator.Tracked{Agent: a.Spec.ID, Ended: true})
+	}
 	if v.Shared > 0 {
 		k.Emit(coordinator.AgentShared{Agent: a.Spec.ID, Instances: v.Shared})
 	}

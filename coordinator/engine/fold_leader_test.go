@@ -77,6 +77,41 @@ func (r *rig) isProbe(id coordinator.TaskID) bool {
 	return false
 }
 
+// TestFollowerKnowsThatEndsAreUnknown: another program speaks for an agent, one that does not list what it runs: its
+// dispatches end without a word. That is known to the one that folds the records of the leader, and hears no report.
+func TestFollowerKnowsThatEndsAreUnknown(t *testing.T) {
+	r := leads(t, policyOf(worker("a"))) // it lists what it runs
+	standby := r.follower(r.now, r.Records(nil))
+	if !standby.isTracked("a") {
+		t.Fatal("the agent is not tracked")
+	}
+	for _, listing := range []bool{false, true, false} {
+		r.pass(interval)
+		if report := beat("a"); listing {
+			r.hear(report.running())
+		} else {
+			r.hear(report)
+		}
+		for _, record := range r.Records(nil) {
+			standby.Fold(r.now, record)
+		}
+		if r.isTracked("a") != listing || standby.isTracked("a") != listing {
+			t.Errorf("listing %v: tracked by the leader %v, by its records %v", listing, r.isTracked("a"),
+				standby.isTracked("a"))
+		}
+	}
+}
+
+// isTracked is what a snapshot says of an agent.
+func (r *rig) isTracked(id coordinator.AgentID) bool {
+	for rec := range r.Image(r.now).Records {
+		if a, is := rec.(*coordinator.Tracked); is && a.Agent == id {
+			return true
+		}
+	}
+	return false
+}
+
 // TestLateSuccessCountsForCapacity: an agent has done a task that came back before; in the leader and in the one that
 // folds its records that is one item more that it has done.
 func TestLateSuccessCountsForCapacity(t *testing.T) {

@@ -375,6 +375,9 @@ func (h *history) sendReport(t *rapid.T) {
 	if rapid.IntRange(0, 19).Draw(t, "clock set at 0") == 0 {
 		h.skew[id] = rapid.SampledFrom([]time.Duration{0, -10 * time.Minute, 10 * time.Minute}).Draw(t, "clock")
 	}
+	if rapid.IntRange(0, 19).Draw(t, "another program at 0") == 0 {
+		h.plain[id] = !h.plain[id]
+	}
 	late := seconds(t, "made ago", 0, 0, 0, 1, 15)
 	var running []coordinator.TaskID
 	if !h.plain[id] {

@@ -95,6 +95,9 @@ func agentText(r coordinator.Record) (agent, text string) {
 	case *coordinator.Ordered:
 		return string(r.Agent), "order of an operator: " + r.Order.String()
 	case *coordinator.Tracked:
+		if r.Ended {
+			return string(r.Agent), "reports the ends of its tasks no more"
+		}
 		return string(r.Agent), "reports the ends of its tasks"
 	case *coordinator.Consumed:
 		if r.Ever {

@@ -13,6 +13,8 @@ type Verdict struct {
 	Shared int
 	// Made is when an accepted report was made, by our clock; zero: that is not known.
 	Made time.Time
+	// Untracked: its ends were known until now (see Agent.Tracked).
+	Untracked bool
 }
 
 // VerdictKind says what follows from a report.
@@ -88,7 +90,8 @@ func (f *Fleet[T, A]) Accept(now time.Time, m A, ev *coordinator.AgentReported) 
 	}
 	a.heardOf(now, r)
 	if r.ActiveTasks == nil && a.Listed != nil {
-		a.Tracked = false // another program speaks for it now, one that may send no results
+		// Another program speaks for it now, one that may send no results.
+		v.Untracked, a.Tracked = a.Tracked, false
 	}
 	a.list(r.ActiveTasks)
 	switch { // else it is not known what the report includes

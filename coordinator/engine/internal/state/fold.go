@@ -237,7 +237,11 @@ func (s *State) foldAgent(at time.Time, r coordinator.Record) {
 	case *coordinator.Ordered:
 		s.Fleet.Order(r.Agent, r.Order)
 	case *coordinator.Tracked:
-		s.Track(s.agentOf(r.Agent))
+		if a := s.agentOf(r.Agent); r.Ended {
+			a.Tracked = false
+		} else {
+			s.Track(a)
+		}
 	case *coordinator.Consumed:
 		a := s.agentOf(r.Agent)
 		a.HadConsumer, a.ConsumedTold = r.Ever, r.Told
