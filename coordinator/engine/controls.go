@@ -58,7 +58,7 @@ func (k *kernel) scheduleLeading(t *state.Timer, at time.Time) {
 	}
 }
 
-// controlsDue ends the controls whose time has come, one after the other if there are several, however late it is.
+// controlsDue ends the controls that are due, one after the other if there are several, however late it is.
 func (k *kernel) controlsDue() {
 	if k.Following {
 		return

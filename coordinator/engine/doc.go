@@ -27,7 +27,7 @@
 //	task.go      the life of an open task: received, resumed, waiting
 //	admit.go     whether a task waits, for how long, or goes at once; tasks to which a strategy gives no agent
 //	settle.go    dispatches, and what the broker reports of them
-//	lease.go     leases whose deadline is over
+//	lease.go     overdue leases
 //	result.go    what agents report of how tasks ended
 //	outcome.go   which results and returns count for an agent, and which against it
 //	reassign.go  dispatches that come back

@@ -174,7 +174,7 @@ func (k *kernel) runDue(now time.Time) {
 
 // wake serves waiting tasks after an agent has changed, in their order (see queue.Queue), while it is ready. No
 // other agent needs to be checked: an agent that was ready before could take none of the tasks, or they would not
-// wait. But where there are quotas, what the agent has given back may be for other tasks: those whose turn it is go
+// wait. But where there are quotas, what the agent has given back may be for other tasks: those that are next go
 // first, whichever agent serves them.
 func (k *kernel) wake(now time.Time, a *state.Agent) {
 	if len(k.Pending.Active()) == 0 || a.Number < 0 || !k.Fleet.Ready.Has(a.Number) {

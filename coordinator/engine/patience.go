@@ -54,7 +54,7 @@ func (k *kernel) expired(now time.Time, t *state.Task) {
 // long: others that need the same do not wait behind it. When the time has come, or it would fail for want
 // of an agent, it joins the class of all that need the same.
 
-// widenLook is when a task whose time has come is checked again while bids are accepted for it, or it waits for its
+// widenLook is after how long an overdue task is checked again while bids are accepted for it, or it waits for its
 // batch.
 const widenLook = time.Second
 

@@ -9,7 +9,7 @@ import (
 	"taskbus/coordinator/fairshare"
 )
 
-// quotaDue ends reservations whose time is over without a report of how they went. Waiting tasks are served at the
+// quotaDue ends reservations that have expired without a report of how they went. Waiting tasks are served at the
 // end of this moment's duties.
 func (k *kernel) quotaDue(now time.Time) {
 	for key, c := range k.Quotas.Overdue(now) {
@@ -122,7 +122,7 @@ func (k *kernel) serveQuotas(now time.Time) {
 	k.ScheduleQuota() // whatever has ended meanwhile
 }
 
-// serveFirst serves the task whose turn it is among those that wait for an agent alone, and have one that is ready,
+// serveFirst serves the task that is next among those that wait for an agent alone, and have one that is ready,
 // at these levels; at the others something waits for quota. false: there is none.
 func (k *kernel) serveFirst(now time.Time, levels, others uint8) bool {
 	line := k.Pending.LineFor(k.Fleet.Ready, levels, others)

@@ -77,7 +77,7 @@ func (k *kernel) retryAffordable(now time.Time) {
 	}
 }
 
-// holdOffAfterwards applies that an agent asks for time whose message has come back before its result, and was taken
+// holdOffAfterwards applies that an agent asks for time. Its message has come back before its result, and was taken
 // for a refusal. It reports whether that still counts as a try.
 func (k *kernel) holdOffAfterwards(now time.Time, t *state.Task, r *coordinator.Result) (counts bool) {
 	k.HoldOff(now, t, r.Agent, r.RetryAfter)

@@ -49,7 +49,7 @@ func (k *kernel) triedBefore(ev *coordinator.TaskReceived, r *dedupe.Record) []c
 
 // mayAdopt reports whether the result may be of a dispatch made by a coordinator before this one: its agent names a
 // dispatch and is of the fleet, and either lists the task, or could have been given more time than has passed since
-// its report and since we began. A dispatch whose result has not been announced is not too old. Where there is a
+// its report and since we began. A dispatch is not too old while its result has not been announced. Where there is a
 // journal, and it is empty, only an agent's list is evidence of such a dispatch.
 func (k *kernel) mayAdopt(now time.Time, ev *coordinator.ResultReported, rec *dedupe.Record, attempt int) bool {
 	r := &ev.Result

@@ -14,10 +14,10 @@ import (
 // What one Audit looks at, at most. The tasks held, which the window bounds, are seen
 // in each; of what may be many more it takes up where the one before ended.
 const (
-	MaxTasks   = 1024 // open tasks
-	MaxRecords = 1024 // ids seen
-	MaxAgents  = 2048 // agents, each as agentWeight, and the dispatches on their accounts
-	MaxClasses = 64   // classes, as far as each concerns the whole fleet
+	maxTasks   = 1024 // open tasks
+	maxRecords = 1024 // ids seen
+	maxAgents  = 2048 // agents, each as agentWeight, and the dispatches on their accounts
+	maxClasses = 64   // classes, as far as each concerns the whole fleet
 
 	agentWeight = 8
 
@@ -49,20 +49,19 @@ type places struct {
 }
 
 func (x *inspection) run(now time.Time) []coordinator.Violation {
-	e := x.State
-	if now.Before(e.Now) {
-		x.Note(coordinator.InvariantClock, "", "the time is %v, %v before the latest event", now, e.Now.Sub(now))
+	if now.Before(x.Now) {
+		x.Note(coordinator.InvariantClock, "", "the time is %v, %v before the latest event", now, x.Now.Sub(now))
 	}
 	before := x.Violations
-	if x.checkDeliveries(maps.Keys(e.Held)); len(x.Violations) > len(before) { // not in the order of a map
+	if x.checkDeliveries(maps.Keys(x.Held)); len(x.Violations) > len(before) { // not in the order of a map
 		x.Violations = before
-		x.checkDeliveries(slices.Values(slices.Sorted(maps.Keys(e.Held))))
+		x.checkDeliveries(slices.Values(slices.Sorted(maps.Keys(x.Held))))
 	}
 	x.checkClasses()
 	x.checkBatches()
 	x.checkRecords()
 	x.checkAgents()
-	x.Add(e.Timers.Check(e.Now))
+	x.Add(x.Timers.Check(x.Now))
 	if x.places.runs++; x.places.runs%WholeEvery == 1 {
 		x.checkWhole()
 	}
@@ -83,16 +82,15 @@ type inspection struct {
 
 // checkDeliveries checks every task with a delivery that is not settled, and whether the counts of them are right.
 func (x *inspection) checkDeliveries(handles iter.Seq[coordinator.Handle]) {
-	e := x.State
 	affordable := make(map[*state.Task]bool)
-	for _, t := range e.Retries.All() {
+	for _, t := range x.Retries.All() {
 		affordable[t] = true
 	}
 	var waiting [4]int
 	var states [state.Leased + 1]int
 	inLine := 0
 	for h := range handles {
-		t := e.Held[h]
+		t := x.Held[h]
 		x.Add(x.checkHeld(h, t, affordable[t]))
 		if states[t.Stage]++; t.Stage >= state.Waiting && t.Stage < state.Moving {
 			waiting[t.Task.Priority]++
@@ -102,12 +100,12 @@ func (x *inspection) checkDeliveries(handles iter.Seq[coordinator.Handle]) {
 		}
 	}
 	x.gathering = states[state.Gathering]
-	if waiting != e.Pending.Count {
-		x.Note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, e.Pending.Count)
+	if waiting != x.Pending.Count {
+		x.Note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, x.Pending.Count)
 	}
-	for _, f := range e.Lanes.Check(states[state.Moving], inLine) {
+	for _, f := range x.Lanes.Check(states[state.Moving], inLine) {
 		id := ""
-		if t := e.Held[f.Task]; t != nil {
+		if t := x.Held[f.Task]; t != nil {
 			id = string(t.Task.ID)
 		}
 		x.Note(f.Invariant, id, "%s", f.Text)
@@ -120,7 +118,7 @@ func (x *inspection) checkClasses() {
 	for _, w := range active {
 		x.Add(x.checkClass(w.Of))
 	}
-	state.InTurn(&x.places.class, len(active), MaxClasses, func(i int) int {
+	state.InTurn(&x.places.class, len(active), maxClasses, func(i int) int {
 		x.Add(x.checkUsable(active[i].Of))
 		return 1
 	})
@@ -128,30 +126,29 @@ func (x *inspection) checkClasses() {
 
 // checkBatches looks at the tasks that wait for others of their kind.
 func (x *inspection) checkBatches() {
-	e := x.State
-	wrong, n := e.Batches.Check(func(key state.BatchKey, t *state.Task) bool {
-		return t.Stage == state.Gathering && e.Held[t.Handle] == t && state.BatchKeyOf(t) == key
+	wrong, n := x.Batches.Check(func(key state.BatchKey, t *state.Task) bool {
+		return t.Stage == state.Gathering && x.Held[t.Handle] == t && state.BatchKeyOf(t) == key
 	})
 	for _, t := range wrong {
 		x.Note(coordinator.InvariantTaskState, string(t.Task.ID), "it is among those that gather, in state %d", t.Stage)
 	}
-	if n != x.gathering || e.Batches.Sharing() {
+	if n != x.gathering || x.Batches.Sharing() {
 		x.Note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; some dispatches are not sealed: %v",
-			x.gathering, n, e.Batches.Sharing())
+			x.gathering, n, x.Batches.Sharing())
 	}
 }
 
 // checkRecords looks at what is remembered of task ids, and at open tasks, most of them with agents.
 func (x *inspection) checkRecords() {
-	e, w := x.State, &x.Dedupe
+	w := &x.Dedupe
 	next := int(max(x.places.record, w.First()) - w.First())
-	state.InTurn(&next, w.Size(), MaxRecords, func(i int) int {
+	state.InTurn(&next, w.Size(), maxRecords, func(i int) int {
 		x.Add(x.checkRecord(w.First() + uint64(i)))
 		return 1
 	})
 	x.places.record = w.First() + uint64(next)
-	state.InTurn(&x.places.task, len(e.Tasks.All), MaxTasks, func(n int) int {
-		if t := e.Tasks.All[n]; t != nil {
+	state.InTurn(&x.places.task, len(x.Tasks.All), maxTasks, func(n int) int {
+		if t := x.Tasks.All[n]; t != nil {
 			x.Add(x.checkOpen(n, t))
 		}
 		return 1
@@ -160,45 +157,43 @@ func (x *inspection) checkRecords() {
 
 // checkAgents checks agents and the dispatches on their accounts. The agents that have left are checked in each Audit.
 func (x *inspection) checkAgents() {
-	e := x.State
-	state.InTurn(&x.places.agent, len(e.Fleet.Agents), MaxAgents, func(n int) int {
-		a := e.Fleet.Agents[n]
-		x.Add(e.Fleet.Check(n))
+	state.InTurn(&x.places.agent, len(x.Fleet.Agents), maxAgents, func(n int) int {
+		a := x.Fleet.Agents[n]
+		x.Add(x.Fleet.Check(n))
 		x.Add(x.checkAccount(a))
 		online := a.State == coordinator.AgentOnline
-		if watched := e.Timers.Has(&a.Timers[fleet.Silence]); watched != online {
+		if watched := x.Timers.Has(&a.Timers[fleet.Silence]); watched != online {
 			x.Note(coordinator.InvariantTimers, string(a.Spec.ID), "it is %s, its silence is watched: %v", a.State, watched)
 		}
-		if fault := e.Ejections.Check(n, online); fault != "" {
+		if fault := x.Ejections.Check(n, online); fault != "" {
 			x.Note(coordinator.InvariantAgentReady, string(a.Spec.ID), "%s", fault)
 		}
 		return agentWeight + len(a.Open)
 	})
-	x.Add(e.Fleet.CheckLeft())
-	for _, a := range e.Fleet.Left { // order does not matter: as a rule nothing is found
+	x.Add(x.Fleet.CheckLeft())
+	for _, a := range x.Fleet.Left { // order does not matter: as a rule nothing is found
 		x.Add(x.checkAccount(a))
 	}
 }
 
 // checkWhole checks what is only seen as a whole.
 func (x *inspection) checkWhole() {
-	e := x.State
 	for _, c := range [...]struct {
 		which coordinator.Invariant
 		fault error
 	}{
-		{coordinator.InvariantTaskRecord, e.Ends.Check()},
-		{coordinator.InvariantTaskRecord, e.Messages.Check()},
-		{coordinator.InvariantPendingOrder, e.Claims.Check(func(a *state.Agent) *state.Seat { return &a.Seat })},
-		{coordinator.InvariantPendingOrder, e.Isolated.Check(func(t *state.Task) (*state.Class, bool) {
-			return t.Needs.Class, t.Alone && e.Held[t.Handle] == t
+		{coordinator.InvariantTaskRecord, x.Ends.Check()},
+		{coordinator.InvariantTaskRecord, x.Messages.Check()},
+		{coordinator.InvariantPendingOrder, x.Claims.Check(func(a *state.Agent) *state.Seat { return &a.Seat })},
+		{coordinator.InvariantPendingOrder, x.Isolated.Check(func(t *state.Task) (*state.Class, bool) {
+			return t.Needs.Class, t.Alone && x.Held[t.Handle] == t
 		})},
 	} {
 		if c.fault != nil {
 			x.Note(c.which, "", "%v", c.fault)
 		}
 	}
-	x.Add(e.Tasks.Check())
-	x.Add(e.Fleet.CheckTakeBacks())
+	x.Add(x.Tasks.Check())
+	x.Add(x.Fleet.CheckTakeBacks())
 	x.Add(x.checkQuotas())
 }

@@ -6,7 +6,8 @@
 //   - how many slots of an agent are free (Agent.Free): a report speaks for the dispatches that it covers, and those
 //     since, and the ends reported since, are counted on top (Account);
 //   - why an agent may not have work, whatever the task (Fleet.Eligibility): the first cause that holds;
-//   - which agents may have some: Fleet.Ready, Vacant and Present, and the agents of each cause;
+//   - which agents may be given a task now (Fleet.Ready), or one that must be alone (Vacant), which may when they have
+//     free slots (Present), and the agents of each cause;
 //   - what strategies see of each (Fleet.Views);
 //   - whether a report is news, and from when it is (Fleet.Accept), and what follows from it (Reported), from silence
 //     (Due), and from what the broker says of queues (QueueSeen, QueueChecked, Undelivered);

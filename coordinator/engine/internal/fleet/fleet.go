@@ -30,8 +30,8 @@ type Fleet[T Task, A Member[T]] struct {
 	// Left holds agents that the policy dropped while dispatches were on their way to them: when it lists one again,
 	// those must still count.
 	Left map[coordinator.AgentID]A
-	// Ready holds the agents that nothing in their own state keeps from work, Vacant those that could take one that
-	// must be alone, Present those that may have work, when they have room for it.
+	// Ready holds the agents that may be given a task now, as far as their own state goes; Vacant those that may be
+	// given one that must be alone; Present those that may when they have free slots.
 	Ready, Vacant, Present agentset.Set
 	// Causes is why each agent may not have work, whatever the task (see Eligibility); ByCause are the agents of each
 	// cause, those of Eligible being Ready, and Tally is how many they are.

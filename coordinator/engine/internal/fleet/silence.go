@@ -125,8 +125,8 @@ func (f *Fleet[T, A]) AnyThere(agents agentset.Set) bool {
 	return false
 }
 
-// ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time
-// nearer to other than to now, and all that have made one.
+// ReportsNearer compares the times that agents wrote into their latest reports with two times. It returns how many
+// agents have reported, and for how many of them the time is nearer to other than to now. Relayed reports do not count.
 func (f *Fleet[T, A]) ReportsNearer(now, other time.Time) (heard, nearer int) {
 	for _, m := range f.Agents {
 		a := m.Core()

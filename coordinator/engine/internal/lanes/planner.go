@@ -73,7 +73,7 @@ type Move struct {
 	kind   Kind
 }
 
-// Whereabouts is where a task is whose move has ended.
+// Whereabouts is where a task is after its move has ended.
 type Whereabouts uint8
 
 // Where it is.

@@ -13,7 +13,7 @@ import (
 type Place struct {
 	// Quotas: there are quotas, and groups take turns.
 	Quotas bool
-	// Group whose turn it waits for, and its priority.
+	// Group and Priority are the task's.
 	Group    string
 	Priority coordinator.Priority
 	// Ahead tasks go before it: of its group and priority, where there are quotas, else of

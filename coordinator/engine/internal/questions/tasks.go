@@ -8,7 +8,7 @@ import (
 	"taskbus/coordinator/engine/internal/state"
 )
 
-// Held calls visit for each task whose delivery is not settled, in no order.
+// Held calls visit with each delivery that is not settled and its task, in no order.
 func (q Questions) Held(visit func(coordinator.Handle, coordinator.TaskID)) {
 	for h, t := range q.s.Held {
 		visit(h, t.Task.ID)
@@ -44,8 +44,8 @@ func (q Questions) Known(now time.Time, id coordinator.TaskID) *coordinator.Reme
 // HasAgent reports whether the agent is part of the fleet, listed or joined.
 func (q Questions) HasAgent(id coordinator.AgentID) bool { return q.s.Fleet.ByID[id] != nil }
 
-// ReportsNearer counts the agents whose latest report of their own was made, by their clocks, at a time
-// nearer to other than to now, and all that have made one.
+// ReportsNearer compares the times that agents wrote into their latest reports with two times. It returns how many
+// agents have reported, and for how many of them the time is nearer to other than to now. Relayed reports do not count.
 func (q Questions) ReportsNearer(now, other time.Time) (heard, nearer int) {
 	return q.s.Fleet.ReportsNearer(now, other)
 }

@@ -26,7 +26,7 @@ func (s *State) Choose(t *Task) (*Agent, *coordinator.Decision) {
 	return s.ChooseAmong(t, t.Needs.Class.Usable)
 }
 
-// ChooseAmong is choose among some of the agents that could have the task.
+// ChooseAmong finds the agent for a task among those given; nil when there is none.
 func (s *State) ChooseAmong(t *Task, able agentset.Set) (*Agent, *coordinator.Decision) {
 	q := s.Question(t)
 	q.Among = able

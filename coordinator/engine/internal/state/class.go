@@ -49,6 +49,7 @@ type pending struct {
 	key   criteria.Key
 }
 
+// Total returns how many tasks wait, of any priority.
 func (p *pending) Total() int { return p.Count[0] + p.Count[1] + p.Count[2] + p.Count[3] }
 
 // Backlog returns the number of tasks that wait for a slot, without those that are offered.

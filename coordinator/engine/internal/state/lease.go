@@ -53,7 +53,7 @@ func (s *State) BeginLease(now time.Time, t *Task, f coordinator.Fate) {
 	s.WatchLease(t)
 }
 
-// WatchLease sets the timer of a lease whose end will be reported. A lease of a task with a history is watched in
+// WatchLease sets the timer of a lease if its agent reports ends. A lease of a task with a history is watched in
 // any case: an agent that had it before may still report. So is one that was never answered: it waits for a copy of
 // its task. So is one that has its agent to itself, because the agent gets nothing else before that is over.
 func (s *State) WatchLease(t *Task) {

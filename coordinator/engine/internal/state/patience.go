@@ -37,7 +37,7 @@ func (s *State) offeredUntil(now time.Time, t *Task) time.Time {
 	return s.Within(t, until)
 }
 
-// GoesOnUntil returns until when a task whose time is over may stay pending: longer if its class makes progress, or
+// GoesOnUntil returns until when an overdue task may stay pending: longer if its class makes progress, or
 // an agent is expected that could take it; not after now if neither is so.
 func (s *State) GoesOnUntil(now time.Time, t *Task) time.Time {
 	until := s.movedAt(now, t).Add(s.Policy.Settings.AssignmentTimeout)

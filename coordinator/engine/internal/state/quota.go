@@ -18,7 +18,7 @@ type quotas struct {
 	number func(coordinator.AgentID) (int, bool)
 	// Serving are the levels of what waits that the agent at hand could serve, a bit each.
 	Serving uint8
-	Claimed bool // a wait was removed whose task an agent may claim
+	Claimed bool // a wait was removed, and an agent may claim its task
 	due     Timer
 }
 
@@ -126,9 +126,9 @@ func (s *State) QuotaAlerts() {
 	}
 }
 
-// ScheduleQuota sets the timer to when quota may be back, or a reservation ends. A standby has none: a reservation
-// whose time is over may have been extended, or have ended otherwise, in records that are yet to be folded, and
-// only the leader records how it ends.
+// ScheduleQuota sets the timer to when quota may be back, or a reservation ends. A standby has none: records
+// that are yet to be folded may extend an expired reservation, or end it otherwise, and only the leader records how
+// it ends.
 func (s *State) ScheduleQuota() {
 	if at, ok := s.Quotas.Due(); ok && !s.Following {
 		s.Timers.Schedule(&s.Quotas.due, at)
@@ -202,7 +202,7 @@ func (s *State) ServiceOf(t *Task) coordinator.Service {
 	return t.Quota.Service(t.Task)
 }
 
-// LeafOf returns the tenant queue whose turn the task is charged to.
+// LeafOf returns the tenant queue that the task's turn is charged to.
 func (s *State) LeafOf(t *Task) int { return s.Quotas.Shares.Leaf(t.Task.Group) }
 
 // LevelOf is the task's place among the priorities.

@@ -28,6 +28,7 @@ func (s *State) Records(dst []coordinator.Record) []coordinator.Record {
 	return dst
 }
 
+// Commit adds a record of what is applied, while records are wanted.
 func (s *State) Commit(r coordinator.Record) {
 	if s.Recorder.On {
 		s.Recorder.records = append(s.Recorder.records, r)

@@ -41,12 +41,12 @@ type Task struct {
 	Tried           []coordinator.AgentID // that had it before, in order
 	Tries           int                   // dispatches before that an agent had and did not do
 	Failed          []coordinator.AgentID // the ones on which it failed
-	Untouched       []coordinator.AgentID // from whose queue it was taken back: they may have it once more
+	Untouched       []coordinator.AgentID // it was taken back from their queues: they may have it once more
 	Suspected       []coordinator.AgentID // that were lost with it and others in hand
 	Isolation       isolation.Ticket[*Task, *Class]
 	GaveBack        coordinator.AgentID   // the agent that gave it back without a result of its own yet
-	BreakerFaults   []coordinator.AgentID // agents whose breakers count a fault because of it
-	LearnerFaults   []coordinator.AgentID // agents whose rate of success it has lowered, of those
+	BreakerFaults   []coordinator.AgentID // their breakers count a fault because of it
+	LearnerFaults   []coordinator.AgentID // it has lowered their rates of success
 	MaybeDuplicate  bool
 	OwnMessage      bool // the delivery held is its producer's message, not a dispatch that came back
 	Fresh           bool // never dispatched, never seen before: it may share a batch

@@ -123,8 +123,8 @@ func (s *timers) Has(t *Timer) bool {
 	return t.Index >= 0 && t.Index < len(items) && items[t.Index] == t
 }
 
-// MaxTimers is how many timers one check looks at, at most.
-const MaxTimers = 1024
+// maxTimers is how many timers one check looks at, at most.
+const maxTimers = 1024
 
 // Check looks at some timers of each heap, and whether one was passed over by the Apply at now. One that is due at
 // once may be set at any time, a deadline that is over, say; the next Apply must find it.
@@ -132,7 +132,7 @@ func (s *timers) Check(now time.Time) (found coordinator.Violations) {
 	due := uint64(0)
 	for i := range s.Heaps {
 		h := &s.Heaps[i]
-		InTurn(&s.from[i], len(h.Items), MaxTimers/turns, func(n int) int {
+		InTurn(&s.from[i], len(h.Items), maxTimers/turns, func(n int) int {
 			if t := h.Items[n]; t.Index != n || t.Duty.Turn() != i || n > 0 && h.Before(t, h.Items[(n-1)/2]) {
 				found.Note(coordinator.InvariantTimers, "",
 					"the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.At, t.Duty, t.Index)
