@@ -84,8 +84,12 @@ func (k *kernel) reported(now time.Time, ev *coordinator.AgentReported) {
 
 // join lets the agents in that wait for it, and hears their reports.
 func (k *kernel) join(now time.Time) {
-	came, changes := k.Fleet.Join()
+	came, r, changes := k.Fleet.Join()
 	k.agentsChanged(now, changes)
+	if len(r.Agents)+len(r.Left) > 0 {
+		k.Commit(r)
+	}
+	k.Fleet.Joined(r, k.Policy)
 	k.install(now, k.Policy)
 	for _, ev := range came {
 		if a := k.Fleet.ByID[ev.Report.Agent]; a.Heard.IsZero() {

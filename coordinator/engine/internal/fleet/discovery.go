@@ -145,9 +145,9 @@ func (f *Fleet[T, A]) admits(r *coordinator.AgentReport) (coordinator.AgentSpec,
 	return spec, !owned || owner.Core().Spec.ID == spec.ID
 }
 
-// Join takes in the agents that wait for it, in the order of their ids, and returns their reports. They are part of the
-// fleet, and those that leave are not, when it has adopted Specs.
-func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, changes []Change[A]) {
+// Join takes in the agents that wait for it, in the order of their ids, and returns their reports and a record of what
+// has changed, for Joined.
+func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, r *coordinator.Joined, changes []Change[A]) {
 	f.begin()
 	queues := make(map[string]bool)
 	for _, id := range slices.Sorted(maps.Keys(f.waiting)) {
@@ -162,22 +162,31 @@ func (f *Fleet[T, A]) Join() (came []coordinator.AgentReported, changes []Change
 		came = append(came, ev)
 	}
 	clear(f.waiting)
-	r := &coordinator.Joined{}
+	r = &coordinator.Joined{}
 	for _, id := range slices.Sorted(maps.Keys(f.changed)) {
 		_, before := f.recorded[id]
 		switch spec, now := f.joined[id]; {
 		case now:
 			r.Agents = append(r.Agents, spec)
-			f.recorded[id] = spec
 		case before:
 			r.Left = append(r.Left, id)
-			delete(f.recorded, id)
 		}
 	}
-	if clear(f.changed); len(r.Agents)+len(r.Left) > 0 {
-		f.write(r)
+	clear(f.changed)
+	return came, r, f.changes
+}
+
+// Joined takes over which agents have joined, and which have left, under the policy. They are part of the fleet, or are
+// not, when it has adopted Specs.
+func (d *discovery) Joined(r *coordinator.Joined, p *coordinator.Policy) {
+	for _, spec := range r.Agents {
+		d.recorded[spec.ID] = spec
 	}
-	return came, f.changes
+	for _, id := range r.Left {
+		delete(d.recorded, id)
+	}
+	d.joined = maps.Clone(d.recorded)
+	d.SetRules(p)
 }
 
 // forgetDue drops an agent that had joined and has been gone for long, when the fleet adopts Specs.
@@ -204,18 +213,6 @@ func (d *discovery) JoinedRecord() *coordinator.Joined {
 		r.Agents = append(r.Agents, d.recorded[id])
 	}
 	return r
-}
-
-// FoldJoined takes over which agents have joined, and which have left, under the policy.
-func (d *discovery) FoldJoined(r *coordinator.Joined, p *coordinator.Policy) {
-	for _, spec := range r.Agents {
-		d.recorded[spec.ID] = spec
-	}
-	for _, id := range r.Left {
-		delete(d.recorded, id)
-	}
-	d.joined = maps.Clone(d.recorded)
-	d.SetRules(p)
 }
 
 // refuse announces that a report changed nothing, marking the first of a kind.

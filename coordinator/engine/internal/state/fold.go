@@ -50,7 +50,7 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.BreakerChanged:
 		s.ApplyBreakers(s.Ejections.Fold(at, r))
 	case *coordinator.Joined:
-		s.Fleet.FoldJoined(r, s.Policy)
+		s.Fleet.Joined(r, s.Policy)
 	case *coordinator.QuotaReserved, *coordinator.QuotaExtended, *coordinator.QuotaEnded, *coordinator.QuotaBefore,
 		*coordinator.QuotaTold, *coordinator.EstimateBefore, *coordinator.ShareBefore, *coordinator.PoolHeard:
 		s.foldQuota(r)
