@@ -57,8 +57,9 @@ func (k *kernel) cancel(now time.Time, ev coordinator.CancelRequested) {
 		k.FailCancelled(now, t)
 		answer.State = coordinator.CancelDone
 	default:
-		t.Withdrawn, t.CancelReason = true, ev.Reason
-		k.LeaseChanged(t)
+		c := t.LeaseChange()
+		c.Withdrawn, c.Reason = true, ev.Reason
+		k.ChangeLease(now, t, c)
 		answer.State, answer.Agent = coordinator.CancelAsked, t.Agent.Spec.ID
 		if t.Stage == state.Dispatching { // sent once the agent has it
 			t.CancelToken = ev.Token

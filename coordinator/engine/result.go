@@ -109,8 +109,9 @@ func (k *kernel) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 	k.Fleet.Refresh(a) // what is known of it has changed in any case
 	k.Track(a)
 	if r.Outcome == coordinator.OutcomeRejected {
-		t.Returning, t.Attempted, t.Said, t.RetryAfter = true, r.Attempted, state.Said(r.Error), r.RetryAfter
-		k.LeaseChanged(t)
+		c := t.LeaseChange()
+		c.Returning, c.Begun, c.Said, c.RetryAfter = true, r.Attempted, state.Said(r.Error), r.RetryAfter
+		k.ChangeLease(now, t, c)
 		if t.Stage == state.Leased {
 			if t.Unanswered { // it has arrived, and what comes back will be this dispatch
 				t.Unanswered = false
@@ -159,7 +160,7 @@ func (k *kernel) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 				k.FailedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
 			}
 		}
-		k.LeaseChanged(t)
+		k.Commit(t.LeaseChange())
 		if t.MayTryAgain() { // else its next dispatch has been recorded since
 			k.RecordReturned(t, t.Last.Flags()|dedupe.WasTried,
 				&coordinator.TaskReturned{Agent: r.Agent, Attempt: t.Attempt - 1})

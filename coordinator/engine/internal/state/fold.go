@@ -40,7 +40,9 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.Settled:
 		s.foldSettled(r)
 	case *coordinator.LeaseChanged:
-		s.foldLease(at, r)
+		if t := s.LeaseOf(r.Key, r.Attempt); t != nil {
+			s.ChangeLease(at, t, r)
+		}
 	case *coordinator.Remembered:
 		s.foldRemembered(at, r)
 	case *coordinator.Learnt:
@@ -120,24 +122,6 @@ func (s *State) foldSettled(r *coordinator.Settled) {
 		s.Confirmed(r.At, t)
 	case t != nil:
 		s.BeginLease(r.At, t, coordinator.FateDispatched)
-	}
-}
-
-// foldLease takes over what has become known of a dispatch.
-func (s *State) foldLease(at time.Time, r *coordinator.LeaseChanged) {
-	t := s.LeaseOf(r.Key, r.Attempt)
-	if t == nil {
-		return
-	}
-	t.Withdrawn, t.CancelReason, t.Returning, t.Attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
-	t.Failed, t.BreakerFaults, t.LearnerFaults = r.Failed, r.Blamed, r.Taught
-	t.Said, t.RetryAfter = r.Said, r.RetryAfter
-	if !t.Returning {
-		return
-	}
-	t.Probe = false // it has counted for or against its agent
-	if t.On() {
-		s.settleAccount(at, t)
 	}
 }
 

@@ -87,7 +87,7 @@ func (s *State) imageLeases(m *Image) {
 			acked[unresolved.Ack{Key: t.Key, At: t.Settled}] = !inDoubt
 		}
 		if t.Withdrawn || t.Returning {
-			m.leases = append(m.leases, t.leaseChange())
+			m.leases = append(m.leases, t.LeaseChange())
 		}
 	}
 	for ack := range s.Messages.Acks(m.at) {

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"time"
+
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/learning"
@@ -126,19 +128,26 @@ func (l *Lease) Word() (flags dedupe.Flags) {
 	return flags
 }
 
-// LeaseChanged records what has become known of a dispatch.
-func (s *State) LeaseChanged(t *Task) {
-	if s.Recorder.On {
-		s.Commit(t.leaseChange())
-	}
-}
-
-func (t *Task) leaseChange() *coordinator.LeaseChanged {
+// LeaseChange is the record of what is known of a dispatch by now, for ChangeLease.
+func (t *Task) LeaseChange() *coordinator.LeaseChanged {
 	return &coordinator.LeaseChanged{
 		Key: t.Key, Attempt: t.Attempt, Withdrawn: t.Withdrawn, Reason: t.CancelReason,
 		Returning: t.Returning, Begun: t.Attempted, Failed: t.Failed, Blamed: t.BreakerFaults, Taught: t.LearnerFaults,
 		Said: t.Said, RetryAfter: t.RetryAfter,
 	}
+}
+
+// ChangeLease applies such a record, of this leader or of the one that it follows.
+func (s *State) ChangeLease(at time.Time, t *Task, r *coordinator.LeaseChanged) {
+	t.Withdrawn, t.CancelReason, t.Returning, t.Attempted = r.Withdrawn, r.Reason, r.Returning, r.Begun
+	t.Failed, t.BreakerFaults, t.LearnerFaults = r.Failed, r.Blamed, r.Taught
+	t.Said, t.RetryAfter = r.Said, r.RetryAfter
+	if t.Returning { // what follows the leader has done by the result that says so
+		if t.Probe = false; t.On() {
+			s.settleAccount(at, t)
+		}
+	}
+	s.Commit(r)
 }
 
 var attributions = [...]coordinator.Attribution{
