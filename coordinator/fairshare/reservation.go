@@ -257,6 +257,17 @@ func (l *Ledger) Counted(key coordinator.TaskKey) bool {
 	return r != nil && r.state == resCounted
 }
 
+// End ends a reservation as the record of its end says.
+func (l *Ledger) End(r *coordinator.QuotaEnded) Ended {
+	switch r.How {
+	case coordinator.QuotaExpired:
+		return Ended{Known: l.Expire(r.At, r.Key)}
+	case coordinator.QuotaReleased:
+		return l.Release(r.At, r.Key, r.Keep)
+	}
+	return l.SettleBy(r.At, r.Key, r.Used, r.Keep, r.Word)
+}
+
 // Release ends a reservation of which nothing was used.
 func (l *Ledger) Release(now time.Time, key coordinator.TaskKey, keep bool) Ended {
 	l.advance(now.UnixNano())

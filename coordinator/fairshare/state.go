@@ -102,14 +102,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 			}
 			l.Observe(&q.charge, r.Failed, r.Took, by)
 		}
-		switch r.How {
-		case coordinator.QuotaExpired:
-			l.Expire(r.At, r.Key)
-		case coordinator.QuotaReleased:
-			l.Release(r.At, r.Key, r.Keep)
-		default:
-			l.SettleBy(r.At, r.Key, r.Used, r.Keep, r.Word)
-		}
+		l.End(r)
 		l.Freed(func(int32) {})
 	case *coordinator.PoolHeard:
 		if !r.Before {

@@ -23,11 +23,10 @@ func (x *Leases) endCall(now time.Time, c *coordinator.Call, a *coordinator.Call
 		a.State = coordinator.CallEnded
 		return false
 	case c.Op == coordinator.CallRelease:
-		l.Release(now, c.Key, c.Keep)
+		ended := &coordinator.QuotaEnded{Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep, Word: wordOf(c)}
+		l.End(ended)
 		a.Amounts = coordinator.Amounts{}
-		x.record(x.answeredCall(c, &charge, &coordinator.QuotaEnded{
-			Key: c.Key, How: coordinator.QuotaReleased, At: now, Keep: c.Keep, Word: wordOf(c),
-		}))
+		x.record(x.answeredCall(c, &charge, ended))
 	default:
 		var unpriced coordinator.ModelUnpriced
 		lacks, used := false, charge.Amounts
@@ -120,14 +119,14 @@ func describeAmount(d coordinator.Dimension, n int64) string {
 func (x *Leases) settleCall(
 	now time.Time, c *coordinator.Call, charge *fairshare.Charge, used coordinator.Amounts, measured bool,
 ) bool {
-	ended := x.ledger.SettleBy(now, c.Key, used, c.Keep, wordOf(c))
+	record := &coordinator.QuotaEnded{
+		Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep, Word: wordOf(c),
+	}
+	ended := x.ledger.End(record)
 	if !ended.Known || ended.Again {
 		return false
 	}
-	record := &coordinator.QuotaEnded{
-		Key: c.Key, How: coordinator.QuotaSettled, Used: used, At: now, Keep: c.Keep,
-		Late: ended.LateOwner(charge), Word: wordOf(c),
-	}
+	record.Late = ended.LateOwner(charge)
 	if measured {
 		record.Type = charge.Operation
 		if record.Type == "" {
@@ -165,8 +164,9 @@ func (x *Leases) Expire(now time.Time, key coordinator.TaskKey, charge *fairshar
 		x.settleCall(now, &coordinator.Call{Key: key, Keep: true}, charge, used, false)
 		return x.out
 	}
-	x.ledger.Expire(now, key)
-	x.record(&coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now})
+	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
+	x.ledger.End(ended)
+	x.record(ended)
 	return x.out
 }
 

@@ -111,12 +111,13 @@ func (q *Quotas) SettleLate(now time.Time, r *coordinator.Result, attempt int) E
 		return End{}
 	}
 	ended, x := q.settlement(now, key, q.Ledger.Used(&c, "", r.Usage, coordinator.WordOwn))
-	settled := q.Ledger.SettleBy(now, key, ended.Used, true, ended.Word)
+	ended.Key, ended.At, ended.Keep, ended.Took = key, now, true, r.Duration
+	settled := q.Ledger.End(ended)
 	if !settled.Late {
 		return End{}
 	}
-	ended.Key, ended.At, ended.Keep, ended.Took, ended.Late = key, now, true, r.Duration, settled.LateOwner(&c)
-	q.billTurn(&c, ended)
+	ended.Late = settled.LateOwner(&c)
+	q.ended(&c, ended)
 	return End{Ended: ended, Charge: &c, Excess: cmp.Or(x, settled.Excess)}
 }
 
@@ -140,20 +141,22 @@ func (q *Quotas) settlement(
 func (q *Quotas) end(now time.Time, h *Hold, ended *coordinator.QuotaEnded, x *End) {
 	ended.Key, ended.At = h.Key, now
 	h.Open = false
-	open := q.Ledger.IsOpen(h.Key)
-	q.correctTurn(&h.Charge, ended)
-	if !open {
+	if !q.Ledger.IsOpen(h.Key) {
+		q.correctTurn(&h.Charge, ended)
 		return
 	}
 	x.Ended, x.Charge = ended, &h.Charge
-	switch ended.How {
-	case coordinator.QuotaSettled:
-		x.Excess = cmp.Or(x.Excess, q.Ledger.SettleBy(now, h.Key, ended.Used, false, ended.Word).Excess)
-		q.observe(&h.Charge, ended)
-	case coordinator.QuotaReleased:
-		q.Ledger.Release(now, h.Key, false)
-	case coordinator.QuotaExpired:
-		q.Ledger.Expire(now, h.Key)
+	x.Excess = cmp.Or(x.Excess, q.Ledger.End(ended).Excess)
+	q.ended(&h.Charge, ended)
+}
+
+// ended learns from the end of a task's reservation, and corrects its turn, in a leader and in a standby.
+func (q *Quotas) ended(c *fairshare.Charge, r *coordinator.QuotaEnded) {
+	q.observe(c, r)
+	if r.Keep { // it was late, and has been corrected before
+		q.billTurn(c, r)
+	} else {
+		q.correctTurn(c, r)
 	}
 }
 
@@ -172,8 +175,8 @@ func (q *Quotas) Overdue(now time.Time) iter.Seq2[coordinator.TaskKey, *fairshar
 // ExpireDue ends a reservation of that charge that has run out of time without its usage having been reported.
 func (q *Quotas) ExpireDue(now time.Time, key coordinator.TaskKey, c *fairshare.Charge) *coordinator.QuotaEnded {
 	ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaExpired, At: now}
-	q.Ledger.Expire(now, key)
-	q.correctTurn(c, ended)
+	q.Ledger.End(ended)
+	q.ended(c, ended)
 	return ended
 }
 
@@ -186,8 +189,8 @@ func (q *Quotas) ReleaseLost(now time.Time) (all []coordinator.Record) {
 			continue
 		}
 		ended := &coordinator.QuotaEnded{Key: key, How: coordinator.QuotaReleased, At: now}
-		q.Ledger.Release(now, key, false)
-		q.correctTurn(&c, ended)
+		q.Ledger.End(ended)
+		q.ended(&c, ended)
 		all = append(all, ended)
 	}
 	q.lost = nil

@@ -37,17 +37,12 @@ func (q *Quotas) Fold(r coordinator.Record) (x Folded) {
 		x.Charge, _, x.Ended = q.Ledger.Find(r.Key)
 		q.Ledger.Fold(r)
 		q.Ledger.Due(r.At) // forgets what has been remembered for long enough
-		if !x.Ended {
-			return x
-		}
-		q.observe(&x.Charge, r)
-		if x.Charge.Call {
-			return x
-		}
-		if r.Keep {
-			q.billTurn(&x.Charge, r)
-		} else {
-			q.correctTurn(&x.Charge, r)
+		switch {
+		case !x.Ended:
+		case x.Charge.Call:
+			q.observe(&x.Charge, r)
+		default:
+			q.ended(&x.Charge, r)
 		}
 	case *coordinator.QuotaExtended, *coordinator.QuotaBefore, *coordinator.QuotaTold, *coordinator.PoolHeard:
 		q.Ledger.Fold(r)
