@@ -43,6 +43,7 @@ one_goroutine=(
 	coordinator/fairshare/estimates
 	coordinator/fairshare/fairqueue
 	coordinator/fairshare/rates
+	coordinator/fairshare/seats
 	coordinator/gateway
 	coordinator/heard
 	coordinator/journal

@@ -24,7 +24,6 @@ func (l *Ledger) commit(p *Path, a *coordinator.Amounts, uses []rateUse) {
 // (sign -1) gives them up.
 func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 	asked := dimensionsOf(a)
-	sat := false
 	l.walk()
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
@@ -47,12 +46,10 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 				b.before.reserved.add(a[d], sign)
 			}
 		}
-		if s := nd.seats; s != nil && !sat && a[coordinator.DimConcurrency] > 0 {
-			sat = true
-			s.add(sign * a[coordinator.DimConcurrency])
-		}
-		if nd.parent < 0 {
-			sat = false
+	}
+	if n := a[coordinator.DimConcurrency]; n > 0 {
+		for s := range l.seatsOf(p) {
+			s.Take(sign * n)
 		}
 	}
 }

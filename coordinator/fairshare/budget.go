@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/fairshare/calendar"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 )
 
 // budget is how much a node may use of one dimension in a calendar period.
@@ -131,7 +132,11 @@ func (l *Ledger) limit(n int32) {
 		}
 	}
 	if q := nd.spec.Seats; q != nil {
-		nd.seats = l.newSeats(n, q)
+		var up *seats.Limit
+		for at := nd.parent; at >= 0 && up == nil; at = l.nodes[at].parent {
+			up = l.nodes[at].seats
+		}
+		nd.seats = seats.New(n, nd.spec, q, up)
 	}
 }
 
@@ -191,7 +196,7 @@ func (nd *node) divide() {
 		}
 	}
 	if nd.seats != nil {
-		nd.seats.divide()
+		nd.seats.Divide()
 	}
 }
 

@@ -131,10 +131,8 @@ func (l *Ledger) TakesSeats(c *Charge) bool {
 		return false
 	}
 	p := l.PathOf(c)
-	for _, n := range p.list() {
-		if l.nodes[n].seats != nil {
-			return true
-		}
+	for range l.seatsOf(&p) {
+		return true
 	}
 	return false
 }

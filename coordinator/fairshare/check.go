@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 )
 
 // Limit is which kind of limit refused something.
@@ -346,10 +347,10 @@ func (l *Ledger) checkRate(v *Verdict, s *rates.Shaper, d coordinator.Dimension,
 }
 
 // checkSeats looks at the nearest seats of a chain, and those above them.
-func (l *Ledger) checkSeats(v *Verdict, s *seats, n int64) {
-	if n > s.most {
-		v.refuse(s.node, coordinator.DimConcurrency, LimitSeats, rates.Forever)
-	} else if ok, at, behind := s.check(n); !ok && v.refuseBehind(at.node, behind.node, coordinator.DimConcurrency,
+func (l *Ledger) checkSeats(v *Verdict, s *seats.Limit, n int64) {
+	if n > s.Most {
+		v.refuse(s.Node, coordinator.DimConcurrency, LimitSeats, rates.Forever)
+	} else if ok, at, behind := s.Check(n); !ok && v.refuseBehind(at.Node, behind.Node, coordinator.DimConcurrency,
 		LimitSeats, unknown) {
 		v.kept = at != s
 	}

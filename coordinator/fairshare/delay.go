@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/fairshare/calendar"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 )
 
 // Before is what may be charged to quotas before a charge, at most.
@@ -64,8 +65,8 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 	for _, n := range p.list() { // by its provider's answer nothing passes before that
 		q.sum = arith.Add(q.sum, max(0, l.nodes[n].health.blocked-l.now))
 	}
-	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *rates.Shaper, *seats, coordinator.Dimension, bool) {}) == 1
-	l.limits(p, &asked, func(b *budget, s *rates.Shaper, t *seats, d coordinator.Dimension, nearest bool) {
+	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *rates.Shaper, *seats.Limit, coordinator.Dimension, bool) {}) == 1
+	l.limits(p, &asked, func(b *budget, s *rates.Shaper, t *seats.Limit, d coordinator.Dimension, nearest bool) {
 		switch {
 		case b != nil:
 			q.budget(b)
@@ -80,7 +81,7 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 
 // limits visits those that decide about a charge, one of the three each, and counts them: the budgets of
 // which it has a share, all rates that may refuse it, and the seats it takes.
-func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *rates.Shaper, t *seats, d coordinator.Dimension,
+func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *rates.Shaper, t *seats.Limit, d coordinator.Dimension,
 	nearest bool)) (n int) {
 	set := dimensionsOf(&c.Amounts)
 	var t turn
@@ -218,9 +219,9 @@ func (q *delays) share(b *budget, node int32, left, share int64) {
 }
 
 // seats are enough, or it cannot be predicted when they come back.
-func (q *delays) seats(s *seats) {
+func (q *delays) seats(s *seats.Limit) {
 	n := q.charge.Amounts[coordinator.DimConcurrency]
-	if ok, _, _ := s.check(n); !ok || s.available() < arith.Add(q.before.Own[coordinator.DimConcurrency], n) {
-		q.shortage(s.node, coordinator.DimConcurrency, LimitSeats)
+	if ok, _, _ := s.Check(n); !ok || s.Available() < arith.Add(q.before.Own[coordinator.DimConcurrency], n) {
+		q.shortage(s.Node, coordinator.DimConcurrency, LimitSeats)
 	}
 }

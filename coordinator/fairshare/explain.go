@@ -7,6 +7,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 )
 
 // Explanation is why a charge would be admitted now or not: the verdict, and every limit that
@@ -154,10 +155,10 @@ func (l *Ledger) explainRate(s *rates.Shaper, d coordinator.Dimension, asked int
 	return v
 }
 
-func (l *Ledger) explainSeats(s *seats, asked int64, first bool) LimitView {
-	v := LimitView{Node: l.nodes[s.node].spec.ID, Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: asked}
-	all := max(0, s.available())
-	v.Left = min(all, max(0, s.sub-s.use))
+func (l *Ledger) explainSeats(s *seats.Limit, asked int64, first bool) LimitView {
+	v := LimitView{Node: l.nodes[s.Node].spec.ID, Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: asked}
+	all := max(0, s.Available())
+	v.Left = min(all, s.Own())
 	v.Borrowable = all - v.Left
 	v.Refuses = first && all < asked // above, it need not ask for all of it
 	return v

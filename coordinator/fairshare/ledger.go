@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 	"taskbus/coordinator/heap"
 )
 
@@ -62,7 +63,7 @@ type node struct {
 	parent  int32
 	budgets [coordinator.NumDimensions]*budget
 	rates   [coordinator.NumDimensions]*rates.Shaper
-	seats   *seats
+	seats   *seats.Limit
 	// limited has a bit for each dimension in which there is a budget or a rate.
 	limited uint8
 	inner   bool // there are groups below it
@@ -134,16 +135,6 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 	l.downwards(l.limit)
 	l.slab = nil
 	l.downwards(func(n int32) { l.nodes[n].divide() })
-	for i := len(l.nodes) - 1; i >= 0; i-- { // children before parents
-		if s := l.nodes[i].seats; s != nil {
-			s.share()
-		}
-	}
-	for i := range l.nodes {
-		if s := l.nodes[i].seats; s != nil {
-			s.bounds()
-		}
-	}
 	begun := make(map[coordinator.Period]*budget)
 	for _, f := range l.roots {
 		f.bounds(0, 0)

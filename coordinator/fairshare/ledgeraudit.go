@@ -44,8 +44,8 @@ func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node strin
 				wrong(nd.spec.ID, coordinator.Dimension(d), b.reserved.sum(), all[i].budgets[d].sum())
 			}
 		}
-		if s := nd.seats; s != nil && s.running != all[i].running {
-			wrong(nd.spec.ID, coordinator.DimConcurrency, s.running, all[i].running)
+		if s := nd.seats; s != nil && s.Running != all[i].running {
+			wrong(nd.spec.ID, coordinator.DimConcurrency, s.Running, all[i].running)
 		}
 	}
 }

@@ -63,8 +63,8 @@ func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known
 	case v.Limit == LimitRate && s != nil:
 		x = rateLeft(s, l.now, v.Dimension)
 	case v.Limit == LimitSeats && nd.seats != nil:
-		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.nominal, Left: nd.seats.available(),
-			Most: nd.seats.nominal}
+		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.Nominal,
+			Left: nd.seats.Available(), Most: nd.seats.Nominal}
 	case v.Limit == LimitProvider: // for so long there is nothing
 		pause := time.Duration(nd.health.blocked - l.now)
 		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Window: pause, Reset: pause}

@@ -163,7 +163,7 @@ func TestSeatsByTheBook(t *testing.T) {
 		l := NewLedger()
 		l.Install(epoch, q)
 		for i := range n {
-			nominal[i] = l.nodes[i].seats.nominal
+			nominal[i] = l.nodes[i].seats.Nominal
 		}
 		for i := range n { // no tree in which more is given than there is
 			own := nominal[i]
@@ -180,7 +180,7 @@ func TestSeatsByTheBook(t *testing.T) {
 		for k := range 60 {
 			leaf := rapid.IntRange(1, n-1).Draw(t, "leaf")
 			want := availableByTheBook(q, nominal, ran, leaf)
-			if got := l.nodes[leaf].seats.available(); got != want {
+			if got := l.nodes[leaf].seats.Available(); got != want {
 				t.Fatalf("%s: %d available, by the formula %d", q.Nodes[leaf].ID, got, want)
 			}
 			take := rapid.Int64Range(1, 20).Draw(t, "take")

@@ -107,7 +107,7 @@ func (l *Ledger) InUse(id string, by Limit, d coordinator.Dimension) bool {
 	nd := &l.nodes[i]
 	switch by {
 	case LimitSeats:
-		return nd.seats != nil && nd.seats.running > 0
+		return nd.seats != nil && nd.seats.Running > 0
 	case LimitBudget:
 		return nd.budgets[d] != nil && nd.budgets[d].reserved.sum() > 0
 	}
@@ -139,7 +139,7 @@ func (l *Ledger) view(nd *node) NodeView {
 		}
 	}
 	if s := nd.seats; s != nil {
-		v.Seats = &SeatsView{Nominal: s.nominal, Running: s.running, Waiting: s.waiting, Available: max(0, s.available())}
+		v.Seats = &SeatsView{Nominal: s.Nominal, Running: s.Running, Waiting: s.Waiting, Available: max(0, s.Available())}
 	}
 	if !nd.health.well(l.now) {
 		h := nd.healthView(l.now)

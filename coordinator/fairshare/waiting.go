@@ -1,5 +1,11 @@
 package fairshare
 
+import (
+	"iter"
+
+	"taskbus/coordinator/fairshare/seats"
+)
+
 // Freed visits the nodes that have got something back since it was called last, for tasks that wait.
 func (l *Ledger) Freed(visit func(node int32)) {
 	for _, n := range l.freed {
@@ -26,15 +32,35 @@ func (l *Ledger) freeNode(n int32) {
 // that come free are kept from groups beyond theirs. It is not for tasks that wait for something else, and
 // would not take a seat that is free. Install forgets it.
 func (l *Ledger) Wait(p *Path, n int) {
-	sat := false
-	for _, i := range p.list() {
-		nd := &l.nodes[i]
-		if nd.seats != nil && !sat {
-			sat = true
-			nd.seats.wait(int64(n))
+	for s := range l.seatsOf(p) {
+		s.Wait(int64(n))
+	}
+}
+
+// HasSeat reports whether so many seats may be taken now on a path, in every tree.
+func (l *Ledger) HasSeat(p *Path, n int64) bool {
+	for s := range l.seatsOf(p) {
+		if ok, _, _ := s.Check(n); n > 0 && !ok {
+			return false
 		}
-		if nd.parent < 0 {
-			sat = false
+	}
+	return true
+}
+
+// seatsOf yields the seats that a charge on a path takes: in each tree the nearest, which ask those above.
+func (l *Ledger) seatsOf(p *Path) iter.Seq[*seats.Limit] {
+	return func(yield func(*seats.Limit) bool) {
+		sat := false
+		for _, n := range p.list() {
+			nd := &l.nodes[n]
+			if nd.seats != nil && !sat {
+				if sat = true; !yield(nd.seats) {
+					return
+				}
+			}
+			if nd.parent < 0 {
+				sat = false
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
 	"taskbus/coordinator/fairshare/rates"
+	"taskbus/coordinator/fairshare/seats"
 )
 
 // world is a ledger with a random history, and what an engine would journal of it.
@@ -281,16 +282,16 @@ func (w *world) judge() {
 			}
 		}
 		if s := nd.seats; s != nil {
-			if s.running != seated[s] || s.use < 0 || !w.reinstalled && s.up == nil && s.use > s.sub {
-				t.Fatalf("%s: %d seated, %d open; uses %d of %d", name, s.running, seated[s], s.use, s.sub)
+			if s.Running != seated[s] || !w.reinstalled && s.Available() < 0 {
+				t.Fatalf("%s: %d seated, %d open, %d available", name, s.Running, seated[s], s.Available())
 			}
 		}
 	}
 }
 
 // openSums adds up what is open, reservation by reservation.
-func (w *world) openSums() (map[*budget]int64, map[*seats]int64) {
-	reserved, seated := map[*budget]int64{}, map[*seats]int64{}
+func (w *world) openSums() (map[*budget]int64, map[*seats.Limit]int64) {
+	reserved, seated := map[*budget]int64{}, map[*seats.Limit]int64{}
 	for _, r := range w.l.open {
 		for part := r; part != nil && r.state == resOpen; part = part.later {
 			for _, n := range part.path.list() {
