@@ -42,6 +42,7 @@ one_goroutine=(
 	coordinator/fairshare/calendar
 	coordinator/fairshare/estimates
 	coordinator/fairshare/fairqueue
+	coordinator/fairshare/health
 	coordinator/fairshare/rates
 	coordinator/fairshare/seats
 	coordinator/gateway

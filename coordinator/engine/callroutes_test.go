@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/health"
 )
 
 const twoProviders = `
@@ -242,7 +243,7 @@ func TestProviderByOneAgentAlone(t *testing.T) {
 		c.Agent, c.OwnOnly = agent, true
 		r.state(c, coordinator.CallGranted)
 	}
-	health := func() fairshare.Health { return r.Ledger().HealthOf(&fairshare.Charge{Provider: "lab"}) }
+	health := func() health.View { return r.Ledger().HealthOf(&fairshare.Charge{Provider: "lab"}) }
 	refused("x") // closed for 10 s, and not again in the 10 s after that
 	r.state(routed(coordinator.CallCheck, "z", "lab"), coordinator.CallRefused)
 	r.pass(11 * time.Second)

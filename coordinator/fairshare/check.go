@@ -165,8 +165,8 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	l.found = l.found[:0]
 	for _, n := range p.list() {
 		nd := &l.nodes[n]
-		if nd.health.blocked > l.now {
-			v.refuse(n, coordinator.DimRequests, LimitProvider, nd.health.blocked)
+		if until := nd.health.Blocked(); until > l.now {
+			v.refuse(n, coordinator.DimRequests, LimitProvider, until)
 		}
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))

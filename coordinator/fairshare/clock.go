@@ -103,9 +103,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 				s.Assured.Tat, s.Ceiling.Tat, s.Reported.Tat = back(s.Assured.Tat), back(s.Ceiling.Tat), back(s.Reported.Tat)
 			}
 		}
-		h := &nd.health
-		h.blocked, h.cutAt, h.rises, h.rest, h.takes = back(h.blocked), back(h.cutAt), back(h.rises), back(h.rest),
-			back(h.takes)
+		nd.health.Shift(back)
 	}
 	l.reservationsNotAfter(at, was)
 	l.formerNotAfter(at, back)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/health"
 )
 
 // shared are the limits that two groups share, 600 requests a minute with a burst, and 6000 tokens.
@@ -82,7 +83,7 @@ func TestDebtOfARate(t *testing.T) {
 			l.Fold(&coordinator.QuotaExtended{Key: id(1), More: said, At: epoch})
 		}, 600},
 		{"a record of what a provider took off a larger one", func(l *Ledger) {
-			l.Fold(&coordinator.PoolHeard{Node: "p", At: epoch, PerMille: wholeRate, Taken: said})
+			l.Fold(&coordinator.PoolHeard{Node: "p", At: epoch, PerMille: health.Whole, Taken: said})
 		}, 600},
 	} {
 		t.Run(c.name, func(t *testing.T) {

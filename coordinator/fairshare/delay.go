@@ -63,7 +63,7 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 		q.leafGroup = !l.nodes[n].inner
 	}
 	for _, n := range p.list() { // by its provider's answer nothing passes before that
-		q.sum = arith.Add(q.sum, max(0, l.nodes[n].health.blocked-l.now))
+		q.sum = arith.Add(q.sum, max(0, l.nodes[n].health.Blocked()-l.now))
 	}
 	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *rates.Shaper, *seats.Limit, coordinator.Dimension, bool) {}) == 1
 	l.limits(p, &asked, func(b *budget, s *rates.Shaper, t *seats.Limit, d coordinator.Dimension, nearest bool) {

@@ -2,7 +2,8 @@
 //
 // It is the ledger of FAIR-SHARE: quota trees with rates, budgets and seats, borrowing and lending, and reservations.
 // What calls will take is answered by package estimates, which tenant has its turn by package fairqueue, what rates let
-// pass by package rates, what may run at one time by package seats, when periods begin by package calendar.
+// pass by package rates, what may run at one time by package seats, how a provider answers by package health, when periods
+// begin by package calendar.
 //
 // # Its parts
 //
@@ -18,7 +19,7 @@
 //	book.go         used and reserved, in the period that they belong to
 //	budget.go       amounts for calendar periods; lending.go, supply.go, repay.go: of others, and back
 //	borrower.go     which of several borrows first
-//	health.go       what a provider says of its limits; answers.go: how it answers
+//	hear.go         what a provider says of its limits
 //	waiting.go      what waits, and what has been given back
 //	alert.go        budgets that are nearly used up
 //	state.go        all of it as records, and from records; before.go: the rows of budgets and rates

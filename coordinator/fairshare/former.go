@@ -107,7 +107,7 @@ func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
 // reservations.
 func (l *Ledger) Remembers() bool {
 	l.forgetFormer()
-	return len(l.former)+len(l.unlisted)+len(l.open) > 0
+	return len(l.former)+l.unlisted.Len()+len(l.open) > 0
 }
 
 // keepable reports whether the record is one of those that are kept: an earlier version has not said

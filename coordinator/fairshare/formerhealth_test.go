@@ -56,8 +56,8 @@ func TestClosedProviderOutOfTheFile(t *testing.T) {
 				t.Errorf("%s: a snapshot of %v has %+v", how, until, r)
 			}
 		}
-		if l.Settle(until, id(int(time.Hour)), c.Amounts, false); len(l.unlisted) > 0 {
-			t.Errorf("%s: remembered are %+v", how, l.unlisted[0])
+		if l.Settle(until, id(int(time.Hour)), c.Amounts, false); l.unlisted.Len() > 0 {
+			t.Errorf("%s: remembered are %+v", how, l.unlisted.Records(l.now)[0])
 		}
 	}
 }

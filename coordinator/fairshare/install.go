@@ -45,13 +45,13 @@ func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 		}
 		l.inherit(&old[i])
 		l.former.keep(l.now, &old[i], heir)
-		if heir == nil && !old[i].health.well(l.now) {
-			l.unlisted.keep(timeOf(l.now), old[i].healthBefore(l.now))
+		if heir == nil && !old[i].health.Well(l.now) {
+			l.unlisted.Keep(l.now, old[i].spec.ID, old[i].health)
 		}
 	}
 	l.ailing = l.ailing[:0]
 	for i := range l.nodes {
-		if l.nodes[i].health.rises != 0 {
+		if l.nodes[i].health.Rises() != 0 {
 			l.ailing = append(l.ailing, int32(i))
 		}
 	}
@@ -136,7 +136,7 @@ func (nd *node) inherit(old *node, now int64) {
 			s.Reported.Follow(now, &o.Reported)
 		}
 	}
-	if nd.health = old.health; nd.health.rises != 0 {
+	if nd.health = old.health; nd.health.Rises() != 0 {
 		nd.scale(now)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/health"
 	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/fairshare/seats"
 	"taskbus/coordinator/heap"
@@ -32,7 +33,7 @@ type Ledger struct {
 	fresh      bool // nothing has been charged yet: its time may still be any
 	former     former
 	closed     map[closedKey][]*coordinator.QuotaBefore // see clock.go
-	unlisted   unlisted
+	unlisted   health.Kept                              // of pools and models
 
 	open   map[coordinator.TaskKey]*reservation
 	ending heap.Heap[*reservation] // those that end by themselves, the first first
@@ -72,7 +73,7 @@ type node struct {
 	// beside it.
 	member int32
 	beside []int32
-	health health // of a provider's pool or model
+	health health.State // of a provider's pool or model
 }
 
 // Charge is what asks for quota.

@@ -66,7 +66,7 @@ func (l *Ledger) leftOf(v *Verdict, asked int64) (x coordinator.QuotaLeft, known
 		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Quota: nd.seats.Nominal,
 			Left: nd.seats.Available(), Most: nd.seats.Nominal}
 	case v.Limit == LimitProvider: // for so long there is nothing
-		pause := time.Duration(nd.health.blocked - l.now)
+		pause := time.Duration(nd.health.Blocked() - l.now)
 		x = coordinator.QuotaLeft{Node: v.Node, Dimension: v.Dimension, Window: pause, Reset: pause}
 	default:
 		return x, false

@@ -80,7 +80,7 @@ func TestLeftOfWhatNobodyHasUsedUp(t *testing.T) {
 	l := newTree().group("a", "pool", hardRate(10, 20)).ledger()
 	asks := &Charge{Group: "a", Amounts: coordinator.Amounts{coordinator.DimRequests: 5}}
 	p := l.PathOf(asks)
-	l.nodes[l.byID["pool/a"]].health.blocked = epoch.Add(20 * time.Second).UnixNano()
+	l.nodes[l.byID["pool/a"]].health.Fold(l.now, &coordinator.PoolHeard{BlockedUntil: epoch.Add(20 * time.Second)})
 	v := l.Check(epoch, &p, asks)
 	got := l.Left(epoch, &p, &asks.Amounts, &v)
 	want := coordinator.QuotaLeft{Node: "pool/a", Dimension: coordinator.DimRequests, Limit: "provider",

@@ -33,7 +33,7 @@ func (l *Ledger) AtRest(from, until time.Time) bool {
 }
 
 func (nd *node) atRest(since int64) bool {
-	if !nd.health.well(since) {
+	if !nd.health.Well(since) {
 		return false
 	}
 	for _, b := range nd.budgets {

@@ -14,17 +14,14 @@ import (
 func (l *Ledger) Export(now time.Time) []coordinator.Record {
 	l.advance(now.UnixNano())
 	l.forgetFormer()
-	l.unlisted.forget(now)
 	// A node without an ID stands for the ledger itself: its time.
 	all := []coordinator.Record{&coordinator.QuotaBefore{Start: l.now}}
 	for i := range l.nodes { // before the rates that depend on it
-		if nd := &l.nodes[i]; !nd.health.well(l.now) {
-			all = append(all, nd.healthBefore(l.now))
+		if nd := &l.nodes[i]; !nd.health.Well(l.now) {
+			all = append(all, nd.health.Before(nd.spec.ID, l.now))
 		}
 	}
-	for _, r := range l.unlisted {
-		all = append(all, r)
-	}
+	all = append(all, l.unlisted.Records(l.now)...)
 	for i := range l.nodes {
 		all = l.nodes[i].export(all, l.now)
 	}
@@ -111,7 +108,7 @@ func (l *Ledger) Fold(r coordinator.Record) {
 		if n, ok := l.byID[r.Node]; ok {
 			l.takeHeard(n, r)
 		} else {
-			l.unlisted.keep(timeOf(l.now), r)
+			l.unlisted.Fold(l.now, r)
 		}
 	case *coordinator.QuotaBefore:
 		l.foldBefore(r)

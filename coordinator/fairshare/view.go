@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/calendar"
+	"taskbus/coordinator/fairshare/health"
 	"taskbus/coordinator/fairshare/rates"
 )
 
@@ -20,7 +21,7 @@ type NodeView struct {
 	Rates   []RateView
 	Seats   *SeatsView // nil: no limit
 	// Health is how its provider says that it stands; nil: nothing has been heard of it.
-	Health *Health
+	Health *health.View
 }
 
 // BudgetView is a budget in its period.
@@ -141,8 +142,8 @@ func (l *Ledger) view(nd *node) NodeView {
 	if s := nd.seats; s != nil {
 		v.Seats = &SeatsView{Nominal: s.Nominal, Running: s.Running, Waiting: s.Waiting, Available: max(0, s.Available())}
 	}
-	if !nd.health.well(l.now) {
-		h := nd.healthView(l.now)
+	if !nd.health.Well(l.now) {
+		h := nd.health.View(l.now)
 		v.Health = &h
 	}
 	return v

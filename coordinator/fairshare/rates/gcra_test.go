@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 const (
@@ -270,6 +272,17 @@ func BenchmarkRateCheckTake(b *testing.B) {
 		now += 13_000_000
 		if ok, _ := r.Check(now, 100); ok {
 			r.Take(now, 100)
+		}
+	}
+}
+
+// TestExcess: less than a twentieth of the rate, or one, is no difference.
+func TestExcess(t *testing.T) {
+	s := New(0, &coordinator.QuotaNode{}, &coordinator.QuotaLimit{Nominal: 100, Per: time.Second}, nil)
+	s.Divide()
+	for remains, want := range map[int64]int64{200: 0, 100: 0, 95: 0, 94: 6, 0: 100, -1: 100} {
+		if got := s.Excess(1e18, remains); got != want {
+			t.Errorf("%d remain of 100: %d too many, want %d", remains, got, want)
 		}
 	}
 }

@@ -102,6 +102,15 @@ func (s *Shaper) Level(now int64) int64 {
 	return s.Assured.Remaining(now)
 }
 
+// Excess returns how much more there seems to be of it than its provider says. A twentieth of
+// the rate is no difference: what is on its way the provider has counted, or has not.
+func (s *Shaper) Excess(now, remains int64) int64 {
+	if more := s.Level(now) - max(0, remains); more > max(1, s.Amount/20) {
+		return more
+	}
+	return 0
+}
+
 // Check returns which of the rates from s up serves the cost, or, if none does, when it may be
 // asked again (forever: never), and behind which of them it waits; own is when its own serves
 // it, where it waits for another's.

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/health"
 )
 
 // The metrics of the state of the pools of providers, and their models, by their providers' answers.
@@ -29,10 +30,10 @@ func collectPool(n *fairshare.NodeView, now time.Time, emit emitter) {
 	}
 	h := n.Health
 	if h == nil {
-		h = &fairshare.Health{PerMille: 1000} // nothing has been heard: it is well
+		h = &health.View{PerMille: health.Whole} // nothing has been heard: it is well
 	}
 	emit(descPoolBlocked, max(0, h.BlockedUntil.Sub(now).Seconds()), n.ID)
-	emit(descPoolRate, float64(h.PerMille)/1000, n.ID)
+	emit(descPoolRate, float64(h.PerMille)/health.Whole, n.ID)
 	if h.Calls > 0 {
 		emit(descPoolSuccess, float64(h.Success)/1e6, n.ID)
 	}
