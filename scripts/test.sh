@@ -39,6 +39,7 @@ one_goroutine=(
 	coordinator/engine/internal/unresolved
 	coordinator/fairshare
 	coordinator/fairshare/arith
+	coordinator/fairshare/billing
 	coordinator/fairshare/calendar
 	coordinator/fairshare/estimates
 	coordinator/fairshare/fairqueue

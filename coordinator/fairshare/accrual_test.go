@@ -25,8 +25,8 @@ func TestOwnerReturns(t *testing.T) {
 			}
 		}
 		w.agents = slices.DeleteFunc(w.agents, func(a coordinator.AgentID) bool { // nor what its own do
-			n, known := w.l.agents[a]
-			return known && w.l.nodes[w.l.nodes[n].parent].spec.Name == owner
+			group, known := w.l.GroupOfAgent(a)
+			return known && group == owner
 		})
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
 			w.step()
@@ -42,7 +42,7 @@ func TestOwnerReturns(t *testing.T) {
 // between them the others do what they like.
 func (w *world) spendAll(owner string, d coordinator.Dimension) {
 	p := w.l.PathOf(tokens(owner, 1))
-	b := w.l.nodes[p.nodes[0]].budgets[d]
+	b := w.l.nodes[p.Nodes()[0]].budgets[d]
 	if b == nil {
 		return
 	}

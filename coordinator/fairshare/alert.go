@@ -69,7 +69,7 @@ func (l *Ledger) Lacks(now time.Time, c *Charge) {
 
 // watchAll does so for all budgets of a path in some dimensions.
 func (l *Ledger) watchAll(p *Path, dims uint8) {
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for m := nd.limited & dims; m != 0; m &= m - 1 {
 			if b := nd.budgets[bits.TrailingZeros8(m)]; b != nil {

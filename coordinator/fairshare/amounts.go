@@ -1,18 +1,18 @@
 package fairshare
 
-import "taskbus/coordinator"
+import (
+	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
+)
 
-// most bounds every amount that is asked for or reported, so that sums of a few do not overflow:
-// a thousand times what any configured limit can be. Where more than that many times most
-// was used, the books say so much and no more.
 const (
-	most     int64 = 1 << 60
-	mostUsed int64 = 1 << 61
+	// mostUsed is what the books say where more than that was used: of single amounts billing.Most is the bound.
+	mostUsed int64 = 2 * billing.Most
 	// mostGiven is how much of one reservation counts as given back: all that any limit can have.
 	mostGiven int64 = 1 << 51
 )
 
-// tally is a sum of amounts of which each is at most most, however many there are. It is low + high·2⁶².
+// tally is a sum of amounts of which each is at most billing.Most, however many there are. It is low + high·2⁶².
 type tally struct{ low, high int64 }
 
 // add adds an amount, or takes it off (sign -1).
@@ -32,13 +32,6 @@ func (t *tally) sum() int64 {
 		return mostUsed
 	}
 	return min(t.low, mostUsed)
-}
-
-// tidy brings amounts into their range.
-func tidy(a *coordinator.Amounts) {
-	for d := range a {
-		a[d] = min(max(0, a[d]), most)
-	}
 }
 
 // dimensionsOf has a bit for each dimension of which something is asked, but for seats.

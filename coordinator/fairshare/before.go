@@ -28,7 +28,8 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 		if values[3] == 0 {
 			values = values[:3]
 		}
-		all = append(all, &coordinator.QuotaBefore{Node: id, Dimension: coordinator.Dimension(d), Rate: true, Values: values})
+		all = append(all, &coordinator.QuotaBefore{Node: id, Dimension: coordinator.Dimension(d), Rate: true,
+			Values: values})
 	}
 	return all
 }
@@ -38,8 +39,8 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
 	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.Start, Values: []int64{
-		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits, b.nominal - b.base, b.share - b.baseShare,
-		b.owes, b.alerted,
+		b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits,
+		b.nominal - b.base, b.share - b.baseShare, b.owes, b.alerted,
 		b.before.used, b.ownCredits, int64(p.Unit), int64(p.Interval), s.End - s.Start, s.Start - b.family.ended.Start,
 	}}
 	if b.told|b.beyond != 0 {
@@ -50,7 +51,8 @@ func (b *budget) export(node string) *coordinator.QuotaBefore {
 
 // unused reports whether all of a budget's books are at 0, so that there is nothing to save.
 func (b *budget) unused() bool {
-	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn|b.credits|b.ownCredits|b.owes|b.alerted|b.before.used|b.told|b.beyond == 0 && b.nominal == b.base && b.share == b.baseShare
+	return b.used|b.spent|b.lent|b.borrowed|b.lentOut|b.borrowedIn == 0 && b.credits|b.ownCredits|b.owes == 0 &&
+		b.alerted|b.before.used|b.told|b.beyond == 0 && b.nominal == b.base && b.share == b.baseShare
 }
 
 // foldBefore takes over a row of a snapshot. What is not listed now may be listed again.

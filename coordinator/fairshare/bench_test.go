@@ -120,7 +120,7 @@ func BenchmarkBorrowRefused(b *testing.B) {
 			p := l.PathOf(c)
 			for range b.N {
 				if first {
-					l.nodes[p.nodes[0]].budgets[coordinator.DimTotalTokens].knew = known{}
+					l.nodes[p.Nodes()[0]].budgets[coordinator.DimTotalTokens].knew = known{}
 				}
 				if v := l.Check(at, &p, c); v.OK || v.Permanent {
 					b.Fatal(v)

@@ -25,7 +25,7 @@ func (l *Ledger) commit(p *Path, a *coordinator.Amounts, uses []rateUse) {
 func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 	asked := dimensionsOf(a)
 	l.walk()
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
@@ -59,7 +59,7 @@ func (l *Ledger) hold(p *Path, at int64, a *coordinator.Amounts, sign int64) {
 func (l *Ledger) spend(p *Path, at int64, a, reserved *coordinator.Amounts) {
 	asked := dimensionsOf(a)
 	l.walk()
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))

@@ -20,7 +20,7 @@ type Borrower struct {
 // Borrower returns the borrower for a group's charge on the path that was refused so.
 func (l *Ledger) Borrower(group string, p *Path, v *Verdict) Borrower {
 	if v.Limit == LimitBudget {
-		for _, n := range p.list() { // the first of the family pays: see Ledger.first
+		for _, n := range p.Nodes() { // the first of the family pays: see Ledger.first
 			b := l.nodes[n].budgets[v.Dimension]
 			if b != nil && l.nodes[b.family.node].spec.ID == v.Behind {
 				return Borrower{b.rule.Priority, b}

@@ -159,7 +159,7 @@ func (l *Ledger) newBudget(n int32, d coordinator.Dimension, q *coordinator.Quot
 		return nil
 	default:
 		b.family = b
-		b.base, b.period, b.loc = q.Nominal, q.Period, l.quotas.Location
+		b.base, b.period, b.loc = q.Nominal, q.Period, l.Quotas().Location
 		l.roots = append(l.roots, b)
 	}
 	b.family.shares++
@@ -208,7 +208,9 @@ func (b *budget) divide() {
 	if b.rule.Rule == coordinator.BorrowNever {
 		b.borrowMax = 0
 	}
-	parts := arith.Parts(b.base, len(b.kids), func(i int) (int64, int64) { return b.kids[i].spec.Nominal, b.kids[i].weight })
+	parts := arith.Parts(b.base, len(b.kids), func(i int) (int64, int64) {
+		return b.kids[i].spec.Nominal, b.kids[i].weight
+	})
 	b.baseShare = b.base
 	for i, kid := range b.kids {
 		kid.base = parts[i]

@@ -102,7 +102,7 @@ func (w *budgetWorld) uses(m *budgetModel, d coordinator.Dimension) (all, own in
 				continue
 			}
 			first := true
-			for _, n := range e.path.list() {
+			for _, n := range e.path.Nodes() {
 				x := w.models[d][n]
 				if x == m {
 					all += e.amounts[d]
@@ -122,7 +122,7 @@ func (w *budgetWorld) uses(m *budgetModel, d coordinator.Dimension) (all, own in
 func (w *budgetWorld) ask(p *Path, a *coordinator.Amounts) (ok, never bool, until int64) {
 	for _, d := range randomDims {
 		met := map[*budgetModel]bool{}
-		for _, n := range p.list() {
+		for _, n := range p.Nodes() {
 			m := w.models[d][n]
 			if m == nil || a[d] == 0 {
 				continue
@@ -198,7 +198,7 @@ func TestBudgetsModel(t *testing.T) {
 // drawAll makes it, at times, exactly as much as some budget is in all, or has left, or 1 more.
 func (w *budgetWorld) drawAll(p *Path, a *coordinator.Amounts) {
 	d := rapid.SampledFrom(randomDims).Draw(w.t, "dimension")
-	m := w.models[d][rapid.SampledFrom(p.list()).Draw(w.t, "node")]
+	m := w.models[d][rapid.SampledFrom(p.Nodes()).Draw(w.t, "node")]
 	if m == nil || rapid.Bool().Draw(w.t, "all") {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/fairshare/seats"
 )
@@ -157,13 +158,13 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 	v := Verdict{OK: true, soon: l.soon()}
 	asked := dimensionsOf(&c.Amounts)
 	var t turn
-	if n, free := l.unpriced(p, c); free && l.quotas.Unpriced == coordinator.UnpricedRefuse {
+	if n, free := l.unpriced(p, c); free && l.Quotas().Unpriced == coordinator.UnpricedRefuse {
 		v.refuse(n, coordinator.DimCost, LimitPrice, rates.Forever)
-		v.Of = c.model()
+		v.Of = c.ModelName()
 	}
 	l.walk()
 	l.found = l.found[:0]
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		if until := nd.health.Blocked(); until > l.now {
 			v.refuse(n, coordinator.DimRequests, LimitProvider, until)
@@ -196,28 +197,15 @@ func (l *Ledger) check(p *Path, c *Charge, uses []rateUse) (Verdict, []rateUse) 
 // unpriced reports whether a charge is for a model without a price although money is limited on its
 // path, and at which node first.
 func (l *Ledger) unpriced(p *Path, c *Charge) (n int32, is bool) {
-	if s := l.serviceUsed(c, c.Operation); !c.Unpriced || s != (service{c.Provider, c.Model, c.Operation}) &&
-		!l.prices.lacks(s, nil, 0) {
-		return 0, false // or it is for the model of its agent's group
+	if !l.Unpriced(c) {
+		return 0, false
 	}
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		if l.nodes[n].limited&(1<<coordinator.DimCost) != 0 {
 			return n, true
 		}
 	}
 	return 0, false
-}
-
-// model names what is charged for, for people.
-func (c *Charge) model() string {
-	switch {
-	case c.Provider == "" && c.Model == "":
-		return "an unnamed model"
-	case c.Model == "":
-		return c.Provider
-	default:
-		return c.Provider + "/" + c.Model
-	}
 }
 
 // checkBudget looks at one budget of the path.
@@ -235,7 +223,8 @@ func (l *Ledger) checkBudget(v *Verdict, b *budget, amount int64, noBorrowing bo
 		comes = min(b.family.lacking, max(0, b.borrowMax-b.borrowedIn))
 	}
 	if amount-comes > b.left() {
-		l.refuseBudget(v, b, b.node, amount-comes-b.left(), sooner(amount > b.most && !b.family.repays, b.family.span.End))
+		l.refuseBudget(v, b, b.node, amount-comes-b.left(),
+			sooner(amount > b.most && !b.family.repays, b.family.span.End))
 	}
 }
 
@@ -424,7 +413,7 @@ func (l *Ledger) Check(now time.Time, p *Path, c *Charge) Verdict { return l.Ask
 func (l *Ledger) Ask(now time.Time, p *Path, c *Charge, keep bool) Verdict {
 	l.advance(now.UnixNano())
 	asked := *c
-	tidy(&asked.Amounts)
+	billing.Tidy(&asked.Amounts)
 	v, uses := l.check(p, &asked, l.uses[:0])
 	if l.uses = uses; keep {
 		l.keep()
@@ -439,7 +428,7 @@ func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 	l.advance(now.UnixNano())
 	v := Verdict{OK: true}
 	l.walk()
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		for _, d := range [...]coordinator.Dimension{coordinator.DimInputTokens, coordinator.DimOutputTokens,
 			coordinator.DimTotalTokens, coordinator.DimCost} {
 			if b := l.nodes[n].budgets[d]; b != nil && (l.first(b) && b.room() < 0 || b.left() < 0) {
@@ -456,7 +445,7 @@ func (l *Ledger) CheckDebt(now time.Time, p *Path) Verdict {
 func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d coordinator.Dimension, cap bool)) {
 	l.advance(now.UnixNano())
 	p, asked := l.PathOf(c), *c
-	tidy(&asked.Amounts)
+	billing.Tidy(&asked.Amounts)
 	v, uses := l.check(&p, &asked, l.uses[:0])
 	l.uses = uses
 	if l.undo(); !v.OK {
@@ -480,7 +469,7 @@ func (l *Ledger) ServedBy(now time.Time, c *Charge, visit func(node string, d co
 func (l *Ledger) Nearer(now time.Time, c *Charge, lender string, d coordinator.Dimension) (own string, at time.Time) {
 	l.advance(now.UnixNano())
 	p, asked := l.PathOf(c), c.Amounts
-	tidy(&asked)
+	billing.Tidy(&asked)
 	l.uses = l.ratesOf(&p, &asked, l.uses[:0])
 	for _, u := range l.uses {
 		if u.dim != d || u.leaf.ID == lender {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/rates"
 )
 
 // A leader's clock may be ahead, by years. It begins the periods of that time and closes the books of
@@ -59,6 +60,13 @@ func (l *Ledger) keepClosed(r *coordinator.QuotaBefore) {
 	l.closed[key] = rows[max(0, len(rows)-mostClosed):]
 }
 
+// dropClosed drops those of a budget that are not kept any more.
+func (l *Ledger) dropClosed(key closedKey, over func(*coordinator.QuotaBefore) bool) {
+	if l.closed[key] = slices.DeleteFunc(l.closed[key], over); len(l.closed[key]) == 0 {
+		delete(l.closed, key)
+	}
+}
+
 type closedKey struct {
 	node string
 	dim  coordinator.Dimension
@@ -100,7 +108,9 @@ func (l *Ledger) NotAfter(now time.Time) {
 		nd := &l.nodes[i]
 		for _, s := range nd.rates {
 			if s != nil {
-				s.Assured.Tat, s.Ceiling.Tat, s.Reported.Tat = back(s.Assured.Tat), back(s.Ceiling.Tat), back(s.Reported.Tat)
+				for _, r := range [...]*rates.Bucket{&s.Assured, &s.Ceiling, &s.Reported} {
+					r.Tat = back(r.Tat)
+				}
 			}
 		}
 		nd.health.Shift(back)
@@ -112,7 +122,7 @@ func (l *Ledger) NotAfter(now time.Time) {
 			l.reopen(f)
 		}
 	}
-	l.Install(now, l.quotas) // puts right what is set aside and lent
+	l.Install(now, l.Quotas()) // puts right what is set aside and lent
 }
 
 // reservationsNotAfter has those that were made in the future made now. None lasts longer than it would
@@ -163,10 +173,7 @@ func (l *Ledger) formerNotAfter(at int64, back func(int64) int64) {
 	for _, r := range l.exportClosed(nil) {
 		r := r.(*coordinator.QuotaBefore)
 		if key := (closedKey{r.Node, r.Dimension}); l.budgetOf(r.Node, r.Dimension) == nil && take(r) {
-			if l.closed[key] = slices.DeleteFunc(l.closed[key], func(x *coordinator.QuotaBefore) bool { return x == r }); len(
-				l.closed[key]) == 0 {
-				delete(l.closed, key)
-			}
+			l.dropClosed(key, func(x *coordinator.QuotaBefore) bool { return x == r })
 		}
 	}
 	l.former = nil
@@ -188,16 +195,13 @@ func (l *Ledger) reopen(f *budget) {
 		key := closedKey{l.nodes[b.node].spec.ID, b.dim}
 		x := ahead[0]
 		ahead = ahead[1:]
-		l.closed[key] = slices.DeleteFunc(l.closed[key], func(r *coordinator.QuotaBefore) bool {
+		l.dropClosed(key, func(r *coordinator.QuotaBefore) bool {
 			if v := r.Values; r.Start > l.now {
 				x = use{x.used + v[0], x.spent + v[1], x.told + v[17], x.beyond + v[18], max(x.alerted, v[10])}
 				return true
 			}
 			return r.Start+r.Values[15] > l.now && b.restore(r)
 		})
-		if len(l.closed[key]) == 0 {
-			delete(l.closed, key)
-		}
 		b.used, b.spent = min(b.used+x.used, mostUsed), min(b.spent+x.spent, mostUsed)
 		b.told, b.beyond = min(b.told+x.told, mostUsed), min(b.beyond+x.beyond, mostUsed)
 		b.alerted = max(b.alerted, x.alerted) // of the same use

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // Correct moves what counts as used of a node in one dimension, and of all above it, in their periods at
@@ -16,7 +17,7 @@ func (l *Ledger) Correct(now time.Time, node string, d coordinator.Dimension, by
 	if !listed || l.nodes[n].budgets[d] == nil {
 		return 0, false
 	}
-	moved = min(max(by, -most), most)
+	moved = min(max(by, -billing.Most), billing.Most)
 	l.chain(n, d, func(b *budget, lowest bool) {
 		if moved = max(moved, -b.used); lowest {
 			moved = max(moved, -b.spent)

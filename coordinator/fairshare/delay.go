@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/calendar"
 	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/fairshare/seats"
@@ -57,15 +58,16 @@ type Shortage struct {
 func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Duration, *Shortage) {
 	l.advance(now.UnixNano())
 	asked := *c
-	tidy(&asked.Amounts)
+	billing.Tidy(&asked.Amounts)
 	q := delays{l: l, charge: &asked, before: b}
-	if n, known := l.groups[asked.Group]; known && asked.Group != "" {
+	if n, known := l.GroupAt(asked.Group); known && asked.Group != "" {
 		q.leafGroup = !l.nodes[n].inner
 	}
-	for _, n := range p.list() { // by its provider's answer nothing passes before that
+	for _, n := range p.Nodes() { // by its provider's answer nothing passes before that
 		q.sum = arith.Add(q.sum, max(0, l.nodes[n].health.Blocked()-l.now))
 	}
-	q.alone = b.Kept || l.limits(p, &asked, func(*budget, *rates.Shaper, *seats.Limit, coordinator.Dimension, bool) {}) == 1
+	none := func(*budget, *rates.Shaper, *seats.Limit, coordinator.Dimension, bool) {}
+	q.alone = b.Kept || l.limits(p, &asked, none) == 1
 	l.limits(p, &asked, func(b *budget, s *rates.Shaper, t *seats.Limit, d coordinator.Dimension, nearest bool) {
 		switch {
 		case b != nil:
@@ -81,12 +83,12 @@ func (l *Ledger) Delay(now time.Time, p *Path, c *Charge, b *Before) (time.Durat
 
 // limits visits those that decide about a charge, one of the three each, and counts them: the budgets of
 // which it has a share, all rates that may refuse it, and the seats it takes.
-func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *rates.Shaper, t *seats.Limit, d coordinator.Dimension,
-	nearest bool)) (n int) {
+func (l *Ledger) limits(p *Path, c *Charge, visit func(b *budget, s *rates.Shaper, t *seats.Limit,
+	d coordinator.Dimension, nearest bool)) (n int) {
 	set := dimensionsOf(&c.Amounts)
 	var t turn
 	l.walk()
-	for _, at := range p.list() {
+	for _, at := range p.Nodes() {
 		nd := &l.nodes[at]
 		for m := nd.limited & set; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))

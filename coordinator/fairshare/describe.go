@@ -102,7 +102,7 @@ func (s Ended) LateOwner(c *Charge) *coordinator.QuotaOwner {
 // where the charge was of an unpriced model: that was reported when it began.
 func (l *Ledger) UsageUnpriced(c *Charge, taskType string, u *coordinator.Usage,
 	word coordinator.QuotaWord) (coordinator.ModelUnpriced, bool) {
-	s, lacks := l.lacksPrice(c, taskType, u, word)
+	s, lacks := l.LacksPrice(c, taskType, u, word)
 	if !lacks || c.Unpriced {
 		return coordinator.ModelUnpriced{}, false
 	}

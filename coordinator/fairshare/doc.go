@@ -1,15 +1,14 @@
 // Package fairshare answers: how much LLM quota may each tenant use now?
 //
 // It is the ledger of FAIR-SHARE: quota trees with rates, budgets and seats, borrowing and lending, and reservations.
-// What calls will take is answered by package estimates, which tenant has its turn by package fairqueue, what rates let
-// pass by package rates, what may run at one time by package seats, how a provider answers by package health, when periods
-// begin by package calendar.
+// Packages below it answer the rest: billing what a call is charged, and where; estimates what it will take; fairqueue
+// which tenant has its turn; rates what may pass; seats what may run at one time; health how a provider answers;
+// calendar when periods begin.
 //
 // # Its parts
 //
 // The ledger: what may be used, and what is.
 //
-//	directory.go    which nodes something is charged to, by names; directorycharge.go: what it takes
 //	ledger.go       the quota trees, and what is used of them
 //	install.go      other quotas while reservations are open; former.go: what is not listed any more;
 //	                rest.go: when many may be installed as one
@@ -26,9 +25,8 @@
 //	view.go         all of it for people; describe.go: refusals
 //	charge.go       what a task is charged, within the limits
 //
-// What calls cost, and how long it takes.
+// How long it takes.
 //
-//	price.go        in money
 //	delay.go        how long quota keeps something waiting
 //	clock.go        what a clock that was ahead has begun
 //	amounts.go      sums that do not fit

@@ -49,10 +49,10 @@ const (
 
 // soon returns when what is set aside now is thought to be back: reservations end then by themselves, if any do.
 func (l *Ledger) soon() int64 {
-	if l.quotas == nil || l.quotas.ReservationTTL <= 0 {
+	if l.Quotas() == nil || l.Quotas().ReservationTTL <= 0 {
 		return unknown
 	}
-	return arith.Add(l.now, int64(l.quotas.ReservationTTL))
+	return arith.Add(l.now, int64(l.Quotas().ReservationTTL))
 }
 
 // mostEnds is of how many reservations the ends are looked at: 512 cost about 20 µs.
@@ -95,7 +95,7 @@ func (l *Ledger) SoonestEnd(v *Verdict, asked int64) {
 // holds returns how much of a budget, in its period, a reservation has.
 func (r *reservation) holds(b *budget) (all int64) {
 	for part := r; part != nil; part = part.later {
-		if part.at >= b.family.span.Start && slices.Contains(part.path.list(), b.node) {
+		if part.at >= b.family.span.Start && slices.Contains(part.path.Nodes(), b.node) {
 			all += part.charge.Amounts[b.dim]
 		}
 	}
@@ -199,10 +199,10 @@ func (l *Ledger) fileOf(r *reservation) *heap.Heap[*reservation] {
 }
 
 func (l *Ledger) tombstone() time.Duration {
-	if l.quotas == nil {
+	if l.Quotas() == nil {
 		return time.Hour
 	}
-	return l.quotas.TombstoneTTL
+	return l.Quotas().TombstoneTTL
 }
 
 // endAt sets when a reservation ends, or is forgotten; zero: not by itself.

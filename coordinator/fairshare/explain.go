@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/fairshare/seats"
 )
@@ -37,12 +38,12 @@ type LimitView struct {
 // answer, not even the time at which to try again.
 func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 	asked := *c
-	tidy(&asked.Amounts)
+	billing.Tidy(&asked.Amounts)
 	e := Explanation{Verdict: l.Check(now, p, &asked)}
 	l.SoonestEnd(&e.Verdict, asked.Amounts[e.Verdict.Dimension])
 	set := dimensionsOf(&asked.Amounts)
 	var t turn
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for m := nd.limited & set; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
@@ -73,7 +74,7 @@ func (l *Ledger) Explain(now time.Time, p *Path, c *Charge) Explanation {
 
 // forgetKnown forgets what is known of refusals on a path.
 func (l *Ledger) forgetKnown(p *Path) {
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		for _, b := range l.nodes[n].budgets {
 			if b != nil {
 				b.knew = known{}
@@ -117,7 +118,7 @@ func (l *Ledger) explainBudget(b *budget, p *Path, c *Charge) LimitView {
 
 // isFirst reports whether the charge comes out of the budget's own share.
 func (l *Ledger) isFirst(p *Path, b *budget) bool {
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		if x := l.nodes[n].budgets[b.dim]; x != nil && x.family == b.family {
 			return x == b
 		}
@@ -156,7 +157,7 @@ func (l *Ledger) explainRate(s *rates.Shaper, d coordinator.Dimension, asked int
 }
 
 func (l *Ledger) explainSeats(s *seats.Limit, asked int64, first bool) LimitView {
-	v := LimitView{Node: l.nodes[s.Node].spec.ID, Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: asked}
+	v := LimitView{Node: l.NodeID(s.Node), Dimension: coordinator.DimConcurrency, Limit: LimitSeats, Asked: asked}
 	all := max(0, s.Available())
 	v.Left = min(all, s.Own())
 	v.Borrowable = all - v.Left

@@ -16,7 +16,7 @@ import (
 func (l *Ledger) Hear(now, begun time.Time, c *Charge, w *coordinator.ProviderWord,
 	by coordinator.AgentID) *coordinator.PoolHeard {
 	l.advance(now.UnixNano())
-	n, ok := l.serviceNode(c.Provider, c.Model)
+	n, ok := l.PoolAt(c)
 	if !ok {
 		return nil
 	}
@@ -114,14 +114,14 @@ func (l *Ledger) nextRise() {
 // Observe counts how a call went that was charged so. by is the agent that reported it itself; empty: a
 // gateway did.
 func (l *Ledger) Observe(c *Charge, failed bool, latency time.Duration, by coordinator.AgentID) {
-	if n, ok := l.serviceNode(c.Provider, c.Model); ok {
+	if n, ok := l.PoolAt(c); ok {
 		l.nodes[n].health.Observe(failed, latency, by)
 	}
 }
 
 // HealthOf returns the health of what something is charged to.
 func (l *Ledger) HealthOf(c *Charge) health.View {
-	if n, ok := l.serviceNode(c.Provider, c.Model); ok {
+	if n, ok := l.PoolAt(c); ok {
 		return l.nodes[n].health.View(l.now)
 	}
 	return health.View{PerMille: health.Whole}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // Install takes over other quotas, nil for none. What has been used stays with the nodes of
@@ -26,7 +27,7 @@ import (
 func (l *Ledger) Install(now time.Time, q *coordinator.Quotas) {
 	l.advance(now.UnixNano())
 	old, families := l.nodes, l.roots
-	l.Directory = NewDirectory(q)
+	l.Directory = billing.NewDirectory(q)
 	l.nodes, l.byID, l.roots = nil, nil, nil
 	if q != nil {
 		l.repay = q.RepayPercent
@@ -191,7 +192,7 @@ func (l *Ledger) recharge(successor func(*budget) *budget) []*reservation {
 	for _, r := range l.open { // order does not matter: they are sorted
 		if r.state < resEnded {
 			all = append(all, r)
-		} else if r.path.n > 0 {
+		} else if !r.path.Empty() {
 			r.detach()
 		}
 	}
@@ -267,7 +268,7 @@ func meet(a, b *budget) *budget {
 // ratesOf lists the rates that something is charged to, each served by itself.
 func (l *Ledger) ratesOf(p *Path, a *coordinator.Amounts, uses []rateUse) []rateUse {
 	rated := uint8(0)
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for d, s := range nd.rates {
 			if s != nil && a[d] > 0 && rated&(1<<d) == 0 {
@@ -298,7 +299,7 @@ func (l *Ledger) rebook(f *budget, open []*reservation) {
 			if r.state != resOpen || part.at < f.span.Start {
 				continue
 			}
-			for _, n := range part.path.list() {
+			for _, n := range part.path.Nodes() {
 				if b := l.nodes[n].budgets[f.dim]; b != nil && b.family == f { // the first of it
 					l.cover(b, min(-b.room(), part.charge.Amounts[f.dim]))
 					part.loans = append(part.loans, l.loans...)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/health"
 	"taskbus/coordinator/fairshare/rates"
 	"taskbus/coordinator/fairshare/seats"
@@ -19,14 +20,14 @@ import (
 // Times are given by the caller and never go back: one before the latest counts as the
 // latest.
 type Ledger struct {
-	*Directory // where something is charged
-	nodes      []node
-	byID       map[string]int32
-	roots      []*budget // of every family of budgets
-	slab       []budget  // where they are made, all at once
-	now        int64
-	repay      int64   // percent
-	alertAt    []int64 // percent, ascending
+	*billing.Directory // where something is charged
+	nodes              []node
+	byID               map[string]int32
+	roots              []*budget // of every family of budgets
+	slab               []budget  // where they are made, all at once
+	now                int64
+	repay              int64   // percent
+	alertAt            []int64 // percent, ascending
 
 	nextPeriod int64 // when a budget begins anew
 	walks      uint64
@@ -76,52 +77,28 @@ type node struct {
 	health health.State // of a provider's pool or model
 }
 
-// Charge is what asks for quota.
-type Charge struct {
-	Group string
-	// Payer is the group of the agent that a task without a group is given to: it is charged, and Group alone
-	// has the turn.
-	Payer           string
-	Agent           coordinator.AgentID
-	Provider, Model string
-	Amounts         coordinator.Amounts
-	// Expect is what it counts for in the order of turns (see Weigh). No limit depends on it.
-	Expect int64
-	// NoBorrowing: it is to stay within budgets of its own. (Rates and seats that others
-	// leave it may have: nothing of them is missing later.)
-	NoBorrowing bool
-	// Unpriced: it is for a model without a price (see coordinator.UnpricedRule).
-	Unpriced bool
-	// Call: it is not for a task, and has no turn. Operation is what sort of call it is; Untold:
-	// it is charged as reserved, not given back, if its end is never reported.
-	Call      bool
-	Operation string
-	Untold    bool
-	// Known is by which names it stands in the history.
-	Known coordinator.NameKept
-	// Asked is a hash of what was asked for (see coordinator.Call); 0: not known.
-	Asked uint64
-}
+// Charge and Path are what is charged, and where: those of package billing.
+type (
+	Charge = billing.Charge
+	Path   = billing.Path
+)
 
 // NewLedger makes a ledger without quotas: everything is admitted.
 func NewLedger() *Ledger {
-	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: NewDirectory(nil),
+	return &Ledger{open: make(map[coordinator.TaskKey]*reservation), Directory: billing.NewDirectory(nil),
 		opened: make(map[coordinator.AgentID]int), closed: make(map[closedKey][]*coordinator.QuotaBefore),
 		ending: newEnding(), told: newEnding(), lapsed: newEnding(), rising: rates.Forever, fresh: true}
 }
 
 // Installed reports whether there are any quotas.
-func (l *Ledger) Installed() bool { return l.quotas != nil }
-
-// Quotas returns those that are installed; nil: none.
-func (l *Ledger) Quotas() *coordinator.Quotas { return l.quotas }
+func (l *Ledger) Installed() bool { return l.Quotas() != nil }
 
 // build makes the nodes of the trees.
 func (l *Ledger) build(q *coordinator.Quotas) {
-	l.nodes, l.byID = make([]node, len(q.Nodes)+len(l.besides)), make(map[string]int32, len(q.Nodes)+len(l.besides))
+	l.nodes, l.byID = make([]node, l.NumNodes()), make(map[string]int32, l.NumNodes())
 	for i := range l.nodes {
-		spec, n := l.spec(int32(i)), int32(i)
-		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent), member: n, beside: l.beside[n]}
+		spec, n := l.Spec(int32(i)), int32(i)
+		l.nodes[i] = node{spec: spec, parent: int32(spec.Parent), member: n, beside: l.Beside(n)}
 		l.byID[spec.ID] = n
 		if i < len(q.Nodes) && spec.Kind == coordinator.QuotaGroup { // parents come first
 			l.nodes[spec.Parent].inner = true
@@ -151,7 +128,7 @@ func (l *Ledger) build(q *coordinator.Quotas) {
 
 // downwards visits all nodes, parents, and those beside them, before children.
 func (l *Ledger) downwards(visit func(n int32)) {
-	for i := range l.quotas.Nodes {
+	for i := range l.Quotas().Nodes {
 		visit(int32(i))
 		for _, n := range l.nodes[i].beside {
 			visit(n)

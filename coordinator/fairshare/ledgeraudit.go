@@ -21,7 +21,7 @@ func (l *Ledger) Audit(open func(key coordinator.TaskKey), wrong func(node strin
 		}
 		for part := r; part != nil; part = part.later {
 			sat := false
-			for _, n := range part.path.list() {
+			for _, n := range part.path.Nodes() {
 				nd := &l.nodes[n]
 				for d, b := range nd.budgets {
 					if b != nil && part.at >= b.family.span.Start {

@@ -18,7 +18,7 @@ func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict
 	var tightest [2]coordinator.QuotaLeft // the budget and the rate; no Node: none
 	asked := dimensionsOf(a)
 	l.walk()
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		nd := &l.nodes[n]
 		for m := nd.limited & asked; m != 0; m &= m - 1 {
 			d := coordinator.Dimension(bits.TrailingZeros8(m))
@@ -41,7 +41,8 @@ func (l *Ledger) Left(now time.Time, p *Path, a *coordinator.Amounts, v *Verdict
 	}
 	refusing := all
 	for _, x := range tightest {
-		if x.Node != "" && !slices.ContainsFunc(refusing, func(r coordinator.QuotaLeft) bool { return sameLimit(&r, &x) }) {
+		same := func(r coordinator.QuotaLeft) bool { return sameLimit(&r, &x) }
+		if x.Node != "" && !slices.ContainsFunc(refusing, same) {
 			all = append(all, x)
 		}
 	}
@@ -107,8 +108,8 @@ func (b *budget) leftNow(l *Ledger) coordinator.QuotaLeft {
 	}
 	s := b.family.span
 	return coordinator.QuotaLeft{
-		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal, Left: max(0, left),
-		Most:   b.nominal,
+		Node: l.nodes[b.node].spec.ID, Dimension: b.dim, Limit: LimitBudget.String(), Quota: b.nominal,
+		Left: max(0, left), Most: b.nominal,
 		Window: time.Duration(s.End - s.Start), Reset: time.Duration(s.End - l.now),
 	}
 }
@@ -141,8 +142,8 @@ func (l *Ledger) BegunAt(key coordinator.TaskKey) time.Time {
 
 // RouteWeights returns those by which calls choose among models.
 func (l *Ledger) RouteWeights() coordinator.RouteTerms {
-	if l.quotas == nil {
+	if l.Quotas() == nil {
 		return coordinator.RouteTerms{}
 	}
-	return l.quotas.Routing
+	return l.Quotas().Routing
 }

@@ -70,7 +70,7 @@ func (w *world) ask(models map[coordinator.Dimension][]*rateModel, p *Path, c *C
 	never bool) {
 	ok = true
 	rated := map[coordinator.Dimension]bool{} // in the chain at hand the nearest has been asked
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		for d, all := range models {
 			m, cost := all[n], c.Amounts[d]
 			if m == nil || rated[d] {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/heap"
 )
 
@@ -61,7 +62,7 @@ func (l *Ledger) setAside(now time.Time, key coordinator.TaskKey, c *Charge, unt
 		return Verdict{OK: true}
 	}
 	asked := *c
-	tidy(&asked.Amounts)
+	billing.Tidy(&asked.Amounts)
 	return l.reserve(key, &asked, &p, until, beyond)
 }
 
@@ -170,23 +171,12 @@ func (l *Ledger) partFor(r *reservation, uses []rateUse) *reservation {
 	return part
 }
 
-// With returns the charge with so much more, each of its amounts up to the most that is counted of any.
-func (c Charge) With(more *coordinator.Amounts) Charge {
-	tidy(&c.Amounts)
-	by := *more
-	tidy(&by)
-	for d := range c.Amounts {
-		c.Amounts[d] = min(c.Amounts[d]+by[d], most)
-	}
-	return c
-}
-
 // whole returns the charge with all that it was extended by.
 func (r *reservation) whole() Charge {
 	c := r.charge
 	for part := r.later; part != nil; part = part.later {
 		for d, amount := range part.charge.Amounts {
-			c.Amounts[d] = min(c.Amounts[d]+amount, most)
+			c.Amounts[d] = min(c.Amounts[d]+amount, billing.Most)
 		}
 	}
 	return c
@@ -194,7 +184,7 @@ func (r *reservation) whole() Charge {
 
 // current reports whether none of its budgets has begun anew since it was made.
 func (l *Ledger) current(part *reservation) bool {
-	for _, n := range part.path.list() {
+	for _, n := range part.path.Nodes() {
 		for _, b := range l.nodes[n].budgets {
 			if b != nil && b.family.span.Start > part.at {
 				return false
@@ -240,7 +230,7 @@ func (l *Ledger) SettleBy(now time.Time, key coordinator.TaskKey, used coordinat
 	if r.charge.Call && !late && r.until == 0 {
 		ends = resCounted
 	}
-	tidy(&used)
+	billing.Tidy(&used)
 	reserved := r.whole().Amounts
 	if word != coordinator.WordBelieved {
 		l.countReported(l.reportedOf(r, &used, word))

@@ -68,7 +68,7 @@ func (l *Ledger) settlePart(part *reservation, used *coordinator.Amounts, expire
 // what was used is as much theirs as what is set aside. That is not given back.
 func (l *Ledger) drawSpent(p *Path, at int64, used uint8) {
 	l.walk()
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		for m := l.nodes[n].limited & used; m != 0; m &= m - 1 {
 			if b := l.nodes[n].budgets[bits.TrailingZeros8(m)]; b != nil && l.first(b) && at >= b.family.span.Start {
 				l.drawAgents(b, -b.room(), mostLenders)

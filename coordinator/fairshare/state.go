@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // Export returns the ledger's state as records: what has been used of every node, and the
@@ -134,22 +135,8 @@ func (l *Ledger) at(at time.Time) {
 	l.advance(now)
 }
 
-// Reserved returns the record of a reservation that a charge was made for.
-func (c *Charge) Reserved(key coordinator.TaskKey, at time.Time) *coordinator.QuotaReserved {
-	return &coordinator.QuotaReserved{
-		Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
-		Amounts: c.Amounts, Expect: c.Expect, NoBorrowing: c.NoBorrowing, At: at,
-		Call: c.Call, Operation: c.Operation, Untold: c.Untold, Known: c.Known, Asked: c.Asked, Payer: c.Payer,
-	}
-}
-
 func (l *Ledger) foldReserved(r *coordinator.QuotaReserved) {
-	c := Charge{
-		Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Amounts: r.Amounts, Expect: r.Expect,
-		NoBorrowing: r.NoBorrowing,
-		Call:        r.Call, Operation: r.Operation, Untold: r.Untold, Known: r.Known, Asked: r.Asked, Payer: r.Payer,
-	}
-	tidy(&c.Amounts)
+	c := billing.ChargeOf(r)
 	if r.Before {
 		l.restore(r, &c)
 		return

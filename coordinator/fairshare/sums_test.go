@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // Dollars are not limited, and ten tasks say that they take as many as a message can say. Then a budget of
@@ -64,7 +65,7 @@ func TestSumOfExtensions(t *testing.T) {
 		if v := l.Extend(now, keyOf("c"), coordinator.Amounts{coordinator.DimCost: math.MaxInt64}, time.Time{}); !v.OK {
 			t.Fatalf("%+v", v)
 		}
-		if whole, _, _ := l.Find(keyOf("c")); whole.Amounts[coordinator.DimCost] != most {
+		if whole, _, _ := l.Find(keyOf("c")); whole.Amounts[coordinator.DimCost] != billing.Most {
 			t.Fatalf("it takes %d", whole.Amounts[coordinator.DimCost])
 		}
 	}

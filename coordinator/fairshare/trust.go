@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare/arith"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/rates"
 )
 
@@ -87,7 +88,7 @@ func (l *Ledger) Doubted(now time.Time, key coordinator.TaskKey, used *coordinat
 // Held limits what a task's agent says it has used to what is accepted: so much is to be charged.
 // It returns the first of the doubts too; nil: all is accepted.
 func (l *Ledger) Held(now time.Time, key coordinator.TaskKey, used coordinator.Amounts) (coordinator.Amounts, *Doubt) {
-	tidy(&used)
+	billing.Tidy(&used)
 	l.advance(now.UnixNano())
 	r := l.find(key)
 	if r == nil {
@@ -114,7 +115,7 @@ func (l *Ledger) DoubtedCall(c *Charge, asked *coordinator.Amounts) *Doubt {
 	p := l.PathOf(c)
 	for d := range coordinator.DimConcurrency {
 		most := max(asked[d], mostPlain[d])
-		for _, n := range p.list() {
+		for _, n := range p.Nodes() {
 			if b := l.nodes[n].budgets[d]; b != nil {
 				most = max(most, b.base)
 			}
@@ -194,7 +195,7 @@ func (l *Ledger) limitedOn(p *Path, d coordinator.Dimension) bool {
 	if like&tokens != 0 {
 		like = tokens
 	}
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		if l.nodes[n].limited&like != 0 {
 			return true
 		}
@@ -205,9 +206,9 @@ func (l *Ledger) limitedOn(p *Path, d coordinator.Dimension) bool {
 // ownBudgets visits, of every family on a path, the lowest budget that is not of nothing, with the lowest
 // there is: if it is that itself, its share is the charge's own.
 func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b, lowest *budget)) {
-	var met, done [maxPath]*budget // the lowest of families
+	var met, done [billing.MaxPath]*budget // the lowest of families
 	n := 0
-	for _, at := range p.list() {
+	for _, at := range p.Nodes() {
 		b := l.nodes[at].budgets[d]
 		if b == nil {
 			continue
@@ -230,7 +231,7 @@ func (l *Ledger) ownBudgets(p *Path, d coordinator.Dimension, visit func(b, lowe
 // ownRates visits, of each tree on a path, the lowest rate that is not of nothing.
 func (l *Ledger) ownRates(p *Path, d coordinator.Dimension, visit func(*rates.Shaper)) {
 	done := false
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		if s := l.nodes[n].rates[d]; s != nil && s.Amount > 0 && !done {
 			done = true
 			visit(s)

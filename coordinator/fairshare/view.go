@@ -140,7 +140,8 @@ func (l *Ledger) view(nd *node) NodeView {
 		}
 	}
 	if s := nd.seats; s != nil {
-		v.Seats = &SeatsView{Nominal: s.Nominal, Running: s.Running, Waiting: s.Waiting, Available: max(0, s.Available())}
+		v.Seats = &SeatsView{Nominal: s.Nominal, Running: s.Running, Waiting: s.Waiting,
+			Available: max(0, s.Available())}
 	}
 	if !nd.health.Well(l.now) {
 		h := nd.health.View(l.now)

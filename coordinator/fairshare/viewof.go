@@ -64,7 +64,7 @@ func (l *Ledger) providerOf(n int32) string {
 // Chain names the nodes that a charge concerns, from the leaf to the root of one tree, and
 // then of the other.
 func (l *Ledger) Chain(p *Path) (ids []string) {
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		ids = append(ids, l.nodes[n].spec.ID)
 	}
 	return ids

@@ -16,7 +16,7 @@ func (l *Ledger) Freed(visit func(node int32)) {
 }
 
 func (l *Ledger) free(p *Path) {
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		l.freeNode(n)
 	}
 }
@@ -51,7 +51,7 @@ func (l *Ledger) HasSeat(p *Path, n int64) bool {
 func (l *Ledger) seatsOf(p *Path) iter.Seq[*seats.Limit] {
 	return func(yield func(*seats.Limit) bool) {
 		sat := false
-		for _, n := range p.list() {
+		for _, n := range p.Nodes() {
 			nd := &l.nodes[n]
 			if nd.seats != nil && !sat {
 				if sat = true; !yield(nd.seats) {

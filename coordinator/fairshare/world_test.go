@@ -139,7 +139,7 @@ func (w *world) reserve(key coordinator.TaskKey, c *Charge) Verdict {
 	w.record(&coordinator.QuotaReserved{Key: key, Group: c.Group, Agent: c.Agent, Provider: c.Provider, Model: c.Model,
 		Amounts: c.Amounts, NoBorrowing: c.NoBorrowing, At: w.l.Now(), Until: until})
 	p := w.l.PathOf(c)
-	for _, n := range p.list() {
+	for _, n := range p.Nodes() {
 		for d, b := range w.l.nodes[n].budgets {
 			if b != nil && c.Amounts[d] > 0 && b.left() < 0 {
 				w.t.Fatalf("admitted, and %s has %d more of %s than it may", w.l.nodes[n].spec.ID, -b.left(),
@@ -294,7 +294,7 @@ func (w *world) openSums() (map[*budget]int64, map[*seats.Limit]int64) {
 	reserved, seated := map[*budget]int64{}, map[*seats.Limit]int64{}
 	for _, r := range w.l.open {
 		for part := r; part != nil && r.state == resOpen; part = part.later {
-			for _, n := range part.path.list() {
+			for _, n := range part.path.Nodes() {
 				nd := &w.l.nodes[n]
 				for d, b := range nd.budgets {
 					if b != nil && part.at >= b.family.span.Start {

@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/estimates"
 	"taskbus/coordinator/llmcalls"
 )
@@ -21,7 +22,7 @@ import (
 // One pool decides then: that of the call's provider if it is listed, else the one without a
 // provider. What it may use is counted in a ledger of its own, which knows these pools alone.
 type Calls struct {
-	names     *fairshare.Directory
+	names     *billing.Directory
 	estimator *estimates.Estimator // has learnt nothing: what is not stated counts as quotas.yaml assumes
 	pools     map[string]string    // those that admit something, by provider: what ledger calls them
 	ledger    *fairshare.Ledger
@@ -53,7 +54,7 @@ const TTL = 2 * time.Minute
 // New returns what admits nothing, until it is Under quotas.
 func New() *Calls {
 	return &Calls{
-		names: fairshare.NewDirectory(nil), estimator: estimates.New(),
+		names: billing.NewDirectory(nil), estimator: estimates.New(),
 		ledger: fairshare.NewLedger(), owed: make(map[coordinator.TaskKey]*call),
 		owedBy: make(map[coordinator.AgentID]int),
 		words:  newOwnWords(),
@@ -67,7 +68,7 @@ func (o *Calls) Under(now time.Time, q *coordinator.Quotas) {
 		o.ledger.Install(now, nil)
 		return
 	}
-	names, nodes, pools := fairshare.NewDirectory(q), slices.Clone(q.Loss), make(map[string]string, len(q.Loss))
+	names, nodes, pools := billing.NewDirectory(q), slices.Clone(q.Loss), make(map[string]string, len(q.Loss))
 	for i := range nodes {
 		name := lossName(nodes[i].Provider)
 		pools[nodes[i].Provider], nodes[i].Provider = name, name

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // ownWords judges agents' own reports about calls that are admitted without a leader, as a leader judges
@@ -42,7 +43,7 @@ func (w *ownWords) now(now time.Time) {
 
 // asks judges what an agent asks for by itself: as much counts as its word. What of that is guessed is no
 // more than its limits allow at one time, as a leader would guess.
-func (w *ownWords) asks(now time.Time, charge fairshare.Charge, guessed fairshare.Guessed) (coordinator.Amounts,
+func (w *ownWords) asks(now time.Time, charge fairshare.Charge, guessed billing.Guessed) (coordinator.Amounts,
 	*fairshare.Doubt) {
 	w.now(now)
 	w.ledger.Bound(&charge, guessed)

@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/calendar"
 )
 
@@ -121,7 +122,7 @@ func (c *Controls) judge(end time.Time, l *fairshare.Ledger) (
 		if up := nodes[i].Parent; up >= 0 {
 			x.weights[up] += nodes[i].Weight
 			if u := c.day.uses[nodes[i].ID]; u != nil {
-				x.used[up] += fairshare.Weigh(&u.Used)
+				x.used[up] += billing.Weigh(&u.Used)
 			}
 		}
 	}
@@ -219,7 +220,7 @@ func (x *judgement) own(i int, u *coordinator.QuotaUse) (used, due int64) {
 		return u.Used[budget.Dimension], share(budget.Nominal, int64(x.day), int64(budget.End.Sub(budget.Start)))
 	}
 	n := &x.quotas.Nodes[i]
-	return fairshare.Weigh(&u.Used), share(x.used[n.Parent], n.Weight, x.weights[n.Parent])
+	return billing.Weigh(&u.Used), share(x.used[n.Parent], n.Weight, x.weights[n.Parent])
 }
 
 // hasOwn reports whether a node has any limit that is no part by weight.

@@ -31,14 +31,16 @@ func TestRefusals(t *testing.T) {
 		perMille int64
 	}{
 		{"without a time it is left alone for a second", []said{{}}, s, 700},
-		{"twice as long with each that follows", []said{{}, {at: 2 * s, begun: s}, {at: 5 * s, begun: 4 * s}}, 9 * s, 343},
+		{"twice as long with each that follows", []said{{}, {at: 2 * s, begun: s}, {at: 5 * s, begun: 4 * s}},
+			9 * s, 343},
 		{"a hundred together are one", []said{{}, {begun: -s}, {begun: -s}, {begun: -s}}, s, 700},
 		{"a stated time holds", []said{{after: h}}, h, 700},
 		{"for a day at most", []said{{after: 1000 * h}}, 24 * h, 700},
 		{"one agent closes it for a minute", []said{{after: h, by: "x"}}, m, 700},
-		{"and not again before it was open for as long", []said{{after: h, by: "x"}, {at: 90 * s, begun: 80 * s, after: h, by: "x"}},
-			m, 500},
-		{"a second agent does", []said{{after: h, by: "x"}, {at: 90 * s, begun: 80 * s, after: h, by: "y"}}, 150 * s, 490},
+		{"and not again before it was open for as long",
+			[]said{{after: h, by: "x"}, {at: 90 * s, begun: 80 * s, after: h, by: "x"}}, m, 500},
+		{"a second agent does", []said{{after: h, by: "x"}, {at: 90 * s, begun: 80 * s, after: h, by: "y"}},
+			150 * s, 490},
 		{"a gateway counts in full", []said{{after: h, by: "x"}, {at: 90 * s, begun: 80 * s, after: h}}, 90*s + h, 490},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -96,9 +98,11 @@ func draw(t *rapid.T, st *State) (now int64) {
 		by := rapid.SampledFrom([]coordinator.AgentID{"", "x", "y"}).Draw(t, "by")
 		switch rapid.IntRange(0, 3).Draw(t, "step") {
 		case 0:
-			st.Answer(now, now-rapid.Int64Range(0, int64(time.Minute)).Draw(t, "took"), refusal(time.Duration(
-				rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "after"))*rapid.SampledFrom([]time.Duration{0, 1}).Draw(t, "says")),
-				by)
+			after := time.Duration(rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "after"))
+			if rapid.Bool().Draw(t, "says nothing") {
+				after = 0
+			}
+			st.Answer(now, now-rapid.Int64Range(0, int64(time.Minute)).Draw(t, "took"), refusal(after), by)
 		case 1:
 			st.Answer(now, now, &coordinator.ProviderWord{Status: 200}, by)
 		case 2:

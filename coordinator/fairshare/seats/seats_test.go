@@ -106,8 +106,9 @@ func TestSeatsModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &model{}
 		bound := func() coordinator.Bound {
-			return coordinator.Bound{Kind: rapid.SampledFrom([]coordinator.BoundKind{coordinator.BoundNone,
-				coordinator.BoundAmount, coordinator.BoundPercent}).Draw(t, "kind"), Value: rapid.Int64Range(0, 60).Draw(t, "bound")}
+			kinds := []coordinator.BoundKind{coordinator.BoundNone, coordinator.BoundAmount, coordinator.BoundPercent}
+			return coordinator.Bound{Kind: rapid.SampledFrom(kinds).Draw(t, "kind"),
+				Value: rapid.Int64Range(0, 60).Draw(t, "bound")}
 		}
 		for i := range rapid.IntRange(1, 7).Draw(t, "nodes") {
 			n := of(-1, rapid.Int64Range(0, 20).Draw(t, "all"))
@@ -144,8 +145,8 @@ func TestSeatsModel(t *testing.T) {
 					t.Fatalf("%d are kept, and none waits below %d", n, at.Node)
 				}
 				if use := m.use(); ok && i > 0 && use[i]+n > s.sub {
-					if others, left := m.wanting(m.nodes[i].Parent, i), m.all[m.nodes[i].Parent].Available()-n; others > 0 &&
-						left < others {
+					up := m.nodes[i].Parent
+					if others, left := m.wanting(up, i), m.all[up].Available()-n; others > 0 && left < others {
 						t.Fatalf("%d beyond its part, and %d are left of the %d that others wait for", n, left, others)
 					}
 				}
@@ -157,7 +158,7 @@ func TestSeatsModel(t *testing.T) {
 			for i, use := range m.use() {
 				s := m.all[i]
 				if s.use != use || s.use < 0 || s.up == nil && s.use > s.sub || s.Available() < 0 {
-					t.Fatalf("node %d uses %d of %d, %d available; the model says %d", i, s.use, s.sub, s.Available(), use)
+					t.Fatalf("node %d uses %d of %d, %d available; want %d", i, s.use, s.sub, s.Available(), use)
 				}
 				if want := m.wanting(i, -1); s.wanting != want {
 					t.Fatalf("below node %d %d are wanted; the model says %d", i, s.wanting, want)

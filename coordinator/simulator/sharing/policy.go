@@ -1,6 +1,6 @@
 package sharing
 
-import "taskbus/coordinator/fairshare"
+import "taskbus/coordinator/fairshare/billing"
 
 // order is how the tenant is found that goes next.
 type order uint8
@@ -41,7 +41,7 @@ var policies = []policy{
 }
 
 // cost of a call, at most what one may count.
-func cost(input, output int64) int64 { return min(input+2*output, fairshare.MostCost) }
+func cost(input, output int64) int64 { return min(input+2*output, billing.MostCost) }
 
 // turn is the tenant that goes next; one at least waits.
 func (r *run) turn() *tenant {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/estimates"
 	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/simulator"
@@ -69,7 +69,7 @@ func newRun(s *simulator.Sharing, p *policy, weights []int64, calls [][]Call, ar
 		provider: s, policy: p, arriving: arriving,
 		byLeaf: make(map[int]*tenant), shares: fairqueue.NewShares(), estimator: estimates.New(),
 	}
-	r.shares.DebtCap, r.shares.LagCap = fairshare.CostCap, fairshare.CostCap // as the engine has it
+	r.shares.DebtCap, r.shares.LagCap = billing.CostCap, billing.CostCap // as the engine has it
 	var groups []fairqueue.Node
 	for i := range s.Tenants {
 		groups = append(groups, fairqueue.Node{Name: s.Tenants[i].Name, Parent: -1, Weight: weights[i]})

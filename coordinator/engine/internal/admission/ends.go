@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 )
 
 // End is how a reservation has ended.
@@ -201,14 +202,14 @@ func (q *Quotas) ReleaseLost(now time.Time) (all []coordinator.Record) {
 func (q *Quotas) correctTurn(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
 	actual := int64(0)
 	if ended.How == coordinator.QuotaSettled {
-		actual = fairshare.Weigh(&ended.Used)
+		actual = billing.Weigh(&ended.Used)
 	}
 	q.Shares.Correct(q.Shares.Leaf(c.Group), c.Expect, actual)
 }
 
 // billTurn charges the turn of a group for usage that was reported late: its task has been corrected before.
 func (q *Quotas) billTurn(c *fairshare.Charge, ended *coordinator.QuotaEnded) {
-	q.Shares.Bill(q.Shares.Leaf(c.Group), fairshare.Weigh(&ended.Used))
+	q.Shares.Bill(q.Shares.Leaf(c.Group), billing.Weigh(&ended.Used))
 }
 
 // observe learns from what was used.

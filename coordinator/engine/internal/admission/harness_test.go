@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/fairqueue"
 )
 
@@ -90,7 +91,7 @@ func (h *harness) add(c *testClass, group string, level coordinator.Priority, a 
 	h.added++
 	x := &testTask{class: c, group: group, leaf: h.shares.Leaf(group), level: int(level), seq: h.added}
 	x.key[0] = uint64(x.seq)
-	x.charge = fairshare.Charge{Group: group, Amounts: a, Expect: fairshare.Weigh(&a)}
+	x.charge = fairshare.Charge{Group: group, Amounts: a, Expect: billing.Weigh(&a)}
 	c.waiting.Push(x.leaf, x.level, x)
 	for _, w := range h.Overtaken(c, x.leaf, x.level, x) {
 		h.unpark(w)

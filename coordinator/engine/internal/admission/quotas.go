@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/flow"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/estimates"
 	"taskbus/coordinator/fairshare/fairqueue"
 )
@@ -44,7 +45,7 @@ func NewQuotas(before func(a, b any) bool) *Quotas {
 		Ledger: fairshare.NewLedger(), Shares: fairqueue.NewShares(), Estimator: estimates.New(),
 		Flow: flow.New(), servedAt: make(map[int]time.Time),
 	}
-	q.Shares.DebtCap, q.Shares.LagCap = fairshare.CostCap, fairshare.CostCap
+	q.Shares.DebtCap, q.Shares.LagCap = billing.CostCap, billing.CostCap
 	q.Waits = New(q.Ledger, q.Shares, before)
 	return q
 }

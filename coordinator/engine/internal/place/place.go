@@ -43,7 +43,7 @@ type Place struct {
 	Lacks     *fairshare.Verdict
 	LacksText string
 
-	// What is dispatched before it, in units of cost (see fairshare.Weigh), while no quota keeps
+	// What is dispatched before it, in units of cost (see billing.Weigh), while no quota keeps
 	// it: at most; and, if every task costs what was thought, at most. Largest numbers stand for
 	// all that is larger.
 	Bound, Likely int64

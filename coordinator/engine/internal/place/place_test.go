@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/fairshare/billing"
 	"taskbus/coordinator/fairshare/fairqueue"
 )
 
@@ -24,7 +25,7 @@ func shares(t *testing.T, strict bool, groups ...fairqueue.Node) *fairqueue.Shar
 	if err := s.Install(groups); err != nil {
 		t.Fatal(err)
 	}
-	s.DebtCap, s.LagCap = fairshare.CostCap, fairshare.CostCap
+	s.DebtCap, s.LagCap = billing.CostCap, billing.CostCap
 	return s
 }
 
@@ -35,7 +36,7 @@ func group(name string, weight int64) fairqueue.Node {
 // costs is a charge of so many input tokens, which is what it costs.
 func costs(tokens int64) fairshare.Charge {
 	a := coordinator.Amounts{coordinator.DimRequests: 1, coordinator.DimInputTokens: tokens}
-	return fairshare.Charge{Amounts: a, Expect: fairshare.Weigh(&a)}
+	return fairshare.Charge{Amounts: a, Expect: billing.Weigh(&a)}
 }
 
 // TestByPriority: where the normal task stands among 1 low, 3 normal and 2 high ones.

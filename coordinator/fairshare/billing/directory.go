@@ -1,4 +1,4 @@
-package fairshare
+package billing
 
 import "taskbus/coordinator"
 
@@ -39,18 +39,19 @@ type shareKey struct {
 // Path is the nodes that something is charged to: the chain of one tree after that of
 // the other, each from its leaf to its root.
 type Path struct {
-	nodes [maxPath]int32
+	nodes [MaxPath]int32
 	n     uint8
 }
 
-// maxPath bounds the nodes of a path: the loader allows trees of 8 levels, of which those beside others
+// MaxPath bounds the nodes of a path: the loader allows trees of 8 levels, of which those beside others
 // are some, and there are at most two chains.
-const maxPath = 18
+const MaxPath = 18
 
 // Empty reports whether no quota concerns it.
 func (p *Path) Empty() bool { return p.n == 0 }
 
-func (p *Path) list() []int32 { return p.nodes[:p.n] }
+// Nodes returns the numbers of the nodes, in the order of the path.
+func (p *Path) Nodes() []int32 { return p.nodes[:p.n] }
 
 // NewDirectory makes that of quotas, nil for none. It takes O(nodes).
 func NewDirectory(q *coordinator.Quotas) *Directory {
@@ -92,8 +93,8 @@ func (d *Directory) addBesides() {
 			if at < 0 {
 				at = len(d.besides)
 				one := *n
-				one.ID, one.Budgets, one.Rates, one.Seats, one.Beside = id, [coordinator.NumDimensions]*coordinator.QuotaLimit{},
-					[coordinator.NumDimensions]*coordinator.QuotaLimit{}, nil, nil
+				none := [coordinator.NumDimensions]*coordinator.QuotaLimit{}
+				one.ID, one.Budgets, one.Rates, one.Seats, one.Beside = id, none, none, nil, nil
 				d.besides, d.above = append(d.besides, one), append(d.above, int32(n.Parent))
 				d.beside[int32(i)] = append(d.beside[int32(i)], int32(first+at))
 			}
@@ -102,8 +103,23 @@ func (d *Directory) addBesides() {
 	}
 }
 
-// spec returns a node by its number.
-func (d *Directory) spec(n int32) *coordinator.QuotaNode {
+// Quotas returns those that it is of; nil: none.
+func (d *Directory) Quotas() *coordinator.Quotas { return d.quotas }
+
+// NumNodes returns how many nodes there are: those of Quotas, and those beside them.
+func (d *Directory) NumNodes() int { return len(d.above) }
+
+// Beside returns the nodes for the budgets of a node for other periods.
+func (d *Directory) Beside(n int32) []int32 { return d.beside[n] }
+
+// GroupAt returns the node of a group in the pool without a provider; "" is its root.
+func (d *Directory) GroupAt(group string) (n int32, known bool) {
+	n, known = d.groups[group]
+	return n, known
+}
+
+// Spec returns a node by its number.
+func (d *Directory) Spec(n int32) *coordinator.QuotaNode {
 	if k := int(n) - len(d.quotas.Nodes); k >= 0 {
 		return &d.besides[k]
 	}
@@ -170,17 +186,17 @@ func (d *Directory) Names(c *Charge) coordinator.NameKept {
 	}
 }
 
-func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.spec(n).Kind }
+func (d *Directory) kindOf(n int32) coordinator.QuotaKind { return d.Spec(n).Kind }
 
-// groupOf returns the group of a node, or of an agent's; "" for one above all groups.
-func (d *Directory) groupOf(n int32) string {
+// GroupOf returns the group of a node, or of an agent's; "" for one above all groups.
+func (d *Directory) GroupOf(n int32) string {
 	if d.kindOf(n) == coordinator.QuotaAgent {
 		n = d.above[n]
 	}
 	if d.kindOf(n) != coordinator.QuotaGroup {
 		return ""
 	}
-	return d.spec(n).Name
+	return d.Spec(n).Name
 }
 
 func (d *Directory) rootOf(n int32) int32 {
@@ -258,7 +274,7 @@ func (d *Directory) defaults(group int32, provider, model string) (string, strin
 }
 
 func (d *Directory) climb(p *Path, from int32) {
-	for n := from; n >= 0 && int(p.n) < maxPath; n = d.above[n] {
+	for n := from; n >= 0 && int(p.n) < MaxPath; n = d.above[n] {
 		p.nodes[p.n] = n
 		p.n++
 		if len(d.besides) > 0 {
@@ -277,6 +293,11 @@ func (d *Directory) serviceNode(provider, model string) (int32, bool) {
 	}
 	n, ok := d.pools[provider]
 	return n, ok
+}
+
+// PoolAt returns the node of the model, else of the provider, that something is charged to.
+func (d *Directory) PoolAt(c *Charge) (n int32, listed bool) {
+	return d.serviceNode(c.Provider, c.Model)
 }
 
 // PoolOf names the provider's or model's node that something is charged to, by its ID; empty:
@@ -310,5 +331,5 @@ func (d *Directory) GroupOfAgent(id coordinator.AgentID) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	return d.groupOf(n), true
+	return d.GroupOf(n), true
 }

@@ -1,4 +1,4 @@
-package fairshare
+package billing
 
 import (
 	"taskbus/coordinator"
@@ -56,11 +56,11 @@ func (s service) learntAs() string {
 	return s.model
 }
 
-// Guessed says which amounts of a charge are estimates: of has a bit, 1 << Dimension, for each amount, and
-// sure is how much it is at the least by what was stated.
+// Guessed says which amounts of a charge are estimates: Of has a bit, 1 << Dimension, for each amount, and
+// Sure is how much it is at the least by what was stated.
 type Guessed struct {
-	of   uint8
-	sure coordinator.Amounts
+	Of   uint8
+	Sure coordinator.Amounts
 }
 
 // demanded is what is asked for before it has run: a call, or a task.
@@ -72,8 +72,42 @@ type demanded struct {
 	noTokens, assumed bool
 }
 
+// ForTask returns the charge for a task of a group before it has run, whatever the limits, what is usual for it, and
+// what of the charge e has estimated. noTokens: it is stated that it takes none.
+func (d *Directory) ForTask(group, taskType string, u *coordinator.Usage, noTokens bool, e *estimates.Estimator) (
+	c Charge, usual coordinator.Amounts, guessed Guessed) {
+	return d.demand(demanded{group: group, operation: taskType, usage: u, noTokens: noTokens}, e)
+}
+
+// AssignTo has a charge for a task, and what is usual for it, be those of an agent. A task without a group is charged
+// to the group of its agent, so that it costs what that one's model does, unless it states its cost. It returns
+// whether that is a guess.
+func (d *Directory) AssignTo(agent coordinator.AgentID, c *Charge, usual *coordinator.Amounts, taskType string,
+	u *coordinator.Usage) (guessed Guessed) {
+	c.Agent, c.Payer = agent, ""
+	if c.Group == "" {
+		c.Payer, _ = d.GroupOfAgent(agent)
+	}
+	if c.Group != "" || u != nil && u.CostUSD > 0 {
+		return guessed
+	}
+	d.priceFor(c, usual, taskType)
+	if cost := c.Amounts[coordinator.DimCost]; cost > 0 && (u == nil || u.InputTokens <= 0 || u.OutputTokens <= 0) {
+		sure := *c
+		sure.Amounts = coordinator.Amounts{}
+		if u != nil {
+			sure.Amounts, _ = d.prices.amountsOf(u, service{}, 1)
+		}
+		var none coordinator.Amounts
+		d.priceFor(&sure, &none, taskType)
+		guessed.Of = 1 << coordinator.DimCost
+		guessed.Sure[coordinator.DimCost] = min(cost, sure.Amounts[coordinator.DimCost])
+	}
+	return guessed
+}
+
 // demand returns the charge for it, whatever the limits: what is stated, and for what is not, what e has
-// learnt of such tasks (see Ledger.Demand).
+// learnt of such tasks.
 func (d *Directory) demand(x demanded, e *estimates.Estimator) (c Charge, usual coordinator.Amounts, guessed Guessed) {
 	group, u := x.group, x.usage
 	s := d.serviceOf(group, x.operation, u)
@@ -92,7 +126,7 @@ func (d *Directory) demand(x demanded, e *estimates.Estimator) (c Charge, usual 
 	guess := func(d coordinator.Dimension, by estimates.Estimate, stated, expected *float64) {
 		if by.Level > estimates.LevelDefault || assumed {
 			*stated, *expected = float64(by.Reserve), float64(by.Expect)
-			guessed.of |= 1 << d
+			guessed.Of |= 1 << d
 		}
 	}
 	input := wholeUp(stated.InputTokens) // as far as it is stated: a guess would choose the wrong bucket
@@ -100,21 +134,22 @@ func (d *Directory) demand(x demanded, e *estimates.Estimator) (c Charge, usual 
 		guess(coordinator.DimInputTokens, e.EstimateInput(group, name), &stated.InputTokens, &expected.InputTokens)
 	}
 	if !x.noTokens && stated.OutputTokens <= 0 {
-		guess(coordinator.DimOutputTokens, e.Estimate(group, name, input, 0), &stated.OutputTokens, &expected.OutputTokens)
+		guess(coordinator.DimOutputTokens, e.Estimate(group, name, input, 0), &stated.OutputTokens,
+			&expected.OutputTokens)
 	}
-	if guessed.of != 0 {
-		if guessed.of |= 1 << coordinator.DimTotalTokens; stated.CostUSD <= 0 {
-			guessed.of |= 1 << coordinator.DimCost
+	if guessed.Of != 0 {
+		if guessed.Of |= 1 << coordinator.DimTotalTokens; stated.CostUSD <= 0 {
+			guessed.Of |= 1 << coordinator.DimCost
 		}
 		if u != nil {
-			guessed.sure, _ = d.prices.amountsOf(u, s, 1)
+			guessed.Sure, _ = d.prices.amountsOf(u, s, 1)
 		}
 	}
 	if c.Amounts, _ = d.prices.amountsOf(&stated, s, 1); assumed && !x.noTokens {
 		c.Unpriced = d.prices.lacks(s, u, c.Amounts[coordinator.DimTotalTokens])
 	}
 	usual, _ = d.prices.amountsOf(&expected, s, 1)
-	if !assumed && guessed.of == 0 && stated.CostUSD <= 0 { // no call is paid for, either
+	if !assumed && guessed.Of == 0 && stated.CostUSD <= 0 { // no call is paid for, either
 		c.Amounts[coordinator.DimCost], usual[coordinator.DimCost] = 0, 0
 	}
 	c.Expect = Weigh(&usual)
@@ -168,7 +203,7 @@ func (d *Directory) ForCall(c *coordinator.Call, e *estimates.Estimator) (charge
 	default:
 		charge, _, guessed = d.demand(demanded{group: group, operation: c.Operation, usage: &u, assumed: true}, e)
 	}
-	for _, cost := range [...]*int64{&charge.Amounts[coordinator.DimCost], &guessed.sure[coordinator.DimCost]} {
+	for _, cost := range [...]*int64{&charge.Amounts[coordinator.DimCost], &guessed.Sure[coordinator.DimCost]} {
 		*cost = max(*cost, atLeast)
 	}
 	charge.Agent, charge.NoBorrowing = c.Agent, c.NoBorrowing
@@ -186,8 +221,7 @@ func (d *Directory) ForCall(c *coordinator.Call, e *estimates.Estimator) (charge
 // a charge without a group it is that of its agent's. What has no price costs what was set aside for it:
 // else a report that names such a model afterwards would pay nothing.
 //
-// An agent's own report lowers no price: what it says that it costs counts where that is more, or, of a
-// model
+// An agent's own report lowers no price: what it says that it costs counts where that is more, or, of a model
 // without a price, where no money is limited. Of its call that was for a dearer model than it names now that
 // one's price counts, which was looked at when the call was let pass.
 func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage,
@@ -202,8 +236,8 @@ func (d *Directory) Used(c *Charge, taskType string, u *coordinator.Usage,
 		*cost = c.Amounts[coordinator.DimCost]
 	}
 	if word != coordinator.WordBelieved && c.Call {
-		asked, _ := d.prices.cost(s.provider, s.model, s.operation, a[coordinator.DimRequests], a[coordinator.DimInputTokens],
-			a[coordinator.DimOutputTokens])
+		asked, _ := d.prices.cost(s.provider, s.model, s.operation, a[coordinator.DimRequests],
+			a[coordinator.DimInputTokens], a[coordinator.DimOutputTokens])
 		*cost = max(*cost, asked)
 	}
 	*cost = max(*cost, atLeast)
@@ -221,17 +255,26 @@ func ownWord(u *coordinator.Usage) (without coordinator.Usage, cost int64) {
 // limitsMoney reports whether any limit of a charge is of money.
 func (d *Directory) limitsMoney(c *Charge) bool {
 	p := d.PathOf(c)
-	for _, n := range p.list() {
-		if spec := d.spec(n); spec.Budgets[coordinator.DimCost] != nil || spec.Rates[coordinator.DimCost] != nil {
+	for _, n := range p.Nodes() {
+		if spec := d.Spec(n); spec.Budgets[coordinator.DimCost] != nil || spec.Rates[coordinator.DimCost] != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// lacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
+// Unpriced reports whether a charge is for a model without a price, also by what its agent's group calls.
+func (d *Directory) Unpriced(c *Charge) bool {
+	if !c.Unpriced {
+		return false
+	}
+	s := d.serviceUsed(c, c.Operation) // or it is for the model of its agent's group
+	return s == (service{c.Provider, c.Model, c.Operation}) || d.prices.lacks(s, nil, 0)
+}
+
+// LacksPrice reports whether what a task, or call, that was charged so has taken by a report has no price,
 // and of which model it was.
-func (d *Directory) lacksPrice(c *Charge, taskType string, u *coordinator.Usage,
+func (d *Directory) LacksPrice(c *Charge, taskType string, u *coordinator.Usage,
 	word coordinator.QuotaWord) (of coordinator.Service, lacks bool) {
 	s := d.serviceUsed(c, taskType)
 	if word != coordinator.WordBelieved {

@@ -1,4 +1,4 @@
-package fairshare
+package billing
 
 import (
 	"math"

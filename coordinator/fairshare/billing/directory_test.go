@@ -1,4 +1,4 @@
-package fairshare
+package billing
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func trees() *coordinator.Quotas {
 	}
 }
 
-// Whose quota a call takes, at which provider, and what of it is a guess, follows from names alone.
+// Which quota a call takes, at which provider, and what of it is a guess, follows from names alone.
 func TestDirectoryForCall(t *testing.T) {
 	d := NewDirectory(trees())
 	for name, c := range map[string]struct {
@@ -72,12 +72,12 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	charge, guessed, _ := d.ForCall(&coordinator.Call{Op: coordinator.CallReserve, Usage: u, Seats: 2}, estimates.New())
 	// 100 in, 512 assumed out; a request of 7 micro-USD; 2 seats
 	if want := (coordinator.Amounts{1, 100, estimates.DefaultOutput, 100 + estimates.DefaultOutput, 7, 2}); charge.Amounts != want ||
-		guessed.of != tokens {
+		guessed.Of != tokens {
 		t.Errorf("%v, guessed %06b; want %v, %06b", charge.Amounts, guessed, want, tokens)
 	}
 	charge, guessed, _ = d.ForCall(&coordinator.Call{Op: coordinator.CallConsume, Usage: u, Meant: coordinator.UsageExact,
 		Seats: 2}, estimates.New())
-	if want := (coordinator.Amounts{1, 100, 0, 100, 7, 0}); charge.Amounts != want || guessed.of != 0 {
+	if want := (coordinator.Amounts{1, 100, 0, 100, 7, 0}); charge.Amounts != want || guessed.Of != 0 {
 		t.Errorf("exactly: %v, guessed %06b; want %v", charge.Amounts, guessed, want)
 	}
 }

@@ -1,0 +1,6 @@
+// Package billing answers: what is a call, or task, charged for, and to which nodes of the quota trees?
+//
+// A Directory finds by the names in a request, quotas.yaml and its prices the Charge and the Path of nodes that it
+// goes to; what is not stated it has package estimates guess, and says which amounts are guesses. It must never know
+// what is used or what a limit allows, change after it is made, or count money in floating point.
+package billing
