@@ -7,6 +7,48 @@ import (
 	"taskbus/coordinator/fairshare/calendar"
 )
 
+// What the values of a budget's row are. Those of its period are lengths instead of instants, which take less room;
+// earlier versions have not written all of them.
+const (
+	rowUsed = iota
+	rowSpent
+	rowLent
+	rowBorrowed
+	rowLentOut
+	rowBorrowedIn
+	rowCredits
+	rowNominal // what it has beyond its base
+	rowShare   // likewise
+	rowOwes
+	rowAlerted
+	rowUsedBefore
+	rowOwnCredits
+	rowUnit // of the period, with its interval
+	rowInterval
+	rowLength       // of the period
+	rowLengthBefore // of the one before
+	rowTold         // by its agents' own reports, see trust.go
+	rowBeyond
+	rowClosed // that period has ended, see clock.go
+	rowValues = rowClosed
+)
+
+// periodOf returns the sort of period of a budget's row.
+func periodOf(r *coordinator.QuotaBefore) coordinator.Period {
+	return coordinator.Period{Unit: coordinator.PeriodUnit(r.Values[rowUnit]), Interval: time.Duration(r.Values[rowInterval])}
+}
+
+// endOf returns when the period of a budget's row ends.
+func endOf(r *coordinator.QuotaBefore) int64 { return r.Start + r.Values[rowLength] }
+
+// wide returns a copy of a row with so many values.
+func wide(r *coordinator.QuotaBefore, values int) *coordinator.QuotaBefore {
+	of := *r
+	of.Values = make([]int64, values)
+	copy(of.Values, r.Values)
+	return &of
+}
+
 // export adds what was used of a node. Of a rate the third value says that its debt is within the bound
 // (see shaper.correct): earlier versions charged usage that was never admitted without a bound. A fourth is
 // what its agents reported of themselves.
@@ -34,8 +76,7 @@ func (nd *node) export(all []coordinator.Record, now int64) []coordinator.Record
 	return all
 }
 
-// export returns the record of a budget. Five values describe its period, with lengths instead of instants,
-// which take less room; the two behind them, where there are any, hold what its agents reported themselves.
+// export returns the record of a budget, without what its agents reported themselves where that is nothing.
 func (b *budget) export(node string) *coordinator.QuotaBefore {
 	s, p := b.family.span, b.family.period
 	r := &coordinator.QuotaBefore{Node: node, Dimension: b.dim, Start: s.Start, Values: []int64{
@@ -75,9 +116,8 @@ func (l *Ledger) foldBefore(r *coordinator.QuotaBefore) {
 
 // bookOf returns the budget that a record is about; nil: there is none.
 func (l *Ledger) bookOf(r *coordinator.QuotaBefore) *budget {
-	if v := r.Values; len(v) >= 17 {
-		return l.book(r.Node, r.Dimension, coordinator.Period{Unit: coordinator.PeriodUnit(v[13]),
-			Interval: time.Duration(v[14])})
+	if len(r.Values) > rowLengthBefore {
+		return l.book(r.Node, r.Dimension, periodOf(r))
 	}
 	return l.budgetOf(r.Node, r.Dimension) // from before periods were written
 }
@@ -114,36 +154,37 @@ func (l *Ledger) restoreBefore(r *coordinator.QuotaBefore) bool {
 // restore sets what had been used of a budget; false: that was in another period.
 func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 	v := r.Values
-	if len(v) < 12 || !b.restorePeriod(r.Start, v[12:]) {
+	if len(v) <= rowUsedBefore || !b.restorePeriod(r) {
 		return false
 	}
-	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[0], v[1], v[2], v[3], v[4], v[5], v[6]
-	b.nominal, b.share, b.owes, b.alerted = max(0, b.base+v[7]), max(0, b.baseShare+v[8]), v[9], v[10]
-	if b.before.used = v[11]; len(v) > 12 { // not in older ones
-		b.ownCredits = v[12]
+	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[rowUsed], v[rowSpent], v[rowLent], v[rowBorrowed],
+		v[rowLentOut], v[rowBorrowedIn], v[rowCredits]
+	b.nominal, b.share = max(0, b.base+v[rowNominal]), max(0, b.baseShare+v[rowShare])
+	b.owes, b.alerted, b.before.used = v[rowOwes], v[rowAlerted], v[rowUsedBefore]
+	if len(v) > rowOwnCredits { // not in older ones
+		b.ownCredits = v[rowOwnCredits]
 	}
-	if len(v) >= 19 {
-		b.told, b.beyond = v[17], v[18]
+	if len(v) > rowBeyond {
+		b.told, b.beyond = v[rowTold], v[rowBeyond]
 	}
-	b.family.repays = b.family.repays || b.owes > 0 || v[7] != 0
+	b.family.repays = b.family.repays || b.owes > 0 || v[rowNominal] != 0
 	return true
 }
 
-// restorePeriod reports whether what was used of a budget in a period that began then counts in the
-// present one; more is the values after the twelve that all versions write. By the rule of a reload
+// restorePeriod reports whether what was used of a budget in the period of a row counts in the present one. By the
+// rule of a reload
 // (see inherit) it does if the period is as long, and the two overlap: in another time zone days begin at
 // other times, and what was used today stays used. The loans are then worked out anew, at the next Install.
-func (b *budget) restorePeriod(start int64, more []int64) bool {
+func (b *budget) restorePeriod(r *coordinator.QuotaBefore) bool {
 	f := b.family
-	if len(more) < 5 { // from before these were written
-		return start == f.span.Start
+	if len(r.Values) <= rowLengthBefore { // from before these were written
+		return r.Start == f.span.Start
 	}
-	was := coordinator.Period{Unit: coordinator.PeriodUnit(more[1]), Interval: time.Duration(more[2])}
-	span := calendar.Span{Start: start, End: start + more[3]}
-	if was != f.period || !span.Meets(f.span) {
+	span := calendar.Span{Start: r.Start, End: endOf(r)}
+	if periodOf(r) != f.period || !span.Meets(f.span) {
 		return false
 	}
-	f.ended.Start = start - more[4]
+	f.ended.Start = r.Start - r.Values[rowLengthBefore]
 	f.moved = f.moved || span != f.span
 	return true
 }

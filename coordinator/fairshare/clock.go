@@ -24,9 +24,6 @@ const (
 	leastKept  = int64(time.Hour)
 )
 
-// closedValues is how many values the record of a closed period has: one more than others.
-const closedValues = 20
-
 // close keeps a record of each used budget of a family at the end of the family's period.
 func (l *Ledger) close(f *budget) {
 	if f.span.End-f.span.Start < leastKept {
@@ -40,16 +37,13 @@ func (l *Ledger) close(f *budget) {
 }
 
 // closed reports whether a record of a snapshot is of a closed period.
-func closed(r *coordinator.QuotaBefore) bool { return !r.Rate && len(r.Values) == closedValues }
+func closed(r *coordinator.QuotaBefore) bool { return !r.Rate && len(r.Values) == rowClosed+1 }
 
 // keepClosed keeps the books of one budget's period, and forgets the oldest beyond so many.
 func (l *Ledger) keepClosed(r *coordinator.QuotaBefore) {
 	if !closed(r) {
-		of := *r
-		of.Values = make([]int64, closedValues)
-		copy(of.Values, r.Values)
-		of.Values[closedValues-1] = 1
-		r = &of
+		r = wide(r, rowClosed+1)
+		r.Values[rowClosed] = 1
 	}
 	key := closedKey{r.Node, r.Dimension}
 	rows := l.closed[key]
@@ -153,7 +147,7 @@ func (l *Ledger) formerNotAfter(at int64, back func(int64) int64) {
 		switch {
 		case r.Start > at:
 			ahead = append(ahead, r)
-		case r.Start+r.Values[15] > at:
+		case endOf(r) > at:
 			all = append(all, r)
 		default:
 			return false
@@ -197,10 +191,11 @@ func (l *Ledger) reopen(f *budget) {
 		ahead = ahead[1:]
 		l.dropClosed(key, func(r *coordinator.QuotaBefore) bool {
 			if v := r.Values; r.Start > l.now {
-				x = use{x.used + v[0], x.spent + v[1], x.told + v[17], x.beyond + v[18], max(x.alerted, v[10])}
+				x = use{x.used + v[rowUsed], x.spent + v[rowSpent], x.told + v[rowTold], x.beyond + v[rowBeyond],
+					max(x.alerted, v[rowAlerted])}
 				return true
 			}
-			return r.Start+r.Values[15] > l.now && b.restore(r)
+			return endOf(r) > l.now && b.restore(r)
 		})
 		b.used, b.spent = min(b.used+x.used, mostUsed), min(b.spent+x.spent, mostUsed)
 		b.told, b.beyond = min(b.told+x.told, mostUsed), min(b.beyond+x.beyond, mostUsed)

@@ -57,8 +57,8 @@ func (l *Ledger) forgetFormer() {
 		if r.Rate {
 			return max(r.Values[0], r.Values[1]) <= l.now
 		}
-		over := r.Start+r.Values[15] <= l.now
-		if over && r.Values[15] >= leastKept {
+		over := endOf(r) <= l.now
+		if over && r.Values[rowLength] >= leastKept {
 			l.keepClosed(r)
 		}
 		return over
@@ -73,30 +73,25 @@ func (f *former) usedNow(now int64, r *coordinator.QuotaBefore) {
 		f.add(r)
 		return
 	}
-	wide := func(r *coordinator.QuotaBefore) *coordinator.QuotaBefore {
-		of := *r
-		of.Values = make([]int64, 19)
-		copy(of.Values, r.Values)
-		return &of
-	}
-	of := wide(r)
-	v := of.Values
-	period := coordinator.Period{Unit: coordinator.PeriodUnit(v[13]), Interval: time.Duration(v[14])}
+	of := wide(r, rowValues)
+	v, period := of.Values, periodOf(r)
 	for i, x := range *f {
-		if !x.Rate && x.Node == r.Node && x.Dimension == r.Dimension && x.Values[13] == v[13] && x.Values[14] == v[14] {
-			x = wide(x)
-			for _, n := range [...]int{0, 1, 17, 18} { // used, spent, reported, beyond
+		if !x.Rate && x.Node == r.Node && x.Dimension == r.Dimension && periodOf(x) == period {
+			x = wide(x, rowValues)
+			for _, n := range [...]int{rowUsed, rowSpent, rowTold, rowBeyond} {
 				x.Values[n] = min(x.Values[n]+v[n], mostUsed)
 			}
-			x.Values[10] = max(x.Values[10], v[10])
+			x.Values[rowAlerted] = max(x.Values[rowAlerted], v[rowAlerted])
 			(*f)[i] = x
 			return
 		}
 	}
 	if of.Start > now {
 		s := calendar.PeriodOf(period, now, nil)
-		of.Start, v[15], v[16] = s.Start, s.End-s.Start, s.Start-calendar.PeriodOf(period, s.Start-1, nil).Start
-		for _, n := range [...]int{2, 3, 4, 5, 6, 7, 8, 9, 11, 12} { // loans, credits, repayment and the period before
+		of.Start, v[rowLength] = s.Start, s.End-s.Start
+		v[rowLengthBefore] = s.Start - calendar.PeriodOf(period, s.Start-1, nil).Start
+		for _, n := range [...]int{rowLent, rowBorrowed, rowLentOut, rowBorrowedIn, rowCredits, rowNominal, rowShare, rowOwes,
+			rowUsedBefore, rowOwnCredits} {
 			v[n] = 0
 		}
 	}
@@ -117,7 +112,8 @@ func keepable(r *coordinator.QuotaBefore) bool {
 	if r.Rate {
 		return len(v) >= 2
 	}
-	return len(v) >= 17 && (len(v) > 17 || slices.ContainsFunc(v[:13], func(x int64) bool { return x != 0 }))
+	return len(v) > rowLengthBefore &&
+		(len(v) > rowTold || slices.ContainsFunc(v[:rowUnit], func(x int64) bool { return x != 0 }))
 }
 
 // resume gives the books back to what is listed again.
