@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"runtime"
 	"runtime/debug"
 
@@ -53,11 +52,9 @@ taskbus_build_info.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			if a.Output == cli.OutputJSON {
-				return a.PrintJSON(b)
-			}
-			_, err := fmt.Fprintf(a.Out, "taskbus %s (revision %s, %s, %s)\n", b.Version, b.Revision, b.Go, b.Platform)
-			return err
+			return a.Show(b, func(p *cli.Page) {
+				p.Line("taskbus %s (revision %s, %s, %s)", b.Version, b.Revision, b.Go, b.Platform)
+			})
 		},
 	}
 }

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -42,12 +40,10 @@ type App struct {
 func (a *App) Frame(root *cobra.Command) *cobra.Command {
 	// Errors and usage are printed by exit, in one line.
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if a.Output != OutputTable && a.Output != OutputJSON {
-			return UsageError("-o must be table or json, not %q", a.Output)
-		}
-		a.began = true
-		return nil
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		err := a.checkOutput(c)
+		a.began = err == nil
+		return err
 	}
 	root.PersistentFlags().StringVarP(&a.Output, "output", "o", OutputTable, "form of the output: table or json")
 	root.SetIn(a.In)
@@ -87,28 +83,26 @@ func (a *App) Stoppable(ctx context.Context) (context.Context, context.CancelFun
 	return ctx, cancel
 }
 
-// The values of -o.
+// The values of -o. CSV is for commands with rows of numbers, which ask for it by [App.CSV].
 const (
 	OutputTable = "table"
 	OutputJSON  = "json"
+	OutputCSV   = "csv"
 )
 
-// OutputCSV is a value of -o for commands with rows of numbers.
-const OutputCSV = "csv"
-
-// Show prints v as JSON if that is asked for, or else by table.
-func (a *App) Show(v any, table func() error) error {
-	if a.Output == OutputJSON {
-		return a.PrintJSON(v)
-	}
-	return table()
+// CSV lets -o of a command be csv, too.
+func (a *App) CSV(c *cobra.Command) {
+	c.Annotations = map[string]string{OutputCSV: ""}
+	c.Flags().StringVarP(&a.Output, "output", "o", OutputTable, "form of the output: table, json or csv")
 }
 
-func (a *App) PrintJSON(v any) error {
-	body, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the output: %w", err)
+func (a *App) checkOutput(c *cobra.Command) error {
+	_, csv := c.Annotations[OutputCSV]
+	switch {
+	case a.Output == OutputTable, a.Output == OutputJSON, a.Output == OutputCSV && csv:
+		return nil
+	case csv:
+		return UsageError("-o must be table, json or csv, not %q", a.Output)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s\n", body)
-	return err
+	return UsageError("-o must be table or json, not %q", a.Output)
 }

@@ -158,15 +158,18 @@ func URLFlag(c *cobra.Command) *string {
 }
 
 // Shows has a command ask the coordinator for what is at that path, and print it.
-func Shows[T any](a *App, c *cobra.Command, path string, print func(T) error) {
+func Shows[T any](a *App, c *cobra.Command, path string, text func(*Page, T)) {
 	base := URLFlag(c)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		answer, err := Ask[T](c.Context(), a, *base, path)
-		if err != nil {
-			return err
-		}
-		return a.Show(answer, func() error { return print(answer) })
+	c.RunE = func(c *cobra.Command, _ []string) error { return ShowAnswer(c.Context(), a, *base, path, text) }
+}
+
+// ShowAnswer asks the coordinator at base (see [App.NewClient]) for what is at a path, and prints it.
+func ShowAnswer[T any](ctx context.Context, a *App, base, path string, text func(*Page, T)) error {
+	answer, err := Ask[T](ctx, a, base, path)
+	if err != nil {
+		return err
 	}
+	return a.Show(answer, func(p *Page) { text(p, answer) })
 }
 
 // NeedsToken ends the help of every command that gives an order.

@@ -36,7 +36,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// Ends of commands whose output has said everything.
+// Errors that are not printed, because the output says already what is wrong. They are exit codes.
 var (
 	ErrReported = error(&exitError{code: ExitFailed})
 	ErrDiffers  = error(&exitError{code: ExitDiffer})

@@ -57,10 +57,11 @@ func (c *Client) peers(ctx context.Context, all bool) []Peer {
 	for range c.Bases {
 		p := <-answers
 		found[p.number] = p
-		if worth, most := p.WorthAsking(), found[best].WorthAsking(); worth > most || worth == most && p.number < best {
+		worth, most := worthAsking(p.State), worthAsking(found[best].State)
+		if worth > most || worth == most && p.number < best {
 			best = p.number
 		}
-		if !all && p.WorthAsking() == Leads {
+		if !all && Leads(p.State) {
 			break
 		}
 	}
@@ -68,13 +69,16 @@ func (c *Client) peers(ctx context.Context, all bool) []Peer {
 	return found
 }
 
-// Leads is what one that leads is worth asking; the others less.
-const Leads = 4
+// Leads reports whether a coordinator in this state leads.
+func Leads(state string) bool { return worthAsking(state) == mostWorth }
 
-func (p *Peer) WorthAsking() int {
-	switch p.State {
+// mostWorth is what a leader is worth asking; the others less.
+const mostWorth = 4
+
+func worthAsking(state string) int {
+	switch state {
 	case "active", "blocked", "stalled":
-		return Leads
+		return mostWorth
 	case "draining":
 		return 3
 	case "standby":
@@ -188,7 +192,7 @@ func (c *Client) Instances(ctx context.Context) (found []Peer, checks map[string
 // lostLeader says that the leader that a standby names does not answer; empty: one that answers leads, or no more
 // is known than that the leader is none of the list.
 func (c *Client) lostLeader(ctx context.Context, found []Peer, leader *view.Leader, silent map[string]bool) string {
-	if leader == nil || len(silent) == 0 || slices.ContainsFunc(found, func(p Peer) bool { return p.WorthAsking() > 2 }) {
+	if leader == nil || len(silent) == 0 || slices.ContainsFunc(found, func(p Peer) bool { return worthAsking(p.State) > 2 }) {
 		return ""
 	}
 	if leader.Address != "" && !silent[leader.Address] {

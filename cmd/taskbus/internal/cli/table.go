@@ -2,9 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
 
 	"taskbus/messages"
 )
@@ -12,14 +9,14 @@ import (
 // MaxCell bounds one cell of a table, in bytes: a table is for reading.
 const MaxCell = 60
 
-// Table collects rows and prints them in aligned columns.
+// Table collects rows; [Page.Table] prints them in aligned columns.
 type Table struct {
-	Rows [][]string
-	// whole: what is printed is searched and cut up by another program, so no cell is cut.
+	rows [][]string
+	// Whole: what is printed is searched and cut up by another program, so no cell is cut.
 	Whole bool
 }
 
-func NewTable(headers ...string) *Table { return &Table{Rows: [][]string{headers}} }
+func NewTable(headers ...string) *Table { return &Table{rows: [][]string{headers}} }
 
 // Row adds a line. An empty cell shows as a dash, so that columns stay visible.
 func (t *Table) Row(cells ...any) {
@@ -30,7 +27,7 @@ func (t *Table) Row(cells ...any) {
 			line[i] = "-"
 		}
 	}
-	t.Rows = append(t.Rows, line)
+	t.rows = append(t.rows, line)
 }
 
 // Limit is how many bytes of a cell are shown, of a text that may have so many where people read it.
@@ -41,12 +38,5 @@ func (t *Table) Limit(most int) int {
 	return most
 }
 
-func (t *Table) Print(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range t.Rows {
-		if _, err := fmt.Fprintln(tw, strings.Join(row, "\t")); err != nil {
-			return err
-		}
-	}
-	return tw.Flush()
-}
+// Empty reports whether there is no row but the headers.
+func (t *Table) Empty() bool { return len(t.rows) == 1 }

@@ -67,7 +67,7 @@ func TestTableIsCleaned(t *testing.T) {
 	table.Row("x\x1b[2J\ty\nz", strings.Repeat("long", 100))
 	table.Row("", 7)
 	var out strings.Builder
-	if err := table.Print(&out); err != nil {
+	if err := (&App{Out: &out, Now: time.Now}).Text(func(p *Page) { p.Table(table) }); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")

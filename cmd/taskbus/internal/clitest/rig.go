@@ -50,7 +50,7 @@ func (s *syncBuffer) String() string {
 	return s.B.String()
 }
 
-// Rig is an app whose world is in memory.
+// Rig is an app with its environment, streams, signals and broker in memory.
 type Rig struct {
 	cli.App
 	Root     func(*cli.App) *cobra.Command
@@ -60,7 +60,7 @@ type Rig struct {
 	Broker   *membus.Broker
 }
 
-// New is a rig whose root command root makes.
+// New makes a rig for the commands below the root command that root makes.
 func New(root func(*cli.App) *cobra.Command) *Rig {
 	r := &Rig{Root: root, Env: map[string]string{}, Signals: make(chan os.Signal, 4), Broker: membus.New()}
 	r.App = cli.App{
@@ -88,6 +88,16 @@ func Root(commands ...func(*cli.App) *cobra.Command) func(*cli.App) *cobra.Comma
 // Run carries out a command line, and returns its exit code.
 func (r *Rig) Run(t *testing.T, args ...string) int {
 	return r.App.Run(t.Context(), r.Root(&r.App), args)
+}
+
+// Written is what write puts on a page, with Noon for its time.
+func Written(t *testing.T, write func(*cli.Page)) string {
+	t.Helper()
+	r := New(nil)
+	if err := r.Text(write); err != nil {
+		t.Fatal(err)
+	}
+	return r.Out.String()
 }
 
 // versions of configurations, which change with every setting that is added.

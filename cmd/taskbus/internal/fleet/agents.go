@@ -3,7 +3,6 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -52,12 +51,11 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 		if err != nil {
 			return err
 		}
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(struct {
-				Agents []view.Agent `json:"agents"`
-			}{s.Agents})
-		}
-		if err := printAgents(a.Out, s.Agents, a.Now()); err != nil || s.Broker.Connected {
+		list := struct {
+			Agents []view.Agent `json:"agents"`
+		}{s.Agents}
+		err = a.Show(list, func(p *cli.Page) { printAgents(p, s.Agents) })
+		if err != nil || s.Broker.Connected || a.Output == cli.OutputJSON {
 			return err
 		}
 		text := "the coordinator has no session with its broker: this is what it knew when it had one"
@@ -69,12 +67,12 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 	return c
 }
 
-func printAgents(w io.Writer, agents []view.Agent, now time.Time) error {
+func printAgents(p *cli.Page, agents []view.Agent) {
 	t := cli.NewTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "ASSIGNED", "FAILED", "HEARTBEAT", "ELIGIBLE")
 	online, used, slots, joined := 0, 0, 0, 0
 	var suspects []string
 	for _, g := range agents {
-		if text := suspicion(now, &g); text != "" {
+		if text := suspicion(p.Now(), &g); text != "" {
 			suspects = append(suspects, text)
 		}
 		if g.Discovered {
@@ -85,18 +83,15 @@ func printAgents(w io.Writer, agents []view.Agent, now time.Time) error {
 			used, slots = used+g.InFlight, slots+g.Slots
 		}
 		t.Row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.Slots),
-			g.Leased, g.Assigned, failedOf(g.Recent), cli.Ago(now, g.LastHeartbeat), cli.Availability(g))
+			g.Leased, g.Assigned, failedOf(g.Recent), p.Ago(g.LastHeartbeat), cli.Availability(g))
 	}
 	if len(agents) > 0 {
-		if err := t.Print(w); err != nil {
-			return err
-		}
+		p.Table(t)
 	}
 	fleet := cli.Count(len(agents), "agent")
 	if joined > 0 {
 		fleet += fmt.Sprintf(" (%d joined by discovery)", joined)
 	}
-	p := &cli.Page{W: w}
 	p.Line("%s, %d online with %d of %s in use", fleet, online, used, cli.Count(slots, "slot"))
 	for i, text := range suspects {
 		if i == maxSuspects {
@@ -105,7 +100,6 @@ func printAgents(w io.Writer, agents []view.Agent, now time.Time) error {
 		}
 		p.Line("%s", text)
 	}
-	return p.Err
 }
 
 // maxSuspects is how many agents are named below the table.

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -28,17 +27,15 @@ func CapabilitiesCommand(a *cli.App) *cobra.Command {
   taskbus capabilities -o json`,
 		Args: cobra.NoArgs,
 	}
-	cli.Shows(a, c, "/capabilities", func(found view.CapabilityList) error {
-		return printCapabilities(a.Out,
-			found.Capabilities)
-	})
+	cli.Shows(a, c, "/capabilities", printCapabilities)
 	return c
 }
 
-func printCapabilities(w io.Writer, all []view.Capability) error {
+func printCapabilities(p *cli.Page, found view.CapabilityList) {
+	all := found.Capabilities
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(w, "no agent offers anything, and no task that waits requires anything")
-		return err
+		p.Line("no agent offers anything, and no task that waits requires anything")
+		return
 	}
 	t := cli.NewTable("CAPABILITY", "AGENTS", "ONLINE", "BUS FACTOR", "SLOTS", "FREE", "WAITING", "DEMAND/MIN", "NOTE")
 	none, one := 0, 0
@@ -55,14 +52,10 @@ func printCapabilities(w io.Writer, all []view.Capability) error {
 		t.Row(c.Name, c.Agents, c.Online, c.BusFactor, c.Slots, c.FreeSlots, c.Waiting,
 			fmt.Sprintf("%.1f", c.DemandPerMinute), note)
 	}
-	if err := t.Print(w); err != nil {
-		return err
-	}
+	p.Table(t)
 	kinds := "capabilities"
 	if len(all) == 1 {
 		kinds = "capability"
 	}
-	_, err := fmt.Fprintf(w, "%d %s, %d that no agent does now, %d that one agent alone does\n", len(all), kinds, none,
-		one)
-	return err
+	p.Line("%d %s, %d that no agent does now, %d that one agent alone does", len(all), kinds, none, one)
 }

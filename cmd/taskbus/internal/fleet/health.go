@@ -3,11 +3,9 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,11 +49,11 @@ fleet is empty: starting the process again would cure neither.`,
 			return err
 		}
 		health = cli.WithInstances(health, checks)
-		err = a.Show(health, func() error { return printHealth(a.Out, health) })
-		if err == nil && health.Status != view.Healthy && health.Status != view.Degraded {
-			err = cli.ErrReported
+		err = a.Show(health, func(p *cli.Page) { printHealth(p, health) })
+		if err != nil || health.Status == view.Healthy || health.Status == view.Degraded {
+			return err
 		}
-		return err
+		return cli.ErrReported
 	}
 	return c
 }
@@ -65,13 +63,9 @@ func alive(ctx context.Context, a *cli.App, client *cli.Client) error {
 	if err := client.Get(ctx, "/livez", nil); err != nil {
 		return err
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(struct {
-			Alive bool `json:"alive"`
-		}{true})
-	}
-	_, err := fmt.Fprintf(a.Out, "alive: the coordinator at %s answers\n", client.Base)
-	return err
+	return a.Show(struct {
+		Alive bool `json:"alive"`
+	}{true}, func(p *cli.Page) { p.Line("alive: the coordinator at %s answers", client.Base) })
 }
 
 // healthOf asks for the judgement, which is an answer also when it is critical and comes with 503.
@@ -84,20 +78,16 @@ func healthOf(ctx context.Context, c *cli.Client) (h view.Health, err error) {
 }
 
 // printHealth prints the word, and a line for each check.
-func printHealth(w io.Writer, h view.Health) error {
-	const format = "%-11s  %-8s  %s\n"
-	indent := len(fmt.Sprintf(format, "", "", "")) - 1
-	var b strings.Builder
-	fmt.Fprintln(&b, messages.Clean(h.Status, cli.MaxCell))
+func printHealth(p *cli.Page, h view.Health) {
+	const indent = 11 + 2 + 8 + 2
+	p.Line("%s", messages.Clean(h.Status, cli.MaxCell))
 	for _, name := range slices.Sorted(maps.Keys(h.Checks)) {
 		check := h.Checks[name]
-		first, status := messages.Clean(name, cli.MaxCell), messages.Clean(check.Status, cli.MaxCell)
+		head := fmt.Sprintf("%-11s  %-8s  ", messages.Clean(name, cli.MaxCell), messages.Clean(check.Status, cli.MaxCell))
 		lines := cli.WithAdvice(check.Detail, check.Advice, cli.TextWidth-indent)
-		for _, line := range append(lines, make([]string, max(0, 1-len(lines)))...) { // one at least
-			fmt.Fprintf(&b, format, first, status, line)
-			first, status = "", ""
+		if len(lines) == 0 {
+			lines = []string{""}
 		}
+		p.Hang(indent, head, lines)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
 }

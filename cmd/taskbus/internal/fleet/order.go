@@ -46,7 +46,7 @@ func orderCommand(a *cli.App, order coordinator.Order, short, long, example stri
 		if err != nil {
 			return err
 		}
-		return printOrdered(a, agent)
+		return a.Show(agent, func(p *cli.Page) { printOrdered(p, agent) })
 	}
 	return c
 }
@@ -60,10 +60,7 @@ func giveOrder(ctx context.Context, a *cli.App, base, id string, order coordinat
 }
 
 // printOrdered says how an agent is after an order.
-func printOrdered(a *cli.App, g view.Agent) error {
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(g)
-	}
+func printOrdered(p *cli.Page, g view.Agent) {
 	var state string
 	switch {
 	case g.Drained:
@@ -78,8 +75,7 @@ func printOrdered(a *cli.App, g view.Agent) error {
 			state += "; no work at the moment: " + g.WhyNot
 		}
 	}
-	_, err := fmt.Fprintln(a.Out, cli.OneLine(g.ID+": "+state))
-	return err
+	p.Line("%s: %s", g.ID, state)
 }
 
 // leased says how much an agent has: "2 tasks left with it".
@@ -122,7 +118,7 @@ then goes on draining if the coordinator still knows of it.` + cli.NeedsToken,
 				return err
 			}
 		}
-		return printOrdered(a, agent)
+		return a.Show(agent, func(p *cli.Page) { printOrdered(p, agent) })
 	}
 	return c
 }

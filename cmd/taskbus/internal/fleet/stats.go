@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,12 +30,11 @@ Agents that are not online are counted as offline and in no other figure.`,
   taskbus agents stats -o json`,
 		Args: cobra.NoArgs,
 	}
-	cli.Shows(a, c, "/agents/stats", func(s view.AgentStats) error { return printStats(a.Out, s) })
+	cli.Shows(a, c, "/agents/stats", printStats)
 	return c
 }
 
-func printStats(w io.Writer, s view.AgentStats) error {
-	p := &cli.Page{W: w}
+func printStats(p *cli.Page, s view.AgentStats) {
 	if len(s.Agents) > 0 {
 		t := cli.NewTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE",
 			"TARGET")
@@ -45,7 +43,7 @@ func printStats(w io.Writer, s view.AgentStats) error {
 				fmt.Sprintf("%.2f", g.SuccessRate), cli.Milliseconds(g.DurationMS), fmt.Sprintf("%.2f", g.Load),
 				fmt.Sprintf("%.2f", g.LoadFactor), fmt.Sprintf("%.2f", g.TargetLoadFactor))
 		}
-		p.Err = t.Print(w)
+		p.Table(t)
 		p.Blank()
 	}
 	q, m := s.QueueDepth, s.Swarm
@@ -70,7 +68,6 @@ func printStats(w io.Writer, s view.AgentStats) error {
 			p.Line("%s gets no work for %s at the moment: it failed too often", g.ID, strings.Join(g.EjectedFrom, ", "))
 		}
 	}
-	return p.Err
 }
 
 // capacityOf says how fast an agent is, and how that is known.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -51,11 +50,11 @@ taskbus health.`,
 		if err != nil {
 			return err
 		}
-		view, err := lookAt(c.Context(), client)
+		v, err := lookAt(c.Context(), client)
 		if err != nil {
 			return err
 		}
-		return a.Show(view, func() error { return printOverview(a.Out, &view, a.Now()) })
+		return a.Show(v, func(p *cli.Page) { printOverview(p, &v) })
 	}
 	return c
 }
@@ -154,16 +153,13 @@ func summarise(agents []view.Agent) fleetSummary {
 	return f
 }
 
-// leading is whether the coordinator that was asked leads.
-func (v *overview) leading() bool {
-	p := cli.Peer{State: v.Readiness.State}
-	return p.WorthAsking() == cli.Leads
-}
+// leading reports whether the coordinator that was asked leads.
+func (v *overview) leading() bool { return cli.Leads(v.Readiness.State) }
 
-func printOverview(w io.Writer, v *overview, now time.Time) error {
-	p := facts{cli.Page{W: w}}
+func printOverview(page *cli.Page, v *overview) {
+	p := facts{page}
 	if l := v.Leader; l != nil {
-		p.fact("leader", "%s (%s)%s, epoch %d%s", l.Instance, l.Version, cli.At(l.Address), l.Epoch, since(now, l.Since))
+		p.fact("leader", "%s (%s)%s, epoch %d%s", l.Instance, l.Version, cli.At(l.Address), l.Epoch, p.since(l.Since))
 	} else if v.leading() {
 		p.fact("leader", "%s (%s)", v.Instance, v.Version)
 	} else {
@@ -177,7 +173,7 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 		}
 	}
 	p.standbys(v)
-	p.broker(v, now)
+	p.broker(&v.Broker)
 	if !v.leading() {
 		if _, lost := v.Health.Checks[cli.CheckLeader]; lost {
 			p.fact("", "the rest only the coordinator that leads knows")
@@ -189,7 +185,7 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 		if len(v.Instances) > 0 {
 			p.health(v.Health)
 		}
-		return p.Err
+		return
 	}
 	p.agents(&v.Agents)
 	p.waiting(v)
@@ -200,29 +196,24 @@ func printOverview(w io.Writer, v *overview, now time.Time) error {
 	p.fact("per second", "%s in, %s assigned, %s done, %s failed (last minute); %d with agents",
 		perSecond(r.Received), perSecond(r.Assigned), perSecond(r.Succeeded), perSecond(r.Failed), v.Pending.Leased)
 	p.health(v.Health)
-	return p.Err
 }
 
 // facts is a page of named lines.
-type facts struct{ cli.Page }
+type facts struct{ *cli.Page }
 
 const factIndent = 12
 
 // fact is one of them, broken where the width ends.
 func (p *facts) fact(name, format string, args ...any) {
-	for _, line := range cli.Wrap(cli.OneLine(fmt.Sprintf(format, args...)), cli.TextWidth-factIndent) {
-		p.Line("%-*s%s", factIndent, name, line)
-		name = ""
-	}
+	p.Hang(factIndent, name, cli.Wrap(cli.OneLine(fmt.Sprintf(format, args...)), cli.TextWidth-factIndent))
 }
 
 // standbys are the other coordinators that were asked.
 func (p *facts) standbys(v *overview) {
 	var parts []string
 	for _, one := range v.Instances {
-		o := cli.Peer{State: one.State}
 		switch {
-		case o.WorthAsking() == cli.Leads:
+		case cli.Leads(one.State):
 		case one.State == "":
 			parts = append(parts, fmt.Sprintf("%s does not answer (%s)", one.URL, one.Detail))
 		default:
@@ -237,15 +228,14 @@ func (p *facts) standbys(v *overview) {
 	}
 }
 
-func (p *facts) broker(v *overview, now time.Time) {
-	b := &v.Broker
+func (p *facts) broker(b *view.Broker) {
 	switch {
 	case !b.Connected:
 		p.fact("broker", "no session with %s%s", b.URL, cli.After(": ", b.LastError))
 	case b.Blocked:
 		p.fact("broker", "%s holds up publishers: %s", b.URL, b.BlockReason)
 	default:
-		p.fact("broker", "connected to %s%s, %s", b.URL, since(now, b.Since), cli.Count(len(b.Findings), "finding"))
+		p.fact("broker", "connected to %s%s, %s", b.URL, p.since(b.Since), cli.Count(len(b.Findings), "finding"))
 	}
 }
 
@@ -305,9 +295,7 @@ func (p *facts) health(h view.Health) {
 		if c.Status == view.Healthy {
 			continue
 		}
-		for _, line := range cli.WithAdvice(name+" "+c.Status+": "+c.Detail, c.Advice, cli.TextWidth-factIndent) {
-			p.Line("%-*s%s", factIndent, "", line)
-		}
+		p.Hang(factIndent, "", cli.WithAdvice(name+" "+c.Status+": "+c.Detail, c.Advice, cli.TextWidth-factIndent))
 	}
 }
 
@@ -327,8 +315,8 @@ func leaderAddress(l *view.Leader) string {
 }
 
 // since is " for 3h", from a time on; empty when that is not known.
-func since(now, then time.Time) string {
-	if d := now.Sub(then); !then.IsZero() && d >= time.Second {
+func (p *facts) since(then time.Time) string {
+	if d := p.Now().Sub(then); !then.IsZero() && d >= time.Second {
 		return " for " + cli.InUnit(d)
 	}
 	return ""

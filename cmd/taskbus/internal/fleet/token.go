@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -45,14 +44,10 @@ Agents that report over RabbitMQ (agent.status) need none.`,
 					"one of the coordinator"))
 		}
 		token := credential.AgentToken([]byte(secret.Reveal()), args[0])
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(struct {
-				Agent string `json:"agent_id"`
-				Token string `json:"token"`
-			}{args[0], token})
-		}
-		_, err = fmt.Fprintln(a.Out, token)
-		return err
+		return a.Show(struct {
+			Agent string `json:"agent_id"`
+			Token string `json:"token"`
+		}{args[0], token}, func(p *cli.Page) { p.Line("%s", token) })
 	}
 	return c
 }

@@ -1,7 +1,6 @@
 package journal
 
 import (
-	"fmt"
 	"net/http"
 
 	"github.com/spf13/cobra"
@@ -28,11 +27,9 @@ the leader.` + cli.NeedsToken,
 		if err != nil {
 			return err
 		}
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(done)
-		}
-		_, err = fmt.Fprintln(a.Out, "acknowledged: the loss of the journal is not reported any more")
-		return err
+		return a.Show(done, func(p *cli.Page) {
+			p.Line("acknowledged: the loss of the journal is not reported any more")
+		})
 	}
 	return c
 }

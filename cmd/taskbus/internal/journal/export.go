@@ -77,12 +77,10 @@ func exportTo(ctx context.Context, a *cli.App, path string, all, force bool) err
 	if err != nil {
 		return err
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(exported)
-	}
-	_, err = fmt.Fprintf(a.Out, "%s: %s, offsets %d to %d, %s\n", path, cli.Count(exported.Messages, "message"),
-		exported.First, exported.Last, cli.Kilobytes(exported.Bytes))
-	return err
+	return a.Show(exported, func(p *cli.Page) {
+		p.Line("%s: %s, offsets %d to %d, %s", path, cli.Count(exported.Messages, "message"), exported.First,
+			exported.Last, cli.Kilobytes(exported.Bytes))
+	})
 }
 
 // exportFrom is where the newest complete snapshot begins, or everything.

@@ -98,20 +98,15 @@ func importFrom(ctx context.Context, a *cli.App, path, place string) error {
 		return fmt.Errorf(
 			"the journal is imported, and the history of usage is not moved: %w; `taskbus quota history` says later what became of it", err)
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(made)
-	}
-	_, err = fmt.Fprintf(a.Out, "%s: %s, %s, written to %s at %s; %s numbered so far\n%s\n", path,
-		cli.Count(made.Messages, "message"), cli.Kilobytes(made.Bytes),
-		bus.StreamJournal, where, cli.Count(int(made.Records), "record"), made.historyLine())
-	return err
-}
-
-func (m *imported) historyLine() string {
-	if m.History == "" {
-		return "the history of usage: " + m.Note
-	}
-	return "the history of usage in " + m.History + " goes on with it"
+	return a.Show(made, func(p *cli.Page) {
+		p.Line("%s: %s, %s, written to %s at %s; %s numbered so far", path, cli.Count(made.Messages, "message"),
+			cli.Kilobytes(made.Bytes), bus.StreamJournal, where, cli.Count(int(made.Records), "record"))
+		if made.History == "" {
+			p.Line("the history of usage: %s", made.Note)
+		} else {
+			p.Line("the history of usage in %s goes on with it", made.History)
+		}
+	})
 }
 
 // streamAlone is the stream, declared where it is missing.

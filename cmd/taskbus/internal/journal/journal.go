@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
@@ -103,12 +102,9 @@ func list(ctx context.Context, a *cli.App, f filter) error {
 	if err != nil {
 		return err
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(struct {
-			Lines []entry `json:"lines"`
-		}{lines})
-	}
-	return printEntries(a.Out, lines, f, a.Now())
+	return a.Show(struct {
+		Lines []entry `json:"lines"`
+	}{lines}, func(p *cli.Page) { printEntries(p, lines, f) })
 }
 
 // readLines reads the newest lines that the filter lets through.
@@ -165,11 +161,10 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-func printEntries(w io.Writer, lines []entry, f filter, now time.Time) error {
+func printEntries(p *cli.Page, lines []entry, f filter) {
 	if len(lines) == 0 {
-		_, err := fmt.Fprintf(w, "nothing of that kind was journalled in the last %s; --since looks further back\n",
-			shortDuration(f.since))
-		return err
+		p.Line("nothing of that kind was journalled in the last %s; --since looks further back", shortDuration(f.since))
+		return
 	}
 	t := cli.NewTable("WHEN", "OFFSET", "RECORD", "TASK", "AGENT", "WHAT")
 	for _, l := range lines {
@@ -180,14 +175,10 @@ func printEntries(w io.Writer, lines []entry, f filter, now time.Time) error {
 		if l.Void {
 			text = "void: " + text
 		}
-		t.Row(cli.Ago(now, l.At), l.Offset, record, l.task(), l.Agent, text)
+		t.Row(p.Ago(l.At), l.Offset, record, l.task(), l.Agent, text)
 	}
-	if err := t.Print(w); err != nil {
-		return err
+	p.Table(t)
+	if len(lines) >= f.limit {
+		p.Line("the newest %d; there may be more (--limit)", f.limit)
 	}
-	if len(lines) < f.limit {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", f.limit)
-	return err
 }

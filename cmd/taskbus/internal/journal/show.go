@@ -105,18 +105,14 @@ func showMessage(ctx context.Context, a *cli.App, offset int64, limit int) error
 	}
 	found.Body = whole
 	page := newMessage(found, m, limit)
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(page)
-	}
-	return printMessage(a, &page)
+	return a.Show(page, func(p *cli.Page) { printMessage(p, &page) })
 }
 
-func printMessage(a *cli.App, j *message) error {
-	p := &cli.Page{W: a.Out}
+func printMessage(p *cli.Page, j *message) {
 	p.Line("offset %d: %s of epoch %d, %d bytes, format version %d", j.Offset, j.Kind, j.Epoch, j.Bytes, j.Version)
-	p.Line("written %s", momentText(j.At, a.Now()))
+	p.Line("written %s", momentText(p, j.At))
 	if l := j.Leader; l != nil {
-		p.Line("leader: %s since %s", l.Instance, momentText(l.Since, a.Now()))
+		p.Line("leader: %s since %s", l.Instance, momentText(p, l.Since))
 		p.Line("its address: %s, version: %s, nonce: %s", l.Address, l.Version, l.Nonce)
 	}
 	switch {
@@ -147,15 +143,14 @@ func printMessage(a *cli.App, j *message) error {
 		p.Blank()
 		p.Line("and %s more (--limit)", cli.Count(n, "record"))
 	}
-	return p.Err
 }
 
 // momentText is a time for people: exactly, and how long ago.
-func momentText(at, now time.Time) string {
+func momentText(p *cli.Page, at time.Time) string {
 	if at.IsZero() {
 		return "never"
 	}
-	return fmt.Sprintf("%s (%s)", at.UTC().Format("2006-01-02 15:04:05.000 MST"), cli.Ago(now, at))
+	return fmt.Sprintf("%s (%s)", at.UTC().Format("2006-01-02 15:04:05.000 MST"), p.Ago(at))
 }
 
 func offsetText(offset int64) string {
@@ -176,26 +171,22 @@ func showTask(ctx context.Context, a *cli.App, id string, calls *callKeys, since
 		h := journal.Header{Epoch: l.Epoch, At: l.At}
 		records = append(records, newRecord(l.Offset, l.Record, h, l.Void, l.record))
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(struct {
-			Task    string   `json:"task_id"`
-			Key     string   `json:"task_key"`
-			Records []record `json:"records"`
-		}{id, keyText(coordinator.KeyOf(coordinator.TaskID(id))), records})
-	}
-	p := &cli.Page{W: a.Out}
-	if len(records) == 0 {
-		p.Line("nothing about %s was journalled in the last %s; --since looks further back", id, shortDuration(since))
-		p.Line("(the end of a call that began before is found by --agent)")
-		return p.Err
-	}
-	for i := range records {
-		r := &records[i]
-		if i > 0 {
-			p.Blank()
+	return a.Show(struct {
+		Task    string   `json:"task_id"`
+		Key     string   `json:"task_key"`
+		Records []record `json:"records"`
+	}{id, keyText(coordinator.KeyOf(coordinator.TaskID(id))), records}, func(p *cli.Page) {
+		if len(records) == 0 {
+			p.Line("nothing about %s was journalled in the last %s; --since looks further back", id, shortDuration(since))
+			p.Line("(the end of a call that began before is found by --agent)")
 		}
-		p.Line("%s, offset %d, epoch %d: %s", momentText(r.At, a.Now()), r.Offset, r.Epoch, strings.TrimSpace(lines[i].Text))
-		r.print(p)
-	}
-	return p.Err
+		for i := range records {
+			r := &records[i]
+			if i > 0 {
+				p.Blank()
+			}
+			p.Line("%s, offset %d, epoch %d: %s", momentText(p, r.At), r.Offset, r.Epoch, strings.TrimSpace(lines[i].Text))
+			r.print(p)
+		}
+	})
 }

@@ -3,7 +3,6 @@ package quota
 import (
 	"cmp"
 	"context"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -172,7 +171,7 @@ func boost(ctx context.Context, a *cli.App, flags *changeFlags, lasting *lasting
 		if err != nil {
 			return err
 		}
-		if err := printMoves(a.Out, &would, args[0], a.Now()); err != nil {
+		if err := a.Text(func(p *cli.Page) { printMoves(p, &would, args[0]) }); err != nil {
 			return err
 		}
 		if cli.Terminal(a.In) && !yes {
@@ -185,8 +184,7 @@ func boost(ctx context.Context, a *cli.App, flags *changeFlags, lasting *lasting
 }
 
 // printMoves says what a boost would make of the node's budgets, what it takes of others, and what of it is lent.
-func printMoves(w io.Writer, would *view.QuotaChanged, node string, now time.Time) error {
-	p := &cli.Page{W: w}
+func printMoves(p *cli.Page, would *view.QuotaChanged, node string) {
 	for _, m := range would.Moves {
 		before, after := cli.Quantity(m.Dimension, m.Before), cli.Quantity(m.Dimension, m.After)
 		switch {
@@ -200,18 +198,17 @@ func printMoves(w io.Writer, would *view.QuotaChanged, node string, now time.Tim
 		}
 	}
 	for i := range would.Nodes {
+		if would.Nodes[i].ID != node {
+			continue
+		}
 		for _, b := range would.Nodes[i].Budgets {
-			if b.Lent > 0 && would.Nodes[i].ID == node &&
-				slices.ContainsFunc(would.Moves, func(m view.QuotaMove) bool {
-					return m.Node == node &&
-						m.Dimension == b.Dimension
-				}) {
+			boosted := func(m view.QuotaMove) bool { return m.Node == node && m.Dimension == b.Dimension }
+			if b.Lent > 0 && slices.ContainsFunc(would.Moves, boosted) {
 				p.Line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s",
-					cli.OneLine(node), cli.Quantity(b.Dimension, b.Lent), cli.Quantity(b.Dimension, b.Limit), cli.Until(now, b.ResetTime))
+					node, cli.Quantity(b.Dimension, b.Lent), cli.Quantity(b.Dimension, b.Limit), p.Until(b.ResetTime))
 			}
 		}
 	}
-	return p.Err
 }
 
 func correctCommand(a *cli.App) *cobra.Command {
@@ -264,30 +261,28 @@ func send(ctx context.Context, a *cli.App, flags *changeFlags, method, path stri
 	if err != nil {
 		return err
 	}
-	return a.Show(changed, func() error { return printChanged(a.Out, changed, a.Now()) })
+	return a.Show(changed, func(p *cli.Page) { printChanged(p, &changed) })
 }
 
 // printChanged shows a change, and the nodes that it concerns as they are now.
-func printChanged(w io.Writer, q view.QuotaChanged, now time.Time) error {
-	p := &cli.Page{W: w}
+func printChanged(p *cli.Page, q *view.QuotaChanged) {
 	for i := range q.Controls {
 		c := &q.Controls[i]
 		switch {
 		case c.Kind != "correct":
-			p.Line("stands: %s", controlLine(c, now))
+			p.Line("stands: %s", controlLine(p, c))
 		case c.Value == "0":
-			p.Line(
-				"nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; "+
-					"correct those", controlLine(c, now), cli.OneLine(c.Asked))
+			p.Line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; "+
+				"correct those", controlLine(p, c), cli.OneLine(c.Asked))
 		case !sameNumber(c.Value, c.Asked):
 			p.Line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)",
-				controlLine(c, now), cli.OneLine(c.Asked))
+				controlLine(p, c), cli.OneLine(c.Asked))
 		default:
-			p.Line("corrected: %s", controlLine(c, now))
+			p.Line("corrected: %s", controlLine(p, c))
 		}
 	}
 	for i := range q.Removed {
-		p.Line("ended: %s", controlLine(&q.Removed[i], now))
+		p.Line("ended: %s", controlLine(p, &q.Removed[i]))
 	}
 	if len(q.Nodes) > 0 {
 		p.Blank()
@@ -295,9 +290,8 @@ func printChanged(w io.Writer, q view.QuotaChanged, now time.Time) error {
 			p.Line("%s, weight %d", q.Nodes[i].ID, q.Nodes[i].Weight)
 		}
 		p.Blank()
-		limits(p, q.Nodes, now)
+		limits(p, q.Nodes)
 	}
-	return p.Err
 }
 
 // sameNumber reports whether two texts are the same number: +12.50 is 12.5. An earlier coordinator does not say what
@@ -319,9 +313,9 @@ func afterDashes(c *cobra.Command, err error) error {
 }
 
 // controlLine says in a line what a change is: "set-1f… pool/team-a weight=5, ends in 2h".
-func controlLine(c *view.QuotaControl, now time.Time) string {
+func controlLine(p *cli.Page, c *view.QuotaControl) string {
 	text := c.ID + "  " + c.Target + " " + changeText(c)
-	if end := cli.Until(now, c.Until); end != "" {
+	if end := p.Until(c.Until); end != "" {
 		text += ", ends " + end
 	}
 	return cli.OneLine(text)
@@ -387,15 +381,14 @@ the table. It counts again as soon as it does.`,
   taskbus quota controls -o json`,
 		Args: cobra.NoArgs,
 	}
-	cli.Shows(a, c, "/v1/quota/controls", func(q view.QuotaControls) error { return printControls(a.Out, q, a.Now()) })
+	cli.Shows(a, c, "/v1/quota/controls", printControls)
 	return c
 }
 
-func printControls(w io.Writer, q view.QuotaControls, now time.Time) error {
-	p := &cli.Page{W: w}
+func printControls(p *cli.Page, q view.QuotaControls) {
 	if len(q.Controls) == 0 {
 		p.Line("quotas.yaml counts as it is written: nothing has been changed")
-		return p.Err
+		return
 	}
 	t := cli.NewTable("ID", "TARGET", "CHANGE", "MADE", "ENDS", "BY", "REASON")
 	for i := range q.Controls {
@@ -407,15 +400,15 @@ func printControls(w io.Writer, q view.QuotaControls, now time.Time) error {
 		if c.Suspended != "" {
 			change += " (suspended)"
 		}
-		t.Row(c.ID, c.Target, change, cli.Ago(now, c.At), cli.Until(now, c.Until), by, c.Reason)
+		t.Row(c.ID, c.Target, change, p.Ago(c.At), p.Until(c.Until), by, c.Reason)
 	}
+	p.Blank()
 	p.Table(t)
 	for i := range q.Controls {
 		if c := &q.Controls[i]; c.Suspended != "" {
 			p.Line("%s is suspended: %s", c.ID, cli.OneLine(c.Suspended))
 		}
 	}
-	return p.Err
 }
 
 // completeNodes suggests nodes for the first argument, and words for those behind it.

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
-	"io"
 	"math"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,14 +32,10 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 	}
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "", "month or day: a table with a row for each of them and group, instead")
-	output := c.Flags().StringP("output", "o", cli.OutputTable, "form of the output: table, json or csv")
+	a.CSV(c)
 	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d",
 		httpapi.MaxHistoryLimit))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *output != cli.OutputTable && *output != cli.OutputJSON && *output != cli.OutputCSV {
-			return cli.UsageError("-o must be table, json or csv, not %q", cli.OneLine(*output))
-		}
-		a.Output = *output
 		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
 			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
 		}
@@ -52,28 +46,26 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 		if *by != "" && *by != "month" && *by != "day" {
 			return cli.UsageError("--by must be month or day, not %q", cli.OneLine(*by))
 		}
-		if *by != "" {
-			return costsBy(c.Context(), a, *f.base, *by, query)
-		}
-		query.Set("limit", strconv.Itoa(*limit))
 		client, err := a.NewClient(*f.base)
 		if err != nil {
 			return err
 		}
+		if *by != "" {
+			return showCostsBy(c.Context(), a, client, *by, query)
+		}
+		query.Set("limit", strconv.Itoa(*limit))
 		var r view.CostReport
 		if err := client.Get(c.Context(), "/v1/quota/cost?"+query.Encode(), &r); err != nil {
 			return err
 		}
-		switch a.Output {
-		case cli.OutputJSON:
-			return a.PrintJSON(r)
-		case cli.OutputCSV:
+		if a.Output == cli.OutputCSV {
 			return printCostsCSV(a, &r)
 		}
-		if err := printCosts(a.Out, r, a.Now()); err != nil {
-			return err
-		}
-		return hintCosts(c.Context(), a, client, &r, query)
+		return a.Show(r, func(p *cli.Page) {
+			if printCosts(p, &r); r.Total.Calls == 0 && r.Total.TotalTokens == 0 {
+				hintNames(c.Context(), p, client, query)
+			}
+		})
 	}
 	return c
 }
@@ -85,22 +77,34 @@ type costOf struct {
 	view.HistoryCounts
 }
 
-// costsBy sums the history by time and group, the earliest first.
-func costsBy(ctx context.Context, a *cli.App, base, by string, query url.Values) error {
-	client, err := a.NewClient(base)
-	if err != nil {
-		return err
-	}
+// showCostsBy shows what was used by time and group.
+func showCostsBy(ctx context.Context, a *cli.App, client *cli.Client, by string, query url.Values) error {
 	query.Set("by", by)
 	query.Set("limit", strconv.Itoa(httpapi.MaxHistoryLimit))
 	var l view.HistoryList
 	if err := client.Get(ctx, "/v1/quota/history?"+query.Encode(), &l); err != nil {
 		return err
 	}
-	var all []costOf
+	all := costsBy(l.Rows)
+	if a.Output == cli.OutputCSV {
+		rows := [][]string{append([]string{by, "group"}, countColumns...)}
+		for i := range all {
+			rows = append(rows, append([]string{all[i].Time, all[i].Group}, countRow(&all[i].HistoryCounts)...))
+		}
+		return printCSV(a, rows, l.More, "--from")
+	}
+	return a.Show(all, func(p *cli.Page) {
+		if printCostsBy(p, by, all, &l); len(all) == 0 {
+			hintNames(ctx, p, client, query)
+		}
+	})
+}
+
+// costsBy sums rows of the history by time and group, the earliest first.
+func costsBy(rows []view.HistoryRow) (all []costOf) {
 	place := make(map[[2]string]int)
-	for i := range l.Rows {
-		r := &l.Rows[i]
+	for i := range rows {
+		r := &rows[i]
 		key := [2]string{r.Day, owner(r)}
 		at, known := place[key]
 		if !known {
@@ -114,35 +118,26 @@ func costsBy(ctx context.Context, a *cli.App, base, by string, query url.Values)
 		x.Requests, x.Settled, x.Released, x.Expired, x.Late = x.Requests+r.Requests, x.Settled+r.Settled,
 			x.Released+r.Released, x.Expired+r.Expired, x.Late+r.Late
 	}
-	switch a.Output {
-	case cli.OutputJSON:
-		return a.PrintJSON(all)
-	case cli.OutputCSV:
-		rows := [][]string{append([]string{by, "group"}, countColumns...)}
-		for i := range all {
-			rows = append(rows, append([]string{all[i].Time, all[i].Group}, countRow(&all[i].HistoryCounts)...))
-		}
-		return printCSV(a, rows, l.More, "--from")
-	}
-	p := &cli.Page{W: a.Out}
-	t := cli.NewTable(strings.ToUpper(by), "GROUP", "COST", "CALLS", "INPUT", "OUTPUT", "TOTAL")
+	return all
+}
+
+func printCostsBy(p *cli.Page, by string, all []costOf, l *view.HistoryList) {
+	t := cli.NewTable(timeHeads[by], "GROUP", "COST", "CALLS", "INPUT", "OUTPUT", "TOTAL")
 	for _, x := range all {
-		t.Row(x.Time, cmp.Or(x.Group, "(none)"), cli.Quantity("cost_usd", x.CostUSD), x.Calls,
-			cli.Quantity("", float64(x.InputTokens)), cli.Quantity("", float64(x.OutputTokens)), cli.Quantity("", float64(x.TotalTokens)))
+		t.Row(x.Time, cmp.Or(x.Group, "(none)"), cli.Quantity("cost_usd", x.CostUSD), x.Calls, tokens(x.InputTokens),
+			tokens(x.OutputTokens), tokens(x.TotalTokens))
 	}
-	if len(all) == 0 {
+	if t.Empty() {
 		p.Line("nothing was used")
 	} else {
+		p.Blank()
 		p.Table(t)
 	}
 	if l.More {
 		p.Line("… and more before (--from)")
 	}
 	p.Blank()
-	if projection(p, &l.Projection, a.Now()); p.Err != nil || len(all) > 0 {
-		return p.Err
-	}
-	return hintNames(ctx, a, client, query)
+	projection(p, &l.Projection)
 }
 
 // countColumns are the columns of countRow.
@@ -185,17 +180,8 @@ func printCostsCSV(a *cli.App, r *view.CostReport) error {
 	return printCSV(a, rows, r.More, "--limit")
 }
 
-// hintCosts says which group or agent may have been meant where nothing was used by the one that was asked for.
-func hintCosts(ctx context.Context, a *cli.App, client *cli.Client, r *view.CostReport, query url.Values) error {
-	if r.Total.Calls > 0 || r.Total.TotalTokens > 0 {
-		return nil
-	}
-	return hintNames(ctx, a, client, query)
-}
-
-// hintNames says so if no group or agent of quotas.yaml has the name that was asked for.
-func hintNames(ctx context.Context, a *cli.App, client *cli.Client, query url.Values) error {
-	p := &cli.Page{W: a.Out}
+// hintNames says so if no group or agent of quotas.yaml has the name that was asked for, and which may have been meant.
+func hintNames(ctx context.Context, p *cli.Page, client *cli.Client, query url.Values) {
 	for _, kind := range []string{"group", "agent"} {
 		name := query.Get(kind)
 		if name == "" {
@@ -205,11 +191,9 @@ func hintNames(ctx context.Context, a *cli.App, client *cli.Client, query url.Va
 			p.Line("quotas.yaml has no %s %s%s", kind, cli.OneLine(name), meant)
 		}
 	}
-	return p.Err
 }
 
-func printCosts(w io.Writer, r view.CostReport, now time.Time) error {
-	p := &cli.Page{W: w}
+func printCosts(p *cli.Page, r *view.CostReport) {
 	span := "in all"
 	switch {
 	case r.From != "" && r.To != "":
@@ -220,28 +204,19 @@ func printCosts(w io.Writer, r view.CostReport, now time.Time) error {
 		span = "up to " + r.To
 	}
 	p.Line("%s: %s, %s tokens (%s in, %s out), %s", span, cli.Quantity("cost_usd", r.Total.CostUSD),
-		cli.Quantity("", float64(r.Total.TotalTokens)), cli.Quantity("", float64(r.Total.InputTokens)),
-		cli.Quantity("", float64(r.Total.OutputTokens)), cli.Count(int(r.Total.Calls), "call"))
+		tokens(r.Total.TotalTokens), tokens(r.Total.InputTokens), tokens(r.Total.OutputTokens),
+		cli.Count(int(r.Total.Calls), "call"))
 	p.Blank()
-	costs(p, "GROUP", r.Groups, func(l *view.CostLine) string {
-		if l.Group == "" {
-			return "(none)"
-		}
-		return l.Group
-	})
+	costs(p, "GROUP", r.Groups, func(l *view.CostLine) string { return cmp.Or(l.Group, "(none)") })
 	costs(p, "AGENT", r.Agents, func(l *view.CostLine) string { return strings.Trim(l.Group+"/"+l.Agent, "/") })
 	costs(p, "MODEL", r.Models, func(l *view.CostLine) string { return cli.ModelOf(l.Provider, l.Model) })
 	if r.More {
 		p.Line("… and more (--limit)")
 	}
-	projection(p, &r.Projection, now)
-	return p.Err
+	projection(p, &r.Projection)
 }
 
 func costs(p *cli.Page, head string, lines []view.CostLine, name func(*view.CostLine) string) {
-	if len(lines) == 0 || p.Err != nil {
-		return
-	}
 	t := cli.NewTable(head, "COST", "SHARE", "CALLS", "INPUT", "OUTPUT", "TOTAL")
 	for i := range lines {
 		l := &lines[i]
@@ -249,12 +224,10 @@ func costs(p *cli.Page, head string, lines []view.CostLine, name func(*view.Cost
 		if l.Unpriced {
 			cost = "no price"
 		}
-		t.Row(name(l), cost, strconv.FormatFloat(100*l.Share, 'f', 1, 64)+"%", l.Calls, cli.Quantity("", float64(l.InputTokens)),
-			cli.Quantity("", float64(l.OutputTokens)), cli.Quantity("", float64(l.TotalTokens)))
+		t.Row(name(l), cost, strconv.FormatFloat(100*l.Share, 'f', 1, 64)+"%", l.Calls, tokens(l.InputTokens),
+			tokens(l.OutputTokens), tokens(l.TotalTokens))
 	}
-	if p.Err = t.Print(p.W); p.Err == nil {
-		p.Blank()
-	}
+	part(p, t)
 }
 
 func forecastCommand(a *cli.App) *cobra.Command {
@@ -290,24 +263,19 @@ Exit code 0 also where budgets will overrun; -o json has "overruns" for scripts.
 			}
 			query.Set("node", args[0])
 		}
-		f, err := cli.Ask[view.Forecasts](c.Context(), a, *base, "/v1/quota/forecast?"+query.Encode())
-		if err != nil {
-			return err
-		}
-		return a.Show(f, func() error { return printForecasts(a.Out, f, a.Now()) })
+		return cli.ShowAnswer(c.Context(), a, *base, "/v1/quota/forecast?"+query.Encode(), printForecasts)
 	}
 	return c
 }
 
-func printForecasts(w io.Writer, f view.Forecasts, now time.Time) error {
-	p := &cli.Page{W: w}
+func printForecasts(p *cli.Page, f view.Forecasts) {
 	if !f.Configured {
-		p.Line("no quotas are configured: this coordinator has no quotas.yaml, so that nothing is limited")
-		return p.Err
+		unlimited(p)
+		return
 	}
 	if len(f.Budgets) == 0 {
 		p.Line("there are no budgets to forecast")
-		return p.Err
+		return
 	}
 	t := cli.NewTable("NODE", "DIMENSION", "USED", "OF", "EXPECTED", "%", "OVERRUNS", "RESETS", "BASIS")
 	for i := range f.Budgets {
@@ -318,19 +286,15 @@ func printForecasts(w io.Writer, f view.Forecasts, now time.Time) error {
 			expected = math.Round(expected)
 		}
 		if b.Overruns {
-			over = cli.Until(now, b.OverrunAt)
+			over = p.Until(b.OverrunAt)
 		}
 		t.Row(b.Node, b.Dimension, in(b.Used), in(b.Cap), in(expected), cli.Percent(b.Expected, b.Cap), over,
-			cli.Until(now, b.ResetTime), b.Basis)
+			p.Until(b.ResetTime), b.Basis)
 	}
-	if err := t.Print(w); err != nil {
-		return err
-	}
-	p.Blank()
+	part(p, t)
 	if more := f.TotalBudgets - len(f.Budgets); more > 0 {
 		p.Line("… and %d more budgets (--limit)", more)
 	}
 	p.Line("%s, %d will overrun", cli.Count(f.TotalBudgets, "budget"), f.Overruns)
-	projection(p, &f.Projection, now)
-	return p.Err
+	projection(p, &f.Projection)
 }

@@ -2,13 +2,11 @@ package quota
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -85,17 +83,16 @@ Exit code 1 if there is no quota for it.`,
 		if err != nil {
 			return err
 		}
-		err = a.Show(x, func() error { return printAnswer(a.Out, x, a.Now()) })
-		if err == nil && !x.Admitted {
-			return cli.ErrReported
+		err = a.Show(x, func(p *cli.Page) { printAnswer(p, x) })
+		if err != nil || x.Admitted {
+			return err
 		}
-		return err
+		return cli.ErrReported
 	}
 	return c
 }
 
-func printAnswer(w io.Writer, x view.QuotaAnswer, now time.Time) error {
-	p := &cli.Page{W: w}
+func printAnswer(p *cli.Page, x view.QuotaAnswer) {
 	verdict := "refused"
 	switch {
 	case x.Admitted:
@@ -111,7 +108,7 @@ func printAnswer(w io.Writer, x view.QuotaAnswer, now time.Time) error {
 	p.Routes(x.Routes, x.Routing)
 	if len(x.Limits) == 0 {
 		p.Line("no limit concerns it")
-		return p.Err
+		return
 	}
 	if len(x.Routes) > 0 {
 		p.Blank()
@@ -127,10 +124,10 @@ func printAnswer(w io.Writer, x view.QuotaAnswer, now time.Time) error {
 		case l.Refuses:
 			says = "refuses"
 		}
-		t.Row(l.Node, l.Dimension, l.Limit, in(l.Asked), in(l.Left), cli.Some(in, l.Borrowable), cli.Until(now, l.Renews), says)
+		t.Row(l.Node, l.Dimension, l.Limit, in(l.Asked), in(l.Left), cli.Some(in, l.Borrowable), p.Until(l.Renews), says)
 	}
+	p.Blank()
 	p.Table(t)
-	return p.Err
 }
 
 // amounts lists what is above 0, by dimension.

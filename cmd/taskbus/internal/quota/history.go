@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -78,15 +77,11 @@ keeps what is older. It needs the admin token.`,
 	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d",
 		httpapi.MaxHistoryLimit))
 	rebuild := c.Flags().Bool("rebuild", false, "make it again from the journal first")
-	output := c.Flags().StringP("output", "o", cli.OutputTable, "form of the output: table, json or csv")
+	a.CSV(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *by != "day" && *by != "month" && *by != "total" {
 			return cli.UsageError("--by must be day, month or total, not %q", cli.OneLine(*by))
 		}
-		if *output != cli.OutputTable && *output != cli.OutputJSON && *output != cli.OutputCSV {
-			return cli.UsageError("-o must be table, json or csv, not %q", cli.OneLine(*output))
-		}
-		a.Output = *output
 		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
 			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
 		}
@@ -107,16 +102,14 @@ keeps what is older. It needs the admin token.`,
 		if err := client.Get(c.Context(), "/v1/quota/history?"+query.Encode(), &l); err != nil {
 			return err
 		}
-		switch a.Output {
-		case cli.OutputJSON:
-			return a.PrintJSON(l)
-		case cli.OutputCSV:
+		if a.Output == cli.OutputCSV {
 			return printHistoryCSV(a, &l)
 		}
-		if err := printHistory(a.Out, l, a.Now()); err != nil || len(l.Rows) > 0 {
-			return err
-		}
-		return hintNames(c.Context(), a, client, query)
+		return a.Show(l, func(p *cli.Page) {
+			if printHistory(p, &l); len(l.Rows) == 0 {
+				hintNames(c.Context(), p, client, query)
+			}
+		})
 	}
 	return c
 }
@@ -138,17 +131,14 @@ func rebuildHistory(ctx context.Context, a *cli.App, base string) error {
 	if err := client.Change(ctx, http.MethodPost, "/v1/quota/history/rebuild", struct{}{}, &made); err != nil {
 		return err
 	}
-	switch a.Output {
-	case cli.OutputJSON:
-		return a.PrintJSON(made)
-	case cli.OutputCSV:
+	switch {
+	case a.Output == cli.OutputCSV:
 		return cli.UsageError("--rebuild has no rows: ask for them with -o csv afterwards")
-	}
-	p := &cli.Page{W: a.Out}
-	if made.State == "done" {
-		p.Line("%s made anew", cli.Count(made.Rows, "row"))
-		p.Line("%s", cli.OneLine(made.Detail))
-		return p.Err
+	case made.State == "done" || a.Output == cli.OutputJSON:
+		return a.Show(made, func(p *cli.Page) {
+			p.Line("%s made anew", cli.Count(made.Rows, "row"))
+			p.Line("%s", made.Detail)
+		})
 	}
 	ctx, cancel := context.WithTimeout(ctx, rebuildWait)
 	defer cancel()
@@ -165,11 +155,11 @@ func rebuildHistory(ctx context.Context, a *cli.App, base string) error {
 		if l.Projection.State == "rebuilding" {
 			continue
 		}
-		projection(p, &l.Projection, a.Now())
-		if p.Err == nil && (l.Projection.State == "failing" || l.Projection.State == "stopped") {
+		err := a.Text(func(p *cli.Page) { projection(p, &l.Projection) })
+		if err == nil && (l.Projection.State == "failing" || l.Projection.State == "stopped") {
 			return fmt.Errorf("the history was not made anew: it is %s; the coordinator's log says why", l.Projection.State)
 		}
-		return p.Err
+		return err
 	}
 }
 
@@ -181,11 +171,14 @@ func owner(r *view.HistoryRow) string {
 	return r.Group
 }
 
-func printHistory(w io.Writer, l view.HistoryList, now time.Time) error {
-	p := &cli.Page{W: w}
-	head := map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME"}[l.By]
-	t := cli.NewTable(head, "GROUP", "AGENT", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT", "COST")
-	tokens := func(n int64) string { return cli.Quantity("total_tokens", float64(n)) }
+// timeHeads head the column of times, by what rows are of.
+var timeHeads = map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME"}
+
+// tokens is a number of them in few digits.
+func tokens(n int64) string { return cli.Quantity("total_tokens", float64(n)) }
+
+func printHistory(p *cli.Page, l *view.HistoryList) {
+	t := cli.NewTable(timeHeads[l.By], "GROUP", "AGENT", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT", "COST")
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		day := r.Day
@@ -195,17 +188,16 @@ func printHistory(w io.Writer, l view.HistoryList, now time.Time) error {
 		t.Row(day, owner(r), r.Agent, cli.ModelOf(r.Provider, r.Model), r.Calls, r.Released+r.Expired, r.Requests,
 			tokens(r.InputTokens), tokens(r.OutputTokens), cli.Quantity("cost_usd", r.CostUSD))
 	}
-	if len(l.Rows) == 0 {
+	if t.Empty() {
 		p.Line("nothing was used")
-	} else if p.Err = t.Print(w); p.Err != nil {
-		return p.Err
+	} else {
+		p.Table(t)
 	}
 	if l.More {
 		p.Line("… and more before (--limit, --from)")
 	}
 	p.Blank()
-	projection(p, &l.Projection, now)
-	return p.Err
+	projection(p, &l.Projection)
 }
 
 // printHistoryCSV writes the rows with their plain numbers; what else there is to say goes to stderr.
@@ -232,14 +224,14 @@ func gapText(g *view.HistoryGap) string {
 }
 
 // projection says up to when the history is, and what is missing in it.
-func projection(p *cli.Page, j *view.Projection, now time.Time) {
+func projection(p *cli.Page, j *view.Projection) {
 	switch {
 	case j.State == "off":
 	case j.Since.IsZero():
 		p.Line("nothing of the journal is in the history yet")
 	default:
 		p.Line("complete since %s, up to %s (%s)", j.Since.UTC().Format(time.RFC3339), j.UpTo.UTC().Format(time.RFC3339),
-			cli.Ago(now, j.UpTo))
+			p.Ago(j.UpTo))
 	}
 	if j.State != "following" && j.State != "beside" {
 		p.Line("it is %s: %s", j.State, cli.OneLine(j.Detail))

@@ -3,7 +3,6 @@ package quota
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"time"
@@ -90,29 +89,25 @@ func listCommand(a *cli.App) *cobra.Command {
 		if err := client.Get(c.Context(), "/v1/quota?"+query.Encode(), &q); err != nil {
 			return err
 		}
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(q)
-		}
-		if err := printAll(a.Out, q, a.Now()); err != nil || !q.Configured {
-			return err
-		}
-		return printUnread(c.Context(), a, client)
+		return a.Show(q, func(p *cli.Page) {
+			if printAll(p, q); q.Configured {
+				unread(c.Context(), p, client)
+			}
+		})
 	}
 	return c
 }
 
-// printUnread says of a coordinator without a session that it knows nothing of the journal: all
+// unread says of a coordinator without a session that it knows nothing of the journal: all
 // that is used reads as 0 then.
-func printUnread(ctx context.Context, a *cli.App, client *cli.Client) error {
+func unread(ctx context.Context, p *cli.Page, client *cli.Client) {
 	s, err := client.Status(ctx)
 	if err != nil || s.Readiness.State != "connecting" { // it has answered before: an error here is no reason to fail
-		return nil
+		return
 	}
-	_,
-		err = fmt.Fprintf(a.Out,
-		"\nthis coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more "+
-			"than is shown\n", s.Readiness.Detail)
-	return err
+	p.Blank()
+	p.Line("this coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more "+
+		"than is shown", s.Readiness.Detail)
 }
 
 func showGroup(ctx context.Context, a *cli.App, client *cli.Client, group string) error {
@@ -123,39 +118,42 @@ func showGroup(ctx context.Context, a *cli.App, client *cli.Client, group string
 	if err := client.Get(ctx, "/v1/quota/groups/"+url.PathEscape(group), &g); err != nil {
 		return err
 	}
-	return a.Show(g, func() error { return printGroup(a.Out, g, a.Now()) })
+	return a.Show(g, func(p *cli.Page) { printGroup(p, &g) })
 }
 
-func printAll(w io.Writer, q view.Quotas, now time.Time) error {
-	p := &cli.Page{W: w}
+// unlimited says that a coordinator has no quotas.yaml.
+func unlimited(p *cli.Page) {
+	p.Line("no quotas are configured: this coordinator has no quotas.yaml, so that nothing is limited")
+}
+
+func printAll(p *cli.Page, q view.Quotas) {
 	if !q.Configured {
-		p.Line("no quotas are configured: this coordinator has no quotas.yaml, so that nothing is limited")
-		return p.Err
+		unlimited(p)
+		return
 	}
-	limits(p, q.Nodes, now)
+	limits(p, q.Nodes)
 	if q.Next != "" {
 		p.Line("… and more nodes: go on with --after %s, or see more at once with --limit", q.Next)
 	}
 	p.Blank()
 	turns(p, q.Groups)
-	unpriced(p, q.Unpriced, now)
+	unpriced(p, q.Unpriced)
 	waiting, parked := 0, 0
 	for _, g := range q.Groups {
 		waiting, parked = waiting+g.Waiting, parked+g.WaitingForQuota
 	}
 	p.Line("%s; %s waiting, %d for quota", cli.Count(q.TotalNodes, "node"), cli.Count(waiting, "task"), parked)
-	return p.Err
 }
 
 // limits is the table of what is used of nodes' limits. Nodes without any are left out.
-func limits(p *cli.Page, nodes []view.QuotaNode, now time.Time) {
+func limits(p *cli.Page, nodes []view.QuotaNode) {
 	t := cli.NewTable("NODE", "DIMENSION", "USED", "RESERVED", "OF", "%", "BORROWED", "LENT", "DEBT", "RESETS")
 	for i := range nodes {
 		n := &nodes[i]
 		for _, b := range n.Budgets {
 			in := func(v float64) string { return cli.Quantity(b.Dimension, v) }
 			t.Row(n.ID, b.Dimension, in(b.Used), in(b.Reserved), in(b.Cap), cli.Percent(b.Used+b.Reserved, b.Cap),
-				cli.Some(in, b.Borrowed), cli.Some(in, b.Lent), cli.Some(in, b.Debt), cli.Until(now, b.ResetTime))
+				cli.Some(in, b.Borrowed), cli.Some(in, b.Lent), cli.Some(in, b.Debt), p.Until(b.ResetTime))
 		}
 		for _, r := range n.Rates {
 			in := func(v float64) string { return cli.Quantity(r.Dimension, v) }
@@ -170,27 +168,29 @@ func limits(p *cli.Page, nodes []view.QuotaNode, now time.Time) {
 			t.Row(n.ID, "concurrency", c.Running, "", c.Limit, cli.Percent(float64(c.Running), float64(c.Limit)), "", "", "", "")
 		}
 	}
-	if len(t.Rows) == 1 {
+	if t.Empty() {
 		p.Line("none of these nodes has a limit")
 		return
 	}
-	if p.Err == nil {
-		p.Err = t.Print(p.W)
+	p.Table(t)
+}
+
+// part is a table with an empty line behind it; nothing if it is empty.
+func part(p *cli.Page, t *cli.Table) {
+	if !t.Empty() {
+		p.Table(t)
+		p.Blank()
 	}
 }
 
 // unpriced is the table of models without a price that were named; nothing if there are none.
-func unpriced(p *cli.Page, models []view.UnpricedModel, now time.Time) {
+func unpriced(p *cli.Page, models []view.UnpricedModel) {
 	t := cli.NewTable("NO PRICE", "GROUP", "NODE", "REFUSED", "ADMITTED", "LAST")
 	for i := range models {
 		m := &models[i]
-		t.Row(m.Name(), m.Group, m.Node, m.Refused, m.Admitted, cli.InUnit(now.Sub(m.LastSeen).Round(time.Second))+" ago")
+		t.Row(m.Name(), m.Group, m.Node, m.Refused, m.Admitted, cli.InUnit(p.Now().Sub(m.LastSeen).Round(time.Second))+" ago")
 	}
-	if len(t.Rows) > 1 && p.Err == nil {
-		if p.Err = t.Print(p.W); p.Err == nil {
-			p.Blank()
-		}
-	}
+	part(p, t)
 }
 
 // turns is the table of groups that wait or had a part of late; nothing if there are none.
@@ -201,11 +201,7 @@ func turns(p *cli.Page, groups []view.QuotaTurns) {
 			t.Row(g.Group, cli.Percent(g.Share, 1), cli.Percent(g.TargetShare, 1), g.Waiting, g.WaitingForQuota)
 		}
 	}
-	if len(t.Rows) > 1 && p.Err == nil {
-		if p.Err = t.Print(p.W); p.Err == nil {
-			p.Blank()
-		}
-	}
+	part(p, t)
 }
 
 // completeNames suggests the names of nodes of a kind; "nodes" for the ids of all nodes, "" for

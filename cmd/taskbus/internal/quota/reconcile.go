@@ -2,7 +2,6 @@ package quota
 
 import (
 	"encoding/csv"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -97,11 +96,11 @@ Exit code 0 if they agree, 3 if they differ.`,
 		if err != nil {
 			return err
 		}
-		err = a.Show(r, func() error { return printReconciled(a.Out, r, a.Now()) })
-		if err == nil && !r.Agrees {
-			err = cli.ErrDiffers
+		err = a.Show(r, func(p *cli.Page) { printReconciled(p, r) })
+		if err != nil || r.Agrees {
+			return err
 		}
-		return err
+		return cli.ErrDiffers
 	}
 	return c
 }
@@ -115,11 +114,9 @@ func inOneLine(pairs []string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func printReconciled(w io.Writer, r view.Reconciled, now time.Time) error {
-	p := &cli.Page{W: w}
+func printReconciled(p *cli.Page, r view.Reconciled) {
 	if len(r.Differences) > 0 {
-		head := map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME"}[r.By]
-		t := cli.NewTable(head, "MODEL", "GROUP", "AGENT", "MEASURE", "HISTORY", "BILL", "DIFFERENCE", "%")
+		t := cli.NewTable(timeHeads[r.By], "MODEL", "GROUP", "AGENT", "MEASURE", "HISTORY", "BILL", "DIFFERENCE", "%")
 		for i := range r.Differences {
 			d := &r.Differences[i]
 			part := relative(d.Relative)
@@ -132,9 +129,7 @@ func printReconciled(w io.Writer, r view.Reconciled, now time.Time) error {
 			t.Row(d.Day, cli.ModelOf(d.Provider, d.Model), d.Group, d.Agent, d.Measure, exact(d.Measure, d.History),
 				exact(d.Measure, d.Bill), signed(d.Measure, d.Difference), part)
 		}
-		if p.Err = t.Print(w); p.Err != nil {
-			return p.Err
-		}
+		p.Table(t)
 		if r.More {
 			p.Line("… and more")
 		}
@@ -145,9 +140,7 @@ func printReconciled(w io.Writer, r view.Reconciled, now time.Time) error {
 		t.Row(x.Measure, exact(x.Measure, x.History), exact(x.Measure, x.Bill), signed(x.Measure, x.Difference),
 			relative(x.Relative))
 	}
-	if p.Err == nil {
-		p.Err = t.Print(w)
-	}
+	p.Table(t)
 	p.Blank()
 	for _, name := range r.Ignored {
 		p.Line("not understood: the column %s", cli.OneLine(name))
@@ -156,13 +149,12 @@ func printReconciled(w io.Writer, r view.Reconciled, now time.Time) error {
 		p.Line("of %s the journal did not know any more whose they were: %d tokens, %s", cli.Count(int(r.Lost.Calls), "call"),
 			r.Lost.TotalTokens, cli.Quantity("cost_usd", r.Lost.CostUSD))
 	}
-	projection(p, &r.Projection, now)
+	projection(p, &r.Projection)
 	if r.Agrees {
 		p.Line("they agree: %s of the bill, %d compared, from %s to %s", cli.Count(r.Lines, "line"), r.Compared, r.From, r.To)
 	} else {
 		p.Line("they differ: %d of %d compared, from %s to %s", r.Differ, r.Compared, r.From, r.To)
 	}
-	return p.Err
 }
 
 // exact is an amount with all its digits: what is to be found in two lists must look the same.

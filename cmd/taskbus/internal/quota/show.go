@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strconv"
@@ -51,10 +50,21 @@ A name is looked for among the groups, then the agents, then the providers.
 		if err != nil {
 			return err
 		}
-		if err := showOne(a, kind, body); err != nil || kind != "groups" || a.Output == cli.OutputJSON {
-			return err
+		switch kind {
+		case "groups":
+			return showOne(a, body, func(p *cli.Page, g *view.QuotaGroup) {
+				printGroup(p, g)
+				borrowable(c.Context(), p, client, args[0])
+			})
+		case "agents":
+			return showOne(a, body, printAgent)
+		case "providers":
+			return showOne(a, body, func(p *cli.Page, g *view.QuotaProvider) { printNodes(p, "provider "+g.ID, g.Nodes) })
+		default:
+			return showOne(a, body, func(p *cli.Page, n *view.QuotaNode) {
+				printNodes(p, fmt.Sprintf("%s %s, weight %d", n.Kind, n.ID, n.Weight), []view.QuotaNode{*n})
+			})
 		}
-		return showBorrowable(c.Context(), a, client, args[0])
 	}
 	return c
 }
@@ -136,40 +146,18 @@ func known(ctx context.Context, client *cli.Client, kind, name string) (known bo
 }
 
 // showOne prints an answer.
-func showOne(a *cli.App, kind string, body json.RawMessage) error {
-	var show func() error
-	var v any
-	now := a.Now()
-	switch kind {
-	case "groups":
-		g := &view.QuotaGroup{}
-		v, show = g, func() error { return printGroup(a.Out, *g, now) }
-	case "agents":
-		g := &view.QuotaAgent{}
-		v, show = g, func() error { return printAgent(a.Out, *g, now) }
-	case "providers":
-		g := &view.QuotaProvider{}
-		v, show = g, func() error { return printNodes(a.Out, "provider "+g.ID, g.Nodes, now) }
-	default:
-		g := &view.QuotaNode{}
-		v, show = g, func() error {
-			return printNodes(a.Out, fmt.Sprintf("%s %s, weight %d", g.Kind, g.ID, g.Weight), []view.QuotaNode{*g}, now)
-		}
-	}
+func showOne[T any](a *cli.App, body json.RawMessage, text func(*cli.Page, *T)) error {
+	v := new(T)
 	if err := json.Unmarshal(body, v); err != nil {
 		return fmt.Errorf("read the answer of the coordinator: %w", err)
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(v)
-	}
-	return show()
+	return a.Show(v, func(p *cli.Page) { text(p, v) })
 }
 
-func printGroup(w io.Writer, g view.QuotaGroup, now time.Time) error {
-	p := &cli.Page{W: w}
+func printGroup(p *cli.Page, g *view.QuotaGroup) {
 	p.Line("group %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Total, g.Used, g.Reserved, g.Remaining))
 	if g.ResetTime != nil {
-		p.Line("its budget begins anew %s (%s)", cli.Until(now, *g.ResetTime), g.ResetTime.UTC().Format(time.RFC3339))
+		p.Line("its budget begins anew %s (%s)", p.Until(*g.ResetTime), g.ResetTime.UTC().Format(time.RFC3339))
 	}
 	if t := g.Turns; t != nil {
 		p.Line("%s waiting, %d for quota", cli.Count(t.Waiting, "task"), t.WaitingForQuota)
@@ -177,29 +165,25 @@ func printGroup(w io.Writer, g view.QuotaGroup, now time.Time) error {
 			cli.Percent(t.TargetShare, 1))
 	}
 	p.Blank()
-	limits(p, g.Nodes, now)
-	return p.Err
+	limits(p, g.Nodes)
 }
 
-// showBorrowable says what a group may borrow at this moment, besides what is left of its own.
-func showBorrowable(ctx context.Context, a *cli.App, client *cli.Client, group string) error {
+// borrowable says what a group may borrow at this moment, besides what is left of its own.
+func borrowable(ctx context.Context, p *cli.Page, client *cli.Client, group string) {
 	one := url.Values{"group": {group}, "requests": {"1"}, "input_tokens": {"1"}, "output_tokens": {"1"},
 		"cost_usd": {"0.000001"}}
 	var x view.QuotaAnswer
 	if err := client.Get(ctx, "/v1/quota/explain?"+one.Encode(), &x); err != nil {
-		return nil // what is asked has been answered
+		return // what is asked has been answered
 	}
-	p := &cli.Page{W: a.Out}
 	for i := range x.Limits {
 		if l := &x.Limits[i]; l.Limit == "budget" && l.Borrowable > 0 && strings.HasSuffix(l.Node, "/"+group) {
 			p.Line("besides it may borrow %s %s now (%s)", cli.Quantity(l.Dimension, l.Borrowable), l.Dimension, l.Node)
 		}
 	}
-	return p.Err
 }
 
-func printAgent(w io.Writer, g view.QuotaAgent, now time.Time) error {
-	p := &cli.Page{W: w}
+func printAgent(p *cli.Page, g *view.QuotaAgent) {
 	p.Line("agent %s, weight %d: %s", g.ID, g.Weight, budgetText(g.Dimension, g.Allocated, g.Used, g.Reserved,
 		g.Remaining))
 	if x := g.Group; x != nil {
@@ -210,29 +194,26 @@ func printAgent(w io.Writer, g view.QuotaAgent, now time.Time) error {
 			cli.Quantity("", b.Capacity), cli.Quantity("", b.FillRate))
 	}
 	p.Blank()
-	limits(p, g.Nodes, now)
-	return p.Err
+	limits(p, g.Nodes)
 }
 
-func printNodes(w io.Writer, what string, nodes []view.QuotaNode, now time.Time) error {
-	p := &cli.Page{W: w}
+func printNodes(p *cli.Page, what string, nodes []view.QuotaNode) {
 	p.Line("%s", what)
 	for i := range nodes {
 		if h := nodes[i].Provider; h != nil {
-			p.Line("%s: %s", nodes[i].ID, providerText(h, now))
+			p.Line("%s: %s", nodes[i].ID, providerText(p, h))
 		}
 	}
 	p.Blank()
-	limits(p, nodes, now)
-	return p.Err
+	limits(p, nodes)
 }
 
 // providerText says how a provider's pool stands.
-func providerText(h *view.ProviderHealth, now time.Time) string {
+func providerText(p *cli.Page, h *view.ProviderHealth) string {
 	var parts []string
 	if !h.BlockedUntil.IsZero() {
 		parts = append(parts, fmt.Sprintf("left alone until %s (%s), because it refuses calls",
-			h.BlockedUntil.UTC().Format(time.RFC3339), cli.Until(now, h.BlockedUntil)))
+			h.BlockedUntil.UTC().Format(time.RFC3339), p.Until(h.BlockedUntil)))
 	}
 	if h.RatePercent < 100 {
 		parts = append(parts, fmt.Sprintf("used at %g%% of its rates", h.RatePercent))

@@ -121,7 +121,7 @@ func FuzzCheckAndReload(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s cannot be checked: %v", path, err)
 			}
-			if err := checked.print(io.Discard); err != nil {
+			if err := (&cli.App{Out: io.Discard, Now: time.Now}).Text(checked.print); err != nil {
 				t.Errorf("%s cannot be shown: %v", path, err)
 			}
 			if checked.OK == (len(checked.Faults) > 0) {

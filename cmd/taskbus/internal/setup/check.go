@@ -3,7 +3,6 @@ package setup
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -130,13 +129,20 @@ func check(a *cli.App, paths []string) error {
 		allOK = allOK && file.OK
 		files = append(files, file)
 	}
-	if err := printChecked(a, files); err != nil {
+	err := a.Show(struct {
+		Files []checkedFile `json:"files"`
+	}{files}, func(p *cli.Page) {
+		for i := range files {
+			if i > 0 {
+				p.Blank()
+			}
+			files[i].print(p)
+		}
+	})
+	if err != nil || allOK {
 		return err
 	}
-	if !allOK {
-		return cli.ErrReported
-	}
-	return nil
+	return cli.ErrReported
 }
 
 // checkFile fails only when the file cannot be read.
@@ -181,41 +187,28 @@ func (f *checkedFile) faulty(err error) (done bool, _ error) {
 	return true, nil
 }
 
-func printChecked(a *cli.App, files []checkedFile) error {
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(struct {
-			Files []checkedFile `json:"files"`
-		}{files})
-	}
-	for i, file := range files {
-		if i > 0 {
-			if _, err := fmt.Fprintln(a.Out); err != nil {
-				return err
-			}
+func (f *checkedFile) print(p *cli.Page) {
+	switch {
+	case !f.OK:
+		for _, fault := range f.Faults {
+			fmt.Fprintln(p, fault) // whole, however long it is
 		}
-		if err := file.print(a.Out); err != nil {
-			return err
-		}
+		p.Line("%s: %s", f.File, cli.Count(len(f.Faults), "fault"))
+	case f.Quotas != nil:
+		f.Quotas.print(p, f.File)
+	default:
+		f.printFleet(p)
 	}
-	return nil
+	for i, text := range f.Warnings {
+		if i == 0 {
+			p.Blank()
+		}
+		fmt.Fprintf(p, "warning: %s\n", text)
+	}
 }
 
-func (f *checkedFile) print(w io.Writer) error {
-	if !f.OK {
-		for _, fault := range f.Faults {
-			if _, err := fmt.Fprintln(w, fault); err != nil {
-				return err
-			}
-		}
-		_, err := fmt.Fprintf(w, "%s: %s\n", f.File, cli.Count(len(f.Faults), "fault"))
-		return err
-	}
-	if f.Quotas != nil {
-		if err := f.Quotas.print(w, f.File); err != nil {
-			return err
-		}
-		return f.printWarnings(w)
-	}
+// printFleet shows the agents and the routes of an agents.yaml in order.
+func (f *checkedFile) printFleet(p *cli.Page) {
 	agents, slots := cli.NewTable("AGENT", "SLOTS", "RANK", "MODE", "QUEUE", "CAPABILITIES"), 0
 	for _, g := range f.Agents {
 		slots += g.Slots
@@ -226,46 +219,27 @@ func (f *checkedFile) print(w io.Writer) error {
 		routes.Row(r.Type, cli.Count(r.Agents, "agent")+", "+cli.Count(r.Slots, "slot"), r.Strategy, cli.List(r.Requires, 4),
 			cli.List(r.Preferred, 2))
 	}
-	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s, strategy %s, version %s\n",
-		f.File, cli.Count(len(f.Agents), "agent"), cli.Count(slots, "slot"), cli.Count(len(f.Routes), "route"), f.Strategy,
-		f.Version); err != nil {
-		return err
-	}
+	p.Line("%s: in order", f.File)
+	p.Line("%s with %s, %s, strategy %s, version %s", cli.Count(len(f.Agents), "agent"), cli.Count(slots, "slot"),
+		cli.Count(len(f.Routes), "route"), f.Strategy, f.Version)
 	if g := f.Discovery; g != nil {
-		if _,
-			err := fmt.Fprintf(w,
-			"discovery: up to %s with up to %s each may join as %s and offer %s\ndiscovery: the queue of each is %s\n",
-			cli.Count(g.MaxAgents, "agent"), cli.Count(g.Slots, "slot"), cli.List(g.Agents, 4), cli.List(g.Capabilities, 4),
-			strings.Join(append([]string{"agent." + coordinator.QueueID}, g.Queues...), " or ")); err != nil {
-			return err
-		}
+		p.Line("discovery: up to %s with up to %s each may join as %s and offer %s", cli.Count(g.MaxAgents, "agent"),
+			cli.Count(g.Slots, "slot"), cli.List(g.Agents, 4), cli.List(g.Capabilities, 4))
+		p.Line("discovery: the queue of each is %s",
+			strings.Join(append([]string{"agent." + coordinator.QueueID}, g.Queues...), " or "))
 	}
 	for _, t := range []*cli.Table{agents, routes} {
-		if len(t.Rows) == 1 {
-			continue
-		}
-		if _, err := fmt.Fprintln(w); err != nil {
-			return err
-		}
-		if err := t.Print(w); err != nil {
-			return err
+		if !t.Empty() {
+			p.Blank()
+			p.Table(t)
 		}
 	}
-	return f.printWarnings(w)
-}
-
-func (f *checkedFile) printWarnings(w io.Writer) error {
-	if len(f.Warnings) == 0 {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "\nwarning: %s\n", strings.Join(f.Warnings, "\nwarning: "))
-	return err
 }
 
 // checkRoutes is every route with the agents that can serve it, sorted by task type.
 func checkRoutes(p *coordinator.Policy) []checkedRoute {
 	routes := make([]checkedRoute, 0, len(p.Routes))
-	for _, name := range sortedKeys(p.Routes) {
+	for _, name := range slices.Sorted(maps.Keys(p.Routes)) {
 		route := p.Routes[name]
 		r := checkedRoute{Type: name, Requires: route.Required, Preferred: route.Preferred, Strategy: route.Strategy}
 		if r.Strategy == "" {
@@ -280,5 +254,3 @@ func checkRoutes(p *coordinator.Policy) []checkedRoute {
 	}
 	return routes
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,8 +1,6 @@
 package setup
 
 import (
-	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -169,13 +167,12 @@ func limitsOf(n *coordinator.QuotaNode, views map[string]*fairshare.NodeView) (l
 	return limits, gets
 }
 
-func (c *checkedQuotas) print(w io.Writer, file string) error {
+func (c *checkedQuotas) print(p *cli.Page, file string) {
 	const most = 200 // nodes; -o json has all
-	if _, err := fmt.Fprintf(w, "%s: in order\n%s with %s, %s with %s, %s, time zone %s\n\n", file,
-		cli.Count(c.Groups, "group"), cli.Count(c.Agents, "agent"), cli.Count(c.Providers, "provider"), cli.Count(c.Models, "model"),
-		cli.Count(c.Prices, "price"), c.Timezone); err != nil {
-		return err
-	}
+	p.Line("%s: in order", file)
+	p.Line("%s with %s, %s with %s, %s, time zone %s", cli.Count(c.Groups, "group"), cli.Count(c.Agents, "agent"),
+		cli.Count(c.Providers, "provider"), cli.Count(c.Models, "model"), cli.Count(c.Prices, "price"), c.Timezone)
+	p.Blank()
 	nodes := cli.NewTable("NODE", "KIND", "WEIGHT", "LIMIT", "GETS")
 	for i, n := range c.Nodes {
 		if i == most {
@@ -188,12 +185,8 @@ func (c *checkedQuotas) print(w io.Writer, file string) error {
 			nodes.Row(n.ID, n.Kind, n.Weight, limit, n.Gets[j])
 		}
 	}
-	if err := nodes.Print(w); err != nil {
-		return err
+	p.Table(nodes)
+	if more := len(c.Nodes) - most; more > 0 {
+		p.Line("… and %s", cli.Count(more, "more node"))
 	}
-	if len(c.Nodes) <= most {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "… and %s\n", cli.Count(len(c.Nodes)-most, "more node"))
-	return err
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ const (
 	requestTime = 10 * time.Second
 )
 
+// unknownUser stands in commands for the user of the broker where it is not known.
+const unknownUser = "USER"
+
 // doctor is one examination.
 type doctor struct {
 	app    *cli.App
@@ -110,13 +114,10 @@ func (r *report) count(state string) (n int) {
 
 func (d *doctor) run(ctx context.Context) error {
 	d.examine(ctx)
-	if err := d.print(); err != nil {
+	if err := d.print(); err != nil || d.report.count(checkProblem) == 0 {
 		return err
 	}
-	if d.report.count(checkProblem) > 0 {
-		return cli.ErrReported
-	}
-	return nil
+	return cli.ErrReported
 }
 
 // examine goes from what everything else depends on to the particulars.
@@ -209,7 +210,7 @@ func (d *doctor) checkBroker(ctx context.Context) bool {
 	case errors.Is(err, bus.ErrLogin):
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"correct user and password in RABBITMQ_URL (or the file of RABBITMQ_URL_FILE), or set them: rabbitmqctl "+
-				"authenticate_user %s; percent-encode reserved characters", orNothing(cli.BrokerUser(d.env.RabbitMQURL))))
+				"authenticate_user %s; percent-encode reserved characters", cmp.Or(cli.BrokerUser(d.env.RabbitMQURL), unknownUser)))
 	case errors.Is(err, bus.ErrAccess):
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"see that the virtual host exists (rabbitmqctl list_vhosts) and the user may enter it: rabbitmqctl "+
@@ -235,38 +236,22 @@ func (d *doctor) checkBroker(ctx context.Context) bool {
 }
 
 func (d *doctor) print() error {
-	if d.app.Output == cli.OutputJSON {
-		return d.app.PrintJSON(struct {
-			report
-			Warnings int `json:"warnings"`
-			Problems int `json:"problems"`
-		}{d.report, d.report.count(checkWarning), d.report.count(checkProblem)})
-	}
-	wide := 0
-	for _, c := range d.report.Checks {
-		wide = max(wide, len(c.Check))
-	}
-	for _, c := range d.report.Checks {
-		indent := len(checkProblem) + wide + 4
-		lines := cli.WithAdvice(c.Text, c.Advice, cli.TextWidth-indent)
-		for i, line := range lines {
-			state, check := c.State, c.Check
-			if i > 0 {
-				state, check = "", ""
-			}
-			if _, err := fmt.Fprintf(d.app.Out, "%-*s  %-*s  %s\n", len(checkProblem), state, wide, check, line); err != nil {
-				return err
-			}
+	warnings, problems := d.report.count(checkWarning), d.report.count(checkProblem)
+	return d.app.Show(struct {
+		report
+		Warnings int `json:"warnings"`
+		Problems int `json:"problems"`
+	}{d.report, warnings, problems}, func(p *cli.Page) {
+		wide := 0
+		for _, c := range d.report.Checks {
+			wide = max(wide, len(c.Check))
 		}
-	}
-	_, err := fmt.Fprintf(d.app.Out, "\n%s, %s\n", cli.Count(d.report.count(checkProblem), checkProblem),
-		cli.Count(d.report.count(checkWarning), checkWarning))
-	return err
-}
-
-func orNothing(s string) string {
-	if s == "" {
-		return "USER"
-	}
-	return s
+		indent := len(checkProblem) + wide + 4
+		for _, c := range d.report.Checks {
+			head := fmt.Sprintf("%-*s  %s", len(checkProblem), c.State, c.Check)
+			p.Hang(indent, head, cli.WithAdvice(c.Text, c.Advice, cli.TextWidth-indent))
+		}
+		p.Blank()
+		p.Line("%s, %s", cli.Count(problems, checkProblem), cli.Count(warnings, checkWarning))
+	})
 }

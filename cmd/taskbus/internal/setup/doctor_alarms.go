@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -33,7 +34,8 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 		case reason := <-blocked:
 			d.blocked = true
 			d.report.add(check, checkProblem,
-				fmt.Sprintf("the broker is short of memory or disk, and takes nothing from publishers: %s", orUnsaid(reason)),
+				"the broker is short of memory or disk, and takes nothing from publishers: "+
+					cmp.Or(reason, "it does not say of which"),
 				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is assigned, and "+
 					"publishers wait")
 			return
@@ -55,13 +57,6 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 			return
 		}
 	}
-}
-
-func orUnsaid(reason string) string {
-	if reason == "" {
-		return "it does not say of which"
-	}
-	return reason
 }
 
 // held reports whether a check has to be left out because it publishes and the broker takes nothing.

@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -159,7 +160,7 @@ func (s sighting) with(delay time.Duration, live bool) sighting {
 func judgeClocks(seen map[string]sighting) []diagnosis {
 	var known []time.Duration // how far each clock is behind this one
 	var ahead, behind []string
-	for _, id := range sortedKeys(seen) {
+	for _, id := range slices.Sorted(maps.Keys(seen)) {
 		s := seen[id]
 		if s.live || s.least < -clockTolerance {
 			known = append(known, s.least)

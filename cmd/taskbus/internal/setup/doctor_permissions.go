@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,7 +100,7 @@ func (d *doctor) checkPermissions(ctx context.Context) {
 	}
 	d.report.add(check, checkProblem, fmt.Sprintf("user %s lacks %s", user, strings.Join(parts, "; ")), fmt.Sprintf(
 		`grant them, for instance: rabbitmqctl set_permissions -p %s %s '%s' '%s' '%s'`,
-		cli.VirtualHost(d.env.RabbitMQURL), orNothing(user), d.pattern(d.mayDeclare()), pattern+`|^amq\.default$`, pattern))
+		cli.VirtualHost(d.env.RabbitMQURL), cmp.Or(user, unknownUser), d.pattern(d.mayDeclare()), pattern+`|^amq\.default$`, pattern))
 }
 
 // pattern matches Taskbus's own objects and the usual queues of agents.

@@ -3,7 +3,6 @@ package setup
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -48,12 +47,9 @@ one with the highest priority: --priority raises these above your own.`,
 		if err != nil {
 			return err
 		}
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(struct {
-				Policies []policy `json:"policies"`
-			}{list})
-		}
-		return printPolicies(a.Out, list, cli.VirtualHost(env.RabbitMQURL), *priority)
+		return a.Show(struct {
+			Policies []policy `json:"policies"`
+		}{list}, func(p *cli.Page) { printPolicies(p, list, cli.VirtualHost(env.RabbitMQURL), *priority) })
 	}
 	return c
 }
@@ -125,19 +121,15 @@ func inherited(q bus.Queue) map[string]any {
 	return definition
 }
 
-func printPolicies(w io.Writer, policies []policy, vhost string, priority int) error {
+func printPolicies(p *cli.Page, policies []policy, vhost string, priority int) {
 	if len(policies) == 0 {
-		_, err := fmt.Fprintln(w, "# None needed: only `queues: classic` relies on policies.")
-		return err
+		p.Line("# None needed: only `queues: classic` relies on policies.")
 	}
-	for _, p := range policies {
-		if _, err := fmt.Fprintf(w, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n",
-			shellQuote(vhost), priority, shellQuote(p.Name), shellQuote(p.Pattern),
-			shellQuote(string(p.Definition))); err != nil {
-			return err
-		}
+	for _, l := range policies {
+		// whole: a shell reads it
+		fmt.Fprintf(p, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n", shellQuote(vhost), priority,
+			shellQuote(l.Name), shellQuote(l.Pattern), shellQuote(string(l.Definition)))
 	}
-	return nil
 }
 
 // shellQuote makes one word of a POSIX shell of any text.

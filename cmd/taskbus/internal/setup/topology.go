@@ -3,7 +3,6 @@ package setup
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,14 +47,14 @@ compare, use rabbitmqctl list_queues name type arguments.`,
 				return err
 			}
 			t := standard(cfg, bus.Mode(cfg.Topology))
-			return a.Show(t, func() error { return printTopology(a.Out, t) })
+			return a.Show(t, func(p *cli.Page) { printTopology(p, t) })
 		},
 	}
 	cli.ConfigFlag(c.Flags(), &path)
 	return c
 }
 
-func printTopology(w io.Writer, t bus.Topology) error {
+func printTopology(p *cli.Page, t bus.Topology) {
 	queues := cli.NewTable("QUEUE", "KIND", "DEAD LETTERS TO", "DELIVERIES", "KEEPS")
 	for _, q := range t.Queues {
 		deliveries := ""
@@ -72,18 +71,11 @@ func printTopology(w io.Writer, t bus.Topology) error {
 	for _, b := range t.Bindings {
 		bindings.Row(b.Exchange, b.Key, b.Queue)
 	}
-	for i, part := range []*cli.Table{queues, exchanges, bindings} {
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		if err := part.Print(w); err != nil {
-			return err
-		}
+	for _, part := range []*cli.Table{queues, exchanges, bindings} {
+		p.Table(part)
+		p.Blank()
 	}
-	_, err := fmt.Fprintf(w, "\ntopology: %s\n", t.Mode)
-	return err
+	p.Line("topology: %s", t.Mode)
 }
 
 // keeps says in words how much a queue holds and for how long.
@@ -147,22 +139,17 @@ func applyTopology(ctx context.Context, a *cli.App, path string) error {
 	if err := session.Close(ctx); err != nil {
 		return fmt.Errorf("close the connection to %s: %w", where, err)
 	}
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(struct {
-			Broker    string        `json:"broker"`
-			Queues    int           `json:"queues"`
-			Exchanges int           `json:"exchanges"`
-			Bindings  int           `json:"bindings"`
-			Findings  []bus.Finding `json:"findings"`
-		}{where, len(want.Queues), len(want.Exchanges), len(want.Bindings), findings})
-	}
-	for _, f := range findings {
-		if _, err := fmt.Fprintf(a.Out, "%s is otherwise than wanted and used as it is: %s\n", f.Object,
-			cli.OneLine(f.Text)); err != nil {
-			return err
+	return a.Show(struct {
+		Broker    string        `json:"broker"`
+		Queues    int           `json:"queues"`
+		Exchanges int           `json:"exchanges"`
+		Bindings  int           `json:"bindings"`
+		Findings  []bus.Finding `json:"findings"`
+	}{where, len(want.Queues), len(want.Exchanges), len(want.Bindings), findings}, func(p *cli.Page) {
+		for _, f := range findings {
+			p.Line("%s is otherwise than wanted and used as it is: %s", f.Object, f.Text)
 		}
-	}
-	_, err = fmt.Fprintf(a.Out, "%s: %s, %s and %s are there\n", where,
-		cli.Count(len(want.Queues), "queue"), cli.Count(len(want.Exchanges), "exchange"), cli.Count(len(want.Bindings), "binding"))
-	return err
+		p.Line("%s: %s, %s and %s are there", where, cli.Count(len(want.Queues), "queue"),
+			cli.Count(len(want.Exchanges), "exchange"), cli.Count(len(want.Bindings), "binding"))
+	})
 }

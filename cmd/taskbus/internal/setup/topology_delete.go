@@ -67,8 +67,7 @@ func deleteTopology(ctx context.Context, a *cli.App, path string, yes bool) erro
 	case err != nil:
 		return fmt.Errorf("delete the topology at %s: %w", where, err)
 	}
-	_, err = fmt.Fprintf(a.Out, "%s: %s deleted\n", where, cli.Count(n, "queue"))
-	return err
+	return a.Text(func(p *cli.Page) { p.Line("%s: %s deleted", where, cli.Count(n, "queue")) })
 }
 
 // Everything is the topology of a configuration with what the coordinator adds to it when needed.

@@ -49,7 +49,7 @@ func play(ctx context.Context, a *cli.App, flags simulateFlags, s *simulator.Sce
 	if err := drawing.write(draw); err != nil {
 		return err
 	}
-	switch flags.output {
+	switch a.Output {
 	case cli.OutputJSON:
 		return simulator.WriteJSON(a.Out, report)
 	case cli.OutputCSV:

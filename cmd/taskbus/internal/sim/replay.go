@@ -16,7 +16,7 @@ import (
 )
 
 type replayFlags struct {
-	strategy, config, output string
+	strategy, config string
 	// call is the id of a reservation, agent its agent (nil: any).
 	call  string
 	agent *string
@@ -62,15 +62,14 @@ more.`,
 			if c.Flags().Changed("agent") {
 				flags.agent = &agent
 			}
-			switch o := flags.output; {
+			csv := a.Output == cli.OutputCSV
+			switch {
 			case len(args) != 1:
 				return cli.UsageError("name one export of the journal")
-			case o != cli.OutputTable && o != cli.OutputJSON && o != cli.OutputCSV:
-				return cli.UsageError("-o must be table, json or csv, not %q", o)
-			case flags.call != "" && (flags.whatIf() || o == cli.OutputCSV), flags.agent != nil && flags.call == "":
+			case flags.call != "" && (flags.whatIf() || csv), flags.agent != nil && flags.call == "":
 				return cli.UsageError(
 					"--call, with or without --agent, shows what was answered: without --strategy, --config and -o csv")
-			case o == cli.OutputCSV && !flags.whatIf():
+			case csv && !flags.whatIf():
 				return cli.UsageError("-o csv is for comparisons; add --strategy or --config")
 			case flags.strategy != "" && !strategy.Known(flags.strategy):
 				return cli.UsageError("no strategy is called %q; there are %s", flags.strategy, strings.Join(strategy.Names(), ", "))
@@ -85,7 +84,7 @@ more.`,
 		"what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
 	f.StringVar(&flags.call, "call", "", "show what was answered about the call with this reservation_id")
 	f.StringVar(&agent, "agent", "", "with --call: of this agent alone; empty for a gateway's that names none")
-	f.StringVarP(&flags.output, "output", "o", cli.OutputTable, "form of the output: table, json or csv")
+	a.CSV(c)
 	return c
 }
 
@@ -107,13 +106,13 @@ func replayExport(a *cli.App, flags replayFlags, path string) error {
 		return replayCall(a, flags, recordings)
 	}
 	if flags.whatIf() {
-		return compare(a, flags.output, recordings, other)
+		return compare(a, recordings, other)
 	}
-	return verify(a, flags.output, recordings)
+	return verify(a, recordings)
 }
 
 // verify holds every recording against its journal.
-func verify(a *cli.App, output string, recordings []*replay.Recording) error {
+func verify(a *cli.App, recordings []*replay.Recording) error {
 	var reports []replay.Report
 	different, compared, left := false, 0, 0
 	for _, r := range recordings {
@@ -128,18 +127,14 @@ func verify(a *cli.App, output string, recordings []*replay.Recording) error {
 		different = different || v.Difference != nil
 		compared, left = compared+report.Records, left+report.NotCompared()
 	}
-	if output == cli.OutputJSON {
-		if err := a.PrintJSON(reports); err != nil {
-			return err
-		}
-	} else {
+	err := a.Show(reports, func(p *cli.Page) {
 		for i := range reports {
-			if err := reports[i].WriteText(a.Out); err != nil {
-				return err
-			}
+			p.Fail(reports[i].WriteText(p))
 		}
-	}
+	})
 	switch {
+	case err != nil:
+		return err
 	case different:
 		return cli.ErrReported
 	case compared == 0 || left > 0:
@@ -150,7 +145,7 @@ func verify(a *cli.App, output string, recordings []*replay.Recording) error {
 
 // compare shows what every recording would have come to. One of which nothing can be
 // said is named, and the others are shown.
-func compare(a *cli.App, output string, recordings []*replay.Recording, other replay.Policies) error {
+func compare(a *cli.App, recordings []*replay.Recording, other replay.Policies) error {
 	comparisons := []*replay.Comparison{} // a list in JSON, also without any
 	different := false
 	for _, r := range recordings {
@@ -168,34 +163,22 @@ func compare(a *cli.App, output string, recordings []*replay.Recording, other re
 		c.Notes = append(c.Notes, policies.notes...)
 		comparisons = append(comparisons, c)
 	}
-	if err := printComparisons(a, output, comparisons); err != nil {
+	err := a.Show(comparisons, func(p *cli.Page) {
+		for i, c := range comparisons {
+			switch {
+			case a.Output == cli.OutputCSV:
+				p.Fail(c.WriteCSV(p, i == 0))
+				continue
+			case i > 0:
+				p.Blank()
+			}
+			p.Fail(c.WriteTable(p))
+		}
+	})
+	if err != nil || !different && len(comparisons) > 0 {
 		return err
 	}
-	if different || len(comparisons) == 0 {
-		return cli.ErrReported
-	}
-	return nil
-}
-
-func printComparisons(a *cli.App, output string, comparisons []*replay.Comparison) error {
-	if output == cli.OutputJSON {
-		return a.PrintJSON(comparisons)
-	}
-	for i, c := range comparisons {
-		var err error
-		if output == cli.OutputCSV {
-			err = c.WriteCSV(a.Out, i == 0)
-		} else {
-			if i > 0 {
-				fmt.Fprintln(a.Out)
-			}
-			err = c.WriteTable(a.Out)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cli.ErrReported
 }
 
 // otherPolicies are those of the flags.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -70,21 +71,14 @@ func replayCall(a *cli.App, flags replayFlags, recordings []*replay.Recording) e
 				r.Epoch, cli.OneLine(v.Difference.String()))
 		}
 	}
-	if flags.output == cli.OutputJSON {
-		if err := a.PrintJSON(found); err != nil {
-			return err
-		}
-	} else if err := printReplayedCalls(a, flags.call, found); err != nil {
+	err := a.Show(found, func(p *cli.Page) { printReplayedCalls(p, flags.call, found) })
+	if err != nil || !different && len(found) > 0 {
 		return err
 	}
-	if different || len(found) == 0 {
-		return cli.ErrReported
-	}
-	return nil
+	return cli.ErrReported
 }
 
-func printReplayedCalls(a *cli.App, id string, found []replayedCall) error {
-	p := &cli.Page{W: a.Out}
+func printReplayedCalls(p *cli.Page, id string, found []replayedCall) {
 	if len(found) == 0 {
 		p.Line("no call of the reservation %s was recorded", cli.OneLine(id))
 	}
@@ -93,7 +87,8 @@ func printReplayedCalls(a *cli.App, id string, found []replayedCall) error {
 		if i > 0 {
 			p.Blank()
 		}
-		text := fmt.Sprintf("%s: %s of %s is %s", c.At.Format("2006-01-02 15:04:05.000Z"), c.Op, callerText(c.Agent), c.State)
+		text := fmt.Sprintf("%s: %s of %s is %s", c.At.Format("2006-01-02 15:04:05.000Z"), c.Op,
+			cmp.Or(c.Agent, "a gateway"), c.State)
 		if c.Provider != "" {
 			text += " at " + cli.ModelOf(c.Provider, c.Model)
 		}
@@ -114,15 +109,7 @@ func printReplayedCalls(a *cli.App, id string, found []replayedCall) error {
 			t.Row(cli.ModelOf(r.Provider, r.Model), score(r.Score), score(r.Terms.Remaining), score(r.Terms.Price),
 				score(r.Terms.Latency), score(r.Terms.Success), verdict)
 		}
+		p.Blank()
 		p.Table(t)
 	}
-	return p.Err
-}
-
-// callerText names whose call it is.
-func callerText(agent string) string {
-	if agent == "" {
-		return "a gateway"
-	}
-	return agent
 }

@@ -20,7 +20,6 @@ type simulateFlags struct {
 	list, show, timing bool
 	plot, traces       string
 	seeds              int
-	output             string
 	sharing            sharingFlags
 }
 
@@ -88,11 +87,8 @@ which part of the STARTS each has while tasks come.`,
 			default:
 				return cli.UsageError("one scenario at a time, and none with --list")
 			}
-			switch o := flags.output; {
-			case o != cli.OutputTable && o != cli.OutputJSON && o != cli.OutputCSV:
-				return cli.UsageError("-o must be table, json or csv, not %q", o)
-			case o == cli.OutputCSV && flags.list:
-				return cli.UsageError("-o must be table or json with --list, not %q", o)
+			if flags.list && a.Output == cli.OutputCSV {
+				return cli.UsageError("-o must be table or json with --list, not %q", a.Output)
 			}
 			if c.Flags().Changed("plot") {
 				if _, err := chartFormat(flags.plot); err != nil {
@@ -109,7 +105,7 @@ which part of the STARTS each has while tasks come.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.list {
-				return listScenarios(a, flags.output)
+				return listScenarios(a)
 			}
 			return simulate(c.Context(), a, flags, args[0])
 		},
@@ -122,7 +118,7 @@ which part of the STARTS each has while tasks come.`,
 	f.IntVar(&flags.seeds, "seeds", 0, "play that many seeds (default: as the scenario says)")
 	f.BoolVar(&flags.timing, "timing", false, "show how fast the simulation was; differs from run to run")
 	flags.sharing.register(f)
-	f.StringVarP(&flags.output, "output", "o", cli.OutputTable, "form of the output: table, json or csv")
+	a.CSV(c)
 	return c
 }
 
@@ -132,8 +128,9 @@ type shippedScenario struct {
 	About    string `json:"about"`
 }
 
-func listScenarios(a *cli.App, output string) error {
+func listScenarios(a *cli.App) error {
 	t := cli.NewTable("SCENARIO", "WHAT IT SHOWS")
+	t.Whole = true
 	var list []shippedScenario
 	for _, name := range simulator.Shipped() {
 		s, err := simulator.Open(name)
@@ -141,12 +138,9 @@ func listScenarios(a *cli.App, output string) error {
 			return err
 		}
 		list = append(list, shippedScenario{name, s.About})
-		t.Rows = append(t.Rows, []string{name, s.About})
+		t.Row(name, s.About)
 	}
-	if output == cli.OutputJSON {
-		return a.PrintJSON(list)
-	}
-	return t.Print(a.Out)
+	return a.Show(list, func(p *cli.Page) { p.Table(t) })
 }
 
 func simulate(ctx context.Context, a *cli.App, flags simulateFlags, name string) error {

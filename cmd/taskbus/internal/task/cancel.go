@@ -54,21 +54,16 @@ then standard output is empty. To cancel twice does no harm.` + cli.NeedsToken,
 		if err != nil {
 			return err
 		}
-		if err := printCancellation(a, answer); err != nil {
+		err = a.Show(answer, func(p *cli.Page) { printCancellation(p, answer) })
+		if err != nil || withdrawn(answer) {
 			return err
 		}
-		if !withdrawn(answer) {
-			return cli.ErrReported
-		}
-		return nil
+		return cli.ErrReported
 	}
 	return c
 }
 
-func printCancellation(a *cli.App, answer view.Cancellation) error {
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(answer)
-	}
+func printCancellation(p *cli.Page, answer view.Cancellation) {
 	state := answer.State
 	if answer.Outcome != "" && answer.Outcome != answer.State {
 		state += ", " + answer.Outcome
@@ -76,8 +71,7 @@ func printCancellation(a *cli.App, answer view.Cancellation) error {
 	if answer.Agent != "" {
 		state += " on " + answer.Agent
 	}
-	_, err := fmt.Fprintln(a.Out, cli.OneLine(answer.TaskID+": "+state+": "+answer.Detail))
-	return err
+	p.Line("%s: %s: %s", answer.TaskID, state, answer.Detail)
 }
 
 // withdrawn reports whether no agent is known that will still do the task or has done it.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -93,12 +93,7 @@ not shown.
 		if err != nil {
 			return err
 		}
-		if a.Output == cli.OutputJSON {
-			return a.PrintJSON(found)
-		}
-		p := &cli.Page{W: a.Out}
-		deadTable(p, found)
-		return p.Err
+		return a.Show(found, func(p *cli.Page) { deadTable(p, found) })
 	}
 	return c
 }
@@ -118,9 +113,7 @@ func deadTable(p *cli.Page, l view.DeadList) {
 		m := &l.Messages[i]
 		t.Row(m.Key, m.ReasonCode, m.TaskID, m.TaskType, m.SourceQueue, m.ResendTo, m.Bytes, m.Reason)
 	}
-	if p.Err = t.Print(p.W); p.Err != nil {
-		return
-	}
+	p.Table(t)
 	if n := l.Matched - len(l.Messages); n > 0 {
 		p.Line("%d more (--limit)", n)
 	}
@@ -157,7 +150,7 @@ published again with "taskbus submit".` + deadHelp,
 		if err := client.Get(c.Context(), "/dead/"+key+"?payload="+strconv.FormatBool(*payload), &m); err != nil {
 			return err
 		}
-		return a.Show(m, func() error { return printDead(a.Out, &m, *payload) })
+		return a.Show(m, func(p *cli.Page) { printDead(p, &m, *payload) })
 	}
 	return c
 }
@@ -181,19 +174,18 @@ func onlyDead(ctx context.Context, a *cli.App, c *cli.Client, id string) (string
 	return found.Messages[0].Key, nil
 }
 
-func printDead(w io.Writer, m *view.DeadMessage, payload bool) error {
+func printDead(p *cli.Page, m *view.DeadMessage, payload bool) {
 	if payload {
 		body := []byte(m.Body)
 		if m.Base64 {
 			var err error
 			if body, err = base64.StdEncoding.DecodeString(m.Body); err != nil {
-				return fmt.Errorf("decode the message: %w", err)
+				p.Fail(fmt.Errorf("decode the message: %w", err))
 			}
 		}
-		_, err := w.Write(append(body, '\n'))
-		return err
+		fmt.Fprintf(p, "%s\n", body)
+		return
 	}
-	p := &cli.Page{W: w}
 	for _, f := range [...]struct{ name, value string }{
 		{"key", m.Key},
 		{"reason", strings.TrimPrefix(m.ReasonCode+": "+m.Reason, ": ")},
@@ -213,9 +205,8 @@ func printDead(w io.Writer, m *view.DeadMessage, payload bool) error {
 		}
 	}
 	if !m.Timestamp.IsZero() {
-		p.Line("%-15s %s", "time", m.Timestamp.UTC().Format("2006-01-02T15:04:05Z"))
+		p.Line("%-15s %s", "time", m.Timestamp.UTC().Format(time.RFC3339))
 	}
-	return p.Err
 }
 
 // deadAct is what can be done to dead messages.
@@ -305,7 +296,16 @@ func actOnDead(ctx context.Context, a *cli.App, client *cli.Client, act deadAct,
 			break
 		}
 	}
-	return printDeadDone(a, act, total)
+	err := a.Show(total, func(p *cli.Page) {
+		p.Line("%s %s", cli.Count(len(total.Done), "message"), act.done)
+		for _, k := range total.Kept {
+			p.Line("%s stays in task.dead: %s", k.Key, cli.OneLine(k.Why))
+		}
+	})
+	if err != nil || len(total.Kept) == 0 {
+		return err
+	}
+	return cli.ErrReported
 }
 
 // deadOf lists the messages that are meant.
@@ -337,25 +337,4 @@ func whatFor(act deadAct, n int, found []view.DeadMessage) string {
 		text += " (" + code + ")"
 	}
 	return text
-}
-
-func printDeadDone(a *cli.App, act deadAct, total view.DeadDone) error {
-	if a.Output == cli.OutputJSON {
-		if err := a.PrintJSON(total); err != nil {
-			return err
-		}
-	} else {
-		p := &cli.Page{W: a.Out}
-		p.Line("%s %s", cli.Count(len(total.Done), "message"), act.done)
-		for _, k := range total.Kept {
-			p.Line("%s stays in task.dead: %s", k.Key, cli.OneLine(k.Why))
-		}
-		if p.Err != nil {
-			return p.Err
-		}
-	}
-	if len(total.Kept) > 0 {
-		return cli.ErrReported
-	}
-	return nil
 }

@@ -1,11 +1,9 @@
 package task
 
 import (
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,17 +39,12 @@ was chosen or passed over.`,
 		if err := cli.CheckID("a task", args[0]); err != nil {
 			return err
 		}
-		e, err := cli.Ask[view.TaskExplanation](c.Context(), a, *base, "/tasks/"+url.PathEscape(args[0])+"/explain")
-		if err != nil {
-			return err
-		}
-		return a.Show(e, func() error { return printTaskExplanation(a.Out, e, a.Now()) })
+		return cli.ShowAnswer(c.Context(), a, *base, "/tasks/"+url.PathEscape(args[0])+"/explain", printTaskExplanation)
 	}
 	return c
 }
 
-func printTaskExplanation(w io.Writer, e view.TaskExplanation, now time.Time) error {
-	p := &cli.Page{W: w}
+func printTaskExplanation(p *cli.Page, e view.TaskExplanation) {
 	if e.Type == "" { // a message that could not be read as far as that
 		p.Line("%s: %s", e.ID, verdict(e))
 	} else {
@@ -85,7 +78,7 @@ func printTaskExplanation(w io.Writer, e view.TaskExplanation, now time.Time) er
 		p.Line("in the queue: %s", e.Queued.Text)
 		p.Line("it starts: %s", e.Queued.Start)
 	}
-	attempts(p, e.Attempts, now)
+	attempts(p, e.Attempts)
 	if e.Explanation != nil {
 		tables(p, e.Explanation)
 	}
@@ -109,7 +102,6 @@ func printTaskExplanation(w io.Writer, e view.TaskExplanation, now time.Time) er
 			tables(p, e.Now.Explanation)
 		}
 	}
-	return p.Err
 }
 
 // verdict is the outcome in a few words.
@@ -149,7 +141,7 @@ func foresight(p view.Prospect) string {
 }
 
 // attempts is the table of a task's dispatches.
-func attempts(p *cli.Page, list []view.Attempt, now time.Time) {
+func attempts(p *cli.Page, list []view.Attempt) {
 	if len(list) == 0 {
 		return
 	}
@@ -159,7 +151,8 @@ func attempts(p *cli.Page, list []view.Attempt, now time.Time) {
 		if a.Number > 0 {
 			number = strconv.Itoa(a.Number)
 		}
-		t.Row(number, a.Agent, cli.Ago(now, a.At), a.Outcome, a.Detail)
+		t.Row(number, a.Agent, p.Ago(a.At), a.Outcome, a.Detail)
 	}
+	p.Blank()
 	p.Table(t)
 }

@@ -12,13 +12,16 @@ import (
 	"taskbus/coordinator/view"
 )
 
+// explained is what `explain` prints of e.
+func explained(t *testing.T, e view.TaskExplanation) string {
+	t.Helper()
+	return clitest.Written(t, func(p *cli.Page) { printTaskExplanation(p, e) })
+}
+
 // Cells are cut for a terminal alone: what goes to a file or another program is whole.
 func TestTasksAreCutForATerminalAlone(t *testing.T) {
-	var cut strings.Builder
-	if err := printTasks(&cut, view.TaskList{Tasks: clitest.LookedAt.Known, Limit: 50}, clitest.Noon, false); err != nil {
-		t.Fatal(err)
-	}
-	clitest.Golden(t, "tasks.txt", cut.String())
+	recent := view.TaskList{Tasks: clitest.LookedAt.Known, Limit: 50}
+	clitest.Golden(t, "tasks.txt", clitest.Written(t, func(p *cli.Page) { printTasks(p, recent, false) }))
 
 	long := view.Task{ID: strings.Repeat("x", 128), State: "pending", AcceptedAt: clitest.Noon,
 		Reason: "0 of 9 agents eligible: 1 lack `gpu`, " +
@@ -40,12 +43,10 @@ func TestTasksAreCutForATerminalAlone(t *testing.T) {
 
 // A decision of a coordinator that led before, of which a snapshot tells that it was made: the journal has it.
 func TestExplainNamesTheJournal(t *testing.T) {
-	var out strings.Builder
 	e := view.TaskExplanation{ID: "t-1", Type: "build", State: "succeeded", Agent: "a1",
 		Attempts: []view.Attempt{{Number: 1, Agent: "a1"}}}
-	if err := printTaskExplanation(&out, e, clitest.Noon); err != nil ||
-		!strings.Contains(out.String(), "`taskbus journal show t-1` has it") {
-		t.Errorf("%v: %s", err, out.String())
+	if text := explained(t, e); !strings.Contains(text, "`taskbus journal show t-1` has it") {
+		t.Errorf("%s", text)
 	}
 }
 
@@ -54,10 +55,7 @@ func TestExplainSaysWhyAModelWasChosen(t *testing.T) {
 	x := clitest.RoutedAnswer()
 	e := view.TaskExplanation{ID: "t-1", Type: "build", State: "dispatched", Agent: "a1",
 		Explanation: &view.Explanation{Routes: x.Routes, Routing: x.Routing}}
-	var out strings.Builder
-	if err := printTaskExplanation(&out, e, clitest.Noon); err != nil {
-		t.Fatal(err)
-	}
+	text := explained(t, e)
 	for _, want := range []string{
 		"\nlab                  0.80       1.00   0.80     0.90     0.90\n",
 		"\nlab: chosen\n  the best score of the 2 that have quota now\n",
@@ -65,8 +63,8 @@ func TestExplainSaysWhyAModelWasChosen(t *testing.T) {
 			"2026-03-01T12:00:20Z\n",
 		": remaining 1, price 2, latency 1, success 1\n",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is missing in\n%s", want, out.String())
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
 }
@@ -162,9 +160,8 @@ func TestExplainSaysThingsOnce(t *testing.T) {
 			Reason: none + "; its agent says: \"no\"", Explanation: &refused},
 			"t (x): failed, retries_exhausted\n" + none + "; its agent says: \"no\"\n"},
 	} {
-		var out strings.Builder
-		if err := printTaskExplanation(&out, tc.of, clitest.Noon); err != nil || out.String() != tc.want {
-			t.Errorf("%v; got\n%swant\n%s", err, out.String(), tc.want)
+		if text := explained(t, tc.of); text != tc.want {
+			t.Errorf("got\n%swant\n%s", text, tc.want)
 		}
 	}
 }

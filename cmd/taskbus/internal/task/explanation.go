@@ -66,6 +66,7 @@ func candidates(p *cli.Page, x *view.Explanation) {
 		}
 		t.Row(cells...)
 	}
+	p.Blank()
 	p.Table(t)
 	if more := x.Eligible - min(len(x.Candidates), maxCandidateRows); more > 0 {
 		p.Line("… and %d more eligible", more)
@@ -114,6 +115,7 @@ func refused(p *cli.Page, x *view.Explanation) {
 	for _, why := range cli.ByCount(unnamed) {
 		t.Row(cli.Cause(why), unnamed[why], "", "")
 	}
+	p.Blank()
 	p.Table(t)
 	if len(x.Missing) > 0 {
 		p.Line("agents that lack a capability: %s", cli.Counts(x.Missing))

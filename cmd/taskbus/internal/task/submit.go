@@ -113,7 +113,8 @@ func submit(ctx context.Context, a *cli.App, path string, flags submitFlags) err
 	if !flags.validateOnly {
 		summary.Queue = job.published()
 	}
-	if printErr := printSubmission(a, summary, a.Now().Sub(start)); printErr != nil {
+	took := a.Now().Sub(start)
+	if printErr := a.Show(summary, func(p *cli.Page) { printSubmission(p, a.Err, summary, took) }); printErr != nil {
 		return printErr
 	}
 	switch {
@@ -178,33 +179,30 @@ const (
 	blockedTimeout = 100 * time.Millisecond
 )
 
-func printSubmission(a *cli.App, s submissionSummary, took time.Duration) error {
-	if a.Output == cli.OutputJSON {
-		return a.PrintJSON(s)
-	}
+// printSubmission prints the summary, and to faults what was wrong with lines.
+func printSubmission(p *cli.Page, faults io.Writer, s submissionSummary, took time.Duration) {
 	for _, r := range s.Refused {
-		fmt.Fprintf(a.Err, "line %d: %s\n", r.Line, cli.OneLine(r.Text))
+		fmt.Fprintf(faults, "line %d: %s\n", r.Line, cli.OneLine(r.Text))
 	}
 	for _, f := range s.Misspelt {
-		fmt.Fprintf(a.Err, "line %d: warning: %s\n", f.Line, cli.OneLine(f.Text))
+		fmt.Fprintf(faults, "line %d: warning: %s\n", f.Line, cli.OneLine(f.Text))
 	}
 	if n := s.MisspeltLines - len(s.Misspelt); n > 0 {
-		fmt.Fprintf(a.Err, "… and %d more lines with such fields\n", n)
+		fmt.Fprintf(faults, "… and %d more lines with such fields\n", n)
 	}
 	for _, f := range s.Unconfirmed {
-		fmt.Fprintf(a.Err, "line %d: not confirmed: %s\n", f.Line, f.Text)
+		fmt.Fprintf(faults, "line %d: not confirmed: %s\n", f.Line, f.Text)
 	}
 	if n := s.RefusedLines - len(s.Refused) + s.UnconfirmedLines - len(s.Unconfirmed); n > 0 {
-		fmt.Fprintf(a.Err, "… and %d more\n", n)
+		fmt.Fprintf(faults, "… and %d more\n", n)
 	}
 	if len(s.UnconfirmedRanges) > 0 {
-		fmt.Fprintf(a.Err, "not confirmed: %s\n", rangesText(s.UnconfirmedRanges))
+		fmt.Fprintf(faults, "not confirmed: %s\n", rangesText(s.UnconfirmedRanges))
 	}
 	text := fmt.Sprintf("%s, %d valid, %d refused", cli.Count(s.Lines, "line"), s.Valid, s.RefusedLines)
 	if s.Queue != "" {
 		text = fmt.Sprintf("%s, %d refused, %d confirmed in %s, %d not confirmed, in %.1f s",
 			cli.Count(s.Lines, "line"), s.RefusedLines, s.Confirmed, s.Queue, s.UnconfirmedLines, took.Seconds())
 	}
-	_, err := fmt.Fprintln(a.Out, text)
-	return err
+	p.Line("%s", text)
 }

@@ -2,12 +2,10 @@ package task
 
 import (
 	"fmt"
-	"io"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -66,11 +64,9 @@ agents said of their ends, in the stream task.result.`,
 			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxTaskLimit, filter.Limit)
 		}
 		query := url.Values{"state": {filter.State}, "agent": {filter.Agent}, "limit": {strconv.Itoa(filter.Limit)}}
-		found, err := cli.Ask[view.TaskList](c.Context(), a, *base, "/tasks?"+query.Encode())
-		if err != nil {
-			return err
-		}
-		return a.Show(found, func() error { return printTasks(a.Out, found, a.Now(), !cli.Terminal(a.Out)) })
+		return cli.ShowAnswer(c.Context(), a, *base, "/tasks?"+query.Encode(), func(p *cli.Page, found view.TaskList) {
+			printTasks(p, found, !cli.Terminal(a.Out))
+		})
 	}
 	return c
 }
@@ -83,10 +79,10 @@ const maxWhy = 22
 const maxWaits = 40
 
 // printTasks lists them; whole: nothing is cut, because the list goes to a file or another program.
-func printTasks(w io.Writer, found view.TaskList, now time.Time, whole bool) error {
+func printTasks(p *cli.Page, found view.TaskList, whole bool) {
 	if len(found.Tasks) == 0 {
-		_, err := fmt.Fprintln(w, "no such task is remembered; only recent ones are (`taskbus tasks --help`)")
-		return err
+		p.Line("no such task is remembered; only recent ones are (`taskbus tasks --help`)")
+		return
 	}
 	t := cli.NewTable("TASK", "TYPE", "PRIORITY", "STATE", "AGENT", "WHY", "AGE", "WAITED", "WORKED")
 	t.Whole = whole
@@ -105,16 +101,12 @@ func printTasks(w io.Writer, found view.TaskList, now time.Time, whole bool) err
 			since = k.DecidedAt
 		}
 		t.Row(k.ID, k.Type, cli.Priority(k.Priority), k.State, k.Agent, why,
-			strings.TrimSuffix(cli.Ago(now, since), " ago"), took(k.DurationMS), took(k.WorkMS))
+			strings.TrimSuffix(p.Ago(since), " ago"), took(k.DurationMS), took(k.WorkMS))
 	}
-	if err := t.Print(w); err != nil {
-		return err
+	p.Table(t)
+	if len(found.Tasks) >= found.Limit {
+		p.Line("the newest %d; there may be more (--limit)", found.Limit)
 	}
-	if len(found.Tasks) < found.Limit {
-		return nil
-	}
-	_, err := fmt.Fprintf(w, "the newest %d; there may be more (--limit)\n", found.Limit)
-	return err
 }
 
 // waitsFor shortens the reason for which a task waits: "3 lack gpu, 5 full" of "0 of 8 agents eligible:

@@ -2,7 +2,6 @@ package task
 
 import (
 	"cmp"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +31,7 @@ Exit code 1 if no agent would get it now: there is none, or it would wait for qu
 	}
 	base := cli.URLFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		body, err := readTask(a, args[0])
+		body, err := a.ReadInput("the task", args[0], maxLine, "it is longer than %d bytes, and no coordinator would take it")
 		if err != nil {
 			return err
 		}
@@ -40,26 +39,20 @@ Exit code 1 if no agent would get it now: there is none, or it would wait for qu
 		if err != nil {
 			return err
 		}
-		p, err := cli.AskAbout[view.Prospect](c.Context(), client, "/whatif", "application/json", body)
+		q, err := cli.AskAbout[view.Prospect](c.Context(), client, "/whatif", "application/json", body)
 		if err != nil {
 			return err
 		}
-		err = a.Show(p, func() error { return printProspect(a.Out, p) })
-		if err == nil && (p.Agent == "" || p.ReasonCode != "") {
-			return cli.ErrReported
+		err = a.Show(q, func(p *cli.Page) { printProspect(p, q) })
+		if err != nil || q.Agent != "" && q.ReasonCode == "" {
+			return err
 		}
-		return err
+		return cli.ErrReported
 	}
 	return c
 }
 
-// readTask reads the whole file, or standard input.
-func readTask(a *cli.App, path string) ([]byte, error) {
-	return a.ReadInput("the task", path, maxLine, "it is longer than %d bytes, and no coordinator would take it")
-}
-
-func printProspect(w io.Writer, q view.Prospect) error {
-	p := &cli.Page{W: w}
+func printProspect(p *cli.Page, q view.Prospect) {
 	for _, field := range q.Unknown {
 		name, near, _ := strings.Cut(field, " ")
 		p.Line("warning: %s is no field of a task and has no effect; %s", name,
@@ -87,5 +80,4 @@ func printProspect(w io.Writer, q view.Prospect) error {
 		counts(p, q.Explanation, q.Agent != "")
 		tables(p, q.Explanation)
 	}
-	return p.Err
 }
