@@ -209,6 +209,20 @@ func (s *Set) Advance(now time.Time) []Pair {
 	return s.changed
 }
 
+// Due lists the pairs that Advance will change, by capability and agent.
+func (s *Set) Due(now time.Time) (list []Pair) {
+	if at, any := s.NextDeadline(); !any || at.After(now) {
+		return nil
+	}
+	for _, b := range s.deadlines.Items {
+		if !b.until.After(now) {
+			list = append(list, Pair{b.agent, b.group.capability})
+		}
+	}
+	sortPairs(list)
+	return list
+}
+
 // NextDeadline is when Advance wants to be called if nothing else happens before.
 func (s *Set) NextDeadline() (time.Time, bool) {
 	if s.deadlines.Len() == 0 {

@@ -24,6 +24,7 @@ func (k *kernel) lead(now time.Time) {
 	k.Following, k.Fleet.Following = false, false
 	k.Controls.Installed() // it has the policy already
 	k.quotasNotAfter(now)
+	k.ScheduleBreakers()
 	k.scheduleControls()
 	k.scheduleDay()
 	for _, a := range k.Fleet.Agents {

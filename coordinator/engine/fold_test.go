@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/breaker"
 	"taskbus/coordinator/engine"
 )
 
@@ -124,7 +123,6 @@ func copied(r coordinator.Record) coordinator.Record {
 //   - what agents have done in which time, of which their reports tell as well;
 //   - when a dispatch arrived, which only a report of its agent says;
 //   - which messages the broker may deliver again, and what has ended: TestTakeOvers holds them to what comes;
-//   - since when a breaker counts faults, and until when it remembers that it was open;
 //   - as of when something is learnt, and so by how much it has faded: shares do not depend on that (see rates);
 //   - what a group lags behind, where one has waited, which a standby does not know of either.
 func (h *history) durable(e *engine.Engine) (d durable) {
@@ -151,11 +149,6 @@ func (h *history) durable(e *engine.Engine) (d durable) {
 		case *coordinator.ShareBefore:
 			if h.waited || !e.Ledger().Installed() {
 				continue
-			}
-		case *coordinator.BreakerChanged:
-			r.Since, r.Before, r.Generation = 0, 0, 0
-			if breaker.State(r.State) != breaker.Open {
-				r.Until = time.Time{}
 			}
 		}
 		var line encoder

@@ -2,6 +2,7 @@ package ejection
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -137,7 +138,7 @@ func TestEjectionAndItsEnd(t *testing.T) {
 	if b.now = start.Add(30 * time.Second); !ok || !at.Equal(b.now) {
 		t.Fatalf("due %v at %s", ok, at)
 	}
-	same(t, text(b.Advance(b.now)), "") // what time alone changes is no record
+	same(t, text(b.Advance(b.now)), `record a0 "go" state 2 faults 5`)
 	same(t, b.ejected(), "")
 	if n, ok := b.NextTrusted(); !ok || n != 0 {
 		t.Errorf("%d %v may have tasks again, want 0", n, ok)
@@ -274,7 +275,7 @@ func TestFold(t *testing.T) {
 		keep(b.fails(0, 1, "go", "web"))
 	}
 	b.now = b.now.Add(30 * time.Second)
-	b.Advance(b.now)
+	keep(b.Advance(b.now))
 	probe := Dispatch{Agent: 0, Task: "probe", Required: []string{"go"}}
 	var c *Changes
 	probe.Generation, probe.Probe, c = b.Begin(b.now, probe)
@@ -285,7 +286,6 @@ func TestFold(t *testing.T) {
 			heir.Fold(b.now, r)
 		}
 		heir.now = b.now
-		heir.Advance(heir.now)
 		if got, want := heir.ejected(), b.ejected(); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -293,6 +293,39 @@ func TestFold(t *testing.T) {
 		same(t, text(&Changes{Records: c.Records}), `record a0 "go" state 0 faults 0`)
 		same(t, heir.ejected(), "")
 	}
+}
+
+// TestTimeIsRecorded: what time alone changes, by itself or at the moment of another change, is recorded: one that folds
+// the records, early or late, counts the same generations.
+func TestTimeIsRecorded(t *testing.T) {
+	b := newBench(t, crew("a0", "a1", "a2", "a3"))
+	var records []*coordinator.BreakerChanged
+	keep := func(c *Changes) { records = append(records, c.Records...) }
+	check := func() {
+		t.Helper()
+		heir := newBench(t, crew("a0", "a1", "a2", "a3"))
+		for _, r := range records {
+			heir.Fold(b.now.Add(48*time.Hour), r) // late: by now time alone has changed all that is open
+		}
+		if got, want := heir.Records(), b.Records(); !reflect.DeepEqual(got, want) || len(want) == 0 {
+			t.Errorf("folded\n%s\nwant\n%s", text(&Changes{Records: got}), text(&Changes{Records: want}))
+		}
+	}
+	for range 5 {
+		keep(b.fails(0, 1, "go"))
+	}
+	late := b.begins(1, "go")
+	b.now = b.now.Add(30 * time.Second) // a0 may be tried again when a1 fails
+	keep(b.Fault(b.now, late, late.Task, false))
+	check()
+	for range 4 {
+		keep(b.fails(1, 1, "go"))
+	}
+	tried := b.begins(0, "go")
+	keep(b.Success(b.now, tried))
+	b.now = b.now.Add(48 * time.Hour) // a0's is forgotten, a1 may be tried
+	keep(b.Advance(b.now))
+	check()
 }
 
 // TestNotAfter: no agent is ejected for longer than ever because a clock was ahead.

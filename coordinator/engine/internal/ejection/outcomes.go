@@ -60,6 +60,7 @@ func (t *Table) capabilities(d *Dispatch) []string {
 func (t *Table) Success(now time.Time, d Dispatch) *Changes {
 	t.begin(now)
 	if t.Counts(&d) && !t.breakers.Quiet() {
+		t.advance()
 		for _, c := range t.capabilities(&d) {
 			p := breaker.Pair{Agent: d.Agent, Capability: c}
 			t.change(p, func() []breaker.Pair { return t.breakers.Success(now, p, d.Generation-t.begun, d.Task) })
@@ -75,6 +76,7 @@ func (t *Table) Fault(now time.Time, d Dispatch, key coordinator.TaskID, tooOfte
 	if !t.Counts(&d) {
 		return &t.changes
 	}
+	t.advance()
 	for _, c := range t.capabilities(&d) {
 		p := breaker.Pair{Agent: d.Agent, Capability: c}
 		t.change(p, func() []breaker.Pair { return t.breakers.Fault(now, p, d.Generation-t.begun, key) })
@@ -102,6 +104,7 @@ func (t *Table) Release(now time.Time, d Dispatch) *Changes {
 func (t *Table) Forgive(now time.Time, agent int, required []string, key coordinator.TaskID) *Changes {
 	t.begin(now)
 	if t.breakers != nil {
+		t.advance()
 		for _, c := range orNone(required) {
 			p := breaker.Pair{Agent: agent, Capability: c}
 			t.change(p, func() []breaker.Pair { return t.breakers.Forgive(now, p, key) })

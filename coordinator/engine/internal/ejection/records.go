@@ -17,7 +17,7 @@ func (t *Table) record(p breaker.Pair, s breaker.PairState, known bool) *coordin
 		return r
 	}
 	r.State, r.Cause, r.Faults, r.Opened = uint8(s.State), uint8(s.Cause), s.Faults, s.Opened
-	r.ClosedAt, r.Until, r.Since, r.Before = s.ClosedAt, s.Until, t.begun+s.Since, t.begun+s.Before
+	r.ClosedAt, r.Until, r.Since, r.Before = s.ClosedAt, s.Until, t.recorded(s.Since), t.recorded(s.Before)
 	r.Probe, r.Probing = s.Probe, s.Probing
 	return r
 }
@@ -58,6 +58,14 @@ func (t *Table) Fold(at time.Time, r *coordinator.BreakerChanged) *Changes {
 	t.follow(t.breakers.Import(at, p, s))
 	t.presence(p)
 	return &t.changes
+}
+
+// recorded returns a generation of the breakers at hand as records count them: 0 stays that, it has not begun in any.
+func (t *Table) recorded(generation uint64) uint64 {
+	if generation == 0 {
+		return 0
+	}
+	return t.begun + generation
 }
 
 // internal returns a generation as the breakers at hand count them.

@@ -171,13 +171,25 @@ func (t *Table) count(agent, by int) {
 	}
 }
 
-// Advance applies what time alone changes; see NextDeadline.
+// Advance applies what time alone changes; see NextDeadline. A table that folds the records of another is not advanced:
+// they say when the other was.
 func (t *Table) Advance(now time.Time) *Changes {
 	t.begin(now)
 	if t.breakers != nil {
-		t.follow(t.breakers.Advance(now))
+		t.advance()
 	}
 	return &t.changes
+}
+
+// advance does so before anything else happens, so that there is a record of it.
+func (t *Table) advance() {
+	due := t.breakers.Due(t.now)
+	t.follow(t.breakers.Advance(t.now))
+	for _, p := range due {
+		if s, known := t.breakers.Export(p); t.recording {
+			t.changes.Records = append(t.changes.Records, t.record(p, s, known))
+		}
+	}
 }
 
 // NextDeadline returns when Advance is to be called if nothing else happens before.

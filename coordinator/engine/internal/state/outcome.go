@@ -101,13 +101,19 @@ func (s *State) ApplyBreakers(c *ejection.Changes) {
 			}
 		}
 	}
+	s.ScheduleBreakers()
+	for _, r := range c.Records {
+		s.Commit(r)
+	}
+}
+
+// ScheduleBreakers sets the timer to when an agent may be tried again, or a breaker forgets. A standby has none: the
+// leader records that.
+func (s *State) ScheduleBreakers() {
 	switch at, ok := s.Ejections.NextDeadline(); {
-	case !ok:
+	case !ok, s.Following:
 		s.Timers.Cancel(&s.BreakerDue)
 	case s.BreakerDue.Index < 0, !s.BreakerDue.At.Equal(at):
 		s.Timers.Schedule(&s.BreakerDue, at)
-	}
-	for _, r := range c.Records {
-		s.Commit(r)
 	}
 }
