@@ -1,5 +1,4 @@
-// Command taskbus answers one question: how do people and machines start, feed
-// and look at a coordinator?
+// Command taskbus answers one question: how is a coordinator started, fed and looked at?
 //
 // It is thin: `taskbus serve` stands here, flags, variables and signals in, service.Run out; the other commands have
 // rooms below internal, by what they are about. Those that only look ask a running coordinator over HTTP; those that

@@ -1,4 +1,4 @@
-// Package auction answers one question: which bidder should get the task, and when is waiting any longer pointless?
+// Package auction answers one question: which bidder gets the task, and when does waiting end?
 //
 //	n candidates ─► Invite ─► Open ─► Book.Bid … ─► Book.Closing ─► Book.Ranked
 //	                          │  ▲        │                            winner first

@@ -1,4 +1,4 @@
-// Package billing answers: what is a call, or task, charged for, and to which nodes of the quota trees?
+// Package billing answers: what is charged for a call or task, and where?
 //
 // A Directory finds by the names in a request, quotas.yaml and its prices the Charge and the Path of nodes that it
 // goes to; what is not stated it has package estimates guess, and says which amounts are guesses. It must never know
