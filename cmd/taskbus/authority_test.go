@@ -77,7 +77,7 @@ func (a *authority) issue(name string) tls.Certificate {
 	return a.until(time.Now().Add(time.Hour), name)
 }
 
-// outdated is issue for one whose time was over a minute ago.
+// outdated is issue for a certificate that ran out a minute ago.
 func (a *authority) outdated(name string) tls.Certificate {
 	a.t.Helper()
 	return a.until(time.Now().Add(-time.Minute), name)

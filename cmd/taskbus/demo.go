@@ -44,7 +44,7 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return playDemo(a, c, flags, args[0]) },
 	}
-	cli.ConfigFlag(c.Flags(), &flags.config)
+	cli.ConfigFlag(c, &flags.config)
 	c.Flags().StringVar(&flags.log, "log", "", "file for the coordinator's log (default .run/demo-coordinator.log)")
 	c.Flags().StringSliceVar(&flags.absent, "absent", []string{"archivist-1"},
 		"agents that are not started, so that their tasks fail")
@@ -54,11 +54,7 @@ Exit code 0 when every task is accounted for, 1 otherwise.`,
 }
 
 func playDemo(a *cli.App, c *cobra.Command, flags demoFlags, tasks string) error {
-	env, err := a.Environment()
-	if err != nil {
-		return err
-	}
-	path, cfg, err := a.LoadConfig(flags.config, env)
+	env, path, cfg, err := a.Configuration(flags.config)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,8 @@ import (
 	"taskbus/cmd/taskbus/internal/clitest"
 )
 
-// One that stands by asks its leader over TLS whose certificate is of an authority that no system
-// knows, if TASKBUS_CA names it. Without, the agent's answer is only that no leader could be asked, and the
-// log has what is wrong.
+// A standby asks its leader over TLS and accepts its certificate if TASKBUS_CA names the authority, which no system
+// knows. Without, the agent's answer is only that no leader could be asked, and the log has what is wrong.
 func TestStandbyTrustsTheAuthorityOfItsLeader(t *testing.T) {
 	a := newAuthority(t)
 	a.issue("server")

@@ -77,8 +77,8 @@ when agents.yaml, quotas.yaml or the environment is wrong.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return serve(c.Context(), a, flags) },
 	}
-	cli.ConfigFlag(c.Flags(), &flags.config)
-	cli.QuotasFlag(c.Flags(), &flags.quotas)
+	cli.ConfigFlag(c, &flags.config)
+	cli.QuotasFlag(c, &flags.quotas)
 	c.Flags().StringVar(&flags.http, "http", "", "address of the HTTP server as host:port; port 0 takes any free one")
 	flags.listen.add(c.Flags())
 	c.Flags().BoolVar(&flags.pprof, "pprof", false, "serve profiles below /debug/pprof/; only on a loopback address")

@@ -33,6 +33,14 @@ func (a *App) LoadConfig(flag string, env config.Environment) (string, *config.C
 	return path, cfg, ConfigError(err)
 }
 
+// Configuration is the environment with the agents.yaml that it, or the flag, names.
+func (a *App) Configuration(flag string) (env config.Environment, path string, cfg *config.Config, err error) {
+	if env, err = a.Environment(); err == nil {
+		path, cfg, err = a.LoadConfig(flag, env)
+	}
+	return env, path, cfg, err
+}
+
 // BrokerAddress is what people may see of the broker's URL: scheme, host and
 // virtual host.
 func BrokerAddress(secret config.Secret) string {

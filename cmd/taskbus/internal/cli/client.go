@@ -27,12 +27,11 @@ const (
 
 // Client asks a running coordinator over HTTP.
 type Client struct {
-	// Base is the coordinator that is asked; of several, bases, it is the first until the one that leads
-	// has been sought.
+	// Base is the coordinator that is asked, one of Bases; the first until the one that leads has been sought.
 	Base   string
 	Bases  []string
 	sought bool
-	Http   *http.Client
+	HTTP   *http.Client
 	// token is sent with changes; empty for a client that only reads.
 	token config.Secret
 }
@@ -50,7 +49,7 @@ func (a *App) NewClient(flag string) (*Client, error) {
 		}
 		list, by = "http://127.0.0.1:"+port, "COORDINATOR_PORT"
 	}
-	c := &Client{Http: &http.Client{Timeout: clientTimeout}}
+	c := &Client{HTTP: &http.Client{Timeout: clientTimeout}}
 	for base := range strings.SplitSeq(list, ",") {
 		base = strings.TrimSpace(base)
 		u, err := url.Parse(base)
@@ -67,13 +66,13 @@ func (a *App) NewClient(flag string) (*Client, error) {
 	}
 	c.Base = c.Bases[0]
 	var err error
-	if c.Http.Transport, err = a.trusting(); err != nil {
+	if c.HTTP.Transport, err = a.trusting(); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// trusting is for coordinators whose certificates are of the authority in the file of TASKBUS_CA;
+// trusting is a transport that accepts certificates of the authority in the file of TASKBUS_CA;
 // nil, which stands for the usual one, if the variable is not set.
 func (a *App) trusting() (http.RoundTripper, error) {
 	authorities, err := a.Authorities()
@@ -97,7 +96,7 @@ func (a *App) Authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// NewAdminClient is newClient with the admin token of the environment, for what
+// NewAdminClient is NewClient with the admin token of the environment, for what
 // changes something. Without a token the coordinator says itself what is missing.
 func (a *App) NewAdminClient(flag string) (*Client, error) {
 	c, err := a.NewClient(flag)
@@ -108,8 +107,8 @@ func (a *App) NewAdminClient(flag string) (*Client, error) {
 		return nil, ConfigError(err)
 	}
 	// The token goes where it was meant to go and nowhere else; and a redirected
-	// change may arrive as a GET, whose answer would look like success.
-	c.Http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	// change may arrive as a GET, and the answer to that would look like success.
+	c.HTTP.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
@@ -125,7 +124,7 @@ func (c *Client) Get(ctx context.Context, path string, v any, further ...int) er
 	return c.do(request, v, further...)
 }
 
-// Change is get for what changes something. Every change can be repeated.
+// Change is Get for what changes something. Every change can be repeated.
 func (c *Client) Change(ctx context.Context, method, path string, body, v any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *Client) Asking() string { return "ask the coordinator at " + c.Base }
 func (c *Client) do(request *http.Request, v any, further ...int) error {
 	doing := c.Asking()
 	request.Header.Set("Accept", "application/json")
-	response, err := c.Http.Do(request)
+	response, err := c.HTTP.Do(request)
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {
@@ -241,7 +240,7 @@ func AskAbout[T any](ctx context.Context, c *Client, path, contentType string, b
 	return answer, err
 }
 
-// Ask asks the coordinator at base (see newClient) for what is at a path.
+// Ask asks the coordinator at base (see [App.NewClient]) for what is at a path.
 func Ask[T any](ctx context.Context, a *App, base, path string) (answer T, err error) {
 	c, err := a.NewClient(base)
 	if err == nil {

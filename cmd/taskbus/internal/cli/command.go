@@ -136,18 +136,13 @@ func CompleteFlag(c *cobra.Command, flag string, suggest cobra.CompletionFunc) {
 	_ = c.RegisterFlagCompletionFunc(flag, suggest)
 }
 
-// stringFlags takes flags of commands.
-type stringFlags interface {
-	StringVar(p *string, name, value, usage string)
-}
-
-func ConfigFlag(flags stringFlags, into *string) {
-	flags.StringVar(into, "config", "",
+func ConfigFlag(c *cobra.Command, into *string) {
+	c.Flags().StringVar(into, "config", "",
 		"path of agents.yaml (default $TASKBUS_CONFIG, else config/agents.yaml, agents.yaml, /etc/taskbus/agents.yaml)")
 }
 
-func QuotasFlag(flags stringFlags, into *string) {
-	flags.StringVar(into, "quotas", "",
+func QuotasFlag(c *cobra.Command, into *string) {
+	c.Flags().StringVar(into, "quotas", "",
 		"path of quotas.yaml (default $TASKBUS_QUOTAS, else quotas.yaml beside agents.yaml, if there is one)")
 }
 

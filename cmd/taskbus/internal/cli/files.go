@@ -14,7 +14,7 @@ import (
 // ConfigFiles are the files that a coordinator is configured by.
 type ConfigFiles struct {
 	Agents, Quotas string
-	// limited: there are quotas, at the path quotas, and so there must be some in future. A
+	// Limited: there are quotas, at the path Quotas, and so there must be some in future. A
 	// file that has gone must not mean that nothing is limited any more.
 	Limited bool
 	env     config.Environment

@@ -97,7 +97,7 @@ func (c *Client) peer(ctx context.Context, base string) Peer {
 		p.Detail = err.Error()
 		return p
 	}
-	response, err := c.Http.Do(request)
+	response, err := c.HTTP.Do(request)
 	if err != nil {
 		var wrapped *url.Error
 		if errors.As(err, &wrapped) {

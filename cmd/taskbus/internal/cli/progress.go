@@ -8,12 +8,11 @@ import (
 )
 
 // Progress shows that something is being done: nothing in the first second, then
-// a line every second, on a terminal always the same one. The zero value of
-// everything but w is in order. It is safe for concurrent use.
+// a line every second, on a terminal always the same one. It is safe for concurrent use.
 type Progress struct {
 	W     io.Writer
 	Doing string
-	// rewrite: w is a terminal, where one line can be written again and again.
+	// Rewrite: W is a terminal, where one line can be written again and again.
 	Rewrite bool
 
 	mu    sync.Mutex

@@ -107,8 +107,8 @@ func pretend(ctx context.Context, t *agent.Task) (agent.Result, error) {
 	}
 }
 
-// stop has every agent finish what it runs, and waits. The error is that of agents
-// whose configuration could not be used.
+// stop has every agent finish what it runs, and waits. The error names the agents that could not use their
+// configuration.
 func (f *fleet) stop() error {
 	f.leave()
 	f.group.Wait()

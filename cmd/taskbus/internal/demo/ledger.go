@@ -30,7 +30,7 @@ type outcome struct {
 type ledger struct {
 	mu        sync.Mutex
 	submitted map[coordinator.TaskID]int // lines by task id
-	unnamed   int                        // lines whose task id cannot be read
+	unnamed   int                        // lines without a readable task id
 	outcomes  []outcome
 	surplus   []outcome // outcomes of this run's tasks beyond what was submitted
 	begun     map[coordinator.TaskID]int

@@ -69,7 +69,7 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 
 func printAgents(p *cli.Page, agents []view.Agent) {
 	t := cli.NewTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "ASSIGNED", "FAILED", "HEARTBEAT", "ELIGIBLE")
-	online, used, slots, joined := 0, 0, 0, 0
+	joined := 0
 	var suspects []string
 	for _, g := range agents {
 		if text := suspicion(p.Now(), &g); text != "" {
@@ -78,21 +78,18 @@ func printAgents(p *cli.Page, agents []view.Agent) {
 		if g.Discovered {
 			joined++
 		}
-		if g.Online() {
-			online++
-			used, slots = used+g.InFlight, slots+g.Slots
-		}
 		t.Row(g.ID, g.State, g.Status, fmt.Sprintf("%.2f", g.Load), fmt.Sprintf("%d/%d", g.InFlight, g.Slots),
 			g.Leased, g.Assigned, failedOf(g.Recent), p.Ago(g.LastHeartbeat), cli.Availability(g))
 	}
 	if len(agents) > 0 {
 		p.Table(t)
 	}
-	fleet := cli.Count(len(agents), "agent")
+	sum := summarise(agents)
+	fleet := cli.Count(sum.Total, "agent")
 	if joined > 0 {
 		fleet += fmt.Sprintf(" (%d joined by discovery)", joined)
 	}
-	p.Line("%s, %d online with %d of %s in use", fleet, online, used, cli.Count(slots, "slot"))
+	p.Line("%s, %d online with %d of %s in use", fleet, sum.Online, sum.SlotsUsed, cli.Count(sum.Slots, "slot"))
 	for i, text := range suspects {
 		if i == maxSuspects {
 			p.Line("… and %d more like that (-o json has all)", len(suspects)-i)

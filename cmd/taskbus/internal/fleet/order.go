@@ -167,7 +167,7 @@ var errNotInFleet = errors.New("it is not in the fleet any more")
 type drainWatch struct {
 	// ask looks at the agent; errNotInFleet when it has left.
 	ask func(context.Context) (view.Agent, error)
-	// report is called with every look that was not the last.
+	// tell is called with every look that was not the last.
 	tell func(view.Agent)
 }
 

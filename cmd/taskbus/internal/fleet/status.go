@@ -177,8 +177,8 @@ func printOverview(page *cli.Page, v *overview) {
 	if !v.leading() {
 		if _, lost := v.Health.Checks[cli.CheckLeader]; lost {
 			p.fact("", "the rest only the coordinator that leads knows")
-		} else if address := leaderAddress(v.Leader); address != "" {
-			p.fact("", "the rest only the coordinator that leads knows; ask that one: --url %s", address)
+		} else if l := v.Leader; l != nil && l.Address != "" {
+			p.fact("", "the rest only the coordinator that leads knows; ask that one: --url %s", l.Address)
 		} else {
 			p.fact("", "the rest only a coordinator that leads knows, and none that was asked does")
 		}
@@ -305,13 +305,6 @@ func perSecond(rate float64) string {
 		return fmt.Sprintf("%.1f", rate)
 	}
 	return fmt.Sprintf("%.0f", rate)
-}
-
-func leaderAddress(l *view.Leader) string {
-	if l == nil {
-		return ""
-	}
-	return l.Address
 }
 
 // since is " for 3h", from a time on; empty when that is not known.

@@ -38,7 +38,7 @@ type filter struct {
 	limit       int
 	task, agent string
 	since       time.Duration
-	// call: of a call, too, whose reservation has the id of task.
+	// call is set where task may be the id of a call's reservation, too.
 	call *callKeys
 }
 

@@ -88,7 +88,7 @@ func taskNamed(id coordinator.TaskID) *coordinator.Task {
 		ContentHash: 42}
 }
 
-// journalRig is a rig whose broker has a journal with these messages.
+// journalRig is a rig with a broker that has a journal with these messages.
 func journalRig(t *testing.T, bodies ...[]byte) *clitest.Rig {
 	t.Helper()
 	r := newRig()

@@ -39,9 +39,8 @@ func (l *entry) task() string {
 	return l.Task
 }
 
-// teller puts messages of the journal into words, in their order. It
-// remembers the ids of tasks that are open, and whose reservations are: most records have no more than a
-// key.
+// teller puts messages of the journal into words, in their order. It keeps the ids of the tasks and the agents of the
+// reservations that are open: most records have no more than a key.
 type teller struct {
 	epoch uint64
 	open  map[coordinator.TaskKey]openTask
@@ -231,7 +230,7 @@ func (t *teller) begin(line *entry, id coordinator.TaskID, agent coordinator.Age
 	}
 }
 
-// byKey is about a task whose id is known if it is open.
+// byKey is about the task or reservation of a key. Its id and agent are known while it is open.
 func (t *teller) byKey(line *entry, key coordinator.TaskKey) {
 	known := t.open[key]
 	line.Task, line.TaskKey, line.Agent = string(known.id), keyText(key), string(known.agent)

@@ -51,7 +51,7 @@ its own. SIGTERM ends it after it has reported what was used.`,
 		if err != nil {
 			return err
 		}
-		all, client := asking.Bases, &http.Client{Transport: asking.Http.Transport}
+		all, client := asking.Bases, &http.Client{Transport: asking.HTTP.Transport}
 		// A coordinator does not redirect; the tokens go to coordinators alone.
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		cache, err := callcache.New(callcache.Options{

@@ -273,10 +273,10 @@ func printChanged(p *cli.Page, q *view.QuotaChanged) {
 			p.Line("stands: %s", controlLine(p, c))
 		case c.Value == "0":
 			p.Line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; "+
-				"correct those", controlLine(p, c), cli.OneLine(c.Asked))
+				"correct those", controlLine(p, c), c.Asked)
 		case !sameNumber(c.Value, c.Asked):
 			p.Line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)",
-				controlLine(p, c), cli.OneLine(c.Asked))
+				controlLine(p, c), c.Asked)
 		default:
 			p.Line("corrected: %s", controlLine(p, c))
 		}
@@ -318,7 +318,7 @@ func controlLine(p *cli.Page, c *view.QuotaControl) string {
 	if end := p.Until(c.Until); end != "" {
 		text += ", ends " + end
 	}
-	return cli.OneLine(text)
+	return text
 }
 
 // changeText is what is changed, in short.
@@ -406,7 +406,7 @@ func printControls(p *cli.Page, q view.QuotaControls) {
 	p.Table(t)
 	for i := range q.Controls {
 		if c := &q.Controls[i]; c.Suspended != "" {
-			p.Line("%s is suspended: %s", c.ID, cli.OneLine(c.Suspended))
+			p.Line("%s is suspended: %s", c.ID, c.Suspended)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func hintNames(ctx context.Context, p *cli.Page, client *cli.Client, query url.V
 			continue
 		}
 		if known, meant := known(ctx, client, kind, name); !known {
-			p.Line("quotas.yaml has no %s %s%s", kind, cli.OneLine(name), meant)
+			p.Line("quotas.yaml has no %s %s%s", kind, name, meant)
 		}
 	}
 }

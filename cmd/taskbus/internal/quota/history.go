@@ -126,7 +126,7 @@ func rebuildHistory(ctx context.Context, a *cli.App, base string) error {
 	if err != nil {
 		return err
 	}
-	client.Http.Timeout = reconcileTimeout
+	client.HTTP.Timeout = reconcileTimeout
 	var made view.Rebuilt
 	if err := client.Change(ctx, http.MethodPost, "/v1/quota/history/rebuild", struct{}{}, &made); err != nil {
 		return err
@@ -234,11 +234,11 @@ func projection(p *cli.Page, j *view.Projection) {
 			p.Ago(j.UpTo))
 	}
 	if j.State != "following" && j.State != "beside" {
-		p.Line("it is %s: %s", j.State, cli.OneLine(j.Detail))
+		p.Line("it is %s: %s", j.State, j.Detail)
 	}
 	for _, g := range j.Gaps {
 		p.Line("missing: %s", gapText(&g))
-		p.Line("  %s", cli.OneLine(g.Reason))
+		p.Line("  %s", g.Reason)
 		if g.Lost > 0 {
 			p.Line("  of %s it is not known what was used", cli.Count(int(g.Lost), "reservation"))
 		}

@@ -91,7 +91,7 @@ Exit code 0 if they agree, 3 if they differ.`,
 		if err != nil {
 			return err
 		}
-		client.Http.Timeout = reconcileTimeout
+		client.HTTP.Timeout = reconcileTimeout
 		r, err := cli.AskAbout[view.Reconciled](c.Context(), client, "/v1/quota/reconcile?"+query.Encode(), "text/csv", body)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func printReconciled(p *cli.Page, r view.Reconciled) {
 	p.Table(t)
 	p.Blank()
 	for _, name := range r.Ignored {
-		p.Line("not understood: the column %s", cli.OneLine(name))
+		p.Line("not understood: the column %s", name)
 	}
 	if r.Lost.Calls > 0 {
 		p.Line("of %s the journal did not know any more whose they were: %d tokens, %s", cli.Count(int(r.Lost.Calls), "call"),

@@ -50,8 +50,8 @@ Exit code 1 if there is a problem; warnings do not change it.`,
 			return d.run(c.Context())
 		},
 	}
-	cli.ConfigFlag(c.Flags(), &d.path)
-	cli.QuotasFlag(c.Flags(), &d.quotas)
+	cli.ConfigFlag(c, &d.path)
+	cli.QuotasFlag(c, &d.quotas)
 	d.url = cli.URLFlag(c)
 	c.Flags().DurationVar(&d.listen, "listen", 3*time.Second,
 		"how long to wait for heartbeats by which to judge the agents' clocks")

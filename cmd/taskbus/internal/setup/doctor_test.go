@@ -30,7 +30,7 @@ type clinic struct {
 	broker *knownBroker
 }
 
-// knownBroker is a bus whose sessions introduce themselves as RabbitMQ.
+// knownBroker is a bus with sessions that introduce themselves as RabbitMQ.
 type knownBroker struct {
 	*membus.Broker
 	says   bus.Broker

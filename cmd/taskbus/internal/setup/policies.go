@@ -32,7 +32,7 @@ one with the highest priority: --priority raises these above your own.`,
   taskbus topology policies --priority 50 | docker exec -i rabbitmq sh`,
 		Args: cobra.NoArgs,
 	}
-	cli.ConfigFlag(c.Flags(), &path)
+	cli.ConfigFlag(c, &path)
 	priority := c.Flags().Int("priority", 10, "priority of the policies")
 	c.RunE = func(*cobra.Command, []string) error {
 		env, err := a.Environment()

@@ -50,7 +50,7 @@ compare, use rabbitmqctl list_queues name type arguments.`,
 			return a.Show(t, func(p *cli.Page) { printTopology(p, t) })
 		},
 	}
-	cli.ConfigFlag(c.Flags(), &path)
+	cli.ConfigFlag(c, &path)
 	return c
 }
 
@@ -114,16 +114,12 @@ For set-ups in which the coordinator's own user may not create anything
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return applyTopology(c.Context(), a, path) },
 	}
-	cli.ConfigFlag(c.Flags(), &path)
+	cli.ConfigFlag(c, &path)
 	return c
 }
 
 func applyTopology(ctx context.Context, a *cli.App, path string) error {
-	env, err := a.Environment()
-	if err != nil {
-		return err
-	}
-	_, cfg, err := a.LoadConfig(path, env)
+	env, _, cfg, err := a.Configuration(path)
 	if err != nil {
 		return err
 	}

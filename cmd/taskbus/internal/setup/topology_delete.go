@@ -28,17 +28,13 @@ It asks first, unless --yes is given, and does nothing while a coordinator leads
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return deleteTopology(c.Context(), a, path, yes) },
 	}
-	cli.ConfigFlag(c.Flags(), &path)
+	cli.ConfigFlag(c, &path)
 	c.Flags().BoolVar(&yes, "yes", false, "do not ask first")
 	return c
 }
 
 func deleteTopology(ctx context.Context, a *cli.App, path string, yes bool) error {
-	env, err := a.Environment()
-	if err != nil {
-		return err
-	}
-	_, cfg, err := a.LoadConfig(path, env)
+	env, _, cfg, err := a.Configuration(path)
 	if err != nil {
 		return err
 	}

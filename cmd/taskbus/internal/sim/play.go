@@ -65,8 +65,7 @@ type written interface {
 	WriteCSV(io.Writer) error
 }
 
-// playStrategies plays a scenario whose tasks are pushed, and gives its report and what
-// draws its chart.
+// playStrategies plays a scenario with strategies, and returns its report and what draws its chart.
 func playStrategies(ctx context.Context, a *cli.App, flags simulateFlags, s *simulator.Scenario,
 	progress func(float64)) (written, func(io.Writer, chart.Format) error, error) {
 	o := simulator.Options{Trace: traceFolder(flags.traces), Formula: compileFormula, Progress: progress}
@@ -78,7 +77,7 @@ func playStrategies(ctx context.Context, a *cli.App, flags simulateFlags, s *sim
 	return r, func(w io.Writer, f chart.Format) error { return chart.Draw(w, r, f) }, err
 }
 
-// playPulling does the same for a scenario whose agents pull.
+// playPulling does the same for a scenario with agents that pull.
 func playPulling(ctx context.Context, s *simulator.Scenario, progress func(float64)) (written,
 	func(io.Writer, chart.Format) error, error) {
 	r, err := pulling.Play(ctx, s, progress)

@@ -80,7 +80,7 @@ func replayCall(a *cli.App, flags replayFlags, recordings []*replay.Recording) e
 
 func printReplayedCalls(p *cli.Page, id string, found []replayedCall) {
 	if len(found) == 0 {
-		p.Line("no call of the reservation %s was recorded", cli.OneLine(id))
+		p.Line("no call of the reservation %s was recorded", id)
 	}
 	for i := range found {
 		c := &found[i]
@@ -95,7 +95,7 @@ func printReplayedCalls(p *cli.Page, id string, found []replayedCall) {
 		if c.Refusal != "" {
 			text += ", " + c.Refusal
 		}
-		p.Line("%s", cli.OneLine(text+": "+cli.UsedText(&c.amounts)))
+		p.Line("%s: %s", text, cli.UsedText(&c.amounts))
 		if len(c.Routes) == 0 {
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 	"taskbus/coordinator/simulator"
 )
 
-// sharingFlags are those of scenarios whose tenants share a provider.
+// sharingFlags are those of scenarios with tenants that share a provider.
 type sharingFlags struct {
 	tenants string
 	slots   int

@@ -201,7 +201,7 @@ func printDead(p *cli.Page, m *view.DeadMessage, payload bool) {
 		{"resend", m.ResendTo + m.ResendNot},
 	} {
 		if f.value != "" {
-			p.Line("%-15s %s", f.name, cli.OneLine(f.value))
+			p.Line("%-15s %s", f.name, f.value)
 		}
 	}
 	if !m.Timestamp.IsZero() {
@@ -299,7 +299,7 @@ func actOnDead(ctx context.Context, a *cli.App, client *cli.Client, act deadAct,
 	err := a.Show(total, func(p *cli.Page) {
 		p.Line("%s %s", cli.Count(len(total.Done), "message"), act.done)
 		for _, k := range total.Kept {
-			p.Line("%s stays in task.dead: %s", k.Key, cli.OneLine(k.Why))
+			p.Line("%s stays in task.dead: %s", k.Key, k.Why)
 		}
 	})
 	if err != nil || len(total.Kept) == 0 {

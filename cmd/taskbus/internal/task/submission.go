@@ -327,7 +327,7 @@ type tally struct {
 	mu          sync.Mutex
 	sum         submissionSummary
 	unconfirmed []int
-	settledAny  int  // publications whose end is known
+	settledAny  int  // publications that ended, well or not
 	unsent      int  // valid lines that could not even be published
 	blocked     bool // the broker takes nothing
 }
@@ -372,7 +372,7 @@ func (t *tally) signal() {
 	}
 }
 
-// onTheWay is how many lines were published whose end is not known.
+// onTheWay is how many lines were published and have not ended yet.
 func (t *tally) onTheWay() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
