@@ -27,8 +27,8 @@ func (i *instance) keepHistory(a *cli.App) error {
 			if i.cfg.Policy().Quotas != nil {
 				i.logger.Warn().
 					Msg(
-						"no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a PostgreSQL " +
-							"database in TASKBUS_HISTORY, or set it to off")
+						"no history of usage is kept: neither STATE_DIRECTORY nor HOME says where; name a file or a " +
+							"PostgreSQL database in TASKBUS_HISTORY, or set it to off")
 			}
 			return nil
 		}

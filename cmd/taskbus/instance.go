@@ -164,7 +164,8 @@ func newRegistry(b build) (*prometheus.Registry, error) {
 }
 
 func metricsHandler(registry *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, Registry: registry})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError,
+		Registry: registry})
 }
 
 // profiles is net/http/pprof on a mux of its own.

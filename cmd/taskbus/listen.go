@@ -28,7 +28,8 @@ func (f *listenFlags) add(flags *pflag.FlagSet) {
 		"PEM file of the servers' certificate (default $TASKBUS_TLS_CERT, else no TLS)")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file of its key (default $TASKBUS_TLS_KEY)")
 	flags.StringVar(&f.clientCA, "client-ca", "",
-		"PEM file of the authority of agents' and gateways' certificates (default $TASKBUS_CLIENT_CA, else none counts)")
+		"PEM file of the authority of agents' and gateways' certificates (default $TASKBUS_CLIENT_CA, else none "+
+			"counts)")
 }
 
 // gateways are the listeners' settings, read and checked.
@@ -64,17 +65,19 @@ func readGateways(a *cli.App, f listenFlags, logger zerolog.Logger) (*gateways, 
 		return nil,
 			cli.ConfigError(
 				errors.New(
-					"a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) and --tls-key " +
-						"(TASKBUS_TLS_KEY), or none of them"))
+					"a certificate needs its key, and a key its certificate: set both --tls-cert (TASKBUS_TLS_CERT) " +
+						"and --tls-key (TASKBUS_TLS_KEY), or none of them"))
 	case ca != "" && cert == "":
 		return nil,
 			cli.ConfigError(
 				errors.New(
-					"--client-ca (TASKBUS_CLIENT_CA) needs --tls-cert and --tls-key: clients show certificates inside TLS only"))
+					"--client-ca (TASKBUS_CLIENT_CA) needs --tls-cert and --tls-key: clients show certificates " +
+						"inside TLS only"))
 	case len(g.names) > 0 && ca == "":
 		return nil,
 			cli.ConfigError(
-				errors.New("TASKBUS_GATEWAY_NAMES needs --client-ca (TASKBUS_CLIENT_CA): without it no certificate counts"))
+				errors.New("TASKBUS_GATEWAY_NAMES needs --client-ca (TASKBUS_CLIENT_CA): without it no certificate " +
+					"counts"))
 	case len(g.names) > mostNames:
 		return nil, cli.ConfigError(fmt.Errorf("TASKBUS_GATEWAY_NAMES has %d names; at most %d are read", len(g.names),
 			mostNames))
@@ -82,16 +85,16 @@ func readGateways(a *cli.App, f listenFlags, logger zerolog.Logger) (*gateways, 
 		return nil,
 			cli.ConfigError(
 				errors.New(
-					"no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or TASKBUS_GATEWAY_NAMES with " +
-						"certificates, or leave --rls (TASKBUS_RLS) out"))
+					"no client could use the rate-limit service: set TASKBUS_GATEWAY_TOKEN_FILE, or " +
+						"TASKBUS_GATEWAY_NAMES with certificates, or leave --rls (TASKBUS_RLS) out"))
 	}
 	for _, name := range g.names {
 		if name == "" || len(name) > mostNames {
 			return nil,
 				cli.ConfigError(
 					fmt.Errorf(
-						"TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, separated by commas",
-						mostNames))
+						"TASKBUS_GATEWAY_NAMES must list the common names of certificates, 1 to %d bytes each, "+
+							"separated by commas", mostNames))
 		}
 	}
 	if g.rls != "" {
@@ -130,7 +133,8 @@ func (g *gateways) listen() error {
 	}
 	var err error
 	if g.listener, err = net.Listen("tcp", g.rls); err != nil {
-		return fmt.Errorf("listen for Envoy's rate-limit service: %w; choose another address with --rls or TASKBUS_RLS", err)
+		return fmt.Errorf("listen for Envoy's rate-limit service: %w; choose another address with --rls or TASKBUS_RLS",
+			err)
 	}
 	return nil
 }

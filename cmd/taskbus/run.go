@@ -79,8 +79,8 @@ func (i *instance) run(ctx context.Context, signals <-chan os.Signal) error {
 			stop = nil
 			drain()
 		case <-late:
-			return errors.Join(failure, fmt.Errorf("the drain did not end within %v; RabbitMQ delivers again what was in flight",
-				limit))
+			return errors.Join(failure,
+				fmt.Errorf("the drain did not end within %v; RabbitMQ delivers again what was in flight", limit))
 		case s := <-signals:
 			switch {
 			case s == syscall.SIGHUP:

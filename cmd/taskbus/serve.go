@@ -142,8 +142,8 @@ func serve(ctx context.Context, a *cli.App, flags serveFlags) (err error) {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}
 	logger.Info().
-		Str("version", i.build.Version).Str("config", files.Agents).Str("quotas", files.QuotasName()).Str("config_version",
-		cfg.FileVersion()).
+		Str("version", i.build.Version).Str("config", files.Agents).Str("quotas", files.QuotasName()).
+		Str("config_version", cfg.FileVersion()).
 		Int("agents", len(cfg.Policy().Agents)).Str("strategy", cfg.Policy().Strategy).
 		Str("broker", cli.BrokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).
 		Str("rls", gateways.address()).
@@ -171,7 +171,8 @@ func httpAddress(flag, bind string, cfg *config.Config, env config.Environment) 
 	} else if bind != "localhost" && net.ParseIP(bind) == nil {
 		return "",
 			cli.ConfigError(
-				fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, not %q", bind))
+				fmt.Errorf("TASKBUS_HTTP_BIND must be an IP address such as 0.0.0.0, or localhost, without a port, "+
+					"not %q", bind))
 	}
 	return net.JoinHostPort(bind, fmt.Sprint(env.Port)), nil
 }

@@ -54,7 +54,9 @@ func (c *certificates) config(protocols ...string) *tls.Config {
 		},
 		// Not asked, for each client has a configuration of its own; there so that a server knows
 		// that there are certificates.
-		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c.latest().Certificates[0], nil },
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return &c.latest().Certificates[0], nil
+		},
 	}
 }
 
@@ -110,8 +112,8 @@ func (c *certificates) stampOf() (stamp string, err error) {
 func (c *certificates) read() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate %s and its key: %w; both are PEM files, and belong together", c.cert,
-			err)
+		return nil, fmt.Errorf("read the certificate %s and its key: %w; both are PEM files, and belong together",
+			c.cert, err)
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
 	if c.clientCA != "" {

@@ -57,8 +57,8 @@ func (a *App) NewClient(flag string) (*Client, error) {
 			// Not quoted: it may hold a password.
 			return nil,
 				UsageError(
-					"%s is not the URL of a coordinator; write http://host:8551, or several of them separated by commas, without "+
-						"user and password", by)
+					"%s is not the URL of a coordinator; write http://host:8551, or several of them separated by "+
+						"commas, without user and password", by)
 		}
 		if base = strings.TrimRight(base, "/"); !slices.Contains(c.Bases, base) {
 			c.Bases = append(c.Bases, base)
@@ -167,7 +167,8 @@ func (c *Client) do(request *http.Request, v any, further ...int) error {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return fmt.Errorf("%s: %w; is it running (`taskbus serve`)? Say where with --url or TASKBUS_HTTP_URL", doing, err)
+		return fmt.Errorf("%s: %w; is it running (`taskbus serve`)? Say where with --url or TASKBUS_HTTP_URL",
+			doing, err)
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
@@ -187,11 +188,12 @@ func (c *Client) do(request *http.Request, v any, further ...int) error {
 	}
 	// it would read as an answer in which all is zero: a change that was made, nothing that is limited
 	if saysNothing(body) {
-		return fmt.Errorf("%s: the answer of %s says nothing; is something else listening there?", doing, request.URL.Path)
+		return fmt.Errorf("%s: the answer of %s says nothing; is something else listening there?", doing,
+			request.URL.Path)
 	}
 	if err := json.Unmarshal(body, v); err != nil {
-		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?", doing,
-			request.URL.Path, err)
+		return fmt.Errorf("%s: the answer of %s is not the JSON expected (%w); is something else listening there?",
+			doing, request.URL.Path, err)
 	}
 	return nil
 }
@@ -206,18 +208,19 @@ func saysNothing(body []byte) bool {
 func (c *Client) unauthorised() error {
 	if c.token.Reveal() == "" {
 		return fmt.Errorf(
-			"the coordinator at %s wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE, or TASKBUS_ADMIN_TOKEN, to the one "+
-				"it was started with", c.Base)
+			"the coordinator at %s wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE, or TASKBUS_ADMIN_TOKEN, to "+
+				"the one it was started with", c.Base)
 	}
 	return fmt.Errorf(
-		"the coordinator at %s has another admin token than TASKBUS_ADMIN_TOKEN or TASKBUS_ADMIN_TOKEN_FILE gives here; "+
-			"it knows the one it was started with", c.Base)
+		"the coordinator at %s has another admin token than TASKBUS_ADMIN_TOKEN or TASKBUS_ADMIN_TOKEN_FILE gives "+
+			"here; it knows the one it was started with", c.Base)
 }
 
 func refused(doing string, status int, body []byte) error {
 	var p gateway.Problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Title == "" {
-		return fmt.Errorf("%s: it answered %d without an explanation; is something else listening there?", doing, status)
+		return fmt.Errorf("%s: it answered %d without an explanation; is something else listening there?", doing,
+			status)
 	}
 	return errors.New(p.Title + ": " + p.Detail)
 }

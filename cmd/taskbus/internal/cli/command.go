@@ -148,8 +148,8 @@ func QuotasFlag(c *cobra.Command, into *string) {
 
 // URLFlag adds --url to a command that asks the coordinator.
 func URLFlag(c *cobra.Command) *string {
-	return c.Flags().String("url", "", "`URL` of the coordinator, or several separated by commas: the leader is asked\n"+
-		"(default $TASKBUS_HTTP_URL, else http://127.0.0.1:${COORDINATOR_PORT:-8551})")
+	return c.Flags().String("url", "", "`URL` of the coordinator, or several separated by commas: the leader is "+
+		"asked\n(default $TASKBUS_HTTP_URL, else http://127.0.0.1:${COORDINATOR_PORT:-8551})")
 }
 
 // Shows has a command ask the coordinator for what is at that path, and print it.

@@ -192,7 +192,8 @@ func (c *Client) Instances(ctx context.Context) (found []Peer, checks map[string
 // lostLeader says that the leader that a standby names does not answer; empty: one that answers leads, or no more
 // is known than that the leader is none of the list.
 func (c *Client) lostLeader(ctx context.Context, found []Peer, leader *view.Leader, silent map[string]bool) string {
-	if leader == nil || len(silent) == 0 || slices.ContainsFunc(found, func(p Peer) bool { return worthAsking(p.State) > 2 }) {
+	if leader == nil || len(silent) == 0 || slices.ContainsFunc(found,
+		func(p Peer) bool { return worthAsking(p.State) > 2 }) {
 		return ""
 	}
 	if leader.Address != "" && !silent[leader.Address] {

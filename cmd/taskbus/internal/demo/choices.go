@@ -68,7 +68,8 @@ func (c *choices) print(out io.Writer) {
 			own, _ := term(bid, "claimed")
 			active, _ := term(bid, "active")
 			seconds, _ := term(bid, "duration_s")
-			fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t%.2f\t%.0f\t%.2f\n", task, winner, bid.Agent, fitness, own, active, seconds)
+			fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t%.2f\t%.0f\t%.2f\n", task, winner, bid.Agent, fitness, own, active,
+				seconds)
 			task, winner = "", "" // of the next rows, too
 		}
 		if task != "" {

@@ -40,7 +40,8 @@ func startCoordinator(program, configPath, brokerURL, logPath string) (*process,
 		return nil, fmt.Errorf("create the coordinator's log: %w", err)
 	}
 	c := exec.Command(program, "serve", "--config", configPath)
-	c.Env = append(os.Environ(), "RABBITMQ_URL="+brokerURL, "RABBITMQ_URL_FILE=", "COORDINATOR_PORT="+strconv.Itoa(port))
+	c.Env = append(os.Environ(), "RABBITMQ_URL="+brokerURL, "RABBITMQ_URL_FILE=",
+		"COORDINATOR_PORT="+strconv.Itoa(port))
 	c.Stdout, c.Stderr = log, log
 	// Ctrl-C is for the demo, which stops its coordinator in order.
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -119,7 +120,8 @@ func (p *process) awaitReady(ctx context.Context) error {
 	})
 	if err == nil && standby {
 		return errors.New(
-			"another coordinator leads on this broker: stop it, or point RABBITMQ_URL to another broker or virtual host")
+			"another coordinator leads on this broker: stop it, or point RABBITMQ_URL to another broker or " +
+				"virtual host")
 	}
 	return err
 }
@@ -163,6 +165,7 @@ func (p *process) stop(grace time.Duration) error {
 	case <-timer.C:
 		_ = p.command.Process.Kill()
 		<-p.exited
-		return fmt.Errorf("the coordinator did not stop within %s and was killed; its log is in %s", grace, p.log.Name())
+		return fmt.Errorf("the coordinator did not stop within %s and was killed; its log is in %s", grace,
+			p.log.Name())
 	}
 }

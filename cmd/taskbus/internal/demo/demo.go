@@ -239,7 +239,8 @@ func startAgents(ctx context.Context, agents *fleet, o Options, accounts *ledger
 			},
 			bid: func(id coordinator.AgentID, of agent.Offer, b agent.Bid) {
 				if accounts.expects(coordinator.TaskID(of.TaskID)) {
-					s.say("%-26s ? %-14s bids %.2f, %d in hand", shown(coordinator.TaskID(of.TaskID)), id, b.Fitness, of.Agent.Active)
+					s.say("%-26s ? %-14s bids %.2f, %d in hand", shown(coordinator.TaskID(of.TaskID)), id, b.Fitness,
+						of.Agent.Active)
 				}
 			},
 		})

@@ -30,8 +30,9 @@ func submit(ctx context.Context, b bus.Bus, lines [][]byte, accounts *ledger) er
 		accounts.expect(taskID(line))
 		err := session.Publish(bus.Publication{
 			Token: uint64(i), Key: queueOf(line),
-			Properties: bus.Properties{ContentType: "application/json", Type: schemas.TaskAssign, Timestamp: time.Now()},
-			Body:       line,
+			Properties: bus.Properties{ContentType: "application/json", Type: schemas.TaskAssign,
+				Timestamp: time.Now()},
+			Body: line,
 		})
 		if err != nil {
 			return fmt.Errorf("publish task %d: %w", i+1, err)

@@ -68,7 +68,8 @@ Whether an agent has the capabilities is a matter of each task: see explain.`,
 }
 
 func printAgents(p *cli.Page, agents []view.Agent) {
-	t := cli.NewTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "ASSIGNED", "FAILED", "HEARTBEAT", "ELIGIBLE")
+	t := cli.NewTable("AGENT", "STATE", "STATUS", "LOAD", "SLOTS", "LEASED", "ASSIGNED", "FAILED", "HEARTBEAT",
+		"ELIGIBLE")
 	joined := 0
 	var suspects []string
 	for _, g := range agents {
@@ -115,7 +116,8 @@ func suspicion(now time.Time, g *view.Agent) string {
 	var parts []string
 	if g.Instances > 1 {
 		parts = append(parts, fmt.Sprintf(
-			"is the id of %d processes, and the slots and tasks of one count for all: give each its own agent_id", g.Instances))
+			"is the id of %d processes, and the slots and tasks of one count for all: give each its own agent_id",
+			g.Instances))
 	}
 	for i, e := range g.Ejected {
 		what, until := e.Capability, "being tried again"
@@ -141,8 +143,8 @@ func suspicion(now time.Time, g *view.Agent) string {
 		parts = append(parts, fmt.Sprintf("did not do %s in time", cli.Count(g.Recent.Overdue, "task")))
 	}
 	if g.Strays > 0 {
-		parts = append(parts, fmt.Sprintf("has %s taken by nothing that was given to it (its handlers hang? start it again)",
-			cli.Count(g.Strays, "slot")))
+		parts = append(parts, fmt.Sprintf("has %s taken by nothing that was given to it (its handlers hang? start it "+
+			"again)", cli.Count(g.Strays, "slot")))
 	}
 	if len(parts) == 0 {
 		return ""

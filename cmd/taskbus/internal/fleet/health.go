@@ -83,7 +83,8 @@ func printHealth(p *cli.Page, h view.Health) {
 	p.Line("%s", messages.Clean(h.Status, cli.MaxCell))
 	for _, name := range slices.Sorted(maps.Keys(h.Checks)) {
 		check := h.Checks[name]
-		head := fmt.Sprintf("%-11s  %-8s  ", messages.Clean(name, cli.MaxCell), messages.Clean(check.Status, cli.MaxCell))
+		head := fmt.Sprintf("%-11s  %-8s  ", messages.Clean(name, cli.MaxCell),
+			messages.Clean(check.Status, cli.MaxCell))
 		lines := cli.WithAdvice(check.Detail, check.Advice, cli.TextWidth-indent)
 		if len(lines) == 0 {
 			lines = []string{""}

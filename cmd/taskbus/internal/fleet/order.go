@@ -56,7 +56,8 @@ func giveOrder(ctx context.Context, a *cli.App, base, id string, order coordinat
 	if err := cli.CheckID("an agent", id); err != nil {
 		return view.Agent{}, err
 	}
-	return cli.Tell[view.Agent](ctx, a, base, http.MethodPost, "/agents/"+url.PathEscape(id)+"/"+order.String(), struct{}{})
+	return cli.Tell[view.Agent](ctx, a, base, http.MethodPost, "/agents/"+url.PathEscape(id)+"/"+order.String(),
+		struct{}{})
 }
 
 // printOrdered says how an agent is after an order.
@@ -100,7 +101,8 @@ then goes on draining if the coordinator still knows of it.` + cli.NeedsToken,
 	}
 	base := cli.URLFlag(c)
 	wait := c.Flags().Bool("wait", false, "wait until nothing is left with the agent")
-	timeout := c.Flags().Duration("timeout", 0, "with --wait: give up after this long, e.g. 90s or 30m (default: never)")
+	timeout := c.Flags().Duration("timeout", 0, "with --wait: give up after this long, e.g. 90s or 30m (default: "+
+		"never)")
 	c.ValidArgsFunction = a.CompleteAgents(base)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
@@ -124,7 +126,9 @@ then goes on draining if the coordinator still knows of it.` + cli.NeedsToken,
 }
 
 // waitDrained waits until nothing is left with an agent, and shows how far it is.
-func waitDrained(ctx context.Context, a *cli.App, base string, agent view.Agent, limit time.Duration) (view.Agent, error) {
+func waitDrained(
+	ctx context.Context, a *cli.App, base string, agent view.Agent, limit time.Duration,
+) (view.Agent, error) {
 	client, err := a.NewAdminClient(base)
 	if err != nil {
 		return agent, err
@@ -197,8 +201,8 @@ func (d *drainWatch) wait(ctx context.Context, agent view.Agent) (view.Agent, er
 		case !next.Draining && !next.Drained:
 			return next,
 				fmt.Errorf(
-					"%s is not being drained any more: it was uncordoned, or the coordinator was restarted; give the order again",
-					agent.ID)
+					"%s is not being drained any more: it was uncordoned, or the coordinator was restarted; give the "+
+						"order again", agent.ID)
 		}
 		agent, answered = next, time.Now()
 	}

@@ -36,8 +36,8 @@ Agents that are not online are counted as offline and in no other figure.`,
 
 func printStats(p *cli.Page, s view.AgentStats) {
 	if len(s.Agents) > 0 {
-		t := cli.NewTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD", "SHARE",
-			"TARGET")
+		t := cli.NewTable("AGENT", "STATE", "CAPACITY", "PENDING", "DRAIN", "HEALTH", "SUCCESS", "TOOK", "LOAD",
+			"SHARE", "TARGET")
 		for _, g := range s.Agents {
 			t.Row(g.ID, g.State, capacityOf(g), g.Pending, drainOf(g.DrainSeconds), g.Health,
 				fmt.Sprintf("%.2f", g.SuccessRate), cli.Milliseconds(g.DurationMS), fmt.Sprintf("%.2f", g.Load),

@@ -258,8 +258,8 @@ func (p *facts) agents(f *fleetSummary) {
 
 func (p *facts) waiting(v *overview) {
 	w := &v.Waiting
-	text := fmt.Sprintf("%d: %s %d, %s %d, here %d, lanes %d", w.total(), bus.QueueAssign, w.Assign, bus.QueueAssignHigh,
-		w.AssignHigh, w.Here, w.Lanes)
+	text := fmt.Sprintf("%d: %s %d, %s %d, here %d, lanes %d", w.total(), bus.QueueAssign, w.Assign,
+		bus.QueueAssignHigh, w.AssignHigh, w.Here, w.Lanes)
 	if v.Pending.OldestSeconds > 0 {
 		text += "; the oldest here for " + cli.Shortly(v.Pending.OldestSeconds)
 	}

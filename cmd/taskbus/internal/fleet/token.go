@@ -40,8 +40,8 @@ Agents that report over RabbitMQ (agent.status) need none.`,
 			return cli.ConfigError(err)
 		case secret.Reveal() == "":
 			return cli.ConfigError(errors.New(
-				"there is no secret to derive the token from: set TASKBUS_AGENT_SECRET_FILE, or TASKBUS_AGENT_SECRET, to the " +
-					"one of the coordinator"))
+				"there is no secret to derive the token from: set TASKBUS_AGENT_SECRET_FILE, or " +
+					"TASKBUS_AGENT_SECRET, to the one of the coordinator"))
 		}
 		token := credential.AgentToken([]byte(secret.Reveal()), args[0])
 		return a.Show(struct {

@@ -23,7 +23,8 @@ the leader.` + cli.NeedsToken,
 	}
 	base := cli.URLFlag(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		done, err := cli.Tell[view.LossAcknowledged](c.Context(), a, *base, http.MethodPost, "/journal/acknowledge", struct{}{})
+		done, err := cli.Tell[view.LossAcknowledged](c.Context(), a, *base, http.MethodPost, "/journal/acknowledge",
+			struct{}{})
 		if err != nil {
 			return err
 		}

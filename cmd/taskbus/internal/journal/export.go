@@ -91,8 +91,8 @@ func (s *stream) exportFrom(all bool) (bus.Position, error) {
 	h, err := journal.DecodeHeader(s.last.Body)
 	if err != nil {
 		return bus.Position{}, fmt.Errorf(
-			"find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is", s.last.Offset,
-			err)
+			"find the newest snapshot: the message at offset %d, the last: %w; --all exports everything as it is",
+			s.last.Offset, err)
 	}
 	return journal.Start(h), nil
 }

@@ -81,7 +81,8 @@ func importFrom(ctx context.Context, a *cli.App, path, place string) error {
 	where := cli.BrokerAddress(env.RabbitMQURL)
 	p := publishing{settled: make(chan bus.Outcome, bus.WindowApart)}
 	session, err := a.OpenQuietBus(env).Open(ctx, bus.SessionSpec{
-		Name: cli.SessionName("journal"), Topology: streamAlone(), OnSettled: func(_ uint64, o bus.Outcome) { p.settled <- o },
+		Name: cli.SessionName("journal"), Topology: streamAlone(),
+		OnSettled: func(_ uint64, o bus.Outcome) { p.settled <- o },
 	})
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w; check RABBITMQ_URL and that the broker runs", where, err)
@@ -96,7 +97,8 @@ func importFrom(ctx context.Context, a *cli.App, path, place string) error {
 	}
 	if made.History, made.Note, err = past.moved(ctx); err != nil {
 		return fmt.Errorf(
-			"the journal is imported, and the history of usage is not moved: %w; `taskbus quota history` says later what became of it", err)
+			"the journal is imported, and the history of usage is not moved: %w; `taskbus quota history` says later "+
+				"what became of it", err)
 	}
 	return a.Show(made, func(p *cli.Page) {
 		p.Line("%s: %s, %s, written to %s at %s; %s numbered so far", path, cli.Count(made.Messages, "message"),
@@ -172,8 +174,8 @@ func (p *publishing) publish(ctx context.Context, at time.Time, messages ...[]by
 		}
 		err := p.session.Publish(bus.Publication{
 			Token: 1, Key: bus.StreamJournal, Apart: true, Body: body,
-			Properties: bus.Properties{ContentType: "application/octet-stream", Type: bus.StreamJournal, AppID: "taskbus",
-				Timestamp: at},
+			Properties: bus.Properties{ContentType: "application/octet-stream", Type: bus.StreamJournal,
+				AppID: "taskbus", Timestamp: at},
 		})
 		if err != nil {
 			return fmt.Errorf("write a message: %w", err)
@@ -214,8 +216,8 @@ func fillJournal(ctx context.Context, a *cli.App, p *publishing, path string, pa
 	switch err := s.findEnd(ctx); {
 	case err == nil:
 		return fmt.Errorf(
-			"the journal is not empty (it ends at offset %d): nothing was written. An import is for one that was lost, or "+
-				"another broker; "+
+			"the journal is not empty (it ends at offset %d): nothing was written. An import is for one that was "+
+				"lost, or another broker; "+
 				"to do away with the one that is there: rabbitmqctl delete_queue %s", s.last.Offset, bus.StreamJournal)
 	case !errors.Is(err, errEmpty):
 		return err
@@ -226,16 +228,16 @@ func fillJournal(ctx context.Context, a *cli.App, p *publishing, path string, pa
 	}
 	mover := journal.NewMover(err == nil && results.Ready > 0) // of another broker's results it says nothing
 	if err := moveMessages(ctx, a, p, mover, path, past); err != nil {
-		return fmt.Errorf("%w; what was written of it is no journal: `rabbitmqctl delete_queue %s`, then import again", err,
-			bus.StreamJournal)
+		return fmt.Errorf("%w; what was written of it is no journal: `rabbitmqctl delete_queue %s`, then import again",
+			err, bus.StreamJournal)
 	}
 	if err := s.findEnd(ctx); err != nil {
 		return err
 	}
 	if want := mover.Next() - 1; s.last.Offset != want {
 		return fmt.Errorf(
-			"the journal ends at offset %d instead of %d: it was not empty, or something else writes to it; `rabbitmqctl delete_queue %s`, then import again",
-			s.last.Offset, want, bus.StreamJournal)
+			"the journal ends at offset %d instead of %d: it was not empty, or something else writes to it; "+
+				"`rabbitmqctl delete_queue %s`, then import again", s.last.Offset, want, bus.StreamJournal)
 	}
 	return nil
 }
@@ -419,8 +421,8 @@ func (m *movingHistory) moved(ctx context.Context) (place, note string, err erro
 	case m.to == nil:
 		return "",
 			fmt.Sprintf(
-				"%s is at offset %d, which is not in the export (it begins at %d) or is another journal's; it stays as it is. "+
-					"If it was behind, "+
+				"%s is at offset %d, which is not in the export (it begins at %d) or is another journal's; it stays "+
+					"as it is. If it was behind, "+
 					"delete what was imported, and export with --all", m.store.Name(), m.mark.Offset, m.first), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, historyOpens)

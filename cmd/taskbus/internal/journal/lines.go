@@ -126,7 +126,8 @@ func (t *teller) part(m *journal.Message, line *entry) bool {
 	t.records += m.Count
 	switch {
 	case m.Chunk.Last:
-		line.Text = fmt.Sprintf("a snapshot is complete: %s in %s", cli.Count(t.records, "record"), cli.Count(t.parts, "part"))
+		line.Text = fmt.Sprintf("a snapshot is complete: %s in %s", cli.Count(t.records, "record"),
+			cli.Count(t.parts, "part"))
 	case m.Chunk.Number == 0:
 		line.Text = fmt.Sprintf("a snapshot begins, of all before record %d", m.First)
 	default:

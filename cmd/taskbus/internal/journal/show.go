@@ -89,7 +89,8 @@ func showMessage(ctx context.Context, a *cli.App, offset int64, limit int) error
 			}
 		}
 		if found.Offset != offset {
-			return fmt.Errorf("there is no message at offset %d (any more); the next one is at %d", offset, found.Offset)
+			return fmt.Errorf("there is no message at offset %d (any more); the next one is at %d", offset,
+				found.Offset)
 		}
 		return nil
 	})
@@ -177,7 +178,8 @@ func showTask(ctx context.Context, a *cli.App, id string, calls *callKeys, since
 		Records []record `json:"records"`
 	}{id, keyText(coordinator.KeyOf(coordinator.TaskID(id))), records}, func(p *cli.Page) {
 		if len(records) == 0 {
-			p.Line("nothing about %s was journalled in the last %s; --since looks further back", id, shortDuration(since))
+			p.Line("nothing about %s was journalled in the last %s; --since looks further back", id,
+				shortDuration(since))
 			p.Line("(the end of a call that began before is found by --agent)")
 		}
 		for i := range records {
@@ -185,7 +187,8 @@ func showTask(ctx context.Context, a *cli.App, id string, calls *callKeys, since
 			if i > 0 {
 				p.Blank()
 			}
-			p.Line("%s, offset %d, epoch %d: %s", momentText(p, r.At), r.Offset, r.Epoch, strings.TrimSpace(lines[i].Text))
+			p.Line("%s, offset %d, epoch %d: %s", momentText(p, r.At), r.Offset, r.Epoch,
+				strings.TrimSpace(lines[i].Text))
 			r.print(p)
 		}
 	})

@@ -109,7 +109,8 @@ func (s *stream) findEnd(ctx context.Context) error {
 }
 
 var errNoStream = errors.New(
-	"it is a queue and no stream: nothing was taken out of it, and the journal needs a stream (`taskbus topology show`)")
+	"it is a queue and no stream: nothing was taken out of it, and the journal needs a stream (`taskbus topology " +
+		"show`)")
 
 // subscribe consumes the journal from a position while read runs. What came is to be
 // acknowledged; ended says when nothing comes any more.
@@ -147,7 +148,8 @@ func (s *stream) subscribe(ctx context.Context, from bus.Position,
 	}()
 	err = read(came, ended)
 	close(stopped)
-	if _, stopErr := s.session.Unsubscribe(context.WithoutCancel(ctx), bus.StreamJournal); err == nil && stopErr != nil &&
+	if _, stopErr := s.session.Unsubscribe(context.WithoutCancel(ctx), bus.StreamJournal); err == nil &&
+		stopErr != nil &&
 		!errors.Is(stopErr, bus.ErrClosed) {
 		err = stopErr
 	}

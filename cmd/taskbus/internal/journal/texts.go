@@ -201,6 +201,7 @@ func controlledText(r *coordinator.QuotaControlled) string {
 	case r.Day.IsZero():
 		return "quotas are as quotas.yaml has them"
 	default:
-		return fmt.Sprintf("for the rules of quotas.yaml the day counts from %s, %s", day, cli.Count(len(r.Uses), "node"))
+		return fmt.Sprintf("for the rules of quotas.yaml the day counts from %s, %s", day,
+			cli.Count(len(r.Uses), "node"))
 	}
 }

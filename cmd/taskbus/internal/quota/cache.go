@@ -45,7 +45,8 @@ its own. SIGTERM ends it after it has reported what was used.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		host, _, err := net.SplitHostPort(*listen)
 		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return cli.UsageError("--listen must be a loopback address such as 127.0.0.1:8553: tokens come in the clear")
+			return cli.UsageError("--listen must be a loopback address such as 127.0.0.1:8553: tokens come in " +
+				"the clear")
 		}
 		asking, err := a.NewClient(*urls)
 		if err != nil {

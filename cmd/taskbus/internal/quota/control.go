@@ -150,7 +150,8 @@ After -- it may also be less: -25%.` + actsHelp,
 		"cost_usd", "concurrency", "weight")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if lasting.length == 0 && lasting.until == "" {
-			return cli.UsageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a limit for good")
+			return cli.UsageError("a boost is for a time: say --for 2h or --until; `taskbus quota set` changes a " +
+				"limit for good")
 		}
 		return boost(c.Context(), a, flags, lasting, *yes, args)
 	}
@@ -204,7 +205,8 @@ func printMoves(p *cli.Page, would *view.QuotaChanged, node string) {
 		for _, b := range would.Nodes[i].Budgets {
 			boosted := func(m view.QuotaMove) bool { return m.Node == node && m.Dimension == b.Dimension }
 			if b.Lent > 0 && slices.ContainsFunc(would.Moves, boosted) {
-				p.Line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins anew %s",
+				p.Line("%s has lent %s of its %s to others: a boost does not bring that back; its budget begins "+
+					"anew %s",
 					node, cli.Quantity(b.Dimension, b.Lent), cli.Quantity(b.Dimension, b.Limit), p.Until(b.ResetTime))
 			}
 		}
@@ -272,8 +274,8 @@ func printChanged(p *cli.Page, q *view.QuotaChanged) {
 		case c.Kind != "correct":
 			p.Line("stands: %s", controlLine(p, c))
 		case c.Value == "0":
-			p.Line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below it have; "+
-				"correct those", controlLine(p, c), c.Asked)
+			p.Line("nothing moved: %s (asked for %s): in this period it has used nothing, but for what nodes below "+
+				"it have; correct those", controlLine(p, c), c.Asked)
 		case !sameNumber(c.Value, c.Asked):
 			p.Line("corrected: %s (asked for %s; in this period it has used no more, but for what nodes below it have)",
 				controlLine(p, c), c.Asked)
@@ -306,7 +308,8 @@ func sameNumber(value, asked string) bool {
 func afterDashes(c *cobra.Command, err error) error {
 	if _, number, is := strings.Cut(err.Error(), "unknown shorthand flag: "); is {
 		if _, number, is = strings.Cut(number, " in -"); is && number != "" && number[0] >= '0' && number[0] <= '9' {
-			return cli.UsageError("a negative number comes last, after --: taskbus quota %s ... -- -%s", c.Name(), cli.OneLine(number))
+			return cli.UsageError("a negative number comes last, after --: taskbus quota %s ... -- -%s", c.Name(),
+				cli.OneLine(number))
 		}
 	}
 	return err

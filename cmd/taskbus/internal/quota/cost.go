@@ -146,7 +146,8 @@ var countColumns = []string{"calls", "released", "expired", "requests", "input_t
 
 // countRow is what was used, in plain numbers.
 func countRow(x *view.HistoryCounts) (row []string) {
-	for _, n := range []int64{x.Calls, x.Released, x.Expired, x.Requests, x.InputTokens, x.OutputTokens, x.TotalTokens} {
+	for _, n := range []int64{x.Calls, x.Released, x.Expired, x.Requests, x.InputTokens, x.OutputTokens,
+		x.TotalTokens} {
 		row = append(row, strconv.FormatInt(n, 10))
 	}
 	return append(row, strconv.FormatFloat(x.CostUSD, 'f', -1, 64))
@@ -259,7 +260,8 @@ Exit code 0 also where budgets will overrun; -o json has "overruns" for scripts.
 		}
 		if len(args) > 0 {
 			if !httpapi.ValidNodeID(args[0]) {
-				return cli.UsageError("%q is not the id of a node of quotas.yaml, such as pool/team-a", cli.OneLine(args[0]))
+				return cli.UsageError("%q is not the id of a node of quotas.yaml, such as pool/team-a",
+					cli.OneLine(args[0]))
 			}
 			query.Set("node", args[0])
 		}

@@ -50,7 +50,8 @@ Exit code 1 if there is no quota for it.`,
 		"model":     c.Flags().String("model", "", "model; the group's if not given"),
 		"task_type": c.Flags().String("task-type", "", "task type, for prices and estimates"),
 		"alternatives": c.Flags().String("alternatives", "",
-			"models that a call may go to, PROVIDER or PROVIDER/MODEL separated by commas,\ninstead of --provider and --model"),
+			"models that a call may go to, PROVIDER or PROVIDER/MODEL separated by commas,\ninstead of --provider "+
+				"and --model"),
 	}
 	numbers := map[string]*float64{
 		"requests":      c.Flags().Float64("requests", 0, "calls of the LLM (1 if not given)"),
@@ -124,7 +125,8 @@ func printAnswer(p *cli.Page, x view.QuotaAnswer) {
 		case l.Refuses:
 			says = "refuses"
 		}
-		t.Row(l.Node, l.Dimension, l.Limit, in(l.Asked), in(l.Left), cli.Some(in, l.Borrowable), p.Until(l.Renews), says)
+		t.Row(l.Node, l.Dimension, l.Limit, in(l.Asked), in(l.Left), cli.Some(in, l.Borrowable),
+			p.Until(l.Renews), says)
 	}
 	p.Blank()
 	p.Table(t)

@@ -74,8 +74,8 @@ keeps what is older. It needs the admin token.`,
 	}
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "day", "a row for each day, month, or total")
-	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit, fmt.Sprintf("at most so many rows, the latest, 1 to %d",
-		httpapi.MaxHistoryLimit))
+	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit,
+		fmt.Sprintf("at most so many rows, the latest, 1 to %d", httpapi.MaxHistoryLimit))
 	rebuild := c.Flags().Bool("rebuild", false, "make it again from the journal first")
 	a.CSV(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -157,7 +157,8 @@ func rebuildHistory(ctx context.Context, a *cli.App, base string) error {
 		}
 		err := a.Text(func(p *cli.Page) { projection(p, &l.Projection) })
 		if err == nil && (l.Projection.State == "failing" || l.Projection.State == "stopped") {
-			return fmt.Errorf("the history was not made anew: it is %s; the coordinator's log says why", l.Projection.State)
+			return fmt.Errorf("the history was not made anew: it is %s; the coordinator's log says why",
+				l.Projection.State)
 		}
 		return err
 	}
@@ -178,7 +179,8 @@ var timeHeads = map[string]string{"day": "DAY", "month": "MONTH", "total": "TIME
 func tokens(n int64) string { return cli.Quantity("total_tokens", float64(n)) }
 
 func printHistory(p *cli.Page, l *view.HistoryList) {
-	t := cli.NewTable(timeHeads[l.By], "GROUP", "AGENT", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT", "COST")
+	t := cli.NewTable(timeHeads[l.By], "GROUP", "AGENT", "MODEL", "CALLS", "UNUSED", "REQUESTS", "INPUT", "OUTPUT",
+		"COST")
 	for i := range l.Rows {
 		r := &l.Rows[i]
 		day := r.Day
@@ -230,8 +232,8 @@ func projection(p *cli.Page, j *view.Projection) {
 	case j.Since.IsZero():
 		p.Line("nothing of the journal is in the history yet")
 	default:
-		p.Line("complete since %s, up to %s (%s)", j.Since.UTC().Format(time.RFC3339), j.UpTo.UTC().Format(time.RFC3339),
-			p.Ago(j.UpTo))
+		p.Line("complete since %s, up to %s (%s)", j.Since.UTC().Format(time.RFC3339),
+			j.UpTo.UTC().Format(time.RFC3339), p.Ago(j.UpTo))
 	}
 	if j.State != "following" && j.State != "beside" {
 		p.Line("it is %s: %s", j.State, j.Detail)

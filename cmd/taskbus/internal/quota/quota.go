@@ -72,7 +72,8 @@ func listCommand(a *cli.App) *cobra.Command {
 			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxQuotaLimit, *limit)
 		}
 		if *after != "" && (*group != "" || !httpapi.ValidNodeID(*after)) {
-			return cli.UsageError("--after names the node that a page has ended with, such as pool/team-a, and goes without --group")
+			return cli.UsageError("--after names the node that a page has ended with, such as pool/team-a, and goes " +
+				"without --group")
 		}
 		client, err := a.NewClient(*base)
 		if err != nil {
@@ -106,8 +107,8 @@ func unread(ctx context.Context, p *cli.Page, client *cli.Client) {
 		return
 	}
 	p.Blank()
-	p.Line("this coordinator is not connected to the broker (%s) and has not read the journal: what is used may be more "+
-		"than is shown", s.Readiness.Detail)
+	p.Line("this coordinator is not connected to the broker (%s) and has not read the journal: what is used may "+
+		"be more than is shown", s.Readiness.Detail)
 }
 
 func showGroup(ctx context.Context, a *cli.App, client *cli.Client, group string) error {
@@ -165,7 +166,8 @@ func limits(p *cli.Page, nodes []view.QuotaNode) {
 				cli.Percent(max(0, all-r.Remaining), all), "", "", cli.Some(in, r.Debt), speed)
 		}
 		if c := n.Concurrency; c != nil {
-			t.Row(n.ID, "concurrency", c.Running, "", c.Limit, cli.Percent(float64(c.Running), float64(c.Limit)), "", "", "", "")
+			t.Row(n.ID, "concurrency", c.Running, "", c.Limit, cli.Percent(float64(c.Running), float64(c.Limit)), "",
+				"", "", "")
 		}
 	}
 	if t.Empty() {
@@ -188,7 +190,8 @@ func unpriced(p *cli.Page, models []view.UnpricedModel) {
 	t := cli.NewTable("NO PRICE", "GROUP", "NODE", "REFUSED", "ADMITTED", "LAST")
 	for i := range models {
 		m := &models[i]
-		t.Row(m.Name(), m.Group, m.Node, m.Refused, m.Admitted, cli.InUnit(p.Now().Sub(m.LastSeen).Round(time.Second))+" ago")
+		t.Row(m.Name(), m.Group, m.Node, m.Refused, m.Admitted,
+			cli.InUnit(p.Now().Sub(m.LastSeen).Round(time.Second))+" ago")
 	}
 	part(p, t)
 }

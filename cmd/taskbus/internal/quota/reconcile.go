@@ -60,8 +60,10 @@ Exit code 0 if they agree, 3 if they differ.`,
 		"columns": c.Flags().StringArray("column", nil, "COLUMN=NAME: how the bill names a column; may be given again"),
 		"models": c.Flags().StringArray("model", nil,
 			"BILL=OURS: what a model of the bill is called here; may be given again"),
-		"agents": c.Flags().StringArray("agent", nil, "BILL=OURS: the agent of an API key of the bill; may be given again"),
-		"groups": c.Flags().StringArray("group", nil, "BILL=OURS: the group of a project of the bill; may be given again"),
+		"agents": c.Flags().StringArray("agent", nil, "BILL=OURS: the agent of an API key of the bill; may be given "+
+			"again"),
+		"groups": c.Flags().StringArray("group", nil,
+			"BILL=OURS: the group of a project of the bill; may be given again"),
 	}
 	tolerance := c.Flags().Float64("tolerance", 1, "percent of the bill by which they may differ")
 	dollars := c.Flags().Float64("tolerance-usd", 0.01, "US dollars by which costs may differ")
@@ -69,9 +71,10 @@ Exit code 0 if they agree, 3 if they differ.`,
 	requests := c.Flags().Int64("tolerance-requests", 0, "requests by which they may differ")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		query := url.Values{
-			"tolerance_percent": {strconv.FormatFloat(*tolerance, 'f', -1, 64)},
-			"tolerance_usd":     {strconv.FormatFloat(*dollars, 'f', -1, 64)},
-			"tolerance_tokens":  {strconv.FormatInt(*tokens, 10)}, "tolerance_requests": {strconv.FormatInt(*requests, 10)},
+			"tolerance_percent":  {strconv.FormatFloat(*tolerance, 'f', -1, 64)},
+			"tolerance_usd":      {strconv.FormatFloat(*dollars, 'f', -1, 64)},
+			"tolerance_tokens":   {strconv.FormatInt(*tokens, 10)},
+			"tolerance_requests": {strconv.FormatInt(*requests, 10)},
 		}
 		for name, value := range words {
 			if *value != "" {
@@ -83,7 +86,8 @@ Exit code 0 if they agree, 3 if they differ.`,
 				query.Set(name, inOneLine(*values))
 			}
 		}
-		body, err := a.ReadInput("the bill", args[0], httpapi.MaxBill, "it has more than %d bytes: reconcile a shorter time")
+		body, err := a.ReadInput("the bill", args[0], httpapi.MaxBill,
+			"it has more than %d bytes: reconcile a shorter time")
 		if err != nil {
 			return err
 		}
@@ -92,7 +96,8 @@ Exit code 0 if they agree, 3 if they differ.`,
 			return err
 		}
 		client.HTTP.Timeout = reconcileTimeout
-		r, err := cli.AskAbout[view.Reconciled](c.Context(), client, "/v1/quota/reconcile?"+query.Encode(), "text/csv", body)
+		r, err := cli.AskAbout[view.Reconciled](c.Context(), client, "/v1/quota/reconcile?"+query.Encode(),
+			"text/csv", body)
 		if err != nil {
 			return err
 		}
@@ -146,12 +151,13 @@ func printReconciled(p *cli.Page, r view.Reconciled) {
 		p.Line("not understood: the column %s", name)
 	}
 	if r.Lost.Calls > 0 {
-		p.Line("of %s the journal did not know any more whose they were: %d tokens, %s", cli.Count(int(r.Lost.Calls), "call"),
-			r.Lost.TotalTokens, cli.Quantity("cost_usd", r.Lost.CostUSD))
+		p.Line("of %s the journal did not know any more whose they were: %d tokens, %s",
+			cli.Count(int(r.Lost.Calls), "call"), r.Lost.TotalTokens, cli.Quantity("cost_usd", r.Lost.CostUSD))
 	}
 	projection(p, &r.Projection)
 	if r.Agrees {
-		p.Line("they agree: %s of the bill, %d compared, from %s to %s", cli.Count(r.Lines, "line"), r.Compared, r.From, r.To)
+		p.Line("they agree: %s of the bill, %d compared, from %s to %s", cli.Count(r.Lines, "line"), r.Compared,
+			r.From, r.To)
 	} else {
 		p.Line("they differ: %d of %d compared, from %s to %s", r.Differ, r.Compared, r.From, r.To)
 	}

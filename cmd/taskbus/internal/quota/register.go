@@ -40,7 +40,9 @@ func registerCommand(a *cli.App, agent bool, use, short, long, example string) *
 	if agent {
 		suggested = []cobra.Completion{"group_id=", "weight=", "initial_quota=", "rate_limit_rps=", "burst_capacity="}
 	}
-	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c.ValidArgsFunction = func(
+		_ *cobra.Command, args []string, _ string,
+	) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -51,7 +53,8 @@ func registerCommand(a *cli.App, agent bool, use, short, long, example string) *
 			return err
 		}
 		if len(args) == 1 {
-			return cli.UsageError("say what the %s has, at least weight=1: it takes its share from the others", entryWord(agent))
+			return cli.UsageError("say what the %s has, at least weight=1: it takes its share from the others",
+				entryWord(agent))
 		}
 		entry, err := entryOf(args[1:])
 		if err != nil {
@@ -132,7 +135,8 @@ func entryOf(args []string) (map[string]any, error) {
 		for _, key := range keys[:len(keys)-1] {
 			below, is := at[key].(map[string]any)
 			if _, given := at[key]; given && !is {
-				return nil, cli.UsageError("%s is given twice, as a value and as a group of settings", cli.OneLine(path))
+				return nil, cli.UsageError("%s is given twice, as a value and as a group of settings",
+					cli.OneLine(path))
 			}
 			if !is {
 				below = make(map[string]any)
@@ -142,8 +146,8 @@ func entryOf(args []string) (map[string]any, error) {
 		}
 		last := keys[len(keys)-1]
 		if _, twice := at[last]; !ok || path == "" || value == "" || twice {
-			return nil, cli.UsageError("%q must be KEY=VALUE such as weight=2 or limits.total_tokens.amount=5000, each key once",
-				cli.OneLine(arg))
+			return nil, cli.UsageError("%q must be KEY=VALUE such as weight=2 or limits.total_tokens.amount=5000, "+
+				"each key once", cli.OneLine(arg))
 		}
 		at[last] = settingOf(value)
 	}

@@ -40,7 +40,8 @@ A name is looked for among the groups, then the agents, then the providers.
 	c.ValidArgsFunction = completeNames(a, base, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !httpapi.ValidNodeID(args[0]) {
-			return cli.UsageError("%q is not the id of a node, group, agent or provider of quotas.yaml", cli.OneLine(args[0]))
+			return cli.UsageError("%q is not the id of a node, group, agent or provider of quotas.yaml",
+				cli.OneLine(args[0]))
 		}
 		client, err := a.NewClient(*base)
 		if err != nil {
@@ -59,7 +60,9 @@ A name is looked for among the groups, then the agents, then the providers.
 		case "agents":
 			return showOne(a, body, printAgent)
 		case "providers":
-			return showOne(a, body, func(p *cli.Page, g *view.QuotaProvider) { printNodes(p, "provider "+g.ID, g.Nodes) })
+			return showOne(a, body, func(p *cli.Page, g *view.QuotaProvider) {
+				printNodes(p, "provider "+g.ID, g.Nodes)
+			})
 		default:
 			return showOne(a, body, func(p *cli.Page, n *view.QuotaNode) {
 				printNodes(p, fmt.Sprintf("%s %s, weight %d", n.Kind, n.ID, n.Weight), []view.QuotaNode{*n})
@@ -97,8 +100,8 @@ func find(ctx context.Context, client *cli.Client, name string) (kind string, bo
 		first = err
 	}
 	if len(kinds) > 1 {
-		first = fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` lists them",
-			name)
+		first = fmt.Errorf("no group, agent, provider or node of quotas.yaml is called %s; `taskbus quota ls` "+
+			"lists them", name)
 	}
 	if meant := meant(ctx, client, name); meant != "" {
 		first = fmt.Errorf("%w (%s)", first, meant)
@@ -219,7 +222,8 @@ func providerText(p *cli.Page, h *view.ProviderHealth) string {
 		parts = append(parts, fmt.Sprintf("used at %g%% of its rates", h.RatePercent))
 	}
 	if h.Calls > 0 {
-		parts = append(parts, fmt.Sprintf("%g%% of the latest calls succeeded, after %.0f ms", h.SuccessPercent, h.LatencyMS))
+		parts = append(parts, fmt.Sprintf("%g%% of the latest calls succeeded, after %.0f ms", h.SuccessPercent,
+			h.LatencyMS))
 	}
 	return cmp.Or(strings.Join(parts, "; "), "it has answered again")
 }

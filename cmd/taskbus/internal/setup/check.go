@@ -216,8 +216,8 @@ func (f *checkedFile) printFleet(p *cli.Page) {
 	}
 	routes := cli.NewTable("TASK TYPE", "SERVED BY", "STRATEGY", "REQUIRES", "PREFERS")
 	for _, r := range f.Routes {
-		routes.Row(r.Type, cli.Count(r.Agents, "agent")+", "+cli.Count(r.Slots, "slot"), r.Strategy, cli.List(r.Requires, 4),
-			cli.List(r.Preferred, 2))
+		routes.Row(r.Type, cli.Count(r.Agents, "agent")+", "+cli.Count(r.Slots, "slot"), r.Strategy,
+			cli.List(r.Requires, 4), cli.List(r.Preferred, 2))
 	}
 	p.Line("%s: in order", f.File)
 	p.Line("%s with %s, %s, strategy %s, version %s", cli.Count(len(f.Agents), "agent"), cli.Count(slots, "slot"),

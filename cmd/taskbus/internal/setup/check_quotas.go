@@ -95,7 +95,8 @@ func (f *checkedFile) checkQuotas() error {
 		n := &q.Nodes[i]
 		switch n.Kind {
 		case coordinator.QuotaPool:
-			if provider := coordinator.ProviderOfPool(n.Provider); provider != "" && !providers[provider] { // keys are one's
+			if provider := coordinator.ProviderOfPool(n.Provider); provider != "" &&
+				!providers[provider] { // keys are one's
 				providers[provider] = true
 				c.Providers++
 			}

@@ -204,21 +204,23 @@ func (d *doctor) checkBroker(ctx context.Context) bool {
 	d.report.Broker = where
 	began := d.app.Now()
 	session, err := d.app.OpenQuietBus(d.env).Open(ctx, bus.SessionSpec{
-		Name: cli.SessionName("doctor"), Topology: bus.Topology{Mode: bus.Verify}, OnSettled: func(uint64, bus.Outcome) {},
+		Name: cli.SessionName("doctor"), Topology: bus.Topology{Mode: bus.Verify},
+		OnSettled: func(uint64, bus.Outcome) {},
 	})
 	switch {
 	case errors.Is(err, bus.ErrLogin):
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"correct user and password in RABBITMQ_URL (or the file of RABBITMQ_URL_FILE), or set them: rabbitmqctl "+
-				"authenticate_user %s; percent-encode reserved characters", cmp.Or(cli.BrokerUser(d.env.RabbitMQURL), unknownUser)))
+				"authenticate_user %s; percent-encode reserved characters",
+			cmp.Or(cli.BrokerUser(d.env.RabbitMQURL), unknownUser)))
 	case errors.Is(err, bus.ErrAccess):
 		d.report.add(check, checkProblem, err.Error(), fmt.Sprintf(
 			"see that the virtual host exists (rabbitmqctl list_vhosts) and the user may enter it: rabbitmqctl "+
 				"list_permissions -p %s", cli.VirtualHost(d.env.RabbitMQURL)))
 	case err != nil:
 		advice :=
-			"see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are right, " +
-				"and that nothing between here and there is in the way"
+			"see that the broker runs (rabbitmq-diagnostics check_running), that host and port in RABBITMQ_URL are " +
+				"right, and that nothing between here and there is in the way"
 		if d.app.BrokerUnset() {
 			advice = d.app.BrokerAdvice()
 		}

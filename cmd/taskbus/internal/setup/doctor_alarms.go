@@ -36,8 +36,8 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 			d.report.add(check, checkProblem,
 				"the broker is short of memory or disk, and takes nothing from publishers: "+
 					cmp.Or(reason, "it does not say of which"),
-				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is assigned, and "+
-					"publishers wait")
+				"give it what it lacks: rabbitmqctl status names the alarm and its limit; until then nothing is "+
+					"assigned, and publishers wait")
 			return
 		case <-answer.outcome:
 			if answers++; answers == 1 && answer.again() == nil {
@@ -46,11 +46,12 @@ func (d *doctor) checkAlarms(ctx context.Context) {
 			d.report.add(check, checkOK, "the broker takes publications: no alarm of its memory or disk", "")
 			return
 		case <-answer.session.Done():
-			d.report.add(check, checkSkipped, fmt.Sprintf("a publication ended the session: %v", answer.session.Err()), "")
+			d.report.add(check, checkSkipped, fmt.Sprintf("a publication ended the session: %v", answer.session.Err()),
+				"")
 			return
 		case <-late.C:
-			d.report.add(check, checkWarning, fmt.Sprintf("the broker has not answered a publication within %v", alarmTime),
-				"see its log, and rabbitmqctl status")
+			d.report.add(check, checkWarning, fmt.Sprintf("the broker has not answered a publication within %v",
+				alarmTime), "see its log, and rabbitmqctl status")
 			return
 		case <-ctx.Done():
 			d.report.add(check, checkSkipped, ctx.Err().Error(), "")

@@ -53,9 +53,10 @@ func (d *doctor) judgeVersion(b bus.Broker) {
 	r, known := parseRelease(b.Version)
 	switch {
 	case b.Product != "RabbitMQ" || !known:
-		d.report.add(check, checkWarning, fmt.Sprintf("the broker says that it is %q: what Taskbus needs of it is not known",
-			name),
-			"Taskbus is made for RabbitMQ 3.10 and later (quorum queues, streams, exclusive queues, publisher confirms)")
+		d.report.add(check, checkWarning,
+			fmt.Sprintf("the broker says that it is %q: what Taskbus needs of it is not known", name),
+			"Taskbus is made for RabbitMQ 3.10 and later (quorum queues, streams, exclusive queues, publisher "+
+				"confirms)")
 		return
 	case r.before(3, 9, 0):
 		d.report.add(check, checkProblem, name+" has no streams",
@@ -89,11 +90,13 @@ func (d *doctor) judgeConsumerTimeout(r release) {
 	most := d.cfg.Policy().Settings.MaxTimeout
 	switch {
 	case !r.before(3, 11, 15) && d.cfg.Queues == config.QueuesQuorum:
-		d.report.add(check, checkOK, fmt.Sprintf("agents may work for %s; their queues let them hold a message for 24 h",
-			most), "")
+		d.report.add(check, checkOK,
+			fmt.Sprintf("agents may work for %s; their queues let them hold a message for 24 h", most), "")
 	case d.cfg.BrokerConsumerTimeout > defaultConsumerTimeout:
 		d.report.add(check, checkWarning, fmt.Sprintf(
-			"agents may work for %s, which counts on the broker's consumer_timeout being %s (broker_consumer_timeout_seconds); it is 30 min unless it is configured otherwise, and cannot be seen from here", most, d.cfg.BrokerConsumerTimeout),
+			"agents may work for %s, which counts on the broker's consumer_timeout being %s "+
+				"(broker_consumer_timeout_seconds); it is 30 min unless it is configured otherwise, and cannot be "+
+				"seen from here", most, d.cfg.BrokerConsumerTimeout),
 			"compare: rabbitmqctl eval 'application:get_env(rabbit, consumer_timeout).' (milliseconds)")
 	default:
 		d.report.add(check, checkOK, fmt.Sprintf(
@@ -151,13 +154,14 @@ func (d *doctor) checkTopology(ctx context.Context) {
 			state = checkProblem
 		}
 		d.report.add(check, state, f.Object+" "+f.Text,
-			"to have it right: stop what uses it, empty it, delete it (rabbitmqctl delete_queue), and let `taskbus topology apply` declare it")
+			"to have it right: stop what uses it, empty it, delete it (rabbitmqctl delete_queue), and let `taskbus "+
+				"topology apply` declare it")
 	}
 	if len(unseen) > 0 {
 		d.report.add(check, checkWarning,
 			fmt.Sprintf(
-				"whether they are what they should be cannot be seen without the configure permission: %s; tasks get no "+
-					"expiration in queues of which that is not known", cli.List(unseen, 6)),
+				"whether they are what they should be cannot be seen without the configure permission: %s; tasks "+
+					"get no expiration in queues of which that is not known", cli.List(unseen, 6)),
 			"grant it on them, or trust their declarations")
 	}
 	if there > 0 || odd == 0 && len(absent) == 0 {
@@ -180,7 +184,8 @@ func (d *doctor) reportAbsent(absent []string) {
 		return
 	}
 	d.report.add("topology", checkProblem, text,
-		fmt.Sprintf("create them with `taskbus topology apply`: with topology: %s the coordinator does not", d.cfg.Topology))
+		fmt.Sprintf("create them with `taskbus topology apply`: with topology: %s the coordinator does not",
+			d.cfg.Topology))
 }
 
 // absentObject is the answer for what does not exist.
@@ -255,13 +260,13 @@ func (d *doctor) checkQueues(ctx context.Context) {
 		d.report.add("queues", state, text, advice)
 	}
 	if n := depth(bus.QueueDead).Ready; n > 0 {
-		warn(checkWarning, fmt.Sprintf("%s in %s: what could not be understood or kept failing", cli.Count(n, "message"),
-			bus.QueueDead),
+		warn(checkWarning, fmt.Sprintf("%s in %s: what could not be understood or kept failing",
+			cli.Count(n, "message"), bus.QueueDead),
 			"`taskbus dead ls` says which and why; mend the cause, then `taskbus dead resend` or `taskbus dead drop`")
 	}
 	if n := depth(bus.QueueFailed).Ready; n > failedMany {
-		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n, bus.QueueFailed),
-			"consume it, or purge what is not needed")
+		warn(checkWarning, fmt.Sprintf("%d messages in %s, which drops its oldest beyond 1,000,000", n,
+			bus.QueueFailed), "consume it, or purge what is not needed")
 	}
 	for _, name := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign} {
 		if q := depth(name); q.Ready > 0 && q.Consumers == 0 {

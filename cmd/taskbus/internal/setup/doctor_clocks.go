@@ -42,7 +42,8 @@ func (d *doctor) checkClocks(ctx context.Context) {
 	seen := make(map[string]sighting)
 	for i, m := range append(past, live...) {
 		var status messages.AgentStatus
-		if plainStatus(&m.Delivery) && decoder.DecodeAgentStatus(m.Body, &status) == nil && !status.Report(m.UserID).Relayed {
+		if plainStatus(&m.Delivery) && decoder.DecodeAgentStatus(m.Body, &status) == nil &&
+			!status.Report(m.UserID).Relayed {
 			id := string(status.AgentID)
 			seen[id] = seen[id].with(m.at.Sub(status.Timestamp), i >= len(past))
 		}
@@ -74,8 +75,8 @@ func (d *doctor) checkBrokerClock(ctx context.Context, last received) {
 		}
 		d.report.add(check, state,
 			fmt.Sprintf("the broker's clock is about %s %s this machine's", roughly(offset), where),
-			fmt.Sprintf("set both by NTP (timedatectl, chronyc tracking): a coordinator that is more than %v off the broker "+
-				"does not lead, unless most agents agree with it", brokerFarOff))
+			fmt.Sprintf("set both by NTP (timedatectl, chronyc tracking): a coordinator that is more than %v off the "+
+				"broker does not lead, unless most agents agree with it", brokerFarOff))
 	}
 }
 
@@ -189,7 +190,8 @@ func judgeClocks(seen map[string]sighting) []diagnosis {
 		return []diagnosis{{State: checkOK, Text: figures}}
 	case len(known) >= 3 && (2*len(ahead) > len(known) || 2*len(behind) > len(known)):
 		return []diagnosis{{State: checkProblem, Text: figures + ": it is probably this machine's clock that is wrong",
-			Advice: "set it by NTP (timedatectl, chronyc tracking); if a coordinator runs here, deadlines are judged by it"}}
+			Advice: "set it by NTP (timedatectl, chronyc tracking); if a coordinator runs here, deadlines are judged " +
+				"by it"}}
 	}
 	var found []diagnosis
 	for _, group := range []struct {

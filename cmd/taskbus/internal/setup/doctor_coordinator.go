@@ -59,8 +59,8 @@ func judgePrices(models []view.UnpricedModel) (found []diagnosis) {
 			m.Name(), m.Node, m.Refused)
 		if m.Admitted > 0 {
 			text = fmt.Sprintf(
-				"%s has no price, and cost_usd of %s is limited: %d of its calls and tasks passed, %d were refused", m.Name(),
-				m.Node, m.Admitted, m.Refused)
+				"%s has no price, and cost_usd of %s is limited: %d of its calls and tasks passed, %d were refused",
+				m.Name(), m.Node, m.Admitted, m.Refused)
 		}
 		found = append(found, diagnosis{"prices", checkWarning, text,
 			"give it a price under prices in quotas.yaml, or say there what becomes of such models: unpriced"})
@@ -84,8 +84,8 @@ func (d *doctor) judgeCoordinator(s *view.Status, at time.Time) (found []diagnos
 		add(check, checkProblem, who+": "+s.Readiness.Detail,
 			"end the broker's memory or disk alarm: rabbitmqctl status, rabbitmq-diagnostics alarms")
 	default:
-		add(check, checkProblem, strings.TrimSuffix(fmt.Sprintf("%s is %s: %s", who, s.Readiness.State, s.Readiness.Detail),
-			": "), "see its log")
+		text := fmt.Sprintf("%s is %s: %s", who, s.Readiness.State, s.Readiness.Detail)
+		add(check, checkProblem, strings.TrimSuffix(text, ": "), "see its log")
 	}
 	if offset := s.Now.Sub(at); offset.Abs() > clockTolerance {
 		add("clocks", checkWarning, fmt.Sprintf("the coordinator's clock is %s %s this machine's", roughly(offset),
@@ -97,8 +97,8 @@ func (d *doctor) judgeCoordinator(s *view.Status, at time.Time) (found []diagnos
 		add(check, checkWarning, "its file "+c.Path+" is broken, and the configuration before it in force: "+
 			c.LastReloadError, "`taskbus check "+c.Path+"` lists every fault")
 	case d.cfg != nil && c.Version != d.cfg.FileVersion():
-		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s", c.Version,
-			c.Path, d.cfg.FileVersion()),
+		add(check, checkWarning, fmt.Sprintf("it works by version %s of %s, and what is read here is version %s",
+			c.Version, c.Path, d.cfg.FileVersion()),
 			"have it read its files again (SIGHUP), or name the same here: --config, --quotas, ASSIGNMENT_STRATEGY")
 	}
 	if c := s.Health.Checks["config"]; s.Config.LastReloadOK && c.Status == view.Degraded {
@@ -108,7 +108,8 @@ func (d *doctor) judgeCoordinator(s *view.Status, at time.Time) (found []diagnos
 	if u := s.UnknownFields; len(u) > 0 {
 		fields := make([]string, len(u))
 		for i, f := range u {
-			fields[i] = cli.OneLine(fmt.Sprintf("%s in %s of %s", f.Field, f.MessageType, cmp.Or(f.Producer, "an unknown producer")))
+			fields[i] = cli.OneLine(fmt.Sprintf("%s in %s of %s", f.Field, f.MessageType,
+				cmp.Or(f.Producer, "an unknown producer")))
 			if f.DidYouMean != "" {
 				fields[i] += " (" + cli.OneLine(f.DidYouMean) + ")"
 			}
@@ -122,14 +123,15 @@ func (d *doctor) judgeCoordinator(s *view.Status, at time.Time) (found []diagnos
 			codes = append(codes, v.Invariant)
 		}
 		slices.Sort(codes)
-		add("audit", checkProblem, fmt.Sprintf("its books do not balance: %s", strings.Join(slices.Compact(codes), ", ")),
+		add("audit", checkProblem, "its books do not balance: "+strings.Join(slices.Compact(codes), ", "),
 			"a fault of Taskbus: keep its log, report it, and start the coordinator again; see "+
 				"docs/runbooks/TaskbusAuditViolation.md")
 	}
 	if j := s.Journal; j != nil && j.Lost != nil {
-		add("journal", checkProblem, fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",
-			j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "), strings.Join(j.Lost.BeginsAnew, "; "),
-			j.Lost.Budgets),
+		add("journal", checkProblem,
+			fmt.Sprintf("the journal was empty at %s, although %s; begun anew: %s; used budgets: %s",
+				j.Lost.At.UTC().Format(time.RFC3339), strings.Join(j.Lost.Evidence, ", and "),
+				strings.Join(j.Lost.BeginsAnew, "; "), j.Lost.Budgets),
 			"docs/howto/backup.md#when-the-journal-is-lost; when all is put right, `taskbus journal acknowledge`")
 	}
 	if s.Readiness.State == "active" {
@@ -163,7 +165,8 @@ func (d *doctor) judgeFleet(s *view.Status) (check, state, text, advice string) 
 	c, said := s.Health.Checks["agents"]
 	if said && c.Status != view.Healthy {
 		_, missing, _ := strings.Cut(text, "; not: ")
-		state, text, advice = severity(c.Status), c.Detail+cli.After("; not online: ", missing), cmp.Or(c.Advice, advice)
+		state, text, advice = severity(c.Status), c.Detail+cli.After("; not online: ", missing),
+			cmp.Or(c.Advice, advice)
 	}
 	return check, state, text, advice
 }
@@ -185,5 +188,6 @@ func (d *doctor) judgeAgents(s *view.Status) (check, state, text, advice string)
 	case online == 0:
 		return "agents", checkWarning, text, "start agents; `taskbus agents` shows when each was heard last"
 	}
-	return "agents", checkWarning, text + "; not: " + joinSome(missing), "`taskbus agents` shows when each was heard last"
+	return "agents", checkWarning, text + "; not: " + joinSome(missing),
+		"`taskbus agents` shows when each was heard last"
 }

@@ -95,12 +95,14 @@ func (d *doctor) checkPermissions(ctx context.Context) {
 	}
 	user := d.session.User()
 	if len(parts) == 0 {
-		d.report.add(check, checkOK, fmt.Sprintf("user %s has the %d permissions that were asked for", user, granted), "")
+		d.report.add(check, checkOK, fmt.Sprintf("user %s has the %d permissions that were asked for", user, granted),
+			"")
 		return
 	}
 	d.report.add(check, checkProblem, fmt.Sprintf("user %s lacks %s", user, strings.Join(parts, "; ")), fmt.Sprintf(
 		`grant them, for instance: rabbitmqctl set_permissions -p %s %s '%s' '%s' '%s'`,
-		cli.VirtualHost(d.env.RabbitMQURL), cmp.Or(user, unknownUser), d.pattern(d.mayDeclare()), pattern+`|^amq\.default$`, pattern))
+		cli.VirtualHost(d.env.RabbitMQURL), cmp.Or(user, unknownUser), d.pattern(d.mayDeclare()),
+		pattern+`|^amq\.default$`, pattern))
 }
 
 // pattern matches Taskbus's own objects and the usual queues of agents.
@@ -143,8 +145,8 @@ func (d *doctor) checkIdentity(ctx context.Context) {
 	if errors.Is(s.Err(), bus.ErrAccess) {
 		return // which the permissions have reported
 	}
-	d.report.add(check, checkProblem, fmt.Sprintf("the broker does not take messages with user_id %s: %v", user, s.Err()),
-		"log in under the name that the broker knows the user by, or set agents.auth: off")
+	d.report.add(check, checkProblem, fmt.Sprintf("the broker does not take messages with user_id %s: %v", user,
+		s.Err()), "log in under the name that the broker knows the user by, or set agents.auth: off")
 }
 
 // orAfter is done, or closed after a while.

@@ -92,13 +92,15 @@ func (d *doctor) checkStreams(ctx context.Context) {
 		}
 		if !d.isStream(name) {
 			d.report.add(check, checkSkipped,
-				name+" is not read: it is not known to be a stream, and reading a queue would take its messages away", "")
+				name+" is not read: it is not known to be a stream, and reading a queue would take its messages away",
+				"")
 			continue
 		}
 		tail, err := d.collect(ctx, name, bus.Last(), streamQuiet, streamMost)
 		switch {
 		case errors.Is(err, bus.ErrAccess):
-			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(), "grant this user the read permission on it")
+			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(),
+				"grant this user the read permission on it")
 		case err != nil:
 			d.report.add(check, checkProblem, name+" cannot be read: "+err.Error(),
 				"see the broker's log; a stream without a leader replica comes back when its node does")
@@ -107,7 +109,8 @@ func (d *doctor) checkStreams(ctx context.Context) {
 		case len(tail) == 0:
 			d.report.add(check, checkOK, name+" can be read; nothing is in it yet", "")
 		default:
-			d.report.add(check, checkOK, fmt.Sprintf("%s can be read; it ends at offset %d", name, tail[len(tail)-1].Offset), "")
+			d.report.add(check, checkOK, fmt.Sprintf("%s can be read; it ends at offset %d", name,
+				tail[len(tail)-1].Offset), "")
 		}
 	}
 }
@@ -142,8 +145,8 @@ func (d *doctor) judgeJournal(tail []received) {
 	if ahead := h.At.Sub(last.at); ahead > clockTolerance {
 		d.report.add("clocks", checkWarning,
 			fmt.Sprintf(
-				"the newest record of the journal is of %s from now by this machine's clock: its clock, or that of the "+
-					"coordinator that wrote it, is wrong", roughly(ahead)),
+				"the newest record of the journal is of %s from now by this machine's clock: its clock, or that "+
+					"of the coordinator that wrote it, is wrong", roughly(ahead)),
 			"keep the clocks of both by NTP (timedatectl, chronyc tracking)")
 	}
 	d.report.add(check, checkOK, text, "")

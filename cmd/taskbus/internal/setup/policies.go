@@ -127,8 +127,8 @@ func printPolicies(p *cli.Page, policies []policy, vhost string, priority int) {
 	}
 	for _, l := range policies {
 		// whole: a shell reads it
-		fmt.Fprintf(p, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n", shellQuote(vhost), priority,
-			shellQuote(l.Name), shellQuote(l.Pattern), shellQuote(string(l.Definition)))
+		fmt.Fprintf(p, "rabbitmqctl set_policy -p %s --apply-to queues --priority %d %s %s %s\n", shellQuote(vhost),
+			priority, shellQuote(l.Name), shellQuote(l.Pattern), shellQuote(string(l.Definition)))
 	}
 }
 

@@ -77,7 +77,8 @@ func Everything(cfg *config.Config) bus.Topology {
 
 // waitingTasks counts the messages in the queues of t that exist; streams do not count.
 func waitingTasks(ctx context.Context, b bus.Bus, t bus.Topology) (n int, err error) {
-	session, err := b.Open(ctx, bus.SessionSpec{Name: cli.SessionName("topology"), Topology: bus.Topology{Mode: bus.Off}})
+	session, err := b.Open(ctx, bus.SessionSpec{Name: cli.SessionName("topology"),
+		Topology: bus.Topology{Mode: bus.Off}})
 	if err != nil {
 		return 0, err
 	}

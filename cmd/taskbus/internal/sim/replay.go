@@ -72,14 +72,16 @@ more.`,
 			case csv && !flags.whatIf():
 				return cli.UsageError("-o csv is for comparisons; add --strategy or --config")
 			case flags.strategy != "" && !strategy.Known(flags.strategy):
-				return cli.UsageError("no strategy is called %q; there are %s", flags.strategy, strings.Join(strategy.Names(), ", "))
+				return cli.UsageError("no strategy is called %q; there are %s", flags.strategy,
+					strings.Join(strategy.Names(), ", "))
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return replayExport(a, flags, args[0]) },
 	}
 	f := c.Flags()
-	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one itself")
+	f.StringVar(&flags.strategy, "strategy", "", "what if: this strategy for every task that does not ask for one "+
+		"itself")
 	f.StringVar(&flags.config, "config", "",
 		"what if: this agents.yaml instead of the recorded one, with the recorded quotas, and no reloads")
 	f.StringVar(&flags.call, "call", "", "show what was answered about the call with this reservation_id")
@@ -233,8 +235,8 @@ func (r *recordedPolicies) find(recorded *coordinator.Policy) (*coordinator.Poli
 	p := c.Policy()
 	if p.Version != recorded.Version && len(r.notes) == 0 {
 		r.notes = append(r.notes, fmt.Sprintf(
-			"the configuration %s has the version %s here: another version of taskbus has recorded it, whose defaults may be others",
-			recorded.Version, p.Version))
+			"the configuration %s has the version %s here: another version of taskbus has recorded it, whose "+
+				"defaults may be others", recorded.Version, p.Version))
 	}
 	return p, nil
 }

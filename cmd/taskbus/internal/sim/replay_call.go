@@ -53,7 +53,8 @@ func newReplayedCall(c *replay.CallAnswer) replayedCall {
 // might have gone to.
 func replayCall(a *cli.App, flags replayFlags, recordings []*replay.Recording) error {
 	wanted := func(c *coordinator.Call) bool {
-		return (flags.agent == nil || *flags.agent == string(c.Agent)) && c.Key == coordinator.CallKey(c.Agent, flags.call)
+		return (flags.agent == nil || *flags.agent == string(c.Agent)) &&
+			c.Key == coordinator.CallKey(c.Agent, flags.call)
 	}
 	found := []replayedCall{} // a list in JSON, also without any
 	different := false
@@ -67,8 +68,8 @@ func replayCall(a *cli.App, flags replayFlags, recordings []*replay.Recording) e
 		}
 		if v.Difference != nil {
 			different = true
-			fmt.Fprintf(a.Err, "taskbus: recording %s of epoch %d is not decided as it was, and read no further: %s\n", r.Name,
-				r.Epoch, cli.OneLine(v.Difference.String()))
+			fmt.Fprintf(a.Err, "taskbus: recording %s of epoch %d is not decided as it was, and read no further: %s\n",
+				r.Name, r.Epoch, cli.OneLine(v.Difference.String()))
 		}
 	}
 	err := a.Show(found, func(p *cli.Page) { printReplayedCalls(p, flags.call, found) })

@@ -41,11 +41,13 @@ func (s *sharingFlags) apply(all *simulateFlags, scenario *simulator.Scenario) e
 	shared := scenario.Sharing
 	switch {
 	case shared == nil && s.given:
-		return cli.UsageError("--tenants and --slots are for scenarios with tenants that share a provider, such as sharing")
+		return cli.UsageError("--tenants and --slots are for scenarios with tenants that share a provider, such as " +
+			"sharing")
 	case shared == nil:
 		return nil
 	case all.timing:
-		return cli.UsageError("--timing is for scenarios with strategies; the tenants of %s share a provider", scenario.Name)
+		return cli.UsageError("--timing is for scenarios with strategies; the tenants of %s share a provider",
+			scenario.Name)
 	case all.plot != "":
 		return cli.UsageError("--plot is for scenarios with agents; of tenants that share a provider there is no chart")
 	}
@@ -77,7 +79,8 @@ func tenantWeights(text string, tenants []simulator.Tenant) ([]int64, error) {
 		w, err := strconv.ParseInt(weight, 10, 64)
 		switch {
 		case !known:
-			return nil, cli.UsageError("--tenants: the scenario has no tenant %q%s", name, yamlconf.DidYouMean(name, names))
+			return nil, cli.UsageError("--tenants: the scenario has no tenant %q%s", name,
+				yamlconf.DidYouMean(name, names))
 		case weights[i] > 0:
 			return nil, cli.UsageError("--tenants gives %s a weight twice", name)
 		case err != nil || w < 1 || w > simulator.MaxTenantWeight:
@@ -88,7 +91,8 @@ func tenantWeights(text string, tenants []simulator.Tenant) ([]int64, error) {
 	}
 	for i, w := range weights {
 		if w == 0 {
-			return nil, cli.UsageError("--tenants gives %s no weight; give all of %s one", names[i], strings.Join(names, ", "))
+			return nil, cli.UsageError("--tenants gives %s no weight; give all of %s one", names[i],
+				strings.Join(names, ", "))
 		}
 	}
 	return weights, nil

@@ -188,8 +188,8 @@ func scenarioText(name string) (text []byte, source string, err error) {
 		return text, name, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) || strings.ContainsAny(name, `/\`) || filepath.Ext(name) != "" {
-		return nil, "", fmt.Errorf("read the scenario: %w; `taskbus simulate --list` shows those that come with the program",
-			err)
+		return nil, "", fmt.Errorf("read the scenario: %w; `taskbus simulate --list` shows those that come with the "+
+			"program", err)
 	}
 	text, err = simulator.ShippedText(name)
 	return text, name + ".yaml", err

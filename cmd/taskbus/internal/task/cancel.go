@@ -39,7 +39,8 @@ then standard output is empty. To cancel twice does no harm.` + cli.NeedsToken,
 	}
 	base := cli.URLFlag(c)
 	reason := c.Flags().String("reason", "",
-		fmt.Sprintf("why, for people: in assignment.failed and for the agent; at most %d characters", httpapi.MaxReason))
+		fmt.Sprintf("why, for people: in assignment.failed and for the agent; at most %d characters",
+			httpapi.MaxReason))
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := cli.CheckID("a task", args[0]); err != nil {
 			return err
@@ -50,7 +51,8 @@ then standard output is empty. To cancel twice does no harm.` + cli.NeedsToken,
 		body := struct {
 			Reason string `json:"reason,omitempty"`
 		}{*reason}
-		answer, err := cli.Tell[view.Cancellation](c.Context(), a, *base, http.MethodDelete, "/tasks/"+url.PathEscape(args[0]), body)
+		answer, err := cli.Tell[view.Cancellation](c.Context(), a, *base, http.MethodDelete,
+			"/tasks/"+url.PathEscape(args[0]), body)
 		if err != nil {
 			return err
 		}

@@ -47,8 +47,8 @@ func deadFlags(c *cobra.Command, f *view.DeadFilter) {
 	c.Flags().StringVar(&f.Type, "type", "", "only those of this task type or message type")
 	c.Flags().StringVar(&f.ID, "id", "", "only those of this task id, message id or key")
 	cli.CompleteFlag(c, "reason", cobra.FixedCompletions([]cobra.Completion{
-		coordinator.ReasonInvalidMessage.String(), coordinator.ReasonPoisoned.String(), "delivery_limit", "expired", "maxlen",
-		"rejected",
+		coordinator.ReasonInvalidMessage.String(), coordinator.ReasonPoisoned.String(), "delivery_limit", "expired",
+		"maxlen", "rejected",
 	}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -168,8 +168,8 @@ func onlyDead(ctx context.Context, a *cli.App, c *cli.Client, id string) (string
 		for i := range found.Messages {
 			keys[i] = found.Messages[i].Key
 		}
-		return "", fmt.Errorf("%d messages of %q are in task.dead; name one by its key: %s", found.Matched, cli.OneLine(id),
-			cli.List(keys, 10))
+		return "", fmt.Errorf("%d messages of %q are in task.dead; name one by its key: %s", found.Matched,
+			cli.OneLine(id), cli.List(keys, 10))
 	}
 	return found.Messages[0].Key, nil
 }
@@ -321,8 +321,8 @@ func deadOf(ctx context.Context, c *cli.Client, f view.DeadFilter, args []string
 			return nil, 0, err
 		}
 		if l.Matched == 0 {
-			return nil, 0, fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is. Nothing was done",
-				cli.OneLine(id))
+			return nil, 0, fmt.Errorf("nothing of %q is in task.dead; `taskbus dead ls` lists what is. Nothing "+
+				"was done", cli.OneLine(id))
 		}
 		found, matched = append(found, l.Messages...), matched+l.Matched
 	}

@@ -61,7 +61,8 @@ func printTaskExplanation(p *cli.Page, e view.TaskExplanation) {
 	}
 	switch {
 	case e.Explanation == nil && len(e.Attempts) > 0:
-		p.Line("the decision is not known here: it was made elsewhere, or long ago; `taskbus journal show %s` has it", e.ID)
+		p.Line("the decision is not known here: it was made elsewhere, or long ago; `taskbus journal show %s` has it",
+			e.ID)
 	case e.Explanation == nil:
 		p.Line("no decision was made for it")
 	default:

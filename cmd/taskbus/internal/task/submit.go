@@ -121,8 +121,8 @@ func submit(ctx context.Context, a *cli.App, path string, flags submitFlags) err
 	case err != nil && summary.NextLine > 0 && flags.validateOnly:
 		return fmt.Errorf("%w; line %d and what follows was not looked at", err, summary.NextLine)
 	case err != nil && summary.NextLine > 0:
-		return fmt.Errorf("%w; line %d and what follows was not published, go on with --from-line %d", err, summary.NextLine,
-			summary.NextLine)
+		return fmt.Errorf("%w; line %d and what follows was not published, go on with --from-line %d", err,
+			summary.NextLine, summary.NextLine)
 	case err != nil:
 		return err
 	case summary.bad():

@@ -57,7 +57,8 @@ agents said of their ends, in the stream task.result.`,
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		switch {
 		case filter.State != "" && !slices.Contains(view.TaskStates(), filter.State):
-			return cli.UsageError("--state must be one of %s, not %q", strings.Join(view.TaskStates(), ", "), filter.State)
+			return cli.UsageError("--state must be one of %s, not %q", strings.Join(view.TaskStates(), ", "),
+				filter.State)
 		case filter.Agent != "" && !messages.ValidID(filter.Agent):
 			return cli.UsageError("--agent: %q is not an agent id", filter.Agent)
 		case filter.Limit < 1 || filter.Limit > httpapi.MaxTaskLimit:

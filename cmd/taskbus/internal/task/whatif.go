@@ -31,7 +31,8 @@ Exit code 1 if no agent would get it now: there is none, or it would wait for qu
 	}
 	base := cli.URLFlag(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
-		body, err := a.ReadInput("the task", args[0], maxLine, "it is longer than %d bytes, and no coordinator would take it")
+		body, err := a.ReadInput("the task", args[0], maxLine,
+			"it is longer than %d bytes, and no coordinator would take it")
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,8 @@ func printProspect(p *cli.Page, q view.Prospect) {
 	case lacks:
 		p.Line("%s (%s): %s would get it once its quota allows", q.ID, q.Type, q.Agent)
 	case q.OfferedTo > 0:
-		p.Line("%s (%s): bids would be asked for (of %d); without any %s would get it", q.ID, q.Type, q.OfferedTo, q.Agent)
+		p.Line("%s (%s): bids would be asked for (of %d); without any %s would get it", q.ID, q.Type, q.OfferedTo,
+			q.Agent)
 	case q.Agent != "":
 		p.Line("%s (%s): %s would get it", q.ID, q.Type, q.Agent)
 	case q.ReasonCode == coordinator.ReasonNotClaimed.String():
