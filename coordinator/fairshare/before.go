@@ -35,7 +35,8 @@ const (
 
 // periodOf returns the sort of period of a budget's row.
 func periodOf(r *coordinator.QuotaBefore) coordinator.Period {
-	return coordinator.Period{Unit: coordinator.PeriodUnit(r.Values[rowUnit]), Interval: time.Duration(r.Values[rowInterval])}
+	v := r.Values
+	return coordinator.Period{Unit: coordinator.PeriodUnit(v[rowUnit]), Interval: time.Duration(v[rowInterval])}
 }
 
 // endOf returns when the period of a budget's row ends.
