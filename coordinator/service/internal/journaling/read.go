@@ -14,7 +14,9 @@ import (
 
 // How the journal is read.
 const (
-	prefetch = 50 // of 256 KiB each while a snapshot is read
+	// prefetch is how many messages the broker sends before it hears of the first, of 256 KiB each while a
+	// snapshot is read. A broker that is busy, or far away, sends only so many for each answer.
+	prefetch = 200
 	// foldAhead is how many messages may be decoded and not folded yet: a snapshot is
 	// read faster than it is folded, and should not be in memory twice.
 	foldAhead = 4
