@@ -64,7 +64,7 @@ func (k *kernel) reported(now time.Time, ev *coordinator.AgentReported) {
 	}
 	v := k.Fleet.Accept(now, a, ev)
 	if v.Untracked {
-		k.Commit(&coordinator.Tracked{Agent: a.Spec.ID, Ended: true})
+		k.Untrack(a)
 	}
 	if v.Shared > 0 {
 		k.Emit(coordinator.AgentShared{Agent: a.Spec.ID, Instances: v.Shared})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/engine"
 )
 
 // TestFollowerHasNoDispatchThatWasNotPublished: a dispatch that the broker did not take is with no agent, in the leader
@@ -98,6 +99,26 @@ func TestFollowerKnowsThatEndsAreUnknown(t *testing.T) {
 		if r.isTracked("a") != listing || standby.isTracked("a") != listing {
 			t.Errorf("listing %v: tracked by the leader %v, by its records %v", listing, r.isTracked("a"),
 				standby.isTracked("a"))
+		}
+	}
+}
+
+// TestLeaseOfAgentThatIsTrackedNoMore: its deadline is watched no more, as that of any other of an agent that reports no
+// ends, but for one that is given back.
+func TestLeaseOfAgentThatIsTrackedNoMore(t *testing.T) {
+	r := leads(t, policyOf(worker("a").slots(2)))
+	r.give(job("given back"))
+	r.tell(says("a", "given back").but(coordinator.OutcomeRejected))
+	r.give(job("kept"))
+	standby := r.follower(r.now, r.Records(nil))
+	r.hear(beat("a")) // made at the same moment: it does not speak for the dispatch yet
+	for _, record := range r.Records(nil) {
+		standby.Fold(r.now, record)
+	}
+	for who, e := range map[string]*rig{"the leader": r, "the standby": standby} {
+		engine.CheckIndexes(t, e.Engine)
+		if e.isTracked("a") || e.OpenTask("kept") == nil || e.OpenTask("given back") == nil {
+			t.Errorf("%s: tracked %v, open %v, %v", who, e.isTracked("a"), e.OpenTask("kept"), e.OpenTask("given back"))
 		}
 	}
 }

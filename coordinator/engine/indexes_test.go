@@ -204,7 +204,7 @@ func checkReferences(t failer, e *Engine) {
 			(e.k.Held[o.Handle] == o) != (o.Stage != state.Leased):
 			t.Fatalf("%s in state %d, fate %d, held %v", o.Task.ID, o.Stage, r.Fate, e.k.Held[o.Handle] == o)
 		case o.Stage == state.Leased && (o.Expire.Index >= 0) != (o.Agent.Tracked || len(o.Tried) > 0 || o.Unanswered ||
-			o.Apart):
+			o.Apart || o.Returning):
 			t.Fatalf("%s is with %s, its deadline is watched: %v", o.Task.ID, o.Agent.Spec.ID, o.Expire.Index >= 0)
 		case o.Stage >= state.Dispatching && !o.On() != o.Returning:
 			t.Fatalf("%s is with %s, at %d of its account, returning %v", o.Task.ID, o.Agent.Spec.ID, o.At(), o.Returning)

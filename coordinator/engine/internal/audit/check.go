@@ -90,7 +90,7 @@ func (x *inspection) checkOpen(n int, t *state.Task) (found coordinator.Violatio
 			a.Spec.ID)
 	}
 	if leased && (t.Deadline.IsZero() ||
-		(a.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart) && !x.Timers.Has(&t.Expire)) {
+		(a.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart || t.Returning) && !x.Timers.Has(&t.Expire)) {
 		found.Note(coordinator.InvariantLeaseDeadline, id, "%s has it (dispatch %s), and no timer watches its deadline (%v)",
 			a.Spec.ID, t.DispatchID, t.Deadline)
 	}

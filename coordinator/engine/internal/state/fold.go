@@ -222,7 +222,7 @@ func (s *State) foldAgent(at time.Time, r coordinator.Record) {
 		s.Fleet.Order(r.Agent, r.Order)
 	case *coordinator.Tracked:
 		if a := s.agentOf(r.Agent); r.Ended {
-			a.Tracked = false
+			s.Untrack(a)
 		} else {
 			s.Track(a)
 		}

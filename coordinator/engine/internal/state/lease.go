@@ -55,11 +55,16 @@ func (s *State) BeginLease(now time.Time, t *Task, f coordinator.Fate) {
 
 // WatchLease sets the timer of a lease if its agent reports ends. A lease of a task with a history is watched in
 // any case: an agent that had it before may still report. So is one that was never answered: it waits for a copy of
-// its task. So is one that has its agent to itself, because the agent gets nothing else before that is over.
+// its task. So is one that has its agent to itself, because the agent gets nothing else before that is over, and one
+// that is given back: its message may not come.
 func (s *State) WatchLease(t *Task) {
-	if t.Agent.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart {
+	if t.isWatched() {
 		s.Timers.Schedule(&t.Expire, t.Deadline)
 	}
+}
+
+func (t *Task) isWatched() bool {
+	return t.Agent.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart || t.Returning
 }
 
 // Track begins to expect results of an agent: it has sent one, or says exactly what it runs.
@@ -72,6 +77,17 @@ func (s *State) Track(a *Agent) {
 	for _, t := range a.Open {
 		if t.Stage == Leased && !t.Over {
 			s.WatchLease(t)
+		}
+	}
+}
+
+// Untrack ends that: the leases of the agent are let go by its heartbeats from now on.
+func (s *State) Untrack(a *Agent) {
+	a.Tracked = false
+	s.Commit(&coordinator.Tracked{Agent: a.Spec.ID, Ended: true})
+	for _, t := range a.Open {
+		if t.Stage == Leased && !t.isWatched() {
+			s.Timers.Cancel(&t.Expire)
 		}
 	}
 }

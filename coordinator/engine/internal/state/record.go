@@ -146,6 +146,9 @@ func (s *State) ChangeLease(at time.Time, t *Task, r *coordinator.LeaseChanged) 
 		if t.Probe = false; t.On() {
 			s.settleAccount(at, t)
 		}
+		if t.Stage == Leased {
+			s.WatchLease(t)
+		}
 	}
 	s.Commit(r)
 }
