@@ -96,7 +96,7 @@ last_words() { if [ "$1" -eq 0 ]; then step "all tests passed"; else step "FAILE
 main() {
 	scripts/need-go.sh
 	only_one test
-	[ $# -gt 0 ] || echo "== every check and test: 7 to 8 minutes on 2 cores; about 11 the first time on a machine, when everything is compiled"
+	[ $# -gt 0 ] || echo "== every check and test: 10 to 25 minutes on 2 cores, the longest the first time on a machine, when everything is compiled"
 	# What is missing is installed, or told, before minutes go into compiling.
 	scripts/ensure.sh test-tools
 	# Without paths in what is compiled, another checkout finds it compiled already.
@@ -148,7 +148,7 @@ run_all() {
 	# Without the race detector: it takes several times the processor's time, and what is held to
 	# a time is late. One package at a time for the same reason.
 	# With it: scripts/test.sh ./tests/integration.
-	step "go test, whole programs against the clock, one package at a time (five minutes)"
+	step "go test, whole programs against the clock, one package at a time (five to ten minutes)"
 	go test -vet=off -p 1 -timeout 12m "${against_the_clock[@]/#/./}" || failed=true
 	! $failed
 }
