@@ -103,8 +103,8 @@ func (k *kernel) left(a *state.Agent) {
 	}
 }
 
-// admitAgain judges tasks anew that waited under another policy. Which of them is next can be seen only when all of
-// them stand in line: otherwise what a reload adds would go to the group whose tasks are the oldest.
+// admitAgain judges tasks anew that waited under another policy. None is served before all of them wait again:
+// otherwise capacity that a reload adds would go to the group with the oldest tasks.
 func (k *kernel) admitAgain(now time.Time, tasks []*state.Task) {
 	slices.SortFunc(tasks, state.ByDue)
 	k.rejudging = true

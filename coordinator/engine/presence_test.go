@@ -25,7 +25,7 @@ func TestGone(t *testing.T) {
 		t.Errorf("%v, want gone", got)
 	}
 	want(t, r.returns(d, coordinator.ReturnTakenBack, false), "dispatch t1.2 b again?")
-	want(t, r.look("a", 1, 1)) // it is not known whose consumer that is: the agent has not been heard since
+	want(t, r.look("a", 1, 1)) // the consumer may be another program's: the agent has not reported since
 	r.pass(time.Second)
 	want(t, r.hear(beat("a").running()))        // its hands are tied
 	want(t, r.look("a", 0, 0), "leave agent.a") // nothing to take, nothing to come

@@ -118,7 +118,7 @@ func TestQuotaLowPriorityHasItsShare(t *testing.T) {
 	}
 }
 
-// A group whose tasks no agent can take now hides no other's.
+// A group with tasks that no agent can take now does not keep other groups from being served.
 func TestQuotaUnservableHidesNobody(t *testing.T) {
 	r := fairRig(t, quotasOf().group("stuck", 100, daily(100)).group("free", 1, nil), nil)
 	r.assign(job("s0").of("stuck").tokens(90, 10))

@@ -49,7 +49,7 @@ func TestQuotaOfADispatchThatIsLetGo(t *testing.T) {
 }
 
 // What is set aside for a task stands until its result, or its lease ends, however short
-// reservation_ttl_seconds is: that is for calls, whose end may not be reported.
+// reservation_ttl_seconds is: that bounds calls, because the end of a call may not be reported.
 func TestQuotaOfATaskOutlastsReservations(t *testing.T) {
 	q := quotasOf().group("team", 1, daily(1000))
 	q.ReservationTTL = time.Second

@@ -152,7 +152,7 @@ func TestQuotaOfALostDispatch(t *testing.T) {
 	heir.used("pool/x", 0, 900)
 }
 
-// TestQuotaAfterAClockThatIsBehind: at 00:05 a leader takes over whose clock says 23:55. What is used
+// TestQuotaAfterAClockThatIsBehind: at 00:05 a leader takes over by a clock that says 23:55. What is used
 // is what it was: the day that has begun does not begin again with the second midnight, and what was
 // set aside on the day before is settled there. A task that waits is served when what it waits for is
 // there: at once when something comes back; of a budget when its day ends by the new clock; of a rate

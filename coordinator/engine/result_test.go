@@ -192,8 +192,8 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 	})
 }
 
-// TestLateResults: of an agent whose dispatch came back, so that another has
-// the task or is about to. Done is done; all else it says is no news.
+// TestLateResults: results of an agent after its dispatch has come back, when another agent has the task
+// or is about to. A success ends the task; any other outcome changes nothing.
 func TestLateResults(t *testing.T) {
 	start := func(t *testing.T) *rig { // a is silent with t; it expires and waits for its back-off
 		r := ready(t, policyOf(worker("a"), worker("b")))

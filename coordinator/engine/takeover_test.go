@@ -76,7 +76,7 @@ const (
 // Left out: the fleet, which is always there and idle, its policy, orders and breakers
 // (TestHistories compares what a follower knows of them); batches; a producer that
 // sends a task once more before it was told the end of the last; and a new submission
-// under an id whose last message may still come: the two cannot be told apart. Where there
+// under an id while a message of its last task may still come: the two cannot be told apart. Where there
 // are lanes, or quotas, no id is used again.
 func TestTakeOvers(t *testing.T) {
 	const runs = 10 // each is short

@@ -118,7 +118,7 @@ func TestByGroup(t *testing.T) {
 	if want := service + 41*100; p.Likely != want || p.Bound != want {
 		t.Errorf("likely %d, bound %d, want %d", p.Likely, p.Bound, want)
 	}
-	busy := supply() // each of ten slots may have a task whose costs were underestimated
+	busy := supply() // each of ten slots may have a task with underestimated costs
 	if busy.Slots = 10; line().ByGroup(busy).Bound <= p.Bound || line().ByGroup(busy).Likely != p.Likely {
 		t.Error("what runs is not bounded apart from what is likely")
 	}
