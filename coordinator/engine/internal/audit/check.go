@@ -89,8 +89,7 @@ func (x *inspection) checkOpen(n int, t *state.Task) (found coordinator.Violatio
 		found.Note(coordinator.InvariantAgentAccount, id, "it says that it is at %d of the account of %s, and is not", t.At(),
 			a.Spec.ID)
 	}
-	if leased && (t.Deadline.IsZero() ||
-		(a.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart || t.Returning) && !x.Timers.Has(&t.Expire)) {
+	if leased && (t.Deadline.IsZero() || t.IsWatched() && !x.Timers.Has(&t.Expire)) {
 		found.Note(coordinator.InvariantLeaseDeadline, id, "%s has it (dispatch %s), and no timer watches its deadline (%v)",
 			a.Spec.ID, t.DispatchID, t.Deadline)
 	}

@@ -53,17 +53,18 @@ func (s *State) BeginLease(now time.Time, t *Task, f coordinator.Fate) {
 	s.WatchLease(t)
 }
 
-// WatchLease sets the timer of a lease if its agent reports ends. A lease of a task with a history is watched in
-// any case: an agent that had it before may still report. So is one that was never answered: it waits for a copy of
-// its task. So is one that has its agent to itself, because the agent gets nothing else before that is over, and one
-// that is given back: its message may not come.
+// WatchLease sets the timer of a lease that is watched.
 func (s *State) WatchLease(t *Task) {
-	if t.isWatched() {
+	if t.IsWatched() {
 		s.Timers.Schedule(&t.Expire, t.Deadline)
 	}
 }
 
-func (t *Task) isWatched() bool {
+// IsWatched reports whether the deadline of a lease is watched: if its agent reports ends. A lease of a task with a
+// history is watched in any case: an agent that had it before may still report. So is one that was never answered: it
+// waits for a copy of its task. So is one that has its agent to itself, because the agent gets nothing else before that
+// is over, and one that is given back: its message may not come.
+func (t *Task) IsWatched() bool {
 	return t.Agent.Tracked || len(t.Tried) > 0 || t.Unanswered || t.Apart || t.Returning
 }
 
@@ -86,7 +87,7 @@ func (s *State) Untrack(a *Agent) {
 	a.Tracked = false
 	s.Commit(&coordinator.Tracked{Agent: a.Spec.ID, Ended: true})
 	for _, t := range a.Open {
-		if t.Stage == Leased && !t.isWatched() {
+		if t.Stage == Leased && !t.IsWatched() {
 			s.Timers.Cancel(&t.Expire)
 		}
 	}
