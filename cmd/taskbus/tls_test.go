@@ -23,7 +23,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/httpapi/calls"
 )
 
 // twoAgents have 1000 tokens a day each.
@@ -114,7 +114,7 @@ func TestCertificatesSayWhoAsks(t *testing.T) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		var got httpapi.CallAnswer
+		var got calls.CallAnswer
 		if err == nil && tc.status == 200 {
 			err = json.Unmarshal(text, &got)
 		}

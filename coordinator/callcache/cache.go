@@ -13,7 +13,7 @@ import (
 	"taskbus/agent/quota"
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/httpapi/calls"
 )
 
 const (
@@ -69,7 +69,7 @@ type name struct {
 
 // call is one that was asked about.
 type call struct {
-	said    httpapi.AuthCall
+	said    calls.AuthCall
 	decided chan struct{} // closed when it is known which answers
 	pass    *quota.Pass   // set before that; nil: a coordinator answers
 	timer   *time.Timer   // likewise: charges it if it is not settled; nil: it is charged at once
@@ -161,7 +161,7 @@ func (c *Cache) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // admit answers whether a call may pass; false: a coordinator is to answer.
 func (c *Cache) admit(w http.ResponseWriter, r *http.Request) bool {
-	said, ok := httpapi.ReadAuth(r.Header)
+	said, ok := calls.ReadAuth(r.Header)
 	token, shown := credential.Bearer(r.Header["Authorization"])
 	switch {
 	case !ok || !shown || said.TTL != 0:
@@ -198,18 +198,18 @@ func (c *Cache) admit(w http.ResponseWriter, r *http.Request) bool {
 	case one.pass == nil:
 		return false
 	case one.said != said:
-		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallTaken})
+		calls.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallTaken})
 	case said.Reserve && one.ended.Load(): // nothing stands for it any more
-		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallEnded})
+		calls.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallEnded})
 	default:
-		httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallGranted, Provider: one.pass.Provider()})
+		calls.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: coordinator.CallGranted, Provider: one.pass.Provider()})
 	}
 	return true
 }
 
 // settle takes what a call has used; false: a coordinator has granted it, or none.
 func (c *Cache) settle(w http.ResponseWriter, r *http.Request) bool {
-	said, ok := httpapi.ReadAuthSettled(r.Header)
+	said, ok := calls.ReadAuthSettled(r.Header)
 	token, shown := credential.Bearer(r.Header["Authorization"])
 	if !ok || !shown {
 		return false
@@ -245,13 +245,13 @@ func (c *Cache) settle(w http.ResponseWriter, r *http.Request) bool {
 	}) {
 		state = coordinator.CallGranted
 	}
-	httpapi.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: state, Provider: one.pass.Provider()})
+	calls.AnswerAuth(w, said.ID, coordinator.CallAnswer{State: state, Provider: one.pass.Provider()})
 	return true
 }
 
 // begin is the call of that name; first: it was not asked about before, and the caller decides it. nil: the cache is
 // closed.
-func (c *Cache) begin(of name, said httpapi.AuthCall) (one *call, first bool) {
+func (c *Cache) begin(of name, said calls.AuthCall) (one *call, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if one := c.calls[of]; one != nil || c.calls == nil {
@@ -290,7 +290,7 @@ func (c *Cache) forget(of name, one *call) {
 }
 
 // ask admits a call out of a lease; nil: a coordinator is to be asked about it. none: the caller's token is none.
-func (c *Cache) ask(ctx context.Context, by caller, said *httpapi.AuthCall) (pass *quota.Pass, none bool) {
+func (c *Cache) ask(ctx context.Context, by caller, said *calls.AuthCall) (pass *quota.Pass, none bool) {
 	leases, err := c.leasesOf(by)
 	if leases == nil {
 		return nil, err != nil

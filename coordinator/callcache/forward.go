@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/httpapi/calls"
 )
 
 // forwardTimeout bounds the wait for a coordinator.
@@ -65,7 +65,7 @@ func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), forwardTimeout)
 		defer cancel()
 		r = r.WithContext(ctx)
-		r.Body = http.MaxBytesReader(w, r.Body, httpapi.MaxCallBody)
+		r.Body = http.MaxBytesReader(w, r.Body, calls.MaxCallBody)
 		proxy.ServeHTTP(w, r)
 	}), nil
 }
@@ -115,5 +115,5 @@ func (a *anyOf) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // unable tells whether a coordinator says that it cannot answer: it does not lead, and reaches none that does.
 func unable(answer *http.Response) bool {
-	return answer.StatusCode >= 500 || answer.Header.Get(httpapi.StatusHeader) == "503"
+	return answer.StatusCode >= 500 || answer.Header.Get(calls.StatusHeader) == "503"
 }

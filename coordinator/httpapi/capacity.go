@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/messages"
 )
 
@@ -46,7 +47,7 @@ type identity struct {
 // refusal of a token is the same: it does not say whether there is such an agent.
 func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) bool {
 	if len(i.secret) == 0 {
-		problem(w, http.StatusForbidden, "Reports over HTTP are off",
+		web.Problem(w, http.StatusForbidden, "Reports over HTTP are off",
 			"This coordinator has no secret to know agents by. Put one of at least 32 characters into a file, name the file "+
 				"in TASKBUS_AGENT_SECRET_FILE "+
 				"(or put the secret into TASKBUS_AGENT_SECRET), start the coordinator again, and give each agent what `taskbus agents token ID` prints. "+
@@ -58,7 +59,7 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus agents"`)
-	problem(w, http.StatusUnauthorized, "Not authorised",
+	web.Problem(w, http.StatusUnauthorized, "Not authorised",
 		"Send one header Authorization: Bearer with the agent's own token, as `taskbus agents token ID` prints it where the coordinator's TASKBUS_AGENT_SECRET is known.")
 	return false
 }
@@ -66,8 +67,7 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 // capacity answers PUT /agents/{id}/capacity.
 func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
-	if err := a.permission.browsers.Check(r); err != nil {
-		crossOrigin(w)
+	if !web.SameOrigin(w, r, a.permission.browsers) {
 		return
 	}
 	if !a.identity.shown(w, r, id) {
@@ -77,10 +77,10 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 		badID(w)
 		return
 	}
-	if !unasked(w, r) {
+	if !web.Unasked(w, r) {
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 	report, ok := readCapacity(w, r)
 	if !ok {
 		return
@@ -95,11 +95,11 @@ func (a *api) capacity(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, ErrNoAgent):
 		unknownAgent(w, id)
 	case errors.As(err, &soon):
-		w.Header().Set(retryAfter, strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
-		problem(w, http.StatusTooManyRequests, "Reported a moment ago",
+		w.Header().Set(web.RetryAfter, strconv.Itoa(max(1, int(math.Ceil(soon.Wait.Seconds())))))
+		web.Problem(w, http.StatusTooManyRequests, "Reported a moment ago",
 			"An agent may report its capacity once a second; every ten seconds is enough.")
 	default:
-		problem(w, http.StatusServiceUnavailable, "Not done",
+		web.Problem(w, http.StatusServiceUnavailable, "Not done",
 			"The report may not have reached RabbitMQ: "+messages.Clean(err.Error(), messages.MaxText)+
 				". Report again at the usual time; agent.status over RabbitMQ needs no coordinator.")
 	}
@@ -111,21 +111,21 @@ func readCapacity(w http.ResponseWriter, r *http.Request) (report CapacityReport
 	const want = `such as {"capacity_items_per_second": 8.5, "pending_items": 12, "health": "BUSY"}`
 	var capacity, pending *float64
 	var health *string
-	if !readBody(w, r, want,
-		numberMember("capacity_items_per_second", &capacity, false, messages.ValidRate,
+	if !web.ReadBody(w, r, want,
+		web.Number("capacity_items_per_second", &capacity, false, messages.ValidRate,
 			"0 (not known), or a number from 1e-9 to 1000000000"),
-		numberMember("pending_items", &pending, true, func(n float64) bool { return n >= 0 && n <= messages.MaxPending },
+		web.Number("pending_items", &pending, true, func(n float64) bool { return n >= 0 && n <= messages.MaxPending },
 			"a whole number from 0 to 1000000000"),
-		textMember("health", &health)) {
+		web.Text("health", &health)) {
 		return report, false
 	}
 	switch {
 	case capacity == nil:
-		badBody(w, want+"; capacity_items_per_second is missing")
+		web.BadBody(w, want+"; capacity_items_per_second is missing")
 	case pending == nil:
-		badBody(w, want+"; pending_items is missing")
+		web.BadBody(w, want+"; pending_items is missing")
 	case health != nil && !slices.Contains(healthWords, *health):
-		badBody(w, want+"; health must be one of "+strings.Join(healthWords, ", ")+", or left out")
+		web.BadBody(w, want+"; health must be one of "+strings.Join(healthWords, ", ")+", or left out")
 	default:
 		// The word itself is not heeded: Taskbus judges by the drain time.
 		return CapacityReport{Capacity: *capacity, Pending: int(*pending)}, true
@@ -137,7 +137,7 @@ func readCapacity(w http.ResponseWriter, r *http.Request) (report CapacityReport
 var healthWords = []string{"HEALTHY", "BUSY", "OVERLOADED"}
 
 func unknownAgent(w http.ResponseWriter, id string) {
-	problem(w, http.StatusNotFound, "Unknown agent",
+	web.Problem(w, http.StatusNotFound, "Unknown agent",
 		"Agent "+id+
 			" is not in the fleet: agents.yaml does not list it, and it has not joined by itself. GET /status lists the agents.")
 }

@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
@@ -51,12 +52,11 @@ func newPermission(token []byte) *permission {
 
 // granted reports whether the request may change something, or answers it.
 func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
-	if err := p.browsers.Check(r); err != nil {
-		crossOrigin(w)
+	if !web.SameOrigin(w, r, p.browsers) {
 		return false
 	}
 	if !p.token.Given() {
-		problem(w, http.StatusForbidden, "Changes are off",
+		web.Problem(w, http.StatusForbidden, "Changes are off",
 			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in "+
 				"TASKBUS_ADMIN_TOKEN_FILE "+
 				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
@@ -73,13 +73,8 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus"`)
-	problem(w, http.StatusUnauthorized, "Not authorised", detail)
+	web.Problem(w, http.StatusUnauthorized, "Not authorised", detail)
 	return false
-}
-
-func crossOrigin(w http.ResponseWriter) {
-	problem(w, http.StatusForbidden, "Cross-origin request refused",
-		"A web page of another origin may not change anything here. Use the command line or a program of your own.")
 }
 
 // refuse says what is wrong with the values of the header Authorization; empty
@@ -111,18 +106,25 @@ func (a *api) changing(change func(w http.ResponseWriter, r *http.Request, id st
 
 // admin is changing for an endpoint that has no id in its path.
 func (a *api) admin(change http.HandlerFunc) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.permission.granted(w, r) {
-			return
-		}
+	return a.granted(func(w http.ResponseWriter, r *http.Request) {
 		seen := &statusWriter{w, http.StatusInternalServerError} // until it has answered
 		if a.changed != nil {
 			defer func() { a.changed(Change{r.Method, r.URL.Path, r.RemoteAddr, seen.status}) }()
 		}
+		change(seen, r)
+	})
+}
+
+// granted puts the permission and the limits of a change before an endpoint.
+func (a *api) granted(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !a.permission.granted(w, r) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
 		defer cancel()
 		r.Body = http.MaxBytesReader(w, r.Body, maxChangeBody)
-		change(seen, r.WithContext(ctx))
+		serve(w, r.WithContext(ctx))
 	})
 }
 
@@ -140,45 +142,45 @@ func (s *statusWriter) WriteHeader(status int) {
 // cancel answers DELETE /tasks/{id}.
 func (a *api) cancel(w http.ResponseWriter, r *http.Request, id string) {
 	var said *string
-	query, err := parameters(r.URL.RawQuery, "reason")
+	query, err := web.Parameters(r.URL.RawQuery, "reason")
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
-	if !readBody(w, r, `nothing or {"reason": "..."}`, textMember("reason", &said)) {
+	if !web.ReadBody(w, r, `nothing or {"reason": "..."}`, web.Text("reason", &said)) {
 		return
 	}
 	reason, given := query["reason"]
 	if said != nil {
 		if given {
-			problem(w, http.StatusBadRequest, "Two reasons", "The reason is given in the query and in the body; give it once.")
+			web.Problem(w, http.StatusBadRequest, "Two reasons", "The reason is given in the query and in the body; give it once.")
 			return
 		}
 		reason = *said
 	}
 	if utf8.RuneCountInString(reason) > MaxReason {
-		problem(w, http.StatusBadRequest, "Reason too long", fmt.Sprintf("A reason has at most %d characters.", MaxReason))
+		web.Problem(w, http.StatusBadRequest, "Reason too long", fmt.Sprintf("A reason has at most %d characters.", MaxReason))
 		return
 	}
 	c, err := a.src.Cancel(r.Context(), id, messages.Clean(reason, MaxReason*utf8.UTFMax))
 	if err != nil {
-		notDone(w, err)
+		web.NotDone(w, err)
 		return
 	}
 	status := http.StatusOK
 	if c.State == view.CancelRequested {
 		status = http.StatusAccepted // it may still be done
 	}
-	answer(w, status, c)
+	web.Answer(w, status, c)
 }
 
 // order answers POST /agents/{id}/cordon, drain and uncordon.
 func (a *api) order(order coordinator.Order) func(http.ResponseWriter, *http.Request, string) {
 	return func(w http.ResponseWriter, r *http.Request, id string) {
-		if !unasked(w, r) {
+		if !web.Unasked(w, r) {
 			return
 		}
-		if !readBody(w, r, "nothing or {}") {
+		if !web.ReadBody(w, r, "nothing or {}") {
 			return
 		}
 		agent, err := a.src.Order(r.Context(), id, order)
@@ -186,30 +188,24 @@ func (a *api) order(order coordinator.Order) func(http.ResponseWriter, *http.Req
 		case errors.Is(err, ErrNoAgent):
 			unknownAgent(w, id)
 		case err != nil:
-			notDone(w, err)
+			web.NotDone(w, err)
 		default:
-			answer(w, http.StatusOK, agent)
+			web.Answer(w, http.StatusOK, agent)
 		}
 	}
 }
 
-// notDone answers a change that the service could not make.
-func notDone(w http.ResponseWriter, err error) {
-	problem(w, http.StatusServiceUnavailable, "Not done",
-		"Nothing was changed: "+messages.Clean(err.Error(), messages.MaxText)+". /readyz says whether this instance leads.")
-}
-
 // acknowledgeLoss answers POST /journal/acknowledge.
 func (a *api) acknowledgeLoss(w http.ResponseWriter, r *http.Request) {
-	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+	if !web.Unasked(w, r) || !web.ReadBody(w, r, "nothing or {}") {
 		return
 	}
 	switch err := a.src.AcknowledgeLoss(r.Context()); {
 	case errors.Is(err, ErrNothingLost):
-		problem(w, http.StatusNotFound, "Nothing lost", messages.Clean(err.Error(), messages.MaxText)+".")
+		web.Problem(w, http.StatusNotFound, "Nothing lost", messages.Clean(err.Error(), messages.MaxText)+".")
 	case err != nil:
-		notDone(w, err)
+		web.NotDone(w, err)
 	default:
-		answer(w, http.StatusOK, view.LossAcknowledged{Acknowledged: true})
+		web.Answer(w, http.StatusOK, view.LossAcknowledged{Acknowledged: true})
 	}
 }

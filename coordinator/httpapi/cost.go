@@ -2,24 +2,23 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"net/http"
-	"strconv"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
 )
 
 // cost answers /v1/quota/cost.
 func (a *api) cost(w http.ResponseWriter, r *http.Request) {
-	given, err := parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "limit")
+	given, err := web.Parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "limit")
 	q := usage.Query{By: usage.ByTotal}
 	if err == nil {
 		err = historyQuery(given, &q)
 	}
 	limit, err := historyLimit(given, err)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
@@ -38,20 +37,16 @@ func (a *api) cost(w http.ResponseWriter, r *http.Request) {
 	c.Groups, c.Agents, c.Models = costLines(report.Groups, limit), costLines(report.Agents, limit),
 		costLines(report.Models, limit)
 	c.More = max(len(report.Groups), len(report.Agents), len(report.Models)) > limit
-	answer(w, http.StatusOK, c)
+	web.Answer(w, http.StatusOK, c)
 }
 
 // historyLimit reads the parameter limit, if nothing was wrong before.
 func historyLimit(given map[string]string, err error) (int, error) {
 	text, ok := given["limit"]
-	if err != nil || !ok {
+	if err != nil {
 		return DefaultHistoryLimit, err
 	}
-	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > MaxHistoryLimit {
-		return 0, fmt.Errorf("limit must be a whole number from 1 to %d", MaxHistoryLimit)
-	}
-	return limit, nil
+	return web.Limit(text, ok, DefaultHistoryLimit, MaxHistoryLimit)
 }
 
 func costLines(lines []usage.CostLine, limit int) []view.CostLine {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
@@ -30,55 +30,40 @@ func ValidDeadKey(s string) bool {
 
 // permitted is an endpoint that reads what only the holder of the admin token may see, from the leader.
 func (a *api) permitted(read http.HandlerFunc) http.Handler {
-	byLeader := a.byLeader(read)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !a.permission.granted(w, r) {
-			return
-		}
-		ctx, cancel := context.WithTimeout(r.Context(), changeTimeout)
-		defer cancel()
-		r.Body = http.MaxBytesReader(w, r.Body, maxChangeBody)
-		byLeader(w, r.WithContext(ctx))
-	})
+	return a.granted(a.byLeader(read))
 }
 
 // dead answers GET /dead.
 func (a *api) dead(w http.ResponseWriter, r *http.Request) {
 	filter, err := parseDeadFilter(r.URL.RawQuery)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	l, err := a.src.DeadLetters(r.Context(), filter)
 	if err != nil {
-		notAvailable(w, "Not read", "Reading task.dead", err)
+		web.NotAvailable(w, "Not read", "Reading task.dead", err)
 		return
 	}
 	l.Messages = present(l.Messages)
-	answer(w, http.StatusOK, l)
+	web.Answer(w, http.StatusOK, l)
 }
 
 func parseDeadFilter(query string) (view.DeadFilter, error) {
-	f := view.DeadFilter{Limit: DefaultDeadLimit}
-	given, err := parameters(query, "reason", "type", "id", "limit")
+	f := view.DeadFilter{}
+	given, err := web.Parameters(query, "reason", "type", "id", "limit")
 	if err != nil {
 		return f, err
 	}
 	f.Reason, f.Type, f.ID = given["reason"], given["type"], given["id"]
-	if limit := given["limit"]; limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > MaxDeadLimit {
-			return f, fmt.Errorf("limit must be a whole number from 1 to %d", MaxDeadLimit)
-		}
-		f.Limit = n
-	}
-	return f, nil
+	f.Limit, err = web.Limit(given["limit"], given["limit"] != "", DefaultDeadLimit, MaxDeadLimit)
+	return f, err
 }
 
 // deadOne answers GET /dead/{id}.
 func (a *api) deadOne(w http.ResponseWriter, r *http.Request) {
 	key := r.PathValue("id")
-	given, err := parameters(r.URL.RawQuery, "payload")
+	given, err := web.Parameters(r.URL.RawQuery, "payload")
 	switch payload := given["payload"]; {
 	case err != nil:
 	case !ValidDeadKey(key):
@@ -87,18 +72,18 @@ func (a *api) deadOne(w http.ResponseWriter, r *http.Request) {
 		err = errors.New("payload must be true or false")
 	}
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	m, found, err := a.src.DeadLetter(r.Context(), key, given["payload"] == "true")
 	switch {
 	case err != nil:
-		notAvailable(w, "Not read", "Reading task.dead", err)
+		web.NotAvailable(w, "Not read", "Reading task.dead", err)
 	case !found:
-		problem(w, http.StatusNotFound, "Unknown message", "No message of the key "+key+
+		web.Problem(w, http.StatusNotFound, "Unknown message", "No message of the key "+key+
 			" is in task.dead. GET /dead lists those that are.")
 	default:
-		answer(w, http.StatusOK, m)
+		web.Answer(w, http.StatusOK, m)
 	}
 }
 
@@ -107,29 +92,29 @@ func (a *api) deadOrder(act func(src Source, ctx context.Context, keys []string)
 	return func(w http.ResponseWriter, r *http.Request) {
 		var keys []string
 		const want = `such as {"keys": ["3f2a09c1d4e5b678"]}; GET /dead lists the keys`
-		if !unasked(w, r) || !readBody(w, r, want, keysMember("keys", &keys)) {
+		if !web.Unasked(w, r) || !web.ReadBody(w, r, want, keysMember("keys", &keys)) {
 			return
 		}
 		if len(keys) == 0 {
-			badBody(w, want)
+			web.BadBody(w, want)
 			return
 		}
 		done, err := act(a.src, r.Context(), keys)
 		if err != nil {
-			notDone(w, err)
+			web.NotDone(w, err)
 			return
 		}
 		done.Done, done.Kept = present(done.Done), present(done.Kept)
-		answer(w, http.StatusOK, done)
+		web.Answer(w, http.StatusOK, done)
 	}
 }
 
 // keysMember is a list of keys of dead messages, each counted once.
-func keysMember(name string, into *[]string) member {
+func keysMember(name string, into *[]string) web.Member {
 	must := fmt.Sprintf(": it must be a list of 1 to %d keys, of 16 hexadecimal digits each", MaxDeadKeys)
-	return member{name, func(value json.RawMessage) string {
-		if kindOf(value) != "a list" {
-			return "is " + kindOf(value) + must
+	return web.Member{Name: name, Read: func(value json.RawMessage) string {
+		if web.Kind(value) != "a list" {
+			return "is " + web.Kind(value) + must
 		}
 		var keys []string
 		if err := json.Unmarshal(value, &keys); err != nil || len(keys) == 0 || len(keys) > MaxDeadKeys ||

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"taskbus/coordinator/view"
 	"testing"
+
+	"taskbus/coordinator/view"
 )
 
 // Everything about task.dead takes the admin token, and a misspelt request changes nothing.

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi/calls"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 )
 
@@ -54,7 +56,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		return endpoint{path: path, about: about, read: serve}
 	}
 	read := func(path, about string, serve http.HandlerFunc) endpoint {
-		return asked(path, about, plain(serve))
+		return asked(path, about, web.Plain(serve))
 	}
 	// What grows with the fleet, the quotas or the history: see gate.
 	g := &a.gates
@@ -63,7 +65,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			change: a.changing(a.order(o))}
 	}
 	told := func(name string, op coordinator.CallOp, about string) endpoint {
-		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls(op)}
+		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls.Post(op)}
 	}
 	gateway := func(name, about string, change http.Handler) endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: about, method: http.MethodGet, change: change}
@@ -73,14 +75,14 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/health", "healthy or degraded (200), critical (503), and the checks behind the word", a.health),
 		read("/livez", "200 while the process runs, whatever the broker does", a.livez),
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
-		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status)),
-		asked("/metrics", "the same for Prometheus", g.scrapes.few(scraping(metrics))),
+		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status())),
+		asked("/metrics", "the same for Prometheus", g.scrapes.few(web.Scraping(metrics))),
 		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(view.TaskStates(), "|")+"&agent=ID&limit=1…1000",
 			g.reads.few(a.tasks)),
 		{
 			path:  "/tasks/{id}",
 			about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
-			read:  plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
+			read:  web.Plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
 		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now",
 			g.reads.few(a.explain)),
@@ -102,7 +104,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/dead/drop", about: "* POST takes them out of it for good: likewise",
 			method: http.MethodPost, change: a.admin(a.byLeader(a.deadOrder(Source.DropDead))),
 		},
-		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities)),
+		read("/capabilities", "demand, supply and bus factor of every capability", g.reads.few(a.capabilities())),
 		asked("/v1/quota", "all LLM quotas: limits, what is used, borrowed and lent, and what waits: ?limit=1…100000&after=",
 			a.quotas),
 		read("/v1/quota/nodes/{id...}", "one node of the quota trees, such as pool/team-a", a.quotaNode()),
@@ -110,20 +112,20 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			path: "/v1/quota/groups/{id}",
 			about: "a group with its agents, in every tree; * PUT registers one with the keys of groups[] in quotas.yaml, " +
 				"DELETE removes it: ?by=&reason=",
-			read: g.larges.few(plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)),
+			read: g.larges.few(web.Plain(a.quotaGroup())), method: http.MethodPut, change: a.changing(a.register(false)),
 			remove: a.changing(a.unregister(false)),
 		},
 		{
 			path: "/v1/quota/agents/{id}",
 			about: "an agent's own quota, and its group's; * PUT registers one with the keys of agents[], DELETE removes " +
 				"it: ?by=&reason=",
-			read: plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)),
+			read: web.Plain(a.quotaAgent()), method: http.MethodPut, change: a.changing(a.register(true)),
 			remove: a.changing(a.unregister(true)),
 		},
 		{
 			path:  "/v1/quota/controls",
 			about: `standing changes to quotas.yaml; * POST makes some: {"node": "pool/team-a", "set": {"weight": 5}}`,
-			read:  g.reads.few(plain(a.controls)), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
+			read:  g.reads.few(web.Plain(a.controls())), method: http.MethodPost, change: a.admin(a.byLeader(a.control)),
 		},
 		{
 			path: "/v1/quota/controls/{id}", about: "* DELETE ends a standing change",
@@ -141,12 +143,12 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			"tells of a call that was made without asking: it is charged whatever the limits"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
 		{
-			path: ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
-			method: http.MethodPost, change: http.HandlerFunc(a.forwarded),
+			path: calls.ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
+			method: http.MethodPost, change: http.HandlerFunc(a.calls.Forwarded),
 		},
 		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403",
-			a.authenticate()),
-		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.authSettled()),
+			a.calls.Authenticate()),
+		gateway("auth/settle", "*** for nginx's post_action: tells what the call has used", a.calls.AuthSettled()),
 		asked("/v1/quota/history",
 			"what was used by day, group, agent and model: "+
 				"?group=&agent=&provider=&model=&from=&to=&by=day|month|total&limit=1…100000", g.past.few(a.usageHistory)),
@@ -169,7 +171,7 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			method: http.MethodPost, change: a.admin(a.acknowledgeLoss),
 		},
 		read("/agents/stats", "capacity, pending work, health and success of every agent and of the whole",
-			g.reads.few(a.agentStats)),
+			g.reads.few(a.agentStats())),
 		{
 			path: "/agents/{id}/capacity", method: http.MethodPut, change: http.HandlerFunc(a.capacity),
 			about: "** PUT: an agent reports its capacity and pending items",
@@ -205,7 +207,7 @@ func index(endpoints []endpoint, changes, reports bool) http.Handler {
 		b.WriteString(e.path + strings.Repeat(" ", widest+2-len(e.path)) + e.about + "\n")
 	}
 	text := b.String()
-	return plain(func(w http.ResponseWriter, _ *http.Request) {
+	return web.Plain(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		// A reader that has gone away is no fault of ours.
 		_, _ = w.Write([]byte(text))

@@ -3,11 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"time"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/messages"
 )
 
@@ -39,28 +38,17 @@ func (a *api) explain(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.Attempts = present(x.Attempts)
-	answer(w, http.StatusOK, x)
+	web.Answer(w, http.StatusOK, x)
 }
 
 // whatIf answers POST /whatif. It changes nothing, so that it needs no token; but a page in a browser has
 // no business to make the coordinator work.
 func (a *api) whatIf(w http.ResponseWriter, r *http.Request) {
-	if err := a.permission.browsers.Check(r); err != nil {
-		crossOrigin(w)
+	if !web.SameOrigin(w, r, a.permission.browsers) || !web.Unasked(w, r) {
 		return
 	}
-	if !unasked(w, r) {
-		return
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.maxTask))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Body too large",
-			fmt.Sprintf("The task has more than %d bytes (max_message_bytes).", tooLarge.Limit))
-		return
-	case err != nil:
-		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
+	body, ok := web.Whole(w, http.MaxBytesReader(w, r.Body, a.maxTask), "Body too large", "task", " (max_message_bytes).")
+	if !ok {
 		return
 	}
 	a.gates.reads.few(func(w http.ResponseWriter, r *http.Request) { a.prospect(w, r, body) })(w, r)
@@ -74,18 +62,12 @@ func (a *api) prospect(w http.ResponseWriter, r *http.Request, body []byte) {
 	var bad *BadTask
 	switch {
 	case errors.As(err, &bad):
-		problem(w, http.StatusBadRequest, "Not a task",
+		web.Problem(w, http.StatusBadRequest, "Not a task",
 			"The body must be a task.assign message (message_type, task_id and payload may be missing). "+
 				messages.Clean(bad.Text, messages.MaxText))
 	case err != nil:
-		notAvailable(w, "Answer not available", "Asking how the task would be decided", err)
+		web.NotAvailable(w, "Answer not available", "Asking how the task would be decided", err)
 	default:
-		answer(w, http.StatusOK, p)
+		web.Answer(w, http.StatusOK, p)
 	}
-}
-
-// notAvailable answers a question that the service cannot answer now.
-func notAvailable(w http.ResponseWriter, title, doing string, err error) {
-	problem(w, http.StatusServiceUnavailable, title,
-		doing+": "+messages.Clean(err.Error(), messages.MaxText)+". Try again; /livez and /readyz answer without it.")
 }

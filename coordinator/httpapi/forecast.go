@@ -5,19 +5,20 @@ import (
 	"errors"
 	"net/http"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
 )
 
 // forecast answers /v1/quota/forecast.
 func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
-	given, err := parameters(r.URL.RawQuery, "node", "limit")
+	given, err := web.Parameters(r.URL.RawQuery, "node", "limit")
 	if err == nil && given["node"] != "" && !ValidNodeID(given["node"]) {
 		err = errors.New("node is not the id of a node; GET /v1/quota lists them")
 	}
 	limit, err := historyLimit(given, err)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
@@ -51,7 +52,7 @@ func (a *api) forecast(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	f.Budgets = append(f.Budgets, all[:min(limit, len(all))]...)
-	answer(w, http.StatusOK, f)
+	web.Answer(w, http.StatusOK, f)
 }
 
 // allQuotas are all nodes, page by page.

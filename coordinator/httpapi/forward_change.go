@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // A coordinator that stands by forwards changes to the one that leads, so that it does not matter which
@@ -31,6 +32,8 @@ const (
 	// forwardedFor bounds how old a signature may be, and how far the clocks of two coordinators
 	// are apart.
 	forwardedFor = time.Minute
+	// maxAnswered bounds the leader's answer, in bytes.
+	maxAnswered = 1 << 20
 )
 
 // NewPeers is what coordinators ask each other with, whose certificates these authorities have signed
@@ -89,7 +92,7 @@ func (a *api) byLeader(change http.HandlerFunc) http.HandlerFunc {
 func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address string) {
 	body, err := io.ReadAll(r.Body) // bounded (admin)
 	if err != nil {
-		badBody(w, fmt.Sprintf("of at most %d bytes", maxChangeBody))
+		web.BadBody(w, fmt.Sprintf("of at most %d bytes", maxChangeBody))
 		return
 	}
 	uri := r.URL.RequestURI()
@@ -117,19 +120,19 @@ func (a *api) forwardChange(w http.ResponseWriter, r *http.Request, address stri
 				"and clocks that are less than a minute apart")
 		return
 	}
-	answered, err := io.ReadAll(io.LimitReader(response.Body, maxForwarded+1))
-	if err != nil || len(answered) > maxForwarded {
+	answered, err := io.ReadAll(io.LimitReader(response.Body, maxAnswered+1))
+	if err != nil || len(answered) > maxAnswered {
 		notForwarded(w, address, "its answer cannot be read to its end; the change may have been made, and may be repeated")
 		return
 	}
-	if after := response.Header.Get(retryAfter); after != "" {
-		w.Header().Set(retryAfter, after)
+	if after := response.Header.Get(web.RetryAfter); after != "" {
+		w.Header().Set(web.RetryAfter, after)
 	}
-	send(w, response.StatusCode, response.Header.Get("Content-Type"), bytes.TrimSuffix(answered, []byte("\n")))
+	web.Send(w, response.StatusCode, response.Header.Get("Content-Type"), bytes.TrimSuffix(answered, []byte("\n")))
 }
 
 // notForwarded answers a change that the leader has not answered.
 func notForwarded(w http.ResponseWriter, address, why string) {
-	problem(w, http.StatusServiceUnavailable, "Not done",
+	web.Problem(w, http.StatusServiceUnavailable, "Not done",
 		"This coordinator stands by, and has forwarded the change to the one that leads, at "+address+": "+why+".")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // leaderAt is a coordinator that leads, behind a real listener, and what of it a standby is told.
@@ -66,7 +67,7 @@ func TestForwardedChangesAreSigned(t *testing.T) {
 	var caught *http.Request
 	spy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caught = r.Clone(t.Context())
-		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed.")
+		web.Problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed.")
 	}))
 	defer spy.Close()
 	if resp := changeWith(&fakeSource{}, standbyOf(spy.URL),

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi/calls"
 )
 
 // A leader of a later version may answer with a value that this one does not know. It is not passed on:
@@ -23,7 +24,7 @@ func TestForwardedAnswersOfALaterVersion(t *testing.T) {
 		leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"answers": [` + answer + `]}`))
 		}))
-		got, err := Forward(t.Context(), leader.Client(), leader.URL, "token", make([]coordinator.Call, 1))
+		got, err := calls.Forward(t.Context(), leader.Client(), leader.URL, "token", make([]coordinator.Call, 1))
 		if (err == nil) != want {
 			t.Errorf("%s: %+v, %v", answer, got, err)
 		}

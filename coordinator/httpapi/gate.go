@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // How many answers that grow with the fleet, the quotas or the history are made at one time. Each takes
@@ -62,7 +64,7 @@ func (g gate) enter(w http.ResponseWriter, r *http.Request) bool {
 }
 
 func busy(w http.ResponseWriter) {
-	problem(w, http.StatusServiceUnavailable, "Busy",
+	web.Problem(w, http.StatusServiceUnavailable, "Busy",
 		"As many answers of this kind are being made as may be at one time; ask again in a moment, or for less.")
 }
 

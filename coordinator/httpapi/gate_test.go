@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"taskbus/coordinator/httpapi/calls"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
 )
@@ -86,7 +87,7 @@ func TestEveryLargeAnswerIsOneOfFew(t *testing.T) {
 		"/v1/quota/nodes/{id...}": true, "/v1/quota/agents/{id}": true, "/v1/quota/explain": true,
 		"/dead": true, "/dead/{id}": true, // one at a time, and for the holder of the admin token alone
 	}
-	a := &api{permission: newPermission(nil), callers: newCallers(identity{}, nil, nil)}
+	a := &api{src: &fakeSource{}, permission: newPermission(nil), calls: calls.New(nil, calls.Options{})}
 	for _, e := range a.endpoints(nil) {
 		if e.read == nil && e.path != "/whatif" || small[e.path] {
 			continue

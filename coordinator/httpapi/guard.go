@@ -7,34 +7,17 @@ import (
 	"path"
 	"runtime/debug"
 	"strings"
+
+	"taskbus/coordinator/httpapi/internal/web"
 )
-
-// maxBody bounds what a client may send to an endpoint that reads no body.
-const maxBody = 1 << 10
-
-// headers go with every answer. The interface is for programs and for people that look at JSON: nothing in
-// it may run, be framed, or be kept in a cache.
-var headers = [...]struct {
-	name  string // in its canonical form
-	value []string
-}{
-	{"Cache-Control", []string{"no-store"}},
-	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'"}},
-	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
-	{"Referrer-Policy", []string{"no-referrer"}},
-	{"X-Content-Type-Options", []string{"nosniff"}},
-}
 
 // guard is what every request passes before an endpoint sees it.
 func guard(next http.Handler, opts Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer recovered(w, r, opts.Report)
-		given := w.Header()
-		for i := range headers {
-			given[headers[i].name] = headers[i].value // Set would make a list for each answer
-		}
+		web.Guarded(w.Header())
 		if opts.LoopbackHosts && !loopbackHost(r.Host) {
-			problem(w, http.StatusMisdirectedRequest, "Host not allowed",
+			web.Problem(w, http.StatusMisdirectedRequest, "Host not allowed",
 				"This server is bound to a loopback address and answers to localhost, 127.0.0.1 and [::1] only.")
 			return
 		}
@@ -62,7 +45,7 @@ func reading(next http.Handler) http.Handler {
 			notAllowed(w, readMethods)
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 		next.ServeHTTP(w, r)
 	})
 }
@@ -70,7 +53,7 @@ func reading(next http.Handler) http.Handler {
 // notAllowed answers a method that the path does not have.
 func notAllowed(w http.ResponseWriter, allow string) {
 	w.Header().Set("Allow", allow)
-	problem(w, http.StatusMethodNotAllowed, "Method not allowed", "This path answers "+allow+
+	web.Problem(w, http.StatusMethodNotAllowed, "Method not allowed", "This path answers "+allow+
 		". GET / lists the endpoints.")
 }
 
@@ -86,7 +69,7 @@ func recovered(w http.ResponseWriter, r *http.Request, report func(string, any, 
 	}
 	// If the endpoint had begun to answer this adds nothing, and the client sees a
 	// body that is too short.
-	problem(w, http.StatusInternalServerError, "Internal fault",
+	web.Problem(w, http.StatusInternalServerError, "Internal fault",
 		"The fault is in the coordinator's log. Assigning tasks goes on.")
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
@@ -44,31 +45,27 @@ func (noHistory) Rebuild(context.Context) (view.Rebuilt, error) {
 // no use to try again.
 func historyProblem(w http.ResponseWriter, err error) {
 	if errors.Is(err, ErrNoQuotas) {
-		problem(w, http.StatusNotFound, "No quotas",
+		web.Problem(w, http.StatusNotFound, "No quotas",
 			"This coordinator has no quotas.yaml, and keeps and shows no history of usage without one. docs/quotas.md says "+
 				"how to write one.")
 		return
 	}
-	notAvailable(w, "History not available", "Asking the history of usage", err)
+	web.NotAvailable(w, "History not available", "Asking the history of usage", err)
 }
 
 // usageHistory answers /v1/quota/history.
 func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
-	given, err := parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "by", "limit")
-	q := usage.Query{By: usage.ByDay}
+	given, err := web.Parameters(r.URL.RawQuery, "group", "agent", "provider", "model", "from", "to", "by", "limit")
+	q := usage.Query{}
 	if err == nil {
 		err = historyQuery(given, &q)
 	}
 	q.Limit, err = historyLimit(given, err)
-	if by, ok := given["by"]; err == nil && ok {
-		switch q.By = usage.By(by); q.By {
-		case usage.ByDay, usage.ByMonth, usage.ByTotal:
-		default:
-			err = errors.New("by must be day, month or total")
-		}
+	if err == nil {
+		q.By, err = historyBy(given)
 	}
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
@@ -86,7 +83,7 @@ func (a *api) usageHistory(w http.ResponseWriter, r *http.Request) {
 		l.Rows = append(l.Rows, historyRow(&rows[i]))
 	}
 	l.More = more
-	answer(w, http.StatusOK, l)
+	web.Answer(w, http.StatusOK, l)
 }
 
 func (a *api) projection(ctx context.Context) (view.Projection, error) {
@@ -95,24 +92,27 @@ func (a *api) projection(ctx context.Context) (view.Projection, error) {
 	return p, err
 }
 
+// historyBy reads the parameter by: a day, if it is not given.
+func historyBy(given map[string]string) (usage.By, error) {
+	text, ok := given["by"]
+	switch by := usage.By(text); {
+	case !ok:
+		return usage.ByDay, nil
+	case by == usage.ByDay, by == usage.ByMonth, by == usage.ByTotal:
+		return by, nil
+	}
+	return "", errors.New("by must be day, month or total")
+}
+
 // historyQuery reads the parameters that narrow a question.
 func historyQuery(given map[string]string, q *usage.Query) error {
-	for _, word := range []struct {
-		name  string
-		into  *string
-		valid func(string) bool
-	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID},
-		{"provider", &q.Provider, validProvider},
-		{"model", &q.Model, modelPattern.MatchString},
-	} {
-		text := given[word.name]
-		if text != "" && text != usage.Others && !word.valid(text) {
-			return fmt.Errorf(
-				"%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit",
-				word.name)
-		}
-		*word.into = text
+	orOthers := func(valid func(string) bool) func(string) bool {
+		return func(text string) bool { return text == usage.Others || valid(text) }
+	}
+	if err := names(given, name{"group", &q.Group, orOthers(messages.ValidID)},
+		name{"agent", &q.Agent, orOthers(messages.ValidID)}, name{"provider", &q.Provider, orOthers(validProvider)},
+		name{"model", &q.Model, orOthers(modelPattern.MatchString)}); err != nil {
+		return err
 	}
 	for name, into := range map[string]*string{"from": &q.From, "to": &q.To} {
 		text := given[name]
@@ -148,19 +148,19 @@ func dollars(micro int64) float64 { return float64(micro) / 1e6 }
 
 // rebuildHistory answers POST /v1/quota/history/rebuild.
 func (a *api) rebuildHistory(w http.ResponseWriter, r *http.Request) {
-	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+	if !web.Unasked(w, r) || !web.ReadBody(w, r, "nothing or {}") {
 		return
 	}
 	made, err := a.history.Rebuild(r.Context())
 	switch {
 	case errors.Is(err, ErrRebuilding):
-		answer(w, http.StatusAccepted,
+		web.Answer(w, http.StatusAccepted,
 			view.Rebuilt{State: "rebuilding", Detail: "It goes on; GET /v1/quota/history says in projection when it is done."})
 	case err != nil:
-		problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+
+		web.Problem(w, http.StatusServiceUnavailable, "Not done", "The history is as it was: "+
 			messages.Clean(err.Error(), messages.MaxText)+".")
 	default:
 		made.State = "done"
-		answer(w, http.StatusOK, made)
+		web.Answer(w, http.StatusOK, made)
 	}
 }

@@ -1,16 +1,14 @@
 package httpapi
 
 import (
-	"context"
-	"crypto/rand"
 	"crypto/x509"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"taskbus/coordinator/credential"
+	"taskbus/coordinator/httpapi/calls"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 )
 
@@ -66,21 +64,14 @@ type api struct {
 	src        Source
 	permission *permission
 	identity   identity
-	callers    *callers
-	peers      credential.Hashed // of other coordinators
+	calls      *calls.Calls
 	leader     func() string
 	peer       *http.Client // for the leader
 	maxTask    int64
 	gates      gates
-	// calls numbers the reservations that this process gives an id to; prefix tells them from those
-	// of others.
-	numbered atomic.Uint64
-	prefix   string
-	changed  func(Change)
-	history  History
-	now      func() time.Time
-	// answers are for requests about calls with POST, nginxAnswers for those with headers alone.
-	answers, nginxAnswers answering
+	changed    func(Change)
+	history    History
+	now        func() time.Time
 	// bills are those that are on their way here, reconciling those that are being compared.
 	bills, reconciling chan struct{}
 }
@@ -91,18 +82,15 @@ type api struct {
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
 		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, prefix: "r-" + strings.ToLower(rand.Text()[:13]) +
-			"-", history: opts.History,
+		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, history: opts.History,
 		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {
 		a.history = noHistory{}
 	}
-	a.peers = credential.Hash(opts.PeerToken)
 	a.leader, a.peer = opts.Leader, NewPeers(opts.PeerAuthorities, 0)
-	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
-	a.answers, a.nginxAnswers = plain, authAnswers{plain}
-	a.callers = newCallers(a.identity, opts.GatewayToken, opts.GatewayNames)
+	a.calls = calls.New(src, calls.Options{AgentSecret: opts.AgentSecret, GatewayToken: opts.GatewayToken,
+		GatewayNames: opts.GatewayNames, PeerToken: opts.PeerToken, LegacyLimitHeaders: opts.LegacyLimitHeaders})
 	if opts.MaxTaskBytes > 0 {
 		a.maxTask = int64(opts.MaxTaskBytes)
 	}
@@ -132,7 +120,7 @@ func elsewhere(w http.ResponseWriter, r *http.Request) {
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	problem(w, http.StatusNotFound, "No such endpoint", "GET / lists the endpoints.")
+	web.Problem(w, http.StatusNotFound, "No such endpoint", "GET / lists the endpoints.")
 }
 
 func (a *api) health(w http.ResponseWriter, r *http.Request) {
@@ -141,12 +129,12 @@ func (a *api) health(w http.ResponseWriter, r *http.Request) {
 	if h.Status == view.Healthy || h.Status == view.Degraded {
 		status = http.StatusOK
 	}
-	answer(w, status, h)
+	web.Answer(w, status, h)
 }
 
 // livez does not ask the source: that it answers at all is the answer.
 func (a *api) livez(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, struct {
+	web.Answer(w, http.StatusOK, struct {
 		Alive bool `json:"alive"`
 	}{true})
 }
@@ -157,19 +145,7 @@ func (a *api) readyz(w http.ResponseWriter, r *http.Request) {
 	if ready.Ready {
 		status = http.StatusOK
 	}
-	answer(w, status, ready)
-}
-
-func (a *api) status(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
-	defer cancel()
-	s, err := a.src.Status(ctx)
-	if err != nil {
-		notAvailable(w, "Status not available", "Collecting the status", err)
-		return
-	}
-	s.Agents, s.Queues = present(s.Agents), present(s.Queues)
-	answer(w, http.StatusOK, s)
+	web.Answer(w, status, ready)
 }
 
 // present makes an empty list of none, so that it is [] and not null in JSON.

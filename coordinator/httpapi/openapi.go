@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/schemas"
 )
 
@@ -10,9 +11,9 @@ import (
 func openAPI(w http.ResponseWriter, _ *http.Request) {
 	text, err := schemas.File("openapi.yaml")
 	if err != nil { // it is part of the program
-		problem(w, http.StatusInternalServerError, "Document missing", "Reading the document: "+err.Error()+
+		web.Problem(w, http.StatusInternalServerError, "Document missing", "Reading the document: "+err.Error()+
 			". This is a fault of Taskbus; please report it.")
 		return
 	}
-	send(w, http.StatusOK, "application/yaml", text)
+	web.Send(w, http.StatusOK, "application/yaml", text)
 }

@@ -22,6 +22,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/calls"
 	"taskbus/coordinator/view"
 	"taskbus/tests/support/openapi"
 )
@@ -43,7 +44,7 @@ func document(t *testing.T) *openapi.Document {
 // Every path and method of the server is in the document, and the other way round.
 func TestOpenAPIHasEveryEndpoint(t *testing.T) {
 	want := []string{"GET /"}
-	a := &api{permission: newPermission(nil), callers: newCallers(identity{}, nil, nil)}
+	a := &api{src: &fakeSource{}, permission: newPermission(nil), calls: calls.New(nil, calls.Options{})}
 	for _, e := range a.endpoints(nil) {
 		path := strings.ReplaceAll(e.path, "{id...}", "{id}")
 		if e.read != nil {
@@ -95,7 +96,7 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
 	view.LossAcknowledged{},
-	gateway.Problem{}, gateway.QuotaProblem{}, CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{}, view.TaskList{},
+	gateway.Problem{}, gateway.QuotaProblem{}, calls.CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{}, view.TaskList{},
 	view.TaskExplanation{}, view.Prospect{}, view.Cancellation{}, view.CapabilityList{}, view.AgentStats{},
 	view.Quotas{}, view.QuotaGroup{}, view.QuotaAgent{}, view.QuotaProvider{}, view.QuotaAnswer{}, view.QuotaControls{}, view.QuotaChanged{}, view.DeadList{},
 	view.DeadDone{},
@@ -161,11 +162,7 @@ func TestOpenAPIHasTheFieldsOfCalls(t *testing.T) {
 		operation := document.Paths["/v1/quota/"+op.String()].Post
 		_, schema, _ := strings.Cut(operation.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
 		got := slices.Sorted(maps.Keys(document.Components.Schemas[schema].Properties))
-		var want []string
-		for _, m := range new(saidFields).members(op) {
-			want = append(want, m.name)
-		}
-		if slices.Sort(want); !slices.Equal(got, want) {
+		if want := slices.Sorted(slices.Values(calls.Fields(op))); !slices.Equal(got, want) {
 			t.Errorf("%s reads %v, the document has %v (%s)", op, want, got, schema)
 		}
 	}
@@ -264,7 +261,7 @@ func commentsOf(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, more := range []string{"../gateway/*.go", "../view/*.go"} {
+	for _, more := range []string{"calls/*.go", "../gateway/*.go", "../view/*.go"} {
 		names, err := filepath.Glob(more)
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +307,7 @@ func commentsOf(t *testing.T) map[string]string {
 func TestOpenAPIAnswersOfReads(t *testing.T) {
 	d, h := document(t), New(&fakeSource{}, metrics, Options{})
 	made := map[string]bool{"/health": true, "/status": true, "/v1/quota/explain": true}
-	for _, e := range (&api{permission: newPermission(nil), callers: newCallers(identity{}, nil, nil)}).endpoints(nil) {
+	for _, e := range (&api{src: &fakeSource{}, permission: newPermission(nil), calls: calls.New(nil, calls.Options{})}).endpoints(nil) {
 		if e.read == nil || made[e.path] {
 			continue
 		}
@@ -379,7 +376,7 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
 		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
 		check(granted(), path, request{http.MethodPost, path, `{}`, [][2]string{asGateway, {"Content-Type", "text/xml"}}})
-		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", MaxCallBody+1), [][2]string{asGateway}})
+		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", calls.MaxCallBody+1), [][2]string{asGateway}})
 	}
 	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
 		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused),

@@ -3,11 +3,10 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/pattern"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
@@ -42,19 +41,18 @@ func validProvider(name string) bool {
 
 // quotas answers /v1/quota.
 func (a *api) quotas(w http.ResponseWriter, r *http.Request) {
-	given, err := parameters(r.URL.RawQuery, "limit", "after")
-	limit := DefaultQuotaLimit
-	if text, ok := given["limit"]; err == nil && ok {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > MaxQuotaLimit {
-			err = fmt.Errorf("limit must be a whole number from 1 to %d", MaxQuotaLimit)
-		}
+	given, err := web.Parameters(r.URL.RawQuery, "limit", "after")
+	limit := 0
+	if err == nil {
+		text, ok := given["limit"]
+		limit, err = web.Limit(text, ok, DefaultQuotaLimit, MaxQuotaLimit)
 	}
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	if after := given["after"]; after != "" && !ValidNodeID(after) {
-		badQuery(w, errors.New("after must be the id of a node: next of the page before"))
+		web.BadQuery(w, errors.New("after must be the id of a node: next of the page before"))
 		return
 	}
 	kind := a.gates.reads
@@ -75,7 +73,7 @@ func (a *api) quotaPage(w http.ResponseWriter, r *http.Request, of view.QuotaSel
 		return
 	}
 	q.Nodes, q.Groups = present(q.Nodes), present(q.Groups)
-	answer(w, http.StatusOK, q)
+	web.Answer(w, http.StatusOK, q)
 }
 
 // quotaOf answers for one thing of an id. what is its kind for people; selecting turns the id
@@ -85,7 +83,7 @@ func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id st
 	return func(w http.ResponseWriter, r *http.Request) {
 		id := r.PathValue("id")
 		if !valid(id) {
-			problem(w, http.StatusBadRequest, "Not an id", "This is not the id of "+what+"; GET /v1/quota lists them.")
+			web.Problem(w, http.StatusBadRequest, "Not an id", "This is not the id of "+what+"; GET /v1/quota lists them.")
 			return
 		}
 		selection := selecting(id)
@@ -95,7 +93,7 @@ func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id st
 		q, err := a.src.Quotas(ctx, selection)
 		if err == nil {
 			if found, ok := shape(id, &q); ok {
-				answer(w, http.StatusOK, found)
+				web.Answer(w, http.StatusOK, found)
 				return
 			}
 			err = ErrNoQuota
@@ -108,13 +106,13 @@ func (a *api) quotaOf(what string, valid func(string) bool, selecting func(id st
 func quotaProblem(w http.ResponseWriter, what string, err error) {
 	switch {
 	case errors.Is(err, ErrNoQuotas):
-		problem(w, http.StatusNotFound, "No quotas",
+		web.Problem(w, http.StatusNotFound, "No quotas",
 			"This coordinator has no quotas.yaml, so that nothing is limited. docs/quotas.md says how to write one.")
 	case errors.Is(err, ErrNoQuota):
-		problem(w, http.StatusNotFound, "Unknown quota", "There is no quota of "+what+
+		web.Problem(w, http.StatusNotFound, "Unknown quota", "There is no quota of "+what+
 			" in quotas.yaml. GET /v1/quota lists all of them.")
 	default:
-		notAvailable(w, "Quotas not available", "Reading the quotas", err)
+		web.NotAvailable(w, "Quotas not available", "Reading the quotas", err)
 	}
 }
 

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -10,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
@@ -38,21 +38,14 @@ const (
 )
 
 // controls answers GET /v1/quota/controls.
-func (a *api) controls(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), statusTimeout)
-	defer cancel()
-	c, err := a.src.QuotaControls(ctx)
-	if err != nil {
-		notAvailable(w, "Changes not available", "Reading the changes to the quotas", err)
-		return
-	}
-	c.Controls = present(c.Controls)
-	answer(w, http.StatusOK, c)
+func (a *api) controls() http.HandlerFunc {
+	return asking(a.src.QuotaControls, "Changes not available", "Reading the changes to the quotas",
+		func(c *view.QuotaControls) { c.Controls = present(c.Controls) })
 }
 
 // control answers POST /v1/quota/controls.
 func (a *api) control(w http.ResponseWriter, r *http.Request) {
-	if !unasked(w, r) {
+	if !web.Unasked(w, r) {
 		return
 	}
 	q, ok := readChange(w, r)
@@ -70,11 +63,11 @@ func readChange(w http.ResponseWriter, r *http.Request) (q view.QuotaChange, ok 
 	var set, boost, correct []view.QuotaValue
 	var seconds *float64
 	var preview *bool
-	if !readBody(w, r, want, truthMember("preview", &preview),
-		textMember("node", &node), valuesMember("set", &set), valuesMember("boost", &boost),
+	if !web.ReadBody(w, r, want, web.Truth("preview", &preview),
+		web.Text("node", &node), valuesMember("set", &set), valuesMember("boost", &boost),
 		valuesMember("correct", &correct),
-		textMember("until", &until), textMember("by", &by), textMember("reason", &reason),
-		numberMember("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() },
+		web.Text("until", &until), web.Text("by", &by), web.Text("reason", &reason),
+		web.Number("for_seconds", &seconds, true, func(n float64) bool { return n >= 1 && n <= maxControlFor.Seconds() },
 			"a whole number of seconds, from 1 to 31622400")) {
 		return q, false
 	}
@@ -114,7 +107,7 @@ func readChange(w http.ResponseWriter, r *http.Request) (q view.QuotaChange, ok 
 		q.By, q.Reason, fault = whoAndWhy(by, reason, fault)
 	}
 	if fault != "" {
-		badBody(w, want+"; "+fault)
+		web.BadBody(w, want+"; "+fault)
 		return q, false
 	}
 	return q, true
@@ -134,12 +127,12 @@ func whoAndWhy(by, reason *string, fault string) (who, why, wrong string) {
 }
 
 // valuesMember is an object of settings: texts and numbers, which are taken as they are written.
-func valuesMember(name string, into *[]view.QuotaValue) member {
+func valuesMember(name string, into *[]view.QuotaValue) web.Member {
 	const must = `: it must be an object such as {"weight": 5, "total_tokens.amount": 2000000}`
-	return member{name, func(value json.RawMessage) string {
+	return web.Member{Name: name, Read: func(value json.RawMessage) string {
 		d := json.NewDecoder(bytes.NewReader(value))
 		d.UseNumber() // 0.10 is taken as it is written
-		read, fault := entryValue(d, 1)
+		read, fault := web.Value(d, 1)
 		all, is := read.(map[string]any)
 		switch {
 		case fault != "":
@@ -147,7 +140,7 @@ func valuesMember(name string, into *[]view.QuotaValue) member {
 		case is && len(all) == 0:
 			return `is empty: give at least one setting, such as {"weight": 5}`
 		case !is:
-			return "is " + kindOf(value) + must
+			return "is " + web.Kind(value) + must
 		case len(all) > maxControlValues:
 			return "has too many settings; send fewer at a time"
 		}
@@ -173,7 +166,7 @@ func valuesMember(name string, into *[]view.QuotaValue) member {
 
 // uncontrol answers DELETE /v1/quota/controls/{id}.
 func (a *api) uncontrol(w http.ResponseWriter, r *http.Request, id string) {
-	if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+	if !web.Unasked(w, r) || !web.ReadBody(w, r, "nothing or {}") {
 		return
 	}
 	changed, err := a.src.UncontrolQuota(r.Context(), id)
@@ -183,16 +176,16 @@ func (a *api) uncontrol(w http.ResponseWriter, r *http.Request, id string) {
 // register answers PUT /v1/quota/groups/{id} and agents/{id}.
 func (a *api) register(agent bool) func(http.ResponseWriter, *http.Request, string) {
 	return func(w http.ResponseWriter, r *http.Request, id string) {
-		given, err := parameters(r.URL.RawQuery, "by", "reason")
+		given, err := web.Parameters(r.URL.RawQuery, "by", "reason")
 		if err != nil {
-			badQuery(w, err)
+			web.BadQuery(w, err)
 			return
 		}
 		by, reason := given["by"], given["reason"]
 		q := view.QuotaEntry{Agent: agent, ID: id}
 		var fault string
 		if q.By, q.Reason, fault = whoAndWhy(&by, &reason, ""); fault != "" {
-			badQuery(w, errors.New(fault))
+			web.BadQuery(w, errors.New(fault))
 			return
 		}
 		var ok bool
@@ -207,7 +200,7 @@ func (a *api) register(agent bool) func(http.ResponseWriter, *http.Request, stri
 // unregister answers DELETE of the same.
 func (a *api) unregister(agent bool) func(http.ResponseWriter, *http.Request, string) {
 	return func(w http.ResponseWriter, r *http.Request, id string) {
-		if !unasked(w, r) || !readBody(w, r, "nothing or {}") {
+		if !web.Unasked(w, r) || !web.ReadBody(w, r, "nothing or {}") {
 			return
 		}
 		changed, err := a.src.UnregisterQuota(r.Context(), agent, id)
@@ -229,19 +222,19 @@ func quotaChanged(w http.ResponseWriter, what string, changed view.QuotaChanged,
 	case err == nil:
 		changed.Controls, changed.Removed, changed.Nodes = present(changed.Controls), present(changed.Removed),
 			present(changed.Nodes)
-		answer(w, http.StatusOK, changed)
+		web.Answer(w, http.StatusOK, changed)
 	case errors.As(err, &bad):
-		problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed: "+
+		web.Problem(w, http.StatusUnprocessableEntity, "Does not fit", "Nothing was changed: "+
 			messages.Clean(bad.Why, messages.MaxText)+".")
 	case errors.Is(err, ErrOfFile):
-		problem(w, http.StatusConflict, "Listed in quotas.yaml", "Nothing was changed: "+what+
+		web.Problem(w, http.StatusConflict, "Listed in quotas.yaml", "Nothing was changed: "+what+
 			" is listed in quotas.yaml, and can only be removed there.")
 	case errors.Is(err, ErrNoControl):
-		problem(w, http.StatusNotFound, "Unknown change", "Nothing was changed: nothing stands that has set up "+what+
+		web.Problem(w, http.StatusNotFound, "Unknown change", "Nothing was changed: nothing stands that has set up "+what+
 			". GET /v1/quota/controls lists what does.")
 	case errors.Is(err, ErrNoQuotas):
 		quotaProblem(w, what, err)
 	default:
-		notDone(w, err)
+		web.NotDone(w, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/pattern"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
@@ -21,7 +22,7 @@ var modelPattern = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`)
 func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
 	q, err := ParseQuotaQuestion(r.URL.RawQuery)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
@@ -32,33 +33,20 @@ func (a *api) explainQuota(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	x.Nodes, x.Limits = present(x.Nodes), present(x.Limits)
-	answer(w, http.StatusOK, x)
+	web.Answer(w, http.StatusOK, x)
 }
 
 // ParseQuotaQuestion reads the parameters of /v1/quota/explain.
 func ParseQuotaQuestion(query string) (q view.QuotaQuestion, err error) {
-	given, err := parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens",
+	given, err := web.Parameters(query, "group", "agent", "provider", "model", "task_type", "requests", "input_tokens",
 		"output_tokens", "cost_usd", "allow_borrowing", "alternatives")
 	if err != nil {
 		return q, err
 	}
-	for _, word := range []struct {
-		name  string
-		into  *string
-		valid func(string) bool
-	}{
-		{"group", &q.Group, messages.ValidID}, {"agent", &q.Agent, messages.ValidID},
-		{"provider", &q.Provider, validProvider},
-		{"model", &q.Model, modelPattern.MatchString}, {"task_type", &q.TaskType, messages.ValidID},
-	} {
-		text := given[word.name]
-		if text != "" && !word.valid(text) {
-			return q,
-				fmt.Errorf(
-					"%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit",
-					word.name)
-		}
-		*word.into = text
+	if err := names(given, name{"group", &q.Group, messages.ValidID}, name{"agent", &q.Agent, messages.ValidID},
+		name{"provider", &q.Provider, validProvider}, name{"model", &q.Model, modelPattern.MatchString},
+		name{"task_type", &q.TaskType, messages.ValidID}); err != nil {
+		return q, err
 	}
 	for _, number := range []struct {
 		name string
@@ -88,4 +76,23 @@ func ParseQuotaQuestion(query string) (q view.QuotaQuestion, err error) {
 		}
 	}
 	return q, nil
+}
+
+// name is a parameter that is a name of quotas.yaml.
+type name struct {
+	is    string
+	into  *string
+	valid func(string) bool
+}
+
+// names reads those that are given.
+func names(given map[string]string, all ...name) error {
+	for _, n := range all {
+		*n.into = given[n.is]
+		if *n.into != "" && !n.valid(*n.into) {
+			return fmt.Errorf(
+				"%s is not a name of quotas.yaml: 1 to 128 letters, digits and . _ : -, beginning with a letter or a digit", n.is)
+		}
+	}
+	return nil
 }

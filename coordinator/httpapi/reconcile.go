@@ -2,13 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"time"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
@@ -30,17 +29,16 @@ const (
 // reconcile answers POST /v1/quota/reconcile. It changes nothing, so that it needs no token; but a page in
 // a browser has no business here.
 func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
-	if err := a.permission.browsers.Check(r); err != nil {
-		crossOrigin(w)
+	if !web.SameOrigin(w, r, a.permission.browsers) {
 		return
 	}
 	q, err := billQuery(r.URL.RawQuery)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "text/csv" {
-		problem(w, http.StatusUnsupportedMediaType, "Not CSV",
+		web.Problem(w, http.StatusUnsupportedMediaType, "Not CSV",
 			"The body must be the bill as CSV, and its Content-Type text/csv.")
 		return
 	}
@@ -48,20 +46,14 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	case a.bills <- struct{}{}:
 		defer func() { <-a.bills }()
 	default:
-		w.Header().Set(retryAfter, "5")
-		problem(w, http.StatusServiceUnavailable, "Busy",
+		w.Header().Set(web.RetryAfter, "5")
+		web.Problem(w, http.StatusServiceUnavailable, "Busy",
 			fmt.Sprintf("%d bills are on their way here; send this one again in a moment.", mostBills))
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBill))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		problem(w, http.StatusRequestEntityTooLarge, "Bill too large",
-			fmt.Sprintf("The bill has more than %d bytes: reconcile a shorter time.", MaxBill))
-		return
-	case err != nil:
-		problem(w, http.StatusBadRequest, "Body not readable", "The body did not arrive as a whole; send the request again.")
+	body, ok := web.Whole(w, http.MaxBytesReader(w, r.Body, MaxBill), "Bill too large", "bill",
+		": reconcile a shorter time.")
+	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), billTimeout)
@@ -70,12 +62,12 @@ func (a *api) reconcile(w http.ResponseWriter, r *http.Request) {
 	case a.reconciling <- struct{}{}:
 		defer func() { <-a.reconciling }()
 	case <-ctx.Done():
-		notAvailable(w, "Busy", "Waiting for other bills", ctx.Err())
+		web.NotAvailable(w, "Busy", "Waiting for other bills", ctx.Err())
 		return
 	}
 	bill, err := usage.ReadBill(body, q.options)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+
+		web.Problem(w, http.StatusBadRequest, "Not a bill", "The bill cannot be read: "+
 			messages.Clean(err.Error(), 2*messages.MaxText)+". docs/howto/usage-history.md says which columns it may have.")
 		return
 	}
@@ -92,7 +84,7 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	}
 	rows, more, err := a.history.Usage(ctx, usage.Query{By: usage.ByDay, From: q.from, To: q.to, Limit: mostBillRows})
 	if err == nil && more {
-		problem(w, http.StatusBadRequest, "Too much",
+		web.Problem(w, http.StatusBadRequest, "Too much",
 			fmt.Sprintf("The history has more than %d rows from %s to %s: reconcile a shorter time.", mostBillRows, q.from,
 				q.to))
 		return
@@ -107,7 +99,7 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 	}
 	result := usage.Reconcile(rows, bill, q.by, q.from, q.to, q.tolerance)
 	if result.Keys == 0 { // what compares nothing must not be taken for "they agree"
-		problem(w, http.StatusBadRequest, "Nothing to compare",
+		web.Problem(w, http.StatusBadRequest, "Nothing to compare",
 			fmt.Sprintf(
 				"From %s to %s neither the bill, which is of %s to %s, nor the history has anything; correct from and to.", q.from,
 				q.to, bill.From, bill.To))
@@ -135,7 +127,7 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 		}
 		d.Differences = append(d.Differences, b)
 	}
-	answer(w, http.StatusOK, d)
+	web.Answer(w, http.StatusOK, d)
 }
 
 func billTotal(d *usage.Difference) view.BillTotal {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/pattern"
 	"taskbus/coordinator/usage"
 )
@@ -27,19 +28,16 @@ var DefaultTolerance = usage.Tolerance{Percent: 1, Cost: 10_000}
 var dollarTolerance = pattern.New(`^[0-9]{1,6}(\.[0-9]{1,6})?$`)
 
 func billQuery(query string) (*billQuestion, error) {
-	given, err := parameters(query, "by", "from", "to", "provider", "columns", "models", "agents", "groups",
+	given, err := web.Parameters(query, "by", "from", "to", "provider", "columns", "models", "agents", "groups",
 		"tolerance_percent", "tolerance_tokens", "tolerance_requests", "tolerance_usd")
 	if err != nil {
 		return nil, err
 	}
-	q := &billQuestion{by: usage.ByDay, tolerance: DefaultTolerance}
-	if by, ok := given["by"]; ok {
-		switch q.by = usage.By(by); q.by {
-		case usage.ByDay, usage.ByMonth, usage.ByTotal:
-		default:
-			return nil, errors.New("by must be day, month or total")
-		}
+	by, err := historyBy(given)
+	if err != nil {
+		return nil, err
 	}
+	q := &billQuestion{by: by, tolerance: DefaultTolerance}
 	narrow := usage.Query{}
 	if err := historyQuery(map[string]string{"from": given["from"], "to": given["to"], "provider": given["provider"]},
 		&narrow); err != nil {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
@@ -22,12 +22,12 @@ const (
 func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	filter, err := parseFilter(r.URL.RawQuery)
 	if err != nil {
-		badQuery(w, err)
+		web.BadQuery(w, err)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
-	answer(w, http.StatusOK, view.TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
+	web.Answer(w, http.StatusOK, view.TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
 }
 
 func (a *api) task(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func (a *api) task(w http.ResponseWriter, r *http.Request) {
 	if id, ok := taskID(w, r); !ok {
 		return
 	} else if t, known := a.src.Task(ctx, id); known {
-		answer(w, http.StatusOK, t)
+		web.Answer(w, http.StatusOK, t)
 	} else {
 		unknownTask(w, id)
 	}
@@ -53,7 +53,7 @@ func taskID(w http.ResponseWriter, r *http.Request) (string, bool) {
 }
 
 func unknownTask(w http.ResponseWriter, id string) {
-	problem(w, http.StatusNotFound, "Unknown task",
+	web.Problem(w, http.StatusNotFound, "Unknown task",
 		"Task "+id+
 			" is not remembered: it has not been read yet, never came, or ended before the window of the duplicate check. "+
 			"Look for the id in the journal (`taskbus journal show "+id+"`), in the coordinator's log, and in the queues "+
@@ -61,15 +61,15 @@ func unknownTask(w http.ResponseWriter, id string) {
 }
 
 func badID(w http.ResponseWriter) {
-	problem(w, http.StatusBadRequest, "Not an id",
+	web.Problem(w, http.StatusBadRequest, "Not an id",
 		"The id of a task, an agent or a group is 1 to 128 letters, digits, dots, underscores, colons and dashes, and "+
 			"begins with a letter or a digit.")
 }
 
 // parseFilter reads the query of /tasks. An empty value counts as absent.
 func parseFilter(query string) (view.TaskFilter, error) {
-	filter := view.TaskFilter{Limit: DefaultTaskLimit}
-	given, err := parameters(query, "state", "agent", "limit")
+	filter := view.TaskFilter{}
+	given, err := web.Parameters(query, "state", "agent", "limit")
 	if err != nil {
 		return filter, err
 	}
@@ -85,12 +85,6 @@ func parseFilter(query string) (view.TaskFilter, error) {
 		}
 		filter.Agent = agent
 	}
-	if limit := given["limit"]; limit != "" {
-		n, err := strconv.Atoi(limit)
-		if err != nil || n < 1 || n > MaxTaskLimit {
-			return filter, fmt.Errorf("limit must be a whole number from 1 to %d", MaxTaskLimit)
-		}
-		filter.Limit = n
-	}
-	return filter, nil
+	filter.Limit, err = web.Limit(given["limit"], given["limit"] != "", DefaultTaskLimit, MaxTaskLimit)
+	return filter, err
 }

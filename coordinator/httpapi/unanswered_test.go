@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/calls"
 )
 
 // The answer about a call says in a word why it could not be decided. Where the leader is, and what its
 // network says, is in the log alone.
 func TestWhyUnansweredNamesNoAddress(t *testing.T) {
 	const address = "http://10.1.2.3:8551"
-	refused := &url.Error{Op: "Post", URL: address + ForwardPath,
+	refused := &url.Error{Op: "Post", URL: address + calls.ForwardPath,
 		Err: &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connect 10.1.2.3:8551: connection refused")}}
 	for _, tc := range []struct {
 		name string

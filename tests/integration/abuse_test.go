@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/credential"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/httpapi/calls"
 	"taskbus/tests/support/openapi"
 )
 
@@ -23,13 +23,13 @@ type abuser struct {
 }
 
 // does asks as an agent, with its own token, for what is below /v1/quota/.
-func (a *abuser) does(agent, what, body string) (status int, answer httpapi.CallAnswer, text string) {
+func (a *abuser) does(agent, what, body string) (status int, answer calls.CallAnswer, text string) {
 	a.t.Helper()
 	return a.asks(what, body, "Authorization", "Bearer "+credential.AgentToken([]byte(agentSecret), agent),
 		"X-Quota-Agent", agent)
 }
 
-func (a *abuser) asks(what, body string, headers ...string) (status int, answer httpapi.CallAnswer, text string) {
+func (a *abuser) asks(what, body string, headers ...string) (status int, answer calls.CallAnswer, text string) {
 	a.t.Helper()
 	req, err := http.NewRequestWithContext(a.t.Context(), http.MethodPost, a.c.base+"/v1/quota/"+what,
 		strings.NewReader(body))

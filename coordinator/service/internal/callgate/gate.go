@@ -13,7 +13,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
-	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/httpapi/calls"
 	"taskbus/coordinator/onloss"
 	"taskbus/coordinator/service/internal/telemetry"
 )
@@ -122,7 +122,7 @@ func (g *Gate) admit(asked []coordinator.Call) ([]coordinator.CallAnswer, int, b
 func (g *Gate) askLeader(ctx context.Context, l Leader, asked []coordinator.Call) ([]coordinator.CallAnswer, error) {
 	answers, err := g.AskHere(ctx, l, asked)
 	if errors.Is(err, gateway.ErrNotLeading) && l.Elsewhere != "" && l.Token != "" {
-		if answers, err = httpapi.Forward(ctx, g.peers, l.Elsewhere, l.Token, asked); err != nil {
+		if answers, err = calls.Forward(ctx, g.peers, l.Elsewhere, l.Token, asked); err != nil {
 			return nil, fmt.Errorf("ask for quota: %w", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"net/http"
@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // StatusHeader is where the answer to a gateway that understands 200, 401 and 403 alone has the
@@ -15,51 +16,39 @@ const StatusHeader = "X-Quota-Status"
 // reservationHeader names the reservation, in the question and in the answer.
 const reservationHeader = "X-Quota-Reservation"
 
-// authenticate answers GET /v1/quota/auth: nginx's auth_request, which asks with headers alone
+// Authenticate answers GET /v1/quota/auth: nginx's auth_request, which asks with headers alone
 // and lets a call through with 200. It is asked with GET and changes something all the same:
 // nginx cannot ask otherwise.
-func (a *api) authenticate() http.Handler {
-	return a.byHeaders(func(r *http.Request, said *callRequest) (coordinator.CallOp, string) {
-		return readAuth(r.Header, said)
-	})
-}
+func (c *Calls) Authenticate() http.Handler { return c.byHeaders(readAuth) }
 
-// authSettled answers GET /v1/quota/auth/settle: what a call that authenticate has reserved quota
+// AuthSettled answers GET /v1/quota/auth/settle: what a call that Authenticate has reserved quota
 // for has used, from nginx's post_action.
-func (a *api) authSettled() http.Handler {
-	return a.byHeaders(func(r *http.Request, said *callRequest) (coordinator.CallOp, string) {
-		return readAuthSettled(r.Header, said)
-	})
-}
+func (c *Calls) AuthSettled() http.Handler { return c.byHeaders(readAuthSettled) }
 
 // byHeaders serves calls for clients that ask with headers and understand three answers.
-func (a *api) byHeaders(read func(*http.Request, *callRequest) (op coordinator.CallOp, fault string)) http.Handler {
+func (c *Calls) byHeaders(read func(http.Header, *callRequest) (op coordinator.CallOp, fault string)) http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		w := authWriter{plain}
 		// What a page of another origin makes a browser send is looked at as if it were a POST,
 		// for it changes as much as one.
 		unsafe := *r
 		unsafe.Method = http.MethodPost
-		if err := a.permission.browsers.Check(&unsafe); err != nil {
-			crossOrigin(w)
+		if !web.SameOrigin(w, &unsafe, c.browsers) || !web.Unasked(w, r) {
 			return
 		}
-		if !unasked(w, r) {
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		r.Body = http.MaxBytesReader(w, r.Body, web.MaxBody)
 		var said callRequest
-		op, fault := read(r, &said)
+		op, fault := read(r.Header, &said)
 		if fault != "" {
-			problem(w, http.StatusBadRequest, "Bad headers", "Nothing was done: "+fault+".")
+			web.Problem(w, http.StatusBadRequest, "Bad headers", "Nothing was done: "+fault+".")
 			return
 		}
-		who, ok := a.callers.of(w, r, said.agent)
+		who, ok := c.callers.of(w, r, said.agent)
 		if !ok {
 			return
 		}
-		if call, id, ok := a.callOf(w, who, op, &said); ok {
-			a.ask(w, r, call, id, a.nginxAnswers)
+		if call, id, ok := c.callOf(w, who, op, &said); ok {
+			c.ask(w, r, call, id, c.nginxAnswers)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"crypto/subtle"
@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/messages"
 )
 
@@ -21,7 +22,7 @@ const agentHeader = "X-Quota-Agent"
 
 // callers decides which agents a client may ask for.
 type callers struct {
-	identity identity
+	secret   []byte // of agents; empty: no client is one
 	gateways *gateway.Roster
 	// tokens are those of agents that have shown theirs: to make one takes longer than all else
 	// about a call.
@@ -37,7 +38,7 @@ func (c *callers) tokenOf(agent string) string {
 	if token, ok := c.tokens.Load(agent); ok {
 		return token.(string)
 	}
-	return credential.AgentToken(c.identity.secret, agent)
+	return credential.AgentToken(c.secret, agent)
 }
 
 // keep keeps the token of an agent that has shown it.
@@ -50,10 +51,6 @@ func (c *callers) keep(agent, token string) {
 	}
 }
 
-func newCallers(i identity, token []byte, names []string) *callers {
-	return &callers{identity: i, gateways: gateway.NewRoster(token, names)}
-}
-
 // of returns the caller, or answers the request. An agent shows its certificate, whose common name is
 // its id, or sends its own token and says which agent it is: in X-Quota-Agent, or else named, as
 // its request does. A gateway shows its certificate, or sends the gateways' token. Every refusal
@@ -62,20 +59,20 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	if who, ok := c.shown(r, named); ok {
 		return who, true
 	}
-	if !c.gateways.Known() && len(c.identity.secret) == 0 && r.TLS == nil {
-		problem(w, http.StatusForbidden, "Calls are off",
+	if !c.gateways.Known() && len(c.secret) == 0 && r.TLS == nil {
+		web.Problem(w, http.StatusForbidden, "Calls are off",
 			"No client may ask this coordinator for quota yet: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/howto/gateways.md says how.")
 		return caller{}, false
 	}
 	if _, given := credential.Bearer(r.Header["Authorization"]); given && named == "" && r.Header.Get(agentHeader) == "" {
-		problem(w, http.StatusBadRequest, "No agent_id",
+		web.Problem(w, http.StatusBadRequest, "No agent_id",
 			"Nothing was done: say in agent_id, or in the header X-Quota-Agent, which agent the token is of. (A gateway "+
 				"sends the gateways' token, and needs none.)")
 		return caller{}, false
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus quota"`)
-	problem(w, http.StatusUnauthorized, "Not authorised",
+	web.Problem(w, http.StatusUnauthorized, "Not authorised",
 		"Send one header Authorization: Bearer with the agent's own token (`taskbus agents token ID`) and its id in agent_id or X-Quota-Agent, or the gateways' token, or a certificate with the agent's id as its common name.")
 	return caller{}, false
 }
@@ -93,7 +90,7 @@ func (c *callers) shown(r *http.Request, named string) (caller, bool) {
 	if agent == "" {
 		agent = named
 	}
-	if !ok || len(c.identity.secret) == 0 || !messages.ValidID(agent) {
+	if !ok || len(c.secret) == 0 || !messages.ValidID(agent) {
 		return caller{}, false
 	}
 	token := c.tokenOf(agent)

@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // ForwardPath is where a coordinator answers for others that stand by.
@@ -33,37 +34,37 @@ type forwardedAnswers struct {
 	Answers []coordinator.CallAnswer `json:"answers"`
 }
 
-// forwarded answers what another coordinator was asked. That has checked the caller already. It is not
+// Forwarded answers what another coordinator was asked. That has checked the caller already. It is not
 // forwarded again.
-func (a *api) forwarded(w http.ResponseWriter, r *http.Request) {
-	if token, ok := credential.Bearer(r.Header.Values("Authorization")); !ok || !a.peers.Is(token) {
-		problem(w, http.StatusUnauthorized, "Not authorised",
+func (c *Calls) Forwarded(w http.ResponseWriter, r *http.Request) {
+	if token, ok := credential.Bearer(r.Header.Values("Authorization")); !ok || !c.peers.Is(token) {
+		web.Problem(w, http.StatusUnauthorized, "Not authorised",
 			"This is for other coordinators with the same secret of agents, or token of gateways.")
 		return
 	}
-	if !unasked(w, r) {
+	if !web.Unasked(w, r) {
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForwarded))
 	var asked forwardedCalls
 	if err != nil || json.Unmarshal(body, &asked) != nil || len(asked.Calls) == 0 || len(asked.Calls) > mostCalls {
-		badBody(w, "what a coordinator forwards")
+		web.BadBody(w, "what a coordinator forwards")
 		return
 	}
 	for i := range asked.Calls {
 		if asked.Calls[i].Op >= coordinator.NumCallOps || asked.Calls[i].Priority > coordinator.PriorityCritical {
-			badBody(w, "what a coordinator of this version, or an earlier one, forwards")
+			web.BadBody(w, "what a coordinator of this version, or an earlier one, forwards")
 			return
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
-	answers, err := a.src.AskLeader(ctx, asked.Calls)
+	answers, err := c.src.AskLeader(ctx, asked.Calls)
 	if err != nil {
-		notDone(w, err)
+		web.NotDone(w, err)
 		return
 	}
-	answerCompactly(w, http.StatusOK, forwardedAnswers{answers})
+	web.AnswerCompactly(w, http.StatusOK, forwardedAnswers{answers})
 }
 
 // Forward asks the coordinator at that address. gateway.ErrNotLeading (wrapped) when it does not lead; any

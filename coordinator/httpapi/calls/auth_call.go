@@ -1,10 +1,11 @@
-package httpapi
+package calls
 
 import (
 	"net/http"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // AuthCall is what the headers of GET /v1/quota/auth and /v1/quota/auth/settle say of a call, for what stands between
@@ -51,8 +52,6 @@ func authCallOf(header http.Header, said *callRequest) AuthCall {
 
 // AnswerAuth answers either as a coordinator does whose engine says that.
 func AnswerAuth(w http.ResponseWriter, id string, x coordinator.CallAnswer) {
-	for i := range headers {
-		w.Header()[headers[i].name] = headers[i].value
-	}
+	web.Guarded(w.Header())
 	answerAsked(authWriter{w}, id, &coordinator.Call{}, &x, authAnswers{})
 }

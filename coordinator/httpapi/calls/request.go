@@ -1,7 +1,6 @@
-package httpapi
+package calls
 
 import (
-	"encoding/json"
 	"math"
 	"net/http"
 	"strings"
@@ -9,6 +8,8 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/httpapi/internal/web"
+	"taskbus/coordinator/pattern"
 	"taskbus/messages"
 )
 
@@ -56,35 +57,25 @@ type saidFields struct {
 	heard                                                      *coordinator.ProviderWord
 }
 
-func amountMember(name string, into **float64) member {
-	return numberMember(name, into, true, func(x float64) bool { return x >= 0 && x <= maxAmount },
+func amountMember(name string, into **float64) web.Member {
+	return web.Number(name, into, true, func(x float64) bool { return x >= 0 && x <= maxAmount },
 		"a whole number from 0 to 1000000000000")
 }
 
-// truthMember is true or false; *into stays nil when it is not given.
-func truthMember(name string, into **bool) member {
-	return member{name, func(value json.RawMessage) string {
-		if err := json.Unmarshal(value, into); err != nil {
-			return "is " + kindOf(value) + ": it must be true or false"
-		}
-		return ""
-	}}
-}
-
 // members are what may be said for an operation.
-func (f *saidFields) members(op coordinator.CallOp) []member {
-	all := []member{textMember("reservation_id", &f.id), textMember("agent_id", &f.agent)}
-	ttl := numberMember("ttl_seconds", &f.ttl, false, func(x float64) bool { return x >= 1 && x <= maxTTL.Seconds() },
+func (f *saidFields) members(op coordinator.CallOp) []web.Member {
+	all := []web.Member{web.Text("reservation_id", &f.id), web.Text("agent_id", &f.agent)}
+	ttl := web.Number("ttl_seconds", &f.ttl, false, func(x float64) bool { return x >= 1 && x <= maxTTL.Seconds() },
 		"a number from 1 to 86400")
-	seats := numberMember("concurrency", &f.seats, true, func(x float64) bool { return x >= 0 && x <= maxSeats },
+	seats := web.Number("concurrency", &f.seats, true, func(x float64) bool { return x >= 0 && x <= maxSeats },
 		"a whole number from 0 to 1000000")
-	usage := []member{
+	usage := []web.Member{
 		amountMember("requests", &f.requests), amountMember("input_tokens", &f.input),
 		amountMember("output_tokens", &f.output), amountMember("tokens_needed", &f.total),
-		numberMember("cost_usd", &f.cost, false, func(x float64) bool { return x >= 0 && x <= maxCost },
+		web.Number("cost_usd", &f.cost, false, func(x float64) bool { return x >= 0 && x <= maxCost },
 			"a number of US dollars from 0 to 1000000"),
 	}
-	service := []member{textMember("provider", &f.provider), textMember("model", &f.model)}
+	service := []web.Member{web.Text("provider", &f.provider), web.Text("model", &f.model)}
 	switch op {
 	case coordinator.CallRelease:
 		return append(all, responseMember(&f.heard))
@@ -93,13 +84,21 @@ func (f *saidFields) members(op coordinator.CallOp) []member {
 	case coordinator.CallExtend:
 		return append(append(all, usage...), ttl, seats)
 	}
-	all = append(append(append(all, usage...), service...), textMember("group_id", &f.group),
-		textMember("operation", &f.operation),
-		truthMember("allow_borrowing", &f.borrow), alternativesMember(&f.routes),
-		numberMember("priority", &f.priority, true,
+	all = append(append(append(all, usage...), service...), web.Text("group_id", &f.group),
+		web.Text("operation", &f.operation),
+		web.Truth("allow_borrowing", &f.borrow), alternativesMember(&f.routes),
+		web.Number("priority", &f.priority, true,
 			func(x float64) bool { return x >= 0 && x <= float64(coordinator.PriorityCritical) }, "a whole number from 0 to 3"))
 	if op == coordinator.CallReserve || op == coordinator.CallCheck {
-		all = append(all, ttl, seats, textMember("if_untold", &f.untold))
+		all = append(all, ttl, seats, web.Text("if_untold", &f.untold))
+	}
+	return all
+}
+
+// Fields are the names of what may be said for an operation, in the body.
+func Fields(op coordinator.CallOp) (all []string) {
+	for _, m := range new(saidFields).members(op) {
+		all = append(all, m.Name)
 	}
 	return all
 }
@@ -108,7 +107,7 @@ func (f *saidFields) members(op coordinator.CallOp) []member {
 // read into them. It is used again and again, for one call at a time.
 type callReader struct {
 	saidFields
-	of [coordinator.NumCallOps][]member
+	of [coordinator.NumCallOps][]web.Member
 }
 
 var callReaders = sync.Pool{New: func() any {
@@ -127,15 +126,15 @@ func (s *callRequest) read(w http.ResponseWriter, r *http.Request, op coordinato
 		callReaders.Put(c)
 	}()
 	want := callExample(op)
-	switch some, ok := readSomeBody(w, r, want, c.of[op]...); {
+	switch some, ok := web.ReadSomeBody(w, r, want, c.of[op]...); {
 	case !ok:
 		return false
 	case !some: // a gateway that has lost it would not notice
-		badBody(w, want+"; it is empty")
+		web.BadBody(w, want+"; it is empty")
 		return false
 	}
 	if fault := s.take(&c.saidFields, op); fault != "" {
-		badBody(w, want+"; "+fault)
+		web.BadBody(w, want+"; "+fault)
 		return false
 	}
 	return true
@@ -222,9 +221,12 @@ func number(p *float64) float64 {
 	return math.Max(0, *p)
 }
 
+// namePattern is what providers and models are called: several names joined by "/".
+var namePattern = pattern.New(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]*$`)
+
 // validService reports whether a text may be the name of a provider or model; empty: none is named.
 func validService(name string) bool {
-	return name == "" || len(name) <= maxName && nodePattern.MatchString(name)
+	return name == "" || len(name) <= maxName && namePattern.MatchString(name)
 }
 
 // isJSON reports whether a request says that its body is JSON, or says nothing.

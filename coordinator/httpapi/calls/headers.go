@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"math"
@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/messages"
 )
 
@@ -93,7 +94,7 @@ func (h *headerReader) tokens(direction string) (float64, bool) {
 func (h *headerReader) only(known []string) {
 	for name := range h.header {
 		if strings.HasPrefix(name, quotaHeaders) && !slices.Contains(known, name) {
-			h.wrong(messages.Clean(name, maxFieldName), "is not known; known are "+enumerate(known))
+			h.wrong(messages.Clean(name, web.MaxFieldName), "is not known; known are "+web.Enumerate(known))
 		}
 	}
 }
@@ -107,6 +108,9 @@ var (
 	}
 	settleHeaders = append(slices.Clone(authHeaders), upstreamStatus)
 )
+
+// Headers are all that may be said of a call in headers.
+func Headers() []string { return slices.Clone(settleHeaders) }
 
 // upstreamStatus is what the LLM's provider answered, as far as the gateway knows.
 const upstreamStatus = "X-Quota-Upstream-Status"

@@ -1,8 +1,6 @@
-package httpapi
+package calls
 
 import (
-	"encoding/json"
-	"net/http"
 	"time"
 
 	"taskbus/coordinator"
@@ -69,15 +67,4 @@ func amountsOf(a *coordinator.Amounts) *CallAmounts {
 		TotalTokens:  a[coordinator.DimTotalTokens], CostUSD: float64(a[coordinator.DimCost]) / 1e6,
 		Concurrency: a[coordinator.DimConcurrency],
 	}
-}
-
-// answerCompactly writes v as JSON for programs that ask often.
-func answerCompactly(w http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
-	if err != nil {
-		problem(w, http.StatusInternalServerError, "Answer cannot be encoded",
-			"Encoding the answer: "+err.Error()+". This is a fault of Taskbus; please report it.")
-		return
-	}
-	send(w, status, "application/json", body)
 }

@@ -1,10 +1,12 @@
-package httpapi
+package calls
 
 import (
 	"encoding/json"
 	"net/http"
 	"strconv"
 	"time"
+
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // appendTo writes the answer as encoding/json would: it is given thousands of times a second, and
@@ -92,5 +94,5 @@ func appendText(b []byte, text string) []byte {
 
 // answerCall writes the answer about a call.
 func answerCall(w http.ResponseWriter, status int, a *CallAnswer) {
-	send(w, status, "application/json", a.appendTo(make([]byte, 0, 512)))
+	web.Send(w, status, "application/json", a.appendTo(make([]byte, 0, 512)))
 }

@@ -1,15 +1,64 @@
-package httpapi
+package calls
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/gateway"
+	"taskbus/coordinator/httpapi/internal/web"
 )
+
+// Options are what New can do without.
+type Options struct {
+	// AgentSecret is what the tokens of agents are derived from; without it agents have none.
+	AgentSecret []byte
+	// GatewayToken is the secret of gateways, GatewayNames the common names of their certificates.
+	GatewayToken []byte
+	GatewayNames []string
+	// PeerToken is the secret by which coordinators know each other.
+	PeerToken []byte
+	// LegacyLimitHeaders: answers have RateLimit-Limit, -Remaining and -Reset as well.
+	LegacyLimitHeaders bool
+}
+
+// Source answers what is asked about calls: see httpapi.Source.
+type Source interface {
+	AskCalls(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
+	AskLeader(ctx context.Context, calls []coordinator.Call) ([]coordinator.CallAnswer, error)
+}
+
+// Calls serves the endpoints of calls.
+type Calls struct {
+	src      Source
+	browsers *http.CrossOriginProtection
+	callers  callers
+	peers    credential.Hashed // of other coordinators
+	// prefix and numbered make the ids of reservations that are given none; prefix tells them from those
+	// of other processes.
+	prefix   string
+	numbered atomic.Uint64
+	// answers are for requests with POST, nginxAnswers for those with headers alone.
+	answers, nginxAnswers answering
+}
+
+// New returns what serves calls from src.
+func New(src Source, opts Options) *Calls {
+	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
+	return &Calls{
+		src: src, browsers: http.NewCrossOriginProtection(), peers: credential.Hash(opts.PeerToken),
+		callers: callers{secret: slices.Clone(opts.AgentSecret), gateways: gateway.NewRoster(opts.GatewayToken, opts.GatewayNames)},
+		prefix:  "r-" + strings.ToLower(rand.Text()[:13]) + "-", answers: plain, nginxAnswers: authAnswers{plain},
+	}
+}
 
 // callTimeout bounds the wait for an answer about a call: until it is in the journal.
 const callTimeout = 5 * time.Second
@@ -17,18 +66,17 @@ const callTimeout = 5 * time.Second
 // MaxCallBody bounds what is said about one call.
 const MaxCallBody = 8 << 10
 
-// calls answers POST /v1/quota/reserve and its siblings.
-func (a *api) calls(op coordinator.CallOp) http.Handler {
+// Post answers POST /v1/quota/reserve and its siblings.
+func (c *Calls) Post(op coordinator.CallOp) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.permission.browsers.Check(r); err != nil {
-			crossOrigin(w)
+		if !web.SameOrigin(w, r, c.browsers) {
 			return
 		}
 		if !isJSON(r) {
-			problem(w, http.StatusUnsupportedMediaType, "Not JSON", "Send the body as Content-Type: application/json.")
+			web.Problem(w, http.StatusUnsupportedMediaType, "Not JSON", "Send the body as Content-Type: application/json.")
 			return
 		}
-		if !unasked(w, r) {
+		if !web.Unasked(w, r) {
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, MaxCallBody)
@@ -36,15 +84,15 @@ func (a *api) calls(op coordinator.CallOp) http.Handler {
 		if !said.read(w, r, op) {
 			return
 		}
-		who, ok := a.callers.of(w, r, said.agent)
+		who, ok := c.callers.of(w, r, said.agent)
 		if !ok {
 			return
 		}
-		call, id, ok := a.callOf(w, who, op, &said)
+		call, id, ok := c.callOf(w, who, op, &said)
 		if !ok {
 			return
 		}
-		a.ask(w, r, call, id, a.answers)
+		c.ask(w, r, call, id, c.answers)
 	})
 }
 
@@ -56,10 +104,10 @@ type answering interface {
 }
 
 // ask has the service answer about a call.
-func (a *api) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call, id string, how answering) {
+func (c *Calls) ask(w http.ResponseWriter, r *http.Request, call coordinator.Call, id string, how answering) {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
-	answers, err := a.src.AskCalls(ctx, []coordinator.Call{call})
+	answers, err := c.src.AskCalls(ctx, []coordinator.Call{call})
 	switch {
 	case errors.Is(err, gateway.ErrCallsBusy):
 		how.problem(w, http.StatusServiceUnavailable, "Busy", "Nothing was done: "+err.Error()+"; try again in a second.")
@@ -114,7 +162,7 @@ type callAnswers struct {
 }
 
 func (callAnswers) problem(w http.ResponseWriter, status int, title, detail string) {
-	problem(w, status, title, detail)
+	web.Problem(w, status, title, detail)
 }
 
 func (c callAnswers) granted(w http.ResponseWriter, id string, call *coordinator.Call, x *coordinator.CallAnswer) {
@@ -127,20 +175,32 @@ func (c callAnswers) refused(w http.ResponseWriter, id string, call *coordinator
 	quotaExceeded(w, id, call.Key, x)
 }
 
+// quotaExceeded answers what a limit refuses: with 429, and what none ever has room for with 422.
+func quotaExceeded(w http.ResponseWriter, id string, key coordinator.TaskKey, x *coordinator.CallAnswer) {
+	status := http.StatusTooManyRequests
+	if x.State == coordinator.CallNever {
+		status = http.StatusUnprocessableEntity
+	} else {
+		gateway.RetryAfter(w.Header(), x, key)
+	}
+	p := gateway.QuotaRefusal(status, id, x)
+	web.Refuse(w, status, p.Title, p)
+}
+
 // callOf makes of what was said about a call what the engine is asked. The id is what it is answered
 // with, empty for a check.
-func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *callRequest) (coordinator.Call,
+func (c *Calls) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, said *callRequest) (coordinator.Call,
 	string, bool) {
 	agent := coordinator.AgentID(said.agent)
 	switch { // what is said counts for gateways
 	case who.agent != "" && agent != "" && agent != who.agent:
-		problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+
+		web.Problem(w, http.StatusForbidden, "Another agent", "The token, or the certificate, is that of agent "+
 			string(who.agent)+"; an agent cannot use another's quota.")
 		return coordinator.Call{}, "", false
 	case who.agent != "":
 		agent = who.agent
 	case !existing(op) && !said.concerns(): // it would be the pool's, for no group
-		problem(w, http.StatusBadRequest, "Call without an owner",
+		web.Problem(w, http.StatusBadRequest, "Call without an owner",
 			"Nothing was done: the question names no agent, group, provider or model. "+
 				"Say whose call it is, or of what: by agent_id, group_id, provider, model or alternatives, "+callExample(op)+
 				"; with headers by X-Quota-Agent, -Group, -Provider or -Model.")
@@ -148,7 +208,7 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 	}
 	id, keep := said.id, true
 	if id == "" {
-		id, keep = a.newReservation(), false
+		id, keep = c.newReservation(), false
 	}
 	call := coordinator.Call{
 		Op: op, Key: coordinator.CallKey(agent, id), Keep: keep || op == coordinator.CallReserve, Agent: agent,
@@ -167,6 +227,6 @@ func (a *api) callOf(w http.ResponseWriter, who caller, op coordinator.CallOp, s
 }
 
 // newReservation is an id that was not used before.
-func (a *api) newReservation() string {
-	return a.prefix + strconv.FormatUint(a.numbered.Add(1), 10)
+func (c *Calls) newReservation() string {
+	return c.prefix + strconv.FormatUint(c.numbered.Add(1), 10)
 }

@@ -1,4 +1,4 @@
-package httpapi
+package calls
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/heard"
+	"taskbus/coordinator/httpapi/internal/web"
 )
 
 // The bounds of lists in what is said of a call.
@@ -17,8 +18,8 @@ const (
 )
 
 // alternativesMember is a list of models that a call may go to.
-func alternativesMember(into *[]coordinator.Service) member {
-	return member{"alternatives", func(value json.RawMessage) string {
+func alternativesMember(into *[]coordinator.Service) web.Member {
+	return web.Member{Name: "alternatives", Read: func(value json.RawMessage) string {
 		const must = `must be a list of 1 to 16 such as [{"provider": "openai", "model": "gpt-4o"}, {"provider": "anthropic", "model": "claude-sonnet-4-5"}]`
 		var list []json.RawMessage
 		if err := json.Unmarshal(value, &list); err != nil || len(list) == 0 || len(list) > coordinator.MaxAlternatives {
@@ -26,7 +27,7 @@ func alternativesMember(into *[]coordinator.Service) member {
 		}
 		for i, item := range list {
 			var provider, model *string
-			fault, err := readMembers(item, []member{textMember("provider", &provider), textMember("model", &model)})
+			fault, err := web.ReadMembers(item, []web.Member{web.Text("provider", &provider), web.Text("model", &model)})
 			switch {
 			case err != nil:
 				return must
@@ -42,17 +43,17 @@ func alternativesMember(into *[]coordinator.Service) member {
 }
 
 // responseMember is how the provider has answered the call.
-func responseMember(into **coordinator.ProviderWord) member {
-	return member{"response", func(value json.RawMessage) string {
+func responseMember(into **coordinator.ProviderWord) web.Member {
+	return web.Member{Name: "response", Read: func(value json.RawMessage) string {
 		const must = `must be such as {"status": 429, "latency_ms": 850, "headers": {"retry-after": "20"}}`
 		var status, latency *float64
 		headers := make(http.Header)
-		fault, err := readMembers(value, []member{
-			numberMember("status", &status, true, func(x float64) bool { return x == 0 || x >= 100 && x <= 599 },
+		fault, err := web.ReadMembers(value, []web.Member{
+			web.Number("status", &status, true, func(x float64) bool { return x == 0 || x >= 100 && x <= 599 },
 				"0 (no answer), or a status code of HTTP"),
-			numberMember("latency_ms", &latency, false, func(x float64) bool { return x >= 0 && x <= 86_400_000 },
+			web.Number("latency_ms", &latency, false, func(x float64) bool { return x >= 0 && x <= 86_400_000 },
 				"a number from 0 to 86400000"),
-			{"headers", func(value json.RawMessage) string {
+			{Name: "headers", Read: func(value json.RawMessage) string {
 				var given map[string]string
 				if err := json.Unmarshal(value, &given); err != nil || len(given) > maxHeaders {
 					return "must map at most 64 names to texts"

@@ -1,3 +1,0 @@
-package httpapi
-
-// What /status and /agents tell.
