@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus/internal/wire"
 )
 
 // Config says how to reach the broker and how long to wait for it. A zero
@@ -194,7 +195,7 @@ func (t *target) tlsConfig(base *tls.Config) (*tls.Config, error) {
 }
 
 // dialWire opens TCP and, if asked for, TLS. The handshake deadline stays set.
-func (b *Bus) dialWire(ctx context.Context, t *target) (*wire, error) {
+func (b *Bus) dialWire(ctx context.Context, t *target) (*wire.Wire, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.DialTimeout)
 	defer cancel()
 	var dialer net.Dialer
@@ -214,9 +215,9 @@ func (b *Bus) dialWire(ctx context.Context, t *target) (*wire, error) {
 			return nil, errors.Join(err, socket.Close())
 		}
 	}
-	w := newWire(conn, socket, b.cfg.WriteTimeout, limitStalls)
-	if err := w.deadline(by); err != nil {
-		w.kill(err)
+	w := wire.New(conn, socket, b.cfg.WriteTimeout)
+	if err := w.Deadline(by); err != nil {
+		w.Kill(err)
 		return nil, err
 	}
 	return w, nil

@@ -27,7 +27,7 @@
 //
 // The library clears all deadlines after its handshake, and its shutdown takes a
 // lock that a blocked publisher holds. Therefore every connection runs over a
-// [wire]: writes are gathered and flushed under a deadline, reads must show a
+// [wire.Wire]: writes are gathered and flushed under a deadline, reads must show a
 // heartbeat in time, every request but that for a first message has a time limit, and the code that finds one of
 // these exceeded closes the socket beneath the library, which frees every lock.
 //
@@ -35,7 +35,7 @@
 //
 // The library gives up the whole connection over headers that it cannot read
 // (nested too deeply, too many), and the broker would deliver the same message
-// again, without end. A [headerGuard] on the wire takes such headers out.
+// again, without end. It ([wire.Guarded]) takes such headers out.
 //
 // # What it must never do
 //

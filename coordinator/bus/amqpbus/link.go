@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/bus/amqpbus/internal/wire"
 )
 
 // link is one AMQP connection and the wire it runs over.
@@ -21,7 +22,7 @@ type link struct {
 	target  *target
 	role    string // "publish", "consume" or "look"
 	conn    *amqp.Connection
-	wire    *wire
+	wire    *wire.Wire
 	closes  chan *amqp.Error // closed when the connection is
 	request time.Duration
 }
@@ -36,9 +37,9 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 	if err != nil {
 		return nil, explain(t, doing, err)
 	}
-	stop := context.AfterFunc(ctx, func() { w.kill(ctx.Err()) })
+	stop := context.AfterFunc(ctx, func() { w.Kill(ctx.Err()) })
 	defer stop()
-	conn, err := amqp.Open(w.guard(b.headersDropped(role)), amqp.Config{
+	conn, err := amqp.Open(w.Guard(b.headersDropped(role)), amqp.Config{
 		SASL:      t.sasl(),
 		Vhost:     t.vhost,
 		Heartbeat: cmp.Or(t.heartbeat, b.cfg.Heartbeat),
@@ -50,17 +51,17 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 		},
 	})
 	if err != nil {
-		cause := w.cause()
-		w.kill(err)
+		cause := w.Cause()
+		w.Kill(err)
 		return nil, explain(t, doing, handshakeFault(err, cause))
 	}
 	l := &link{target: t, role: role, conn: conn, wire: w, request: b.cfg.RequestTimeout}
 	l.closes = conn.NotifyClose(make(chan *amqp.Error, 1))
 	// The heartbeat that was agreed on may be the broker's shorter one.
 	if beat := conn.Config.Heartbeat; beat > 0 {
-		err = w.watch(beat + beat/2)
+		err = w.Watch(beat + beat/2)
 	} else {
-		err = w.deadline(time.Time{})
+		err = w.Deadline(time.Time{})
 	}
 	if err != nil {
 		l.cut(err)
@@ -68,7 +69,7 @@ func (b *Bus) dial(ctx context.Context, t *target, role, session string, onBlock
 	}
 	go func() {
 		for blocking := range conn.NotifyBlocked(make(chan amqp.Blocking, 16)) {
-			w.hold(blocking.Active)
+			w.Hold(blocking.Active)
 			onBlocked(blocking.Active, blocking.Reason)
 		}
 	}()
@@ -122,7 +123,7 @@ func (l *link) within(doing string, request func() error) error {
 func (l *link) withinTime(limit time.Duration, doing string, request func() error) error {
 	answered := make(chan struct{})
 	timer := time.AfterFunc(limit, func() {
-		for l.wire.isHeld() {
+		for l.wire.Held() {
 			select {
 			case <-answered:
 			case <-time.After(limit):
@@ -131,7 +132,7 @@ func (l *link) withinTime(limit time.Duration, doing string, request func() erro
 		select {
 		case <-answered:
 		default:
-			l.wire.kill(fmt.Errorf("no answer within %s (%s)", limit, doing))
+			l.wire.Kill(fmt.Errorf("no answer within %s (%s)", limit, doing))
 		}
 	})
 	defer timer.Stop()
@@ -143,7 +144,7 @@ func (l *link) withinTime(limit time.Duration, doing string, request func() erro
 	if refused := new(amqp.Error); errors.As(err, &refused) && refused.Server {
 		return err
 	}
-	if cause := l.wire.cause(); cause != nil {
+	if cause := l.wire.Cause(); cause != nil {
 		err = cause
 	}
 	return fmt.Errorf("%s: %w", doing, err)
@@ -165,7 +166,7 @@ func (l *link) fault(reply *amqp.Error) error {
 	if reply != nil && reply.Server {
 		return explain(l.target, doing, reply)
 	}
-	if cause := l.wire.cause(); cause != nil {
+	if cause := l.wire.Cause(); cause != nil {
 		return explain(l.target, doing, cause)
 	}
 	if reply != nil {
@@ -176,22 +177,22 @@ func (l *link) fault(reply *amqp.Error) error {
 
 // cut ends the connection without a goodbye.
 func (l *link) cut(reason error) {
-	l.wire.kill(reason)
+	l.wire.Kill(reason)
 	// The library notices by its reader; this makes it clean up if it did not.
 	_ = l.conn.Close()
 }
 
 // cutWith cuts the connection when ctx ends, until stop is called.
 func (l *link) cutWith(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { l.wire.kill(ctx.Err()) })
+	return context.AfterFunc(ctx, func() { l.wire.Kill(ctx.Err()) })
 }
 
 // close says goodbye until by, then cuts.
 func (l *link) close(by time.Time) {
-	if err := l.wire.part(by); err != nil {
-		l.wire.kill(err)
+	if err := l.wire.Part(by); err != nil {
+		l.wire.Kill(err)
 	}
-	late := time.AfterFunc(time.Until(by), func() { l.wire.kill(context.DeadlineExceeded) })
+	late := time.AfterFunc(time.Until(by), func() { l.wire.Kill(context.DeadlineExceeded) })
 	defer late.Stop()
 	// An error means that the connection is closed already, or was cut above.
 	_ = l.conn.Close()

@@ -27,7 +27,7 @@ func (s *session) TakeLock(ctx context.Context, queue string, waiting func()) er
 				waiting()
 			}
 			// A standby has nothing to do that would be urgent.
-			defer s.consuming.wire.calmDown()()
+			defer s.consuming.wire.CalmDown()()
 		case err := <-c.over:
 			if err != nil && s.publishing.conn.IsClosed() {
 				<-s.ending // the session finds that out by itself

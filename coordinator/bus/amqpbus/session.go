@@ -114,8 +114,8 @@ func (s *session) finish() {
 	<-s.ending
 	s.publishers.close()
 	late := time.AfterFunc(time.Until(s.closeBy), func() {
-		s.publishing.wire.kill(context.DeadlineExceeded)
-		s.consuming.wire.kill(context.DeadlineExceeded)
+		s.publishing.wire.Kill(context.DeadlineExceeded)
+		s.consuming.wire.Kill(context.DeadlineExceeded)
 	})
 	defer late.Stop()
 

@@ -223,7 +223,7 @@ func (t *topology) drop(ctx context.Context, queue string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, err
-	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0, t.deleting.wire.isHeld():
+	case t.mode != bus.Declare, d.Ready > 0, d.Consumers > 0, t.deleting.wire.Held():
 		return false, nil
 	}
 	switch some, err := t.holds(ctx, queue); {

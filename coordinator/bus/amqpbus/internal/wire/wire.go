@@ -1,4 +1,4 @@
-package amqpbus
+package wire
 
 import (
 	"bufio"
@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// wireBuffer bounds the bytes gathered and not yet written; a Write beyond it waits.
-	wireBuffer = 1 << 20
+	// writeBuffer bounds the bytes gathered and not yet written; a Write beyond it waits.
+	writeBuffer = 1 << 20
 	// readBuffer lets one read fetch many deliveries; the library's own buffer
 	// of 4 KiB holds a handful.
 	readBuffer = 64 << 10
-	// wireGoodbye bounds the flush of what is left when the library closes.
-	wireGoodbye = 2 * time.Second
+	// goodbye bounds the flush of what is left when the library closes.
+	goodbye = 2 * time.Second
 	// readDeadlineSteps: within this part of the limit a read deadline is not
 	// renewed. It saves a timer update per read and shortens the limit by as much.
 	readDeadlineSteps = 16
@@ -28,7 +28,7 @@ const (
 	readMuch     = 16 << 10
 )
 
-// wire is the stream between the library and the broker.
+// Wire is the stream between the library and the broker.
 //
 // Write appends to a buffer, and one flusher goroutine writes whatever has
 // gathered: an idle wire is flushed at once, a busy one gathers while the system
@@ -38,7 +38,7 @@ const (
 //
 // It is deliberately not a net.Conn. The library would then hand every frame it
 // reads to another goroutine, only to move the read deadline.
-type wire struct {
+type Wire struct {
 	conn         net.Conn // TCP, or TLS over socket
 	socket       net.Conn // closing it ends every wait at once
 	in           *bufio.Reader
@@ -47,7 +47,6 @@ type wire struct {
 	deadlineSet  time.Time    // last renewal of the read deadline; reader goroutine only
 	calm         atomic.Int32 // above 0: reading is in no hurry
 	lastRead     time.Time    // that brought little; reader goroutine only
-	stalls       func(net.Conn, time.Duration)
 
 	mu      sync.Mutex
 	changed sync.Cond // anything below has changed
@@ -61,16 +60,16 @@ type wire struct {
 	flushed chan struct{}
 }
 
-// newWire takes ownership of conn and socket (the same for plain TCP) and starts
-// the flusher. stalls sets how long the kernel lets sent data go unacknowledged.
-func newWire(conn, socket net.Conn, writeTimeout time.Duration, stalls func(net.Conn, time.Duration)) *wire {
-	w := &wire{
-		conn: conn, socket: socket, writeTimeout: writeTimeout, stalls: stalls,
+// New takes ownership of conn and socket (the same for plain TCP) and starts
+// the flusher.
+func New(conn, socket net.Conn, writeTimeout time.Duration) *Wire {
+	w := &Wire{
+		conn: conn, socket: socket, writeTimeout: writeTimeout,
 		flushed: make(chan struct{}),
 	}
 	w.changed.L = &w.mu
 	w.in = bufio.NewReaderSize(readerFunc(w.readConn), readBuffer)
-	stalls(socket, writeTimeout)
+	limitStalls(socket, writeTimeout)
 	go w.flush()
 	return w
 }
@@ -80,16 +79,16 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Read is called by the library's one reader goroutine.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *Wire) Read(p []byte) (int, error) {
 	n, err := w.in.Read(p)
 	if err != nil {
 		// The library's shutdown waits for a publisher that may wait in Write.
-		w.kill(err)
+		w.Kill(err)
 	}
 	return n, err
 }
 
-func (w *wire) readConn(p []byte) (int, error) {
+func (w *Wire) readConn(p []byte) (int, error) {
 	if idle := time.Duration(w.idle.Load()); idle > 0 {
 		if now := time.Now(); now.Sub(w.deadlineSet) > idle/readDeadlineSteps {
 			w.deadlineSet = now
@@ -110,18 +109,18 @@ func (w *wire) readConn(p []byte) (int, error) {
 	return n, err
 }
 
-// calmDown lets reading take its time until the returned function is called.
-func (w *wire) calmDown() (hurry func()) {
+// CalmDown lets reading take its time until the returned function is called.
+func (w *Wire) CalmDown() (hurry func()) {
 	w.calm.Add(1)
 	return func() { w.calm.Add(-1) }
 }
 
 // Write accepts p for sending. It waits while the buffer is full and fails once
 // the wire is dead; it never reports the fate of the bytes themselves.
-func (w *wire) Write(p []byte) (int, error) {
+func (w *Wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.err == nil && !w.closing && len(w.pending) > 0 && len(w.pending)+len(p) > wireBuffer {
+	for w.err == nil && !w.closing && len(w.pending) > 0 && len(w.pending)+len(p) > writeBuffer {
 		w.changed.Wait()
 	}
 	if w.err != nil {
@@ -137,7 +136,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (w *wire) flush() {
+func (w *Wire) flush() {
 	defer close(w.flushed)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,7 +168,7 @@ func (w *wire) flush() {
 }
 
 // setWriteDeadline gives the next or running write its time. Called with mu held.
-func (w *wire) setWriteDeadline() error {
+func (w *Wire) setWriteDeadline() error {
 	var by time.Time
 	if !w.held {
 		by = time.Now().Add(w.writeTimeout)
@@ -181,7 +180,7 @@ func (w *wire) setWriteDeadline() error {
 }
 
 // fail makes the wire dead for the given reason. Called with mu held.
-func (w *wire) fail(err error) {
+func (w *Wire) fail(err error) {
 	if w.err == nil {
 		w.err = err
 		w.changed.Broadcast()
@@ -190,24 +189,24 @@ func (w *wire) fail(err error) {
 	_ = w.socket.Close()
 }
 
-// kill closes the socket at once. Every Read and Write fails from then on. The
+// Kill closes the socket at once. Every Read and Write fails from then on. The
 // first reason is kept.
-func (w *wire) kill(reason error) {
+func (w *Wire) Kill(reason error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fail(reason)
 }
 
-// cause is why the wire is dead; nil while it lives or after a plain Close.
-func (w *wire) cause() error {
+// Cause is why the wire is dead; nil while it lives or after a plain Close.
+func (w *Wire) Cause() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// hold suspends (or restores) the limits on writing. While a memory or disk
+// Hold suspends (or restores) the limits on writing. While a memory or disk
 // alarm lasts the broker does not read, for as long as it takes.
-func (w *wire) hold(on bool) {
+func (w *Wire) Hold(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.held == on || w.err != nil {
@@ -215,9 +214,9 @@ func (w *wire) hold(on bool) {
 	}
 	w.held = on
 	if on {
-		w.stalls(w.socket, 0)
+		limitStalls(w.socket, 0)
 	} else {
-		w.stalls(w.socket, w.writeTimeout)
+		limitStalls(w.socket, w.writeTimeout)
 	}
 	if w.writing {
 		if err := w.setWriteDeadline(); err != nil {
@@ -226,15 +225,15 @@ func (w *wire) hold(on bool) {
 	}
 }
 
-// isHeld reports whether the broker holds publishers up.
-func (w *wire) isHeld() bool {
+// Held reports whether the broker holds publishers up.
+func (w *Wire) Held() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.held && w.err == nil
 }
 
-// deadline makes reads and writes fail after t; a zero t removes the limit.
-func (w *wire) deadline(t time.Time) error {
+// Deadline makes reads and writes fail after t; a zero t removes the limit.
+func (w *Wire) Deadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limit = t
@@ -244,9 +243,9 @@ func (w *wire) deadline(t time.Time) error {
 	return w.setWriteDeadline()
 }
 
-// watch ends the handshake: from now on a silence longer than idle is a fault.
-func (w *wire) watch(idle time.Duration) error {
-	if err := w.deadline(time.Time{}); err != nil {
+// Watch ends the handshake: from now on a silence longer than idle is a fault.
+func (w *Wire) Watch(idle time.Duration) error {
+	if err := w.Deadline(time.Time{}); err != nil {
 		return err
 	}
 	// The reader is already inside a read that knows of no limit yet.
@@ -257,22 +256,22 @@ func (w *wire) watch(idle time.Duration) error {
 	return nil
 }
 
-// part lets the goodbye run until t at the latest. Later reads do not renew it.
-func (w *wire) part(t time.Time) error {
+// Part lets the goodbye run until t at the latest. Later reads do not renew it.
+func (w *Wire) Part(t time.Time) error {
 	w.idle.Store(0)
-	return w.deadline(t)
+	return w.Deadline(t)
 }
 
-// Close flushes what has gathered, within wireGoodbye or an earlier deadline,
+// Close flushes what has gathered, within goodbye or an earlier deadline,
 // and closes. The library calls it, holding its locks.
-func (w *wire) Close() error {
+func (w *Wire) Close() error {
 	w.mu.Lock()
 	if w.err != nil {
 		w.mu.Unlock()
 		return nil
 	}
 	w.closing = true
-	if by := time.Now().Add(wireGoodbye); w.limit.IsZero() || by.Before(w.limit) {
+	if by := time.Now().Add(goodbye); w.limit.IsZero() || by.Before(w.limit) {
 		w.limit = by
 	}
 	err := w.setWriteDeadline()
@@ -284,4 +283,4 @@ func (w *wire) Close() error {
 	return w.socket.Close()
 }
 
-var _ io.ReadWriteCloser = (*wire)(nil)
+var _ io.ReadWriteCloser = (*Wire)(nil)

@@ -1,4 +1,4 @@
-package amqpbus
+package wire
 
 import (
 	"bufio"
@@ -222,23 +222,23 @@ func skipField(b []byte, depth int) (rest []byte, ok bool) {
 	return b[size:], true
 }
 
-// guardedWire is a wire that the library can read whatever the broker delivers.
-type guardedWire struct {
-	*wire
+// Guarded is a wire that the library can read whatever the broker delivers.
+type Guarded struct {
+	*Wire
 	headers headerGuard
 }
 
 // Read is called by the library's one reader goroutine.
-func (g *guardedWire) Read(p []byte) (int, error) {
+func (g *Guarded) Read(p []byte) (int, error) {
 	n, err := g.headers.Read(p)
 	if err != nil {
-		g.kill(err) // as wire.Read does
+		g.Kill(err) // as Wire.Read does
 	}
 	return n, err
 }
 
-// guard puts a headerGuard before the wire. dropped is called from the reading
+// Guard puts a headerGuard before the wire. dropped is called from the reading
 // goroutine and must not block.
-func (w *wire) guard(dropped func()) *guardedWire {
-	return &guardedWire{wire: w, headers: headerGuard{in: w.in, dropped: dropped}}
+func (w *Wire) Guard(dropped func()) *Guarded {
+	return &Guarded{Wire: w, headers: headerGuard{in: w.in, dropped: dropped}}
 }

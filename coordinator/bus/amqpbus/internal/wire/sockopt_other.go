@@ -1,6 +1,6 @@
 //go:build !linux
 
-package amqpbus
+package wire
 
 import (
 	"net"

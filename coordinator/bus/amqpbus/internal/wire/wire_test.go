@@ -1,4 +1,4 @@
-package amqpbus
+package wire
 
 import (
 	"bytes"
@@ -15,18 +15,18 @@ const testWriteTimeout = 20 * time.Second
 
 // newPipeWire is a wire whose other end is in the test's hand. A pipe has no
 // buffer of its own: a write lasts until the other end has read it.
-func newPipeWire(t *testing.T) (w *wire, peer net.Conn) {
+func newPipeWire(t *testing.T) (w *Wire, peer net.Conn) {
 	t.Helper()
 	near, far := net.Pipe()
-	w = newWire(near, near, testWriteTimeout, func(net.Conn, time.Duration) {})
+	w = New(near, near, testWriteTimeout)
 	t.Cleanup(func() {
-		w.kill(net.ErrClosed)
+		w.Kill(net.ErrClosed)
 		_ = far.Close()
 	})
 	return w, far
 }
 
-func mustWrite(t *testing.T, w *wire, text string) {
+func mustWrite(t *testing.T, w *Wire, text string) {
 	t.Helper()
 	if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
 		t.Fatalf("Write = %d, %v", n, err)
@@ -60,7 +60,7 @@ func TestWireWriteWaitsWhileTheBufferIsFull(t *testing.T) {
 		w, peer := newPipeWire(t)
 		mustWrite(t, w, "a")
 		synctest.Wait()
-		half := string(bytes.Repeat([]byte{'x'}, wireBuffer/2))
+		half := string(bytes.Repeat([]byte{'x'}, writeBuffer/2))
 		mustWrite(t, w, half)
 		mustWrite(t, w, half) // exactly full
 		written := false
@@ -85,7 +85,7 @@ func TestWireEndsWhenThePeerTakesNothing(t *testing.T) {
 		w, _ := newPipeWire(t)
 		mustWrite(t, w, "a")
 		synctest.Wait()
-		mustWrite(t, w, string(make([]byte, wireBuffer)))
+		mustWrite(t, w, string(make([]byte, writeBuffer)))
 		start := time.Now()
 		_, err := w.Write([]byte("b")) // waits for room that never comes
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -105,21 +105,21 @@ func TestWireHeldByTheBrokerDoesNotTimeOut(t *testing.T) {
 		w, peer := newPipeWire(t)
 		mustWrite(t, w, "a")
 		synctest.Wait()
-		w.hold(true) // while the write is running
+		w.Hold(true) // while the write is running
 		time.Sleep(10 * testWriteTimeout)
 		mustWrite(t, w, "b")
 		mustRead(t, peer, "a")
 		synctest.Wait()
 		time.Sleep(10 * testWriteTimeout) // a write begun while held
-		w.hold(false)
+		w.Hold(false)
 		time.Sleep(testWriteTimeout - time.Nanosecond)
 		synctest.Wait()
-		if err := w.cause(); err != nil {
+		if err := w.Cause(); err != nil {
 			t.Fatalf("before its time: %v", err)
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if err := w.cause(); !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err := w.Cause(); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("after the time that follows the alarm: %v, want the deadline", err)
 		}
 	})
@@ -130,7 +130,7 @@ func TestWireKillFreesEverybody(t *testing.T) {
 		w, _ := newPipeWire(t)
 		mustWrite(t, w, "a")
 		synctest.Wait()
-		mustWrite(t, w, string(make([]byte, wireBuffer)))
+		mustWrite(t, w, string(make([]byte, writeBuffer)))
 		reason := errors.New("no answer")
 		results := make(chan error, 2)
 		go func() {
@@ -142,15 +142,15 @@ func TestWireKillFreesEverybody(t *testing.T) {
 			results <- err
 		}()
 		synctest.Wait()
-		w.kill(reason)
-		w.kill(errors.New("a later reason"))
+		w.Kill(reason)
+		w.Kill(errors.New("a later reason"))
 		for range 2 {
 			if err := <-results; err == nil {
 				t.Error("nil from a killed wire")
 			}
 		}
-		if w.cause() != reason {
-			t.Errorf("cause is %v, want the first reason", w.cause())
+		if w.Cause() != reason {
+			t.Errorf("cause is %v, want the first reason", w.Cause())
 		}
 	})
 }
@@ -171,8 +171,8 @@ func TestWireCloseSendsWhatHasGathered(t *testing.T) {
 		if _, err := peer.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("after that the other end reads %v, want EOF", err)
 		}
-		if w.cause() != nil {
-			t.Errorf("cause of a plain Close is %v", w.cause())
+		if w.Cause() != nil {
+			t.Errorf("cause of a plain Close is %v", w.Cause())
 		}
 	})
 }
@@ -183,8 +183,8 @@ func TestWireCloseDoesNotWaitForADeadPeer(t *testing.T) {
 		mustWrite(t, w, "never read")
 		start := time.Now()
 		_ = w.Close()
-		if waited := time.Since(start); waited != wireGoodbye {
-			t.Errorf("Close took %v, want %v", waited, wireGoodbye)
+		if waited := time.Since(start); waited != goodbye {
+			t.Errorf("Close took %v, want %v", waited, goodbye)
 		}
 	})
 }
@@ -193,7 +193,7 @@ func TestWireSilenceIsAFault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const idle = 15 * time.Second
 		w, peer := newPipeWire(t)
-		if err := w.watch(idle); err != nil {
+		if err := w.Watch(idle); err != nil {
 			t.Fatal(err)
 		}
 		for range 5 { // 5 × 10 s are far beyond the limit, but never silent for long
@@ -210,7 +210,7 @@ func TestWireSilenceIsAFault(t *testing.T) {
 		if waited := time.Since(start); waited != idle {
 			t.Errorf("it took %v, want %v", waited, idle)
 		}
-		if w.cause() == nil {
+		if w.Cause() == nil {
 			t.Error("the wire outlived a read error: a writer would wait for ever")
 		}
 	})
@@ -235,7 +235,7 @@ func TestWireInNoHurryReadsTogether(t *testing.T) {
 			synctest.Wait()
 		}
 		reads("a hurried read", 1, 0)
-		hurry := w.calmDown()
+		hurry := w.CalmDown()
 		reads("the first read", 1, 0)
 		reads("after a little", 1, readTogether)
 		reads("after a little, again", readMuch-1, readTogether)
@@ -266,7 +266,7 @@ func BenchmarkWire(b *testing.B) {
 		b.Fatal(err)
 	}
 	counting := &countingConn{Conn: conn}
-	w := newWire(counting, conn, testWriteTimeout, limitStalls)
+	w := New(counting, conn, testWriteTimeout)
 	message := make([]byte, 700)
 	for b.Loop() {
 		if _, err := w.Write(message); err != nil {
