@@ -84,12 +84,12 @@ func TestAttemptsAreRemembered(t *testing.T) {
 				coordinator.PublishUnknown} {
 				agent := coordinator.AgentID(fmt.Sprint("a", i))
 				s.dispatch(agent, i+1)
-				s.Undelivered(dispatchOf(s.task, agent, i+1, s.at), o)
+				s.Settled(dispatchOf(s.task, agent, i+1, s.at), o, s.at)
 			}
 		}, "1 a0 queue_missing; 2 a1 queue_full; 3 a2 unconfirmed"},
 		{"the same dispatch again is no other attempt", func(s *story) {
 			s.dispatch("a1", 1)
-			s.Undelivered(dispatchOf(s.task, "a1", 1, s.at), coordinator.PublishUnknown)
+			s.Settled(dispatchOf(s.task, "a1", 1, s.at), coordinator.PublishUnknown, s.at)
 			s.dispatch("a1", 1)
 		}, "1 a1"},
 		{"overdue", func(s *story) { s.dispatch("a1", 1); s.Failed(timeoutOf(s.task, s.at)) }, "1 a1 timed_out"},

@@ -78,7 +78,7 @@ func BenchmarkCompleted(b *testing.B) {
 	b.ReportAllocs()
 	var sent []outgoing
 	for b.Loop() {
-		r.completed(c)
+		r.perform(c)
 		sent = r.outbox.Swap(sent[:0])
 		r.outbox.Published()
 	}

@@ -72,7 +72,7 @@ func (r *session) perishable(d *bus.Delivery, refusal *messages.Refusal) (schema
 // read which one, and if it is the sender beyond doubt: no agent can have another's bids called invalid.
 func (r *session) ignore(schema string, d *bus.Delivery, refusal *messages.Refusal) {
 	defer r.bus.Ack(d.Tag)
-	r.s.observe.invalidRequest(schema, d, refusal)
+	r.s.observe.InvalidRequest(schema, d, refusal)
 	agent := coordinator.AgentID(refusal.AgentID)
 	switch {
 	case schema == schemas.TaskClaim:
@@ -104,7 +104,7 @@ func (r *session) proven(d *bus.Delivery, agent coordinator.AgentID) bool {
 // for, so what could be missed is dropped while too much waits to be published; an Award
 // comes with a dispatch, and these are bounded.
 func (r *session) reply(f coordinator.Effect) {
-	r.s.observe.reply(f)
+	r.s.observe.Reply(f)
 	switch f.(type) {
 	case coordinator.Award:
 		r.outbox.Add(outgoing{reply: f})

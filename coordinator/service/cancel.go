@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
 
@@ -212,7 +213,7 @@ var errSessionEnded = callgate.ErrSessionEnded
 // cancelled makes the caller's answer of the engine's, and waits for the agent's
 // word where an agent has the task.
 func (s *Service) cancelled(ctx context.Context, w *caller, a coordinator.CancelAnswered) view.Cancellation {
-	c := view.Cancellation{TaskID: string(a.Task), Agent: string(a.Agent), State: cancelWord(a.State)}
+	c := view.Cancellation{TaskID: string(a.Task), Agent: string(a.Agent), State: views.CancelWord(a.State)}
 	switch a.State {
 	case coordinator.CancelDone:
 		c.Outcome = coordinator.OutcomeCancelled.String()

@@ -103,12 +103,13 @@ func (s *Service) inForce(next controlledConfig) (before, now *config.Config) {
 	c := &s.controls
 	for _, one := range next.suspended {
 		if !slices.Contains(c.suspended, one) {
-			s.observe.controlSuspended(one)
+			s.observe.ControlSuspended(one)
 		}
 	}
 	c.controlledConfig = next
 	s.calls.Under(next.config.Policy().Quotas)
 	s.metrics.ByAgent.Limit(next.config.MetricsAgents)
+	s.observe.LogTasks(next.config.LogTasks)
 	return s.config.Swap(next.config), next.config
 }
 
@@ -173,7 +174,6 @@ func (s *Service) install(now time.Time, prepared *preparedControls) {
 
 // controlsStand hears that controls have changed and that the journal has it.
 func (r *session) controlsStand(f coordinator.QuotaControlsStand) {
-	r.s.observe.controlsStand(f)
 	if f.Token != 0 {
 		r.s.callers.changed(&f)
 		return

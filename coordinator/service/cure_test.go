@@ -268,7 +268,7 @@ func TestRatesAndResultsOfAgents(t *testing.T) {
 			r.pass(10 * time.Second)
 		}
 		st := r.status()
-		span := r.service.count.recent.span(r.service.started)
+		_, span := r.service.observe.LastMinute()
 		if n := st.Rates.Received * span; n < 4.9 || n > 6.1 || st.Rates.Assigned != st.Rates.Received ||
 			st.Rates.Succeeded <= 0 || st.Rates.Failed <= 0 {
 			t.Errorf("%+v in %v s: want 5 or 6 tasks", st.Rates, span)

@@ -139,7 +139,7 @@ func TestCopyOfWhatHasFailedIsNotPending(t *testing.T) {
 		if got := r.stateOf("t-1"); got != recent.Failed {
 			t.Errorf("%q, want it failed: its message came again", got)
 		}
-		if n := r.service.count.redelivered.Load(); n == 0 {
+		if n := r.service.observe.Redelivered(); n == 0 {
 			t.Error("its message did not come again")
 		}
 	})

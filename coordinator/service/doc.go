@@ -9,8 +9,8 @@
 //
 // Its rooms are packages below internal, which own their state and never call back: callgate (questions about LLM
 // calls), intake (what deliveries say, which are held, what became of each), journaling (reading and writing the
-// journal), metrics (what Prometheus sees), outbox (what is to be published, in which form, and what waits for an
-// answer), telemetry (gates against floods of lines).
+// journal), metrics (what Prometheus sees), observer (what has happened, in the log and in counts), outbox (what is to
+// be published, in which form, and what waits for an answer), telemetry (gates against floods of lines).
 //
 // One direction: what is learnt later enters the loop again as an event. Between
 // the loop and the outbox stand the commits: no effect is carried out before the
@@ -55,10 +55,7 @@
 //	internal/recent  recent tasks, for people, and their dispatches so far
 //	explain.go   why they were decided so, and how they would be now
 //	stats.go     the fleet in figures
-//	observe.go   logs; observe_results.go: those of how tasks end; observe_market.go: of auctions;
-//	             observe_senders.go: of senders that may not say what they say
-//	counters.go  what is counted, for /status
-//	noise.go     the kinds of lines that may come in floods
+//	internal/observer  what is logged and counted, for /status and Prometheus
 //	calls.go     questions about LLM calls, and which coordinator answers them
 //	scrape.go    what the metrics are given at each scrape
 //	internal/metrics  Prometheus: what is counted, and what a scrape makes of values

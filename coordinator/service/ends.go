@@ -12,14 +12,6 @@ import (
 // ending is a task.completed on its way to taskbus.events.
 type ending struct{ *coordinator.Completed }
 
-// completed publishes how a task ended. It runs on the loop's goroutine;
-// what costs time is left to the outbox.
-func (r *session) completed(f *coordinator.Completed) {
-	r.s.observe.completed(f)
-	r.s.callers.completed(f.Result.Task, f.Result.Outcome)
-	r.outbox.Add(outgoing{completed: f})
-}
-
 // publishCompleted announces how a task ended.
 func (r *session) publishCompleted(f *coordinator.Completed) {
 	p := outbox.Completed(f)

@@ -111,7 +111,7 @@ func (r *session) lead(ctx context.Context) error {
 		r.s.filesChanged() // since the claim was made, perhaps
 		r.s.loss.Store(p.Leader.Lost)
 		if lost := r.s.lostJournal(); lost != nil {
-			r.s.observe.journalLost(lost)
+			r.s.observe.JournalLost(lost)
 		}
 	}
 	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
@@ -158,9 +158,9 @@ func resultsPosition(from int64) bus.Position {
 // begin makes the engine that followed lead. It runs on the loop's goroutine.
 func (r *session) begin(now time.Time) {
 	r.s.foldControls()
-	r.s.count.ofAgents.begin(now, r.s.history)
+	r.s.observe.Begin(now, r.s.history)
 	if r.s.loop.engine.Quotas(now).Missing() {
-		r.s.observe.quotasMissing()
+		r.s.observe.QuotasMissing()
 	}
 	if r.records() {
 		r.beginRecording(now)

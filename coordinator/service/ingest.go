@@ -7,8 +7,6 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/service/internal/intake"
-	"taskbus/coordinator/service/internal/metrics"
-	"taskbus/coordinator/service/internal/views"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -27,7 +25,7 @@ func (r *session) onTask(d bus.Delivery) {
 	}
 	h := &intake.Delivery{Message: d, Arrived: r.s.now()}
 	defer r.survive(h)
-	r.noteDelivery(&d)
+	r.s.observe.Delivered(&d)
 	m, refusal := r.decodeTask(&d)
 	if refusal != nil {
 		r.refuse(h, refusal)
@@ -47,24 +45,6 @@ func (r *session) onTask(d bus.Delivery) {
 			r.s.history.Accepted(ev.Task, e.Waits(ev.Handle))
 		}
 	})
-}
-
-// noteDelivery counts a delivery by its queue; one out of an agent's queue is
-// counted as a return alone.
-func (r *session) noteDelivery(d *bus.Delivery) {
-	queue := d.Queue
-	if bus.LaneOf(queue) != "" {
-		queue = metrics.Lanes
-	}
-	if received := r.s.metrics.Received[queue]; received != nil {
-		received.Inc()
-	}
-	if (queue == bus.QueueAssign || queue == bus.QueueAssignHigh) && !d.Redelivered { // else it came before
-		r.s.count.recent.add(views.RecentReceived)
-	}
-	if d.Redelivered {
-		r.s.count.redelivered.Add(1)
-	}
 }
 
 // hold keeps the delivery until it is settled; false when the session is over.
@@ -96,7 +76,7 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	h := &intake.Delivery{Message: d, Arrived: r.s.now(), Returned: true}
 	defer r.survive(h)
 	r.s.metrics.Returned[cause].Inc()
-	r.noteDelivery(&d)
+	r.s.observe.Delivered(&d)
 	m, refusal := r.s.decoder.DecodeReturned(d.Body, messages.TextHeader(d.Headers, messages.HeaderTask), messages.TextHeader(d.Headers, messages.HeaderTried))
 	if refusal != nil {
 		r.refuse(h, refusal)
@@ -131,15 +111,14 @@ func (r *session) onStatus(d bus.Delivery) {
 	if r.statuses.Takes(&d) {
 		return
 	}
-	r.s.count.statuses.Add(1)
-	r.noteDelivery(&d)
+	r.s.observe.Delivered(&d)
 	var m messages.AgentStatus
 	refusal := intake.CheckProperties(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeAgentStatus(d.Body, &m)
 	}
 	if refusal != nil {
-		r.s.observe.invalidStatus(refusal)
+		r.s.observe.InvalidStatus(refusal)
 		return
 	}
 	r.knows(schemas.AgentStatus, m.Unknown, string(m.AgentID), &d)

@@ -82,7 +82,7 @@ func TestDuplicates(t *testing.T) {
 		if got := strings.Join(codes, " "); got != "t-1:duplicate_task t-2:unknown_task_type" {
 			t.Errorf("failures %s", got)
 		}
-		if n := r.service.count.duplicates.Load(); n != 1 {
+		if n := r.status().Counters.Duplicates; n != 1 {
 			t.Errorf("%d duplicates counted, want 1", n)
 		}
 	})

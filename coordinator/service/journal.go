@@ -33,7 +33,7 @@ func (r *session) newLedger() *journaling.Ledger {
 		},
 	}
 	if o.SkipCorrupt {
-		options.Skipped = s.observe.journalSkipped
+		options.Skipped = s.observe.JournalSkipped
 	}
 	agents, quotas := s.config.Load().FileVersions()
 	return journaling.New(options, agents, quotas)

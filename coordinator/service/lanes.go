@@ -116,7 +116,7 @@ func (r *session) carryOutLane(o laneOrder) {
 		if !r.lanes.exists(f.Lane) {
 			exists, err := r.bus.EnsureQueue(ctx, bus.LaneQueue(f.Lane))
 			if err != nil || !exists {
-				r.s.observe.laneMissing(f.Lane, err)
+				r.s.observe.LaneMissing(f.Lane, err)
 				r.s.loop.post(r.number, coordinator.LaneMoved{Handle: f.Handle, Outcome: coordinator.PublishUnroutable})
 				return
 			}
@@ -135,7 +135,7 @@ func (r *session) carryOutLane(o laneOrder) {
 	case coordinator.DropLane:
 		gone, err := r.bus.DropQueue(ctx, bus.LaneQueue(f.Lane).Name)
 		if gone {
-			r.s.observe.laneDropped(f.Lane, err)
+			r.s.observe.LaneDropped(f.Lane, err)
 		}
 		r.s.loop.post(r.number, coordinator.LaneSeen{Lane: f.Lane, Missing: gone, Dropped: true})
 	default:
@@ -160,7 +160,7 @@ func (r *session) beginLane(ctx context.Context, f coordinator.ReadLane) {
 	})
 	if err != nil {
 		r.lanes.ends(f.Lane, reading)
-		r.s.observe.laneUnread(f.Lane, err)
+		r.s.observe.LaneUnread(f.Lane, err)
 		r.s.loop.post(r.number, coordinator.LaneEnded{Lane: f.Lane})
 		return
 	}

@@ -74,7 +74,7 @@ func TestLaneAndBack(t *testing.T) {
 			!strings.HasPrefix(done, "t0 t1 t2 t3 t4") {
 			t.Errorf("done: %s", done)
 		}
-		if tally := r.service.count.books.Read(); tally.Outcomes[intake.Moved] < 4 ||
+		if tally := r.service.observe.Books.Read(); tally.Outcomes[intake.Moved] < 4 ||
 			tally.Outcomes[intake.Dispatched] != 8 || tally.Outcomes[intake.Dropped] != 0 {
 			t.Errorf("the books: %s", &tally)
 		}

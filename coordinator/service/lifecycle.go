@@ -1,7 +1,6 @@
 package service
 
 import (
-	"errors"
 	"sync"
 	"time"
 
@@ -95,21 +94,6 @@ func (l *lifecycle) read() lifecycleView {
 		v.state, v.detail = stateStalled, l.stalled
 	}
 	return v
-}
-
-// sessionEnd returns the metric label for why a session ended.
-func sessionEnd(err error) string {
-	var topology *bus.TopologyError
-	switch {
-	case err == nil:
-		return "closed"
-	case errors.Is(err, bus.ErrAccess):
-		return "access"
-	case errors.As(err, &topology):
-		return "topology"
-	default:
-		return "fault"
-	}
 }
 
 // reloadState returns which configuration is in force.

@@ -267,23 +267,7 @@ type silent struct{}
 
 func (silent) perform(coordinator.Effect) {}
 
-// writeDown performs while no session stands: of what happens then (an agent going
-// stale) it can only write.
+// writeDown performs while no session stands: of what happens then (an agent going stale) it can only write.
 type writeDown struct{ s *Service }
 
-func (w writeDown) perform(effect coordinator.Effect) {
-	switch f := effect.(type) {
-	case coordinator.AgentChanged:
-		w.s.observe.agentChanged(f)
-	case coordinator.AgentTrusted:
-		w.s.observe.agentTrusted(f)
-	case coordinator.QuotaReached:
-		w.s.observe.quotaReached(f)
-	case coordinator.UsageExcessive:
-		w.s.observe.usageExcessive(f)
-	case coordinator.ModelUnpriced:
-		w.s.observe.modelUnpriced(f)
-	case coordinator.QuotaControlsStand:
-		w.s.observe.controlsStand(f)
-	}
-}
+func (w writeDown) perform(effect coordinator.Effect) { w.s.observe.Effect(effect) }

@@ -108,7 +108,7 @@ func TestLevels(t *testing.T) {
 	}{{bus.ErrAccess, "error"}, {&bus.TopologyError{}, "error"}, {bus.ErrClosed, "warn"}} {
 		t.Run(fmt.Sprintf("no session: %T %v", c.err, c.err), func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {
-				r.service.observe.sessionEnded(c.err, true, time.Second)
+				r.service.observe.SessionEnded(c.err, true, time.Second)
 				if got := r.levelOf("", "no broker session; tasks stay in the broker; trying again"); got != c.want {
 					t.Errorf("%s, want %s", got, c.want)
 				}
@@ -193,8 +193,8 @@ func TestFloodsAreGated(t *testing.T) {
 func TestLinesOfBudgetsAreNotHeldBack(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		for i := range 4 * telemetry.LinesPerSecond {
-			r.service.observe.quotaReached(coordinator.QuotaReached{Node: fmt.Sprint("pool/g", i), Percent: 100})
-			r.service.observe.quotaOverrun(&messages.QuotaOverrun{Node: fmt.Sprint("pool/g", i)})
+			r.service.observe.Effect(coordinator.QuotaReached{Node: fmt.Sprint("pool/g", i), Percent: 100})
+			r.service.observe.QuotaOverrun(&messages.QuotaOverrun{Node: fmt.Sprint("pool/g", i)})
 		}
 		for line, want := range map[string]int{"a quota has come to this part of its limit": 4 * telemetry.LinesPerSecond,
 			"a quota will not last": 4 * telemetry.LinesPerSecond} {

@@ -48,6 +48,6 @@ func (l *letter) settled(r *session, outcome bus.Outcome) {
 
 // unheard reports to the engine that the letter was not delivered.
 func (l *letter) unheard(r *session) {
-	r.s.observe.offerUnheard(l.Agent)
+	r.s.observe.OfferUnheard(l.Agent)
 	r.s.loop.post(r.number, coordinator.OfferUnheard{Agent: l.Agent})
 }

@@ -66,7 +66,7 @@ func newBooth(t testing.TB, agentsYAML string) *booth {
 	}
 	p := &postbox{}
 	b := &booth{t: t, postbox: p, session: &session{
-		s: s, bus: p, held: intake.NewDeliveries(&s.count.books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(), requests: intake.NewRequests(),
+		s: s, bus: p, held: intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(), requests: intake.NewRequests(),
 		offers: outbox.NewOffers(),
 	}}
 	b.posted() // of the policy

@@ -106,7 +106,7 @@ func (r *session) tellOverruns(ctx context.Context) error {
 			From: f.Budget.PeriodFrom, Until: f.Budget.ResetTime,
 			Used: f.Budget.Used, Cap: f.Budget.Cap, Expected: f.Expected, Basis: f.Basis, At: f.OverrunAt,
 		}
-		s.observe.quotaOverrun(o)
+		s.observe.QuotaOverrun(o)
 		r.announceOverrun(o)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 // which loses the reason; else a note in its place, with size and hash, which
 // loses the message.
 func (r *session) parkOtherwise(n *notice, why *bus.EncodingError) {
-	r.s.observe.cannotPark(n.ticket, why)
+	r.s.observe.CannotPark(n.held.Message.Queue, why)
 	d := &n.held.Message
 	switch {
 	case r.bus.Matches(d.Queue):

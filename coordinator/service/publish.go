@@ -105,7 +105,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	case err == nil: // onSettled hears the answer
 		failpoint.Hit(failpoint.AfterPublishBeforeConfirm)
 	case errors.As(err, &encoding):
-		r.s.observe.cannotEncode(d, encoding)
+		r.s.observe.CannotEncode(d, encoding)
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
 	default:
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishAbandoned})
@@ -186,7 +186,7 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 	switch {
 	case f.Task.ReplyTo == "":
 	case r.isOurs(f.Task.ReplyTo):
-		r.s.observe.replyToRefused(f.Task)
+		r.s.observe.ReplyToRefused(f.Task)
 	default:
 		p.Exchange, p.Key, p.Optional = "", f.Task.ReplyTo, true
 		pubs = append(pubs, p)

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"taskbus/config"
@@ -72,7 +71,7 @@ func (r *session) checkQueues() {
 	for {
 		next := more
 		if len(d.left) == 0 {
-			r.s.observe.declared(&d)
+			r.s.observe.Declared(d.declared, d.unwanted, d.missing, d.err)
 			d.declared, d.unwanted, d.missing, d.err, next = 0, 0, 0, nil, nil
 		}
 		asked := false
@@ -138,7 +137,7 @@ func (r *session) checkQueue(d *declaration, q coordinator.EnsureQueue) bool {
 		return false
 	}
 	exists, err := r.ensureQueue(q.Queue)
-	r.s.observe.queueChecked(q, exists, err)
+	r.s.observe.QueueChecked(q, exists, err)
 	r.s.loop.post(r.number, coordinator.QueueChecked{Agent: q.Agent, Exists: exists && err == nil})
 	return true
 }
@@ -156,18 +155,4 @@ func (r *session) ensureQueue(queue string) (exists bool, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), declareTimeout)
 	defer cancel()
 	return r.bus.EnsureQueue(ctx, bus.AgentQueue(r.s.profile(), queue))
-}
-
-// declared writes down what has become of the queues of new agents.
-func (o *observer) declared(d *declaration) {
-	if d.declared+d.unwanted+d.missing == 0 {
-		return
-	}
-	e := o.log.Info()
-	if d.missing > 0 && !errors.Is(d.err, bus.ErrClosed) {
-		e = o.log.Warn().Err(d.err).Int("missing", d.missing)
-	}
-	e.Int("declared", d.declared).Int("no_longer_wanted", d.unwanted).
-		Msg(
-			"the queues of new agents have been seen to; of those that are missing the agent gets no work until its queue exists")
 }

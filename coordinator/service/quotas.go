@@ -100,7 +100,7 @@ func (s *Service) quotaPages(ctx context.Context, of view.QuotaSelection) (view.
 		q := quotasOf(&page)
 		if after == of.After {
 			if all = q; after == "" {
-				all.Unpriced = s.unpriced.list()
+				all.Unpriced = s.observe.Unpriced()
 			}
 		} else {
 			all.Nodes = append(all.Nodes, q.Nodes...)

@@ -491,16 +491,16 @@ func TestUsageExcessiveIsTold(t *testing.T) {
 		outcome string
 	}{
 		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000, Charged: 5000},
-			"a task is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+			"a task is said to have used over a thousand times what was estimated; its group is charged with it", "charged"},
 		{coordinator.UsageExcessive{Task: "t-1", Reported: 5000},
-			"a task is said to have used more than can be believed; its group is charged with as much as is", usageHeld},
+			"a task is said to have used more than can be believed; its group is charged with as much as is", "held"},
 		{coordinator.UsageExcessive{Reported: 5000, Charged: 5000},
-			"a call is said to have used over a thousand times what was estimated; its group is charged with it", usageCharged},
+			"a call is said to have used over a thousand times what was estimated; its group is charged with it", "charged"},
 		{coordinator.UsageExcessive{Reported: 5000},
-			"a call is said to have used more than can be believed; that was refused, and nothing is charged", usageRefused},
+			"a call is said to have used more than can be believed; that was refused, and nothing is charged", "refused"},
 	} {
 		r := newRig(t, quotaFleet)
-		r.service.observe.usageExcessive(c.of)
+		r.service.observe.Effect(c.of)
 		if text := r.log.String(); !strings.Contains(text, c.text) || strings.Contains(text, "task_id") != (c.of.Task != "") {
 			t.Errorf("of %+v it says %s", c.of, text)
 		}

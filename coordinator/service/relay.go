@@ -157,7 +157,7 @@ func (r *session) genuine(m *messages.AgentStatus, d *bus.Delivery) bool {
 	if mode == config.AuthOff || d.UserID != "" && d.UserID == r.bus.User() {
 		return true
 	}
-	r.s.observe.wrongRelay(m.AgentID, d.UserID, mode)
+	r.s.observe.WrongRelay(m.AgentID, d.UserID, mode)
 	return mode != config.AuthStrict
 }
 

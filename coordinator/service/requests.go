@@ -11,7 +11,6 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/service/internal/intake"
-	"taskbus/coordinator/view"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -30,7 +29,7 @@ func (r *session) onRequest(d bus.Delivery) {
 		return // unacknowledged: the broker gives it to the next session
 	}
 	defer r.surviveRequest(&d)
-	r.noteDelivery(&d)
+	r.s.observe.Delivered(&d)
 	m, refusal := r.readRequest(&d)
 	switch m := m.(type) {
 	case *messages.TaskBid:
@@ -120,7 +119,7 @@ func (r *session) mayNotCancel(user string) (why string, err error) {
 		why = fmt.Sprintf("user %q is an agent, and agents may not cancel tasks (agents.auth: strict)",
 			messages.Clean(user, 64))
 	}
-	r.s.observe.wrongCanceller(user, mode)
+	r.s.observe.WrongCanceller(user, mode)
 	if mode != config.AuthStrict {
 		why = ""
 	}
@@ -164,23 +163,8 @@ func (r *session) isAgent(id coordinator.AgentID) (is bool, err error) {
 
 // cancelAnswered settles a request by message, or answers the caller that waits.
 func (r *session) cancelAnswered(a coordinator.CancelAnswered) {
-	r.s.observe.cancelAnswered(a)
 	done, ours := r.requests.Answered(a)
 	if r.ackAll(done); !ours {
 		r.s.callers.answer(a)
-	}
-}
-
-// cancelWord returns the state of a cancel in the words of the HTTP interface.
-func cancelWord(s coordinator.CancelState) string {
-	switch s {
-	case coordinator.CancelDone:
-		return view.Cancelled
-	case coordinator.CancelAsked:
-		return view.CancelRequested
-	case coordinator.CancelNoted:
-		return view.CancelNoted
-	default:
-		return view.CancelTooLate
 	}
 }

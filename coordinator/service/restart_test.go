@@ -152,6 +152,12 @@ func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
 	}
 }
 
+// received counts the tasks that came in for the first time in the last minute.
+func (r *rig) received() uint64 {
+	n, _ := r.service.observe.LastMinute()
+	return n[views.RecentReceived]
+}
+
 // A task that waits counts once: what a new session takes out of task.assign was ready there when it began. Nor is a
 // delivery that comes once more a task that comes in.
 func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
@@ -161,7 +167,7 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 		for i := range tasks {
 			r.task(fmt.Sprint("t-", i), "build", "")
 		}
-		received := r.service.count.recent.lastMinute()[views.RecentReceived]
+		received := r.received()
 		r.broker.Cut()
 		waited := 0
 		for range 100 {
@@ -180,7 +186,7 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 				t.Fatalf("%d tasks wait, want %d: %d are here", n, tasks, st.Pending.Total)
 			}
 		}
-		if again := r.service.count.recent.lastMinute()[views.RecentReceived]; waited == 0 || received != tasks ||
+		if again := r.received(); waited == 0 || received != tasks ||
 			again != received {
 			t.Errorf("%d came in, and %d after the restart; looked %d times", received, again, waited)
 		}
@@ -189,28 +195,20 @@ func TestWaitingTasksCountOnceAfterARestart(t *testing.T) {
 
 // How the tasks of an agent ended in the last ten minutes is known after a restart.
 func TestResultsOfAgentsOutliveARestart(t *testing.T) {
-	inRig(t, fleet, func(r *rig) {
-		r.stories()
-		before := r.agent("a1").Recent
-		if before != (view.AgentResults{Succeeded: 1, Failed: 1, Overdue: 1}) {
-			t.Fatalf("before: %+v", before)
-		}
-		forget := func() {
-			of := &r.service.count.ofAgents
-			of.mu.Lock()
-			defer of.mu.Unlock()
-			of.of = nil
-		}
-		forget()
-		r.begunAnew(true)
-		if after := r.agent("a1").Recent; after != before {
-			t.Errorf("before %+v, after %+v", before, after)
-		}
-		forget()
-		r.pass(resultSlices * resultSlice)
-		r.begunAnew(true)
-		if after := r.agent("a1").Recent; after != (view.AgentResults{}) {
-			t.Errorf("after more than ten minutes: %+v", after)
-		}
-	})
+	ended := view.AgentResults{Succeeded: 1, Failed: 1, Overdue: 1}
+	for passes, want := range map[time.Duration]view.AgentResults{0: ended, 10 * time.Minute: {}} {
+		after(t, fleet, func(first *rig) {
+			first.stories()
+			if got := first.agent("a1").Recent; got != ended {
+				t.Fatalf("before: %+v", got)
+			}
+			first.pass(passes)
+		}, func(second *rig) {
+			second.start()
+			second.settle()
+			if got := second.agent("a1").Recent; got != want {
+				t.Errorf("%s after they ended %+v, want %+v", passes, got, want)
+			}
+		})
+	}
 }

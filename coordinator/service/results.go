@@ -34,20 +34,19 @@ func (r *session) onResult(d bus.Delivery) {
 		}
 		return
 	}
-	r.noteDelivery(&d)
+	r.s.observe.Delivered(&d)
 	r.pastRead.Add(1)
 	refusal := intake.CheckProperties(&d)
 	if refusal == nil {
 		refusal = r.s.decoder.DecodeTaskResult(d.Body, &r.result)
 	}
 	if refusal != nil {
-		r.s.observe.invalidResult(refusal)
+		r.s.observe.InvalidResult(refusal)
 		return
 	}
 	r.knows(schemas.TaskResult, r.result.Unknown, string(r.result.AgentID), &d)
 	if !r.authentic(schemas.TaskResult, r.result.AgentID, &d) {
-		r.s.count.forgedResults.Add(1)
-		r.s.metrics.ForgedResults.Inc()
+		r.s.observe.ForgedResult()
 		return
 	}
 	result := r.result.Result()
@@ -61,13 +60,13 @@ func (r *session) onResult(d bus.Delivery) {
 // the agent.
 func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bus.Delivery) bool {
 	if key, keyed := intake.KeyOf(d); keyed && key != agent {
-		r.s.observe.wrongKey(messageType, agent, key)
+		r.s.observe.WrongKey(messageType, agent, key)
 		return false
 	}
 	mode := r.s.config.Load().Auth
 	if mode == config.AuthOff || d.UserID == string(agent) {
 		return true
 	}
-	r.s.observe.wrongSender(messageType, agent, d.UserID, mode)
+	r.s.observe.WrongSender(messageType, agent, d.UserID, mode)
 	return mode != config.AuthStrict
 }

@@ -262,7 +262,7 @@ func TestResultAfterTheTimeout(t *testing.T) {
 	task := taskNamed("t-1", at)
 	h.Accepted(task, true)
 	h.Dispatching(dispatchOf(task, "a1", 1, at))
-	h.Dispatched(dispatchOf(task, "a1", 1, at), at)
+	h.Settled(dispatchOf(task, "a1", 1, at), coordinator.PublishConfirmed, at)
 	h.Failed(timeoutOf(task, at.Add(6*time.Second)))
 	if r, _ := h.Find("t-1"); r.State != recent.Failed || r.Agent != "a1" {
 		t.Fatalf("after the time-out: %+v", r)
@@ -291,13 +291,13 @@ func TestHistoryFollowsTheTask(t *testing.T) {
 	state(recent.Pending)
 	h.Dispatching(dispatchOf(task, "a1", 1, at))
 	state(recent.Dispatching)
-	h.Dispatched(dispatchOf(task, "a1", 1, at), at)
+	h.Settled(dispatchOf(task, "a1", 1, at), coordinator.PublishConfirmed, at)
 	state(recent.Dispatched)
 	h.Returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
 	state(recent.Pending)
 	h.Dispatching(dispatchOf(task, "a2", 2, at))
 	h.Completed(completedBy(task, "a2", at.Add(time.Second)))
-	h.Dispatched(dispatchOf(task, "a2", 2, at), at) // the agent was faster than the confirm
+	h.Settled(dispatchOf(task, "a2", 2, at), coordinator.PublishConfirmed, at) // the agent was faster than the confirm
 	state(recent.Succeeded)
 	h.Accepted(task, false) // it was decided at once, and its result was faster than this
 	state(recent.Succeeded)

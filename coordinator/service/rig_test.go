@@ -143,14 +143,14 @@ func (r *rig) close() {
 // checkBooks: every delivery has an outcome, and the auditor has never found anything.
 func (r *rig) checkBooks() {
 	r.t.Helper()
-	if found := r.service.count.books.Audit(); found != nil {
+	if found := r.service.observe.Books.Audit(); found != nil {
 		r.t.Errorf("not conserved: %+v", found)
 	}
-	if t, byReason := r.service.count.books.Read(), r.service.count.failed.read(); t.Held != 0 ||
+	if t, byReason := r.service.observe.Books.Read(), r.service.observe.Counters(0, 0).FailedByReason; t.Held != 0 ||
 		t.Outcomes[intake.Failed] != sum(byReason) {
 		r.t.Errorf("%s after the end, and failed for these reasons: %v", t, byReason)
 	}
-	if f := r.service.audited.status().Found; f != nil {
+	if f := r.service.observe.Audit().Found; f != nil {
 		r.t.Errorf("the auditor has found %+v", f)
 	}
 }

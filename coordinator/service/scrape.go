@@ -10,7 +10,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/views"
 )
@@ -35,7 +34,7 @@ func (c *lookup) Collect(ch chan<- prometheus.Metric) {
 
 // register shows all metrics to Prometheus.
 func (s *Service) register(r *prometheus.Registry) (all error) {
-	for _, c := range slices.Concat(s.metrics.Collectors(), s.calls.Collectors(), s.audited.metrics(),
+	for _, c := range slices.Concat(s.metrics.Collectors(), s.calls.Collectors(), s.observe.Collectors(),
 		[]prometheus.Collector{
 			&lookup{metrics.TotalsDescs, s.scrapeTotals}, &lookup{metrics.FleetDescs, s.scrapeFleet},
 			&lookup{metrics.QuotaDescs, s.scrapeQuotas}, &lookup{metrics.HistoryDescs, s.scrapeHistory},
@@ -46,12 +45,8 @@ func (s *Service) register(r *prometheus.Registry) (all error) {
 }
 
 func (s *Service) scrapeTotals(_ context.Context, ch chan<- prometheus.Metric) {
-	became := s.count.books.Read().Outcomes
 	t := metrics.Totals{
-		Dispatched: became[intake.Dispatched], Dropped: became[intake.Dropped], Moved: became[intake.Moved],
-		Abandoned: became[intake.Abandoned], Parked: became[intake.Parked],
-		Redelivered: s.count.redelivered.Load(), StaleAcks: s.staleAcks(),
-		LateResults: s.count.lateResults.Load(), TimedOut: s.count.timedOut.Load(), Cancels: s.count.cancels.Load(),
+		Counters: s.observe.Counters(0, s.staleAcks()), Redelivered: s.observe.Redelivered(),
 		Doubts: len(s.doubts()), JournalLost: s.loss.Load() != nil,
 	}
 	t.Collect(ch)

@@ -24,6 +24,7 @@ import (
 	"taskbus/coordinator/service/internal/callgate"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/metrics"
+	"taskbus/coordinator/service/internal/observer"
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
@@ -80,7 +81,6 @@ type Service struct {
 	callers   callers
 	calls     *callgate.Gate
 	loss      atomic.Pointer[journal.Loss] // that the journal says and that is not acknowledged; nil: none
-	unpriced  unpriced
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
 	judging    chan struct{} // capacity 1: an explanation is being made
@@ -95,16 +95,14 @@ type Service struct {
 	overruns    overruns
 
 	state   lifecycle
-	count   counters
 	depths  depths
-	audited auditor
 	history *recent.Tasks
 	metrics *metrics.Metrics
 	// seriesDropped says that at the last scrape the fleet was too large for series of single agents.
 	seriesDropped atomic.Bool
 	// standing returns how far the history of usage is; nil: none is kept.
 	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
-	observe  *observer
+	observe  *observer.Observer
 }
 
 // New makes a service; it does nothing until Run.
@@ -124,19 +122,18 @@ func New(o Options) (*Service, error) {
 		forwarding: httpapi.NewPeers(o.PeerAuthorities, callgate.ForwardTimeout),
 	}
 	s.loop = newLoop(o.Now, writeDown{s})
-	s.count.recent.now = o.Now
 	lines := telemetry.New(o.Logger, o.Now)
 	s.calls = callgate.New(callgate.Engine{Post: s.loop.post, Stopped: s.loop.stopped}, s.forwarding, lines, o.Now)
 	s.metrics = metrics.New(o.Now)
+	s.observe = observer.New(lines, o.Now, s.metrics, s.decoder)
 	if err := s.register(o.Registry); err != nil {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
-	s.observe = newObserver(s, lines)
 	s.state.set(stateConnecting, "")
 	s.controls.changing = make(chan struct{}, 1)
 	s.underFile(o.Config)
 	s.reloads.loaded(o.Now(), o.Config)
-	s.observe.configWarnings(s.reloads.warnings())
+	s.observe.ConfigWarnings(s.reloads.warnings(), o.ConfigPath)
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
 	return s, nil
 }
@@ -183,7 +180,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		pause := time.Duration(rand.Int64N(int64(bound)) + 1)
 		s.state.failed(err)
-		s.observe.sessionEnded(err, ready, pause)
+		s.observe.SessionEnded(err, ready, pause)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -241,7 +238,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 	}})
 	s.log.Info().Str("version", c.FileVersion()).Int("agents", len(c.Policy().Agents)).
 		Str("strategy", c.Policy().Strategy).Msg("new configuration in force")
-	s.observe.configWarnings(s.reloads.warnings())
+	s.observe.ConfigWarnings(s.reloads.warnings(), s.options.ConfigPath)
 }
 
 // fromNextStart names the keys that a process takes from the configuration that it was started with, as

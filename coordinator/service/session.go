@@ -77,7 +77,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s: s, number: s.sessions.Add(1),
 		window:  intake.NewWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		returns: intake.ReturnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
-		held:    intake.NewDeliveries(&s.count.books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(),
+		held:    intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(),
 		requests: intake.NewRequests(), offers: outbox.NewOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
 		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
 		newQueues: newOrders[[]string](),
@@ -113,14 +113,15 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		if r.cursor != nil {
 			s.resultsNext = r.cursor.Offset()
 		}
-		s.count.staleAcks.Add(r.bus.StaleAcks())
+		s.observe.StaleAcks(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
 			r.held.Close()
 			s.callers.voidAll()
 			s.calls.End(r.number)
 		})
 	}()
-	s.observe.sessionOpened(r.bus.Findings())
+	s.state.opened(s.now())
+	s.observe.SessionOpened(s.options.BrokerURL, len(r.bus.Findings()))
 	if err := r.follow(ctx, c); err != nil {
 		return false, err
 	}
@@ -128,7 +129,11 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		return false, err
 	}
 	s.state.set(stateActive, "")
-	s.observe.leads(r)
+	var at journaling.Position
+	if r.ledger != nil {
+		at = r.ledger.Position()
+	}
+	s.observe.Leads(s.config.Load().Policy(), at.Epoch, at.Next-1)
 	select {
 	case <-r.bus.Done():
 		return true, r.bus.Err()
@@ -148,72 +153,40 @@ func publishWindow(window int) int { return min(max(window, 256), 4096) }
 
 // perform carries out an effect. It runs on the loop's goroutine.
 func (r *session) perform(effect coordinator.Effect) {
+	r.s.observe.Effect(effect)
 	switch f := effect.(type) {
 	case *coordinator.Dispatch:
 		r.outbox.Add(outgoing{dispatch: f})
 	case coordinator.Ack:
-		how := intake.None // it has one already
-		if f.Copy {
-			how = intake.Dropped
-		}
-		if h := r.held.Take(f.Handle, how); h != nil {
-			if h.Moved() {
-				failpoint.Hit(failpoint.BeforeLaneAck)
-			}
-			r.bus.Ack(h.Message.Tag)
-			failpoint.Hit(failpoint.AfterAck)
-		}
+		r.acknowledge(f)
 	case *coordinator.Fail:
 		if f.Failure.Reason == coordinator.ReasonCancelled {
 			r.requests.Fails(f.Task.ID)
 		}
 		r.outbox.Add(outgoing{fail: f})
 	case *coordinator.Completed:
-		r.completed(f)
+		r.s.history.Completed(f)
+		r.s.callers.completed(f.Result.Task, f.Result.Outcome)
+		r.outbox.Add(outgoing{completed: f})
 	case coordinator.Duplicate:
-		r.s.observe.duplicate(f.Task)
 		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID,
 			messages.AppendTaskDuplicate(nil, &f, r.s.now()))
 	case coordinator.AgentChanged:
-		r.s.observe.agentChanged(f)
 		event := messages.AgentEvent(&f)
 		r.announce(event+"."+string(f.Agent), event, string(f.Agent), "", messages.AppendAgentChanged(nil, &f, r.s.now()))
-	case coordinator.AgentTrusted:
-		r.s.observe.agentTrusted(f)
+	case coordinator.GivenBack:
+		r.s.history.GivenBack(&f)
+	case coordinator.ResultRefused:
+		r.s.history.Late(&f, r.s.now())
 	case coordinator.EnsureQueue:
 		r.s.queues.add(f.Queue) // of one that has just joined, for all we know
 		r.ensure(f)
-	case coordinator.StatusRefused:
-		r.s.observe.statusRefused(f)
-	default:
-		r.performMore(effect)
-	}
-}
-
-// performMore carries out the effects that concern agents in their course.
-func (r *session) performMore(effect coordinator.Effect) {
-	switch f := effect.(type) {
-	case coordinator.GivenBack:
-		r.s.observe.givenBack(f)
-	case coordinator.ResultRefused:
-		r.s.observe.resultRefused(f)
-	case coordinator.OtherQueue:
-		r.s.observe.otherQueue(f)
-	case coordinator.AgentShared:
-		r.s.observe.agentShared(f)
 	case *coordinator.Offer:
 		r.offer(f)
 	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered, coordinator.ClaimsForgotten:
 		r.reply(f)
-	case *coordinator.AuctionEnded:
-		r.s.observe.auctionEnded(f)
 	case coordinator.QuotaReached:
-		r.s.observe.quotaReached(f)
 		r.announceQuota(&f)
-	case coordinator.UsageExcessive:
-		r.s.observe.usageExcessive(f)
-	case coordinator.ModelUnpriced:
-		r.s.observe.modelUnpriced(f)
 	case coordinator.Withdraw:
 		r.outbox.Add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:
@@ -226,10 +199,25 @@ func (r *session) performMore(effect coordinator.Effect) {
 		r.controlsStand(f)
 	case coordinator.TakeBack:
 		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
-	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:
-		r.performLane(f)
 	case coordinator.LeaveQueue:
 		r.takeBacks.order(takeBackOrder{what: takeBackEnds, agent: f.Agent, queue: f.Queue})
+	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:
+		r.performLane(f)
+	}
+}
+
+// acknowledge settles a delivery.
+func (r *session) acknowledge(f coordinator.Ack) {
+	how := intake.None // it has one already
+	if f.Copy {
+		how = intake.Dropped
+	}
+	if h := r.held.Take(f.Handle, how); h != nil {
+		if h.Moved() {
+			failpoint.Hit(failpoint.BeforeLaneAck)
+		}
+		r.bus.Ack(h.Message.Tag)
+		failpoint.Hit(failpoint.AfterAck)
 	}
 }
 
@@ -256,7 +244,7 @@ func (r *session) watchDepths() {
 			}
 			r.s.depths.set(name, d, err)
 		}
-		r.s.observe.log.AfterFloods()
+		r.s.observe.AfterFloods()
 		select {
 		case <-r.bus.Done():
 			return

@@ -79,7 +79,7 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 	if h := r.held.Get(handle); h != nil && h.Dispatch != nil {
 		d := h.Dispatch
 		if outcome == coordinator.PublishRejected && d.Again && r.s.now().Sub(d.At) < againFor {
-			r.s.observe.notTaken(d.Queue, bus.Rejected)
+			r.s.observe.NotTaken(d.Queue, bus.Rejected)
 			time.AfterFunc(noticePause, func() { r.outbox.Add(outgoing{dispatch: d}) })
 			return
 		}
@@ -87,7 +87,8 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 			failpoint.Hit(failpoint.AfterConfirmBeforeAck)
 			r.held.Conclude(handle, intake.Dispatched)
 		}
-		r.s.observe.dispatchSettled(d, outcome, r.s.now())
+		r.s.observe.DispatchSettled(d, outcome, r.s.now())
+		r.s.history.Settled(d, outcome, r.s.now())
 		if outcome == coordinator.PublishConfirmed && r.s.config.Load().TaskDispatchedEvents {
 			r.announce(schemas.TaskDispatched+"."+string(d.Agent), schemas.TaskDispatched, d.DispatchID, d.Task.TraceID,
 				messages.AppendTaskDispatched(nil, d, r.s.now()))
@@ -113,7 +114,7 @@ func (n *notice) settled(r *session, outcome bus.Outcome) {
 		r.ticketDone(n.ticket)
 	case outcome == bus.Unknown: // the session is ending
 	default:
-		r.s.observe.notTaken(n.queue(), outcome)
+		r.s.observe.NotTaken(n.queue(), outcome)
 		time.AfterFunc(noticePause, func() { r.sendAgain(n, outcome) })
 	}
 }
@@ -143,7 +144,8 @@ func (r *session) ticketDone(t *ticket) {
 		r.ackAll(r.requests.Ended(t.fail.Task.ID))
 	}
 	if t.held == nil {
-		r.s.observe.overdue(t.fail, r.s.now())
+		r.s.observe.Overdue(t.fail, r.s.now())
+		r.s.history.Failed(t.fail)
 		r.s.loop.post(r.number, coordinator.FailureTold{Task: t.fail.Task.ID})
 		return
 	}
@@ -155,7 +157,10 @@ func (r *session) ticketDone(t *ticket) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterConfirmBeforeAck)
-	r.s.observe.failed(t, r.s.now())
+	r.s.observe.Failed(t.held, t.fail, t.refusal, r.s.now())
+	if t.fail != nil {
+		r.s.history.Failed(t.fail)
+	}
 	if t.reject.Load() {
 		r.bus.Reject(t.held.Message.Tag)
 		return

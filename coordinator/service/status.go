@@ -7,8 +7,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
-	"taskbus/coordinator/service/internal/intake"
-	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
@@ -34,13 +32,13 @@ func (s *Service) health(snap coordinator.Snapshot) view.Health {
 		"config": s.checkConfig(),
 	}}
 	if s.state.read().state != stateStandby { // a standby knows no agents and assigns nothing
-		_, unlisted := s.count.unlisted.lastMinute(s.now())
-		away, recent := s.knowsFleet() != nil, s.count.recent.lastMinute()
-		invalid, by := s.count.brokenResults.lastMinute(s.now())
-		h.Checks["agents"] = views.CheckAgents(snap, away, unlisted)
+		away := s.knowsFleet() != nil
+		recent, span := s.observe.LastMinute()
+		invalid, by := s.observe.InvalidResults()
+		h.Checks["agents"] = views.CheckAgents(snap, away, s.observe.Unlisted())
 		for name, c := range map[string]view.Check{
-			"assignments": views.CheckAssignments(snap, recent, s.count.recent.span(s.started), s.unread(&snap)),
-			"results":     views.CheckResults(recent, s.count.ofAgents.failing(s.now()), invalid, by),
+			"assignments": views.CheckAssignments(snap, recent, span, s.unread(&snap)),
+			"results":     views.CheckResults(recent, s.observe.Failing(), invalid, by),
 		} {
 			if !away || c.Status != view.Healthy { // without a session nothing goes wrong that is known
 				h.Checks[name] = c
@@ -123,12 +121,8 @@ func (s *Service) doubts() (all []string) {
 	return all
 }
 
-// warningsInHealth is how many warnings of the configuration /health has in words, warningsLogged how
-// many are logged when it comes in force.
-const (
-	warningsInHealth = 3
-	warningsLogged   = 20
-)
+// warningsInHealth is how many warnings of the configuration /health has in words.
+const warningsInHealth = 3
 
 // Ready reports whether tasks are being taken.
 func (s *Service) Ready(context.Context) view.Readiness {
@@ -164,10 +158,10 @@ func (s *Service) Status(ctx context.Context) (view.Status, error) {
 		Health: s.health(snap), Readiness: s.Ready(ctx),
 		Broker: s.brokerStatus(), Config: s.configStatus(),
 		Pending:  views.Pending(snap),
-		Counters: s.counterStatus(snap), Rates: s.rates(),
-		Audit: s.audited.status(),
+		Counters: s.observe.Counters(snap.Remembered, s.staleAcks()), Rates: s.observe.Rates(),
+		Audit: s.observe.Audit(),
 
-		UnknownFields: s.observe.unknownFields(),
+		UnknownFields: s.observe.UnknownFields(),
 	}
 	in, _ := views.Drain(&snap, s.unread(&snap), st.Rates.Assigned)
 	st.Pending.DrainSeconds = in.Seconds()
@@ -175,7 +169,7 @@ func (s *Service) Status(ctx context.Context) (view.Status, error) {
 	away := s.knowsFleet() != nil
 	for _, a := range snap.Agents {
 		v := views.Agent(a)
-		v.Recent = s.count.ofAgents.recent(st.Now, a.Spec.ID)
+		v.Recent = s.observe.AgentResults(a.Spec.ID)
 		if away { // whatever it was a while ago
 			v.Eligible, v.WhyNot = false, whyNoSession
 		}
@@ -226,59 +220,10 @@ func (s *Service) configStatus() view.Config {
 	}
 }
 
-// rates returns those of the last minute.
-func (s *Service) rates() view.Rates {
-	recent, span := s.count.recent.lastMinute(), s.count.recent.span(s.started)
-	return view.Rates{
-		Received: float64(recent[views.RecentReceived]) / span, Assigned: float64(recent[views.RecentAssigned]) / span,
-		Succeeded: float64(recent[views.RecentSucceeded]) / span,
-		Failed:    float64(recent[views.RecentRefused]+recent[views.RecentBroken]) / span,
-	}
-}
-
-// staleAcks counts the acknowledgements that came after their session.
+// staleAcks counts the acknowledgements that came after their session, for the session at hand.
 func (s *Service) staleAcks() uint64 {
-	n := s.count.staleAcks.Load()
 	if r := s.current.Load(); r != nil {
-		n += r.bus.StaleAcks()
+		return r.bus.StaleAcks()
 	}
-	return n
-}
-
-func (s *Service) counterStatus(snap coordinator.Snapshot) view.Counters {
-	books := s.count.books.Read()
-	c := view.Counters{
-		Received: books.Received, Returned: books.Returned, Held: books.Held,
-		Dispatched: books.Outcomes[intake.Dispatched], Failed: books.Outcomes[intake.Failed],
-		Parked: books.Outcomes[intake.Parked], Dropped: books.Outcomes[intake.Dropped], Moved: books.Outcomes[intake.Moved],
-		Abandoned:      books.Outcomes[intake.Abandoned],
-		FailedByReason: s.count.failed.read(),
-		Invalid:        s.count.invalid.Load(), Duplicates: s.count.duplicates.Load(),
-		StatusReceived: s.count.statuses.Load(),
-		StatusRefused: map[string]uint64{
-			metrics.Invalid:     s.count.invalidStatus.Load(),
-			metrics.WrongSender: s.count.authRejections.Load(),
-		},
-		RememberedIDs: snap.Remembered, StaleAcksIgnored: s.staleAcks(),
-		Results: make(map[string]uint64, coordinator.NumOutcomes),
-		ResultsRefused: map[string]uint64{
-			metrics.Invalid:     s.count.invalidResults.Load(),
-			metrics.WrongSender: s.count.forgedResults.Load(),
-		},
-		LateResults: s.count.lateResults.Load(), TimedOut: s.count.timedOut.Load(),
-		TakenBack: s.count.takenBack.Load(), CancelRequests: s.count.cancels.Load(),
-	}
-	for r := range s.count.statusRefused {
-		c.StatusRefused[coordinator.StatusRefusal(r).String()] = s.count.statusRefused[r].Load()
-	}
-	for o := range s.count.results {
-		c.Results[coordinator.Outcome(o).String()] = s.count.results[o].Load()
-	}
-	for r := range s.count.resultsRefused {
-		c.ResultsRefused[coordinator.ResultRefusal(r).String()] = s.count.resultsRefused[r].Load()
-	}
-	if c.Dispatched > 0 {
-		c.AverageAssignMS = float64(s.count.assignNanos.Load()) / float64(c.Dispatched) / 1e6
-	}
-	return c
+	return 0
 }

@@ -1,11 +1,6 @@
 package service
 
 import (
-	"runtime"
-	"runtime/debug"
-
-	"github.com/rs/zerolog"
-
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/intake"
@@ -22,7 +17,7 @@ func (r *session) survive(h *intake.Delivery) {
 	if p == nil {
 		return
 	}
-	r.s.observe.survived(p, h.Message.Queue, "the message is parked in task.dead")
+	r.s.observe.Survived(p, h.Message.Queue, "the message is parked in task.dead")
 	if h.Handle == 0 {
 		r.refuse(h, faulty())
 		return
@@ -33,7 +28,7 @@ func (r *session) survive(h *intake.Delivery) {
 // surviveRequest, deferred by functions that take a request, parks one that cannot be handled.
 func (r *session) surviveRequest(d *bus.Delivery) {
 	if p := recover(); p != nil {
-		r.s.observe.survived(p, d.Queue, "the message is parked in task.dead")
+		r.s.observe.Survived(p, d.Queue, "the message is parked in task.dead")
 		r.refuse(&intake.Delivery{Message: *d, Arrived: r.s.now()}, faulty())
 	}
 }
@@ -45,11 +40,11 @@ func (r *session) surviveReport(d *bus.Delivery) {
 	if p == nil {
 		return
 	}
-	r.s.observe.survived(p, d.Queue, "the message is ignored")
+	r.s.observe.Survived(p, d.Queue, "the message is ignored")
 	if d.Queue == bus.StreamResult {
-		r.s.observe.invalidResult(faulty())
+		r.s.observe.InvalidResult(faulty())
 	} else {
-		r.s.observe.invalidStatus(faulty())
+		r.s.observe.InvalidStatus(faulty())
 	}
 }
 
@@ -62,18 +57,7 @@ func faulty() *messages.Refusal {
 // surviveDispatch, deferred by functions that encode a dispatch, fails its task.
 func (r *session) surviveDispatch(d *coordinator.Dispatch) {
 	if p := recover(); p != nil {
-		r.s.observe.survived(p, d.Queue, "its task fails as an invalid message")
+		r.s.observe.Survived(p, d.Queue, "its task fails as an invalid message")
 		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
 	}
-}
-
-// survived writes down a fault of the program, and what becomes of the message. What it says of
-// values is left out: they may be a payload's.
-func (o *observer) survived(p any, queue, becomes string) {
-	e := o.gated(noiseFault, zerolog.ErrorLevel).Str("queue", queue)
-	if err, ok := p.(runtime.Error); ok {
-		e = e.Err(err)
-	}
-	e.Bytes("stack", debug.Stack()).Msg("a fault of the program while one message was handled; " + becomes +
-		". Please report it with this line")
 }

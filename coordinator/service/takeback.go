@@ -190,7 +190,7 @@ func (r *session) beginTakeBack(o takeBackOrder) {
 		Handle: handle,
 	})
 	r.takeBacks.turn(o.agent, o.queue, err == nil)
-	r.s.observe.takeBack(o, err)
+	r.s.observe.TakeBack(o.agent, o.queue, err)
 	if err != nil && !errors.Is(err, bus.ErrClosed) {
 		r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
 	}
@@ -221,7 +221,7 @@ func (r *session) takeBackBroke(o takeBackOrder) {
 	r.takeBacks.turn(o.agent, o.queue, false)
 	r.takeBacks.turn(o.agent, o.queue, false)
 	r.giveForeignBack(o.queue)
-	r.s.observe.takeBack(o, o.err)
+	r.s.observe.TakeBack(o.agent, o.queue, o.err)
 	r.s.loop.post(r.number, coordinator.TakeBackEnded{Agent: o.agent})
 }
 
@@ -232,6 +232,6 @@ func (r *session) onTakenBack(d bus.Delivery) {
 		return
 	}
 	r.takeBacks.came(d.Queue, d.Tag.Consumer)
-	r.s.count.takenBack.Add(1)
+	r.s.observe.TakenBack()
 	r.takeReturn(d, coordinator.ReturnTakenBack)
 }

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
@@ -97,7 +95,9 @@ func (r *session) sparingForeign(met takeBackOrder) func(bus.Delivery) {
 		case !kept:
 			r.bus.Requeue(d.Tag)
 		case first:
-			r.s.observe.foreign(met, r.takeBacks.bar(met.queue, r.s.now()))
+			if r.takeBacks.bar(met.queue, r.s.now()) <= foreignPause { // else it was said before
+				r.s.observe.Foreign(met.agent, met.queue)
+			}
 			r.takeBacks.order(met)
 		}
 	}
@@ -126,17 +126,4 @@ func (r *session) giveForeignBack(queue string) {
 	for _, tag := range f.end() {
 		r.bus.Requeue(tag)
 	}
-}
-
-// foreign writes down, once for each queue, that it holds what is not ours.
-func (o *observer) foreign(met takeBackOrder, pause time.Duration) {
-	if pause > foreignPause {
-		return
-	}
-	o.gated(noiseTakeBack, zerolog.WarnLevel).Str("agent_id", string(met.agent)).Str("queue", met.queue).
-		Msg(
-			"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is " +
-				"taken back from it for a while: " +
-				"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for " +
-				"each queue and session)")
 }

@@ -30,7 +30,7 @@ func (w *withdrawal) settled(r *session, outcome bus.Outcome) {
 	if outcome == bus.Confirmed || w.Token == 0 { // 0: no request waits: the dispatch is over, or its time is
 		return
 	}
-	r.s.observe.cannotTell(w, outcome)
+	r.s.observe.CannotTell(&w.Withdraw, outcome)
 	r.announce(schemas.TaskCancelRequested+"."+string(w.Agent), schemas.TaskCancelRequested,
 		string(w.Task)+".cancel_requested", w.TraceID, messages.AppendTaskCancelRequested(nil, &w.Withdraw, r.s.now()))
 	r.s.callers.untold(w.Token)

@@ -1,12 +1,15 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"taskbus/coordinator/view"
+)
 
 // Totals are what the coordinator counts for /status as well, since the process started, and how it stands.
 type Totals struct {
-	Dispatched, Dropped, Moved, Abandoned, Parked uint64 // by what became of deliveries
-	Redelivered, StaleAcks                        uint64
-	LateResults, TimedOut, Cancels                uint64
+	view.Counters
+	Redelivered uint64
 
 	Doubts      int // warnings about the configuration
 	JournalLost bool
@@ -43,7 +46,7 @@ func (t *Totals) Collect(ch chan<- prometheus.Metric) {
 	}{
 		{descDispatched, t.Dispatched}, {descUnneeded, t.Dropped}, {descMoved, t.Moved},
 		{descAbandoned, t.Abandoned}, {descParked, t.Parked}, {descRedelivered, t.Redelivered},
-		{descStaleAcks, t.StaleAcks}, {descLate, t.LateResults}, {descTimedOut, t.TimedOut}, {descCancels, t.Cancels},
+		{descStaleAcks, t.StaleAcksIgnored}, {descLate, t.LateResults}, {descTimedOut, t.TimedOut}, {descCancels, t.CancelRequests},
 	} {
 		emitTo(ch, c.of)(c.of, float64(c.n))
 	}

@@ -126,8 +126,8 @@ func (r *Record) endedBy(result *coordinator.Result, number int) {
 	r.Past.Outcome, r.Past.detail = result.Outcome.String(), result.Error
 }
 
-// Undelivered notes that the broker did not take a dispatch.
-func (h *Tasks) Undelivered(d *coordinator.Dispatch, outcome coordinator.PublishOutcome) {
+// undelivered notes that the broker did not take a dispatch.
+func (h *Tasks) undelivered(d *coordinator.Dispatch, outcome coordinator.PublishOutcome) {
 	word := attemptUnconfirmed
 	switch outcome {
 	case coordinator.PublishUnroutable:

@@ -168,9 +168,13 @@ func (h *Tasks) decided(d *coordinator.Dispatch) {
 	r.Failure, r.CompletedAt, r.Work, r.WorkError = coordinator.Failure{}, time.Time{}, 0, ""
 }
 
-// Dispatched notes that the broker has the dispatch. The agent may have been
+// Settled notes whether the broker has taken a dispatch. The agent may have been
 // faster with its result.
-func (h *Tasks) Dispatched(d *coordinator.Dispatch, now time.Time) {
+func (h *Tasks) Settled(d *coordinator.Dispatch, outcome coordinator.PublishOutcome, now time.Time) {
+	if outcome != coordinator.PublishConfirmed {
+		h.undelivered(d, outcome)
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.record(d.Task); r.DispatchID == d.DispatchID {
@@ -242,8 +246,11 @@ func (r *Record) fails(f coordinator.Failure, overdue bool) {
 	}
 }
 
-// Late notes a result that came after its task had timed out, and changes nothing.
+// Late notes a result that did not count, if it came after its task had timed out; it changes nothing.
 func (h *Tasks) Late(f *coordinator.ResultRefused, now time.Time) {
+	if f.Refusal != coordinator.ResultLate {
+		return
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.known(coordinator.KeyOf(f.Task))

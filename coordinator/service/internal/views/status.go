@@ -94,6 +94,20 @@ func Pending(snap coordinator.Snapshot) view.Pending {
 	return p
 }
 
+// CancelWord returns the state of a cancel in the words of the HTTP interface.
+func CancelWord(s coordinator.CancelState) string {
+	switch s {
+	case coordinator.CancelDone:
+		return view.Cancelled
+	case coordinator.CancelAsked:
+		return view.CancelRequested
+	case coordinator.CancelNoted:
+		return view.CancelNoted
+	default:
+		return view.CancelTooLate
+	}
+}
+
 // Milliseconds returns a duration as answers have it.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 

@@ -1,10 +1,6 @@
-package service
+package observer
 
-import (
-	"github.com/rs/zerolog"
-
-	"taskbus/coordinator/service/internal/telemetry"
-)
+import "github.com/rs/zerolog"
 
 // noise is a kind of log line that a sender can provoke as often as it likes.
 type noise uint8
@@ -57,16 +53,7 @@ var noiseNames = [numNoises]string{
 	noiseFault:          "faults of the program",
 }
 
-// newObserver returns one with a gate for each kind of lines.
-func newObserver(s *Service, log *telemetry.Log) *observer {
-	o := &observer{s: s, log: log}
-	for kind, name := range noiseNames {
-		o.noise[kind] = log.Kind(name)
-	}
-	return o
-}
-
 // gated begins a line of a kind that may come in floods (see telemetry.Kind).
-func (o *observer) gated(kind noise, level zerolog.Level) *zerolog.Event {
+func (o *Observer) gated(kind noise, level zerolog.Level) *zerolog.Event {
 	return o.noise[kind].At(level)
 }

@@ -1,4 +1,4 @@
-package service
+package observer
 
 import (
 	"cmp"
@@ -142,3 +142,14 @@ func (w *resultWindow) sum(number int64) (sum view.AgentResults) {
 	}
 	return sum
 }
+
+// Begin takes over, before this coordinator leads, what the recent tasks say of agents, unless it has seen that itself.
+func (o *Observer) Begin(now time.Time, h *recent.Tasks) { o.count.ofAgents.begin(now, h) }
+
+// AgentResults returns how the tasks of an agent ended in the last ten minutes.
+func (o *Observer) AgentResults(agent coordinator.AgentID) view.AgentResults {
+	return o.count.ofAgents.recent(o.now(), agent)
+}
+
+// Failing names the agents at which most of their tasks of the last ten minutes have failed, and how many.
+func (o *Observer) Failing() []string { return o.count.ofAgents.failing(o.now()) }

@@ -1,4 +1,4 @@
-package service
+package observer
 
 import (
 	"cmp"
@@ -16,14 +16,7 @@ import (
 // since this coordinator began to lead or was started. It may be used by several goroutines.
 type unpriced struct {
 	mu  sync.Mutex
-	all map[coordinator.Service]*unpricedModel
-}
-
-// unpricedModel is one of them, and the group that has named it last.
-type unpricedModel struct {
-	refused, admitted uint64
-	group, node       string
-	last              time.Time
+	all map[coordinator.Service]*view.UnpricedModel // by the group that has named it last
 }
 
 // mostUnpriced bounds how many are kept: a caller may name any model. What comes beyond is in the metric
@@ -40,27 +33,25 @@ func (u *unpriced) note(now time.Time, f *coordinator.ModelUnpriced) {
 		return
 	default:
 		if u.all == nil {
-			u.all = make(map[coordinator.Service]*unpricedModel)
+			u.all = make(map[coordinator.Service]*view.UnpricedModel)
 		}
-		m = &unpricedModel{}
+		m = &view.UnpricedModel{Provider: f.Service.Provider, Model: f.Service.Model}
 		u.all[f.Service] = m
 	}
-	if m.group, m.node, m.last = f.Group, f.Node, now; f.Refused {
-		m.refused++
+	if m.Group, m.Node, m.LastSeen = f.Group, f.Node, now; f.Refused {
+		m.Refused++
 	} else {
-		m.admitted++
+		m.Admitted++
 	}
 }
 
-// list returns all of them, those that were named last first.
-func (u *unpriced) list() (all []view.UnpricedModel) {
+// Unpriced returns all of them, those that were named last first.
+func (o *Observer) Unpriced() (all []view.UnpricedModel) {
+	u := &o.unpriced
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for s, m := range u.all { // order does not matter: they are sorted
-		all = append(all, view.UnpricedModel{
-			Provider: s.Provider, Model: s.Model, Group: m.group, Node: m.node, Refused: m.refused, Admitted: m.admitted,
-			LastSeen: m.last,
-		})
+	for _, m := range u.all { // order does not matter: they are sorted
+		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b view.UnpricedModel) int {
 		return cmp.Or(b.LastSeen.Compare(a.LastSeen), cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
@@ -69,13 +60,13 @@ func (u *unpriced) list() (all []view.UnpricedModel) {
 }
 
 // modelUnpriced writes down, and counts, a call or task of a model without a price.
-func (o *observer) modelUnpriced(f coordinator.ModelUnpriced) {
-	o.s.unpriced.note(o.s.now(), &f)
+func (o *Observer) modelUnpriced(f coordinator.ModelUnpriced) {
+	o.unpriced.note(o.now(), &f)
 	outcome, text := "admitted", "a model without a price was used, where money is limited"
 	if f.Refused {
 		outcome, text = "refused", "a model without a price was refused, because money is limited"
 	}
-	o.s.metrics.Unpriced.WithLabelValues(outcome).Inc()
+	o.metrics.Unpriced.WithLabelValues(outcome).Inc()
 	o.gated(noiseUnpriced, zerolog.WarnLevel).Str("provider", f.Service.Provider).Str("model", f.Service.Model).
 		Str("group", f.Group).
 		Str("agent_id", string(f.Agent)).Str("node", f.Node).

@@ -1,12 +1,35 @@
-package service
+package observer
 
 import (
 	"cmp"
 	"slices"
 	"sync"
-	"taskbus/coordinator/service/internal/views"
 	"time"
+
+	"taskbus/coordinator/service/internal/views"
 )
+
+// recentOutcomes counts what became of tasks in the last minute, for the health.
+type recentOutcomes struct {
+	mu    sync.Mutex
+	kinds [views.NumRecentKinds]minuteCount
+}
+
+func (r *recentOutcomes) add(now time.Time, kind views.RecentKind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kinds[kind].add(now)
+}
+
+// lastMinute sums up.
+func (r *recentOutcomes) lastMinute(now time.Time) (sum views.RecentCounts) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for kind := range r.kinds {
+		sum[kind] = r.kinds[kind].sum(now)
+	}
+	return sum
+}
 
 // maxSenders bounds the ids of which one kind of message is counted: ids may be invented.
 const maxSenders = 32

@@ -1,4 +1,4 @@
-package service
+package observer
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 
 // auctionEnded writes down how an auction went. One from which no bidder got its task
 // wants a look: the agents are away, full, or not willing.
-func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
-	o.s.metrics.AuctionEnded(f)
+func (o *Observer) auctionEnded(f *coordinator.AuctionEnded) {
+	o.metrics.AuctionEnded(f)
 	var what string
 	switch f.Outcome {
 	case coordinator.AuctionNoBids:
@@ -37,10 +37,10 @@ func (o *observer) auctionEnded(f *coordinator.AuctionEnded) {
 		Stringer("outcome", f.Outcome).Str("closing", f.Closing).Msg(what)
 }
 
-// offerUnheard notes that an agent cannot be offered tasks. It is found again after
+// OfferUnheard notes that an agent cannot be offered tasks. It is found again after
 // each of its reports, so that it is said once.
-func (o *observer) offerUnheard(agent coordinator.AgentID) {
-	o.s.metrics.OffersUnheard.Inc()
+func (o *Observer) OfferUnheard(agent coordinator.AgentID) {
+	o.metrics.OffersUnheard.Inc()
 	if o.first(stranger{schemas.TaskAvailable, agent}) {
 		o.log.Warn().Str("agent_id", string(agent)).
 			Msg(
@@ -49,20 +49,20 @@ func (o *observer) offerUnheard(agent coordinator.AgentID) {
 	}
 }
 
-// invalidRequest writes down a bid or claim that is ignored.
-func (o *observer) invalidRequest(schema string, d *bus.Delivery, r *messages.Refusal) {
-	o.s.metrics.Invalid.WithLabelValues(schema, r.Keyword).Inc()
+// InvalidRequest writes down a bid or claim that is ignored.
+func (o *Observer) InvalidRequest(schema string, d *bus.Delivery, r *messages.Refusal) {
+	o.metrics.Invalid.WithLabelValues(schema, r.Keyword).Inc()
 	if e := o.gated(noiseInvalidRequest, zerolog.WarnLevel); e != nil {
 		sender(identify(e, d, r), r, "invalid bid or claim ignored")
 	}
 }
 
-// reply counts what is answered to agents about their bids and claims.
-func (o *observer) reply(f coordinator.Effect) {
+// Reply counts what is answered to agents about their bids and claims.
+func (o *Observer) Reply(f coordinator.Effect) {
 	switch f := f.(type) {
 	case coordinator.RejectBid:
-		o.s.metrics.BidsRefused[f.Reason].Inc()
+		o.metrics.BidsRefused[f.Reason].Inc()
 	case coordinator.ClaimAnswered:
-		o.s.metrics.ClaimAnswered(&f)
+		o.metrics.ClaimAnswered(&f)
 	}
 }

@@ -1,4 +1,4 @@
-package service
+package observer
 
 import (
 	"github.com/rs/zerolog"
@@ -35,13 +35,13 @@ func sender(e *zerolog.Event, r *messages.Refusal, message string) {
 	e.Str("agent_id", r.AgentID).Msg(message)
 }
 
-// wrongSender notes a heartbeat, result, bid or claim with a broker-validated user that is not its
+// WrongSender notes a heartbeat, result, bid or claim with a broker-validated user that is not its
 // agent, with one line for each agent and kind.
-func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
+func (o *Observer) WrongSender(messageType string, agent coordinator.AgentID, user string, mode config.Auth) {
 	if messageType == schemas.AgentStatus {
-		o.s.count.authRejections.Add(1)
+		o.count.authRejections.Add(1)
 	}
-	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
+	o.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	if !o.first(stranger{messageType, agent}) {
 		return
 	}
@@ -56,13 +56,13 @@ func (o *observer) wrongSender(messageType string, agent coordinator.AgentID, us
 	e.Msg("message of another user accepted (agents.auth: warn; said once for each agent and message type)")
 }
 
-// wrongKey notes a heartbeat, result, bid or claim that came by the key of another id than its
+// WrongKey notes a heartbeat, result, bid or claim that came by the key of another id than its
 // agent's, with one line for each agent and kind. It is refused in every mode.
-func (o *observer) wrongKey(messageType string, agent, key coordinator.AgentID) {
+func (o *Observer) WrongKey(messageType string, agent, key coordinator.AgentID) {
 	if messageType == schemas.AgentStatus {
-		o.s.count.authRejections.Add(1)
+		o.count.authRejections.Add(1)
 	}
-	o.s.metrics.AuthRejections.WithLabelValues(refusedByKey).Inc()
+	o.metrics.AuthRejections.WithLabelValues(refusedByKey).Inc()
 	if !o.first(stranger{messageType + ", key", agent}) {
 		return
 	}
@@ -76,11 +76,11 @@ func (o *observer) wrongKey(messageType string, agent, key coordinator.AgentID) 
 // refusedByKey is the label mode of auth_rejections_total where agents.auth does not matter.
 const refusedByKey = "key"
 
-// wrongRelay notes a status that claims to be relayed by a coordinator and is of
+// WrongRelay notes a status that claims to be relayed by a coordinator and is of
 // another user than ours, with one line for each agent.
-func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {
-	o.s.count.authRejections.Add(1)
-	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
+func (o *Observer) WrongRelay(agent coordinator.AgentID, user string, mode config.Auth) {
+	o.count.authRejections.Add(1)
+	o.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	if !o.first(stranger{schemas.AgentStatus + ", relayed", agent}) {
 		return
 	}
@@ -94,10 +94,10 @@ func (o *observer) wrongRelay(agent coordinator.AgentID, user string, mode confi
 	e.Msg("relayed status of another user than the coordinator's accepted (agents.auth: warn; said once for each agent)")
 }
 
-// wrongCanceller notes a cancel by message of a user that is an agent, or may be one, with one line for
+// WrongCanceller notes a cancel by message of a user that is an agent, or may be one, with one line for
 // each.
-func (o *observer) wrongCanceller(user string, mode config.Auth) {
-	o.s.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
+func (o *Observer) WrongCanceller(user string, mode config.Auth) {
+	o.metrics.AuthRejections.WithLabelValues(string(mode)).Inc()
 	user = messages.Clean(user, 64)
 	if !o.first(stranger{schemas.TaskCancel, coordinator.AgentID(user)}) {
 		return
@@ -111,7 +111,7 @@ func (o *observer) wrongCanceller(user string, mode config.Auth) {
 }
 
 // first reports whether nothing has been said of this sender yet.
-func (o *observer) first(who stranger) bool {
+func (o *Observer) first(who stranger) bool {
 	if _, seen := o.strangers.Load(who); seen || o.known.Load() >= maxKnownStrangers {
 		return false
 	}

@@ -1,18 +1,19 @@
-package service
+package observer
 
 import (
 	"strconv"
 
 	"github.com/rs/zerolog"
 
+	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/messages"
 )
 
 // quotaReached writes down that a budget is nearly, or quite, used up. That is reported once in a period of it, so
 // that no line is held back.
-func (o *observer) quotaReached(f coordinator.QuotaReached) {
-	o.s.metrics.QuotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
+func (o *Observer) quotaReached(f coordinator.QuotaReached) {
+	o.metrics.QuotaAlerts.WithLabelValues(strconv.Itoa(f.Percent)).Inc()
 	level := zerolog.InfoLevel
 	if f.Percent >= 90 {
 		level = zerolog.WarnLevel
@@ -22,9 +23,9 @@ func (o *observer) quotaReached(f coordinator.QuotaReached) {
 		Bool("may_borrow", f.MayBorrow).Msg("a quota has come to this part of its limit")
 }
 
-// quotasMissing reports that nothing is limited by a coordinator that begins to lead, although its journal
+// QuotasMissing reports that nothing is limited by a coordinator that begins to lead, although its journal
 // has books of quotas: a lost file would go unnoticed, and what is used now is not counted when it is back.
-func (o *observer) quotasMissing() {
+func (o *Observer) QuotasMissing() {
 	o.log.Warn().
 		Msg(
 			"nothing is limited: this coordinator has no quotas.yaml, but those that led before had one, as the journal says; " +
@@ -32,7 +33,7 @@ func (o *observer) quotasMissing() {
 }
 
 // usageExcessive writes down, and counts, that a task, or a call, is said to have taken more than can be believed.
-func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
+func (o *Observer) usageExcessive(f coordinator.UsageExcessive) {
 	what, line := "call", o.gated(noiseUsage, zerolog.WarnLevel)
 	if f.Task != "" {
 		what, line = "task", line.Str("task_id", string(f.Task))
@@ -47,7 +48,7 @@ func (o *observer) usageExcessive(f coordinator.UsageExcessive) {
 		outcome, text = usageHeld, "a "+what+
 			" is said to have used more than can be believed; its group is charged with as much as is"
 	}
-	o.s.metrics.UsageExcessive.WithLabelValues(outcome).Inc()
+	o.metrics.UsageExcessive.WithLabelValues(outcome).Inc()
 	line.Str("agent_id", string(f.Agent)).Str("group", f.Group).Stringer("dimension", f.Dimension).
 		Float64("estimated", f.Dimension.Shown(f.Estimated)).Float64("reported", f.Dimension.Shown(f.Reported)).
 		Float64("charged", f.Dimension.Shown(f.Charged)).Msg(text)
@@ -60,10 +61,46 @@ const (
 	usageRefused = "refused"
 )
 
-// quotaOverrun writes down that a budget will not last until its period ends.
-func (o *observer) quotaOverrun(q *messages.QuotaOverrun) {
-	o.s.metrics.QuotaOverruns.Inc()
+// QuotaOverrun writes down that a budget will not last until its period ends.
+func (o *Observer) QuotaOverrun(q *messages.QuotaOverrun) {
+	o.metrics.QuotaOverruns.Inc()
 	o.log.Warn().Str("node", q.Node).Str("dimension", q.Dimension).Float64("used", q.Used).Float64("limit", q.Cap).
 		Float64("expected", q.Expected).Str("basis", q.Basis).Time("overrun_at", q.At).Time("resets_at", q.Until).
 		Msg("a quota will not last until its period ends")
+}
+
+// controlsStand writes down how the standing changes to quotas.yaml have changed.
+func (o *Observer) controlsStand(f coordinator.QuotaControlsStand) {
+	for i := range f.Set {
+		o.control(&f.Set[i], "the quotas are changed")
+	}
+	for i := range f.Removed {
+		msg := "a change to the quotas has been taken back"
+		if f.Token == 0 && f.Removed[i].Rule == "" {
+			msg = "a change to the quotas has ended"
+		}
+		o.control(&f.Removed[i], msg)
+	}
+}
+
+func (o *Observer) control(c *coordinator.QuotaControl, msg string) {
+	line := o.log.Info().Str("control", c.ID).Stringer("kind", c.Kind).Str("target", c.Target)
+	if c.Key != "" {
+		line = line.Str("key", c.Key).Str("value", c.Value)
+	}
+	if c.Rule != "" {
+		line = line.Str("rule", c.Rule)
+	}
+	if !c.Until.IsZero() {
+		line = line.Time("until", c.Until)
+	}
+	line.Str("by", c.By).Str("reason", c.Reason).Msg(msg)
+}
+
+// ControlSuspended writes down that a change does not fit the file, and does not count.
+func (o *Observer) ControlSuspended(s config.Suspended) {
+	o.log.Warn().Str("control", s.ID).Str("why", s.Why).
+		Msg(
+			"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or " +
+				"change the file")
 }
