@@ -88,19 +88,26 @@ func (t *topology) applyTemporary(ctx context.Context, want bus.Topology) error 
 // queues sees to the temporary or to the lasting queues, and to their bindings.
 func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool) error {
 	mine := make(map[string]bool)
+	var those []bus.Queue
 	for _, q := range want.Queues {
 		if q.Temporary {
 			mine[q.Name] = true
 		}
-		if q.Temporary != temporary {
-			continue
+		if q.Temporary == temporary {
+			those = append(those, q)
 		}
-		exists, err := t.ensure(ctx, q)
-		if err != nil {
-			return err
+	}
+	// Most of the time that a quorum queue takes is spent waiting for its log: a fleet of hundreds of agents
+	// begins several times as soon when queues are declared side by side.
+	for some := range slices.Chunk(those, len(t.lookers)) {
+		errs := make([]error, len(some))
+		var declaring sync.WaitGroup
+		for i, q := range some {
+			declaring.Go(func() { errs[i] = t.mustExist(ctx, q) })
 		}
-		if !exists {
-			return t.missing(q.Name)
+		declaring.Wait()
+		if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+			return errs[i]
 		}
 	}
 	if t.mode != bus.Declare && !temporary {
@@ -115,6 +122,15 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 		}
 	}
 	return nil
+}
+
+// mustExist sees to one of the queues that a session begins with, beside others.
+func (t *topology) mustExist(ctx context.Context, q bus.Queue) error {
+	exists, err := t.ensureBy(ctx, t.look, q)
+	if err == nil && !exists {
+		err = t.missing(q.Name)
+	}
+	return err
 }
 
 func missing(what, name string) error {
