@@ -272,10 +272,7 @@ func (s *soaking) leader() (leader *process) {
 
 // secondLeads makes it.
 func (s *soaking) secondLeads() {
-	s.r.eventually(patience, "the second stands by, or leads", func() (bool, string) {
-		state := s.second.status().Readiness.State
-		return state == "standby" || state == "active", state
-	})
+	s.second.awaitState("standby", "active")
 	if s.second.status().Readiness.State == "standby" {
 		s.first.proxy.Refuse(true)
 		s.hit("the first loses its lock",
