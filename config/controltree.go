@@ -7,6 +7,7 @@ import (
 
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 	"taskbus/coordinator/pattern"
 )
 
@@ -112,7 +113,7 @@ func unknownNode(q *coordinator.Quotas, id string) error {
 	for i := range q.Nodes {
 		known[i] = q.Nodes[i].ID
 	}
-	if meant := coordinator.DidYouMean(id, known); meant != "" {
+	if meant := nearest.DidYouMean(id, known); meant != "" {
 		return fmt.Errorf("no node of the quota trees is called %s; %s", short(id), meant)
 	}
 	return fmt.Errorf("no node of the quota trees is called %s; `taskbus quota ls` lists them", short(id))

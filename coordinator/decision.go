@@ -2,7 +2,7 @@ package coordinator
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -123,7 +123,7 @@ func (d *Decision) choice() string {
 			fmt.Fprintf(&b, "offered first (to %d), for at most %v; if no agent bids: ", d.Offers,
 				d.Window.Round(time.Millisecond))
 		}
-		return string(d.appendChoice([]byte(b.String())))
+		return string(d.AppendChoice([]byte(b.String())))
 	}
 	if d.Fleet == 0 {
 		return "no agents are configured"
@@ -136,36 +136,50 @@ func (d *Decision) choice() string {
 		sep = ", "
 	}
 	for why := Eligible + 1; why < NumIneligibilities; why++ {
-		n := d.Refused[why]
-		if n == 0 {
-			continue
-		}
-		if why == Unscored && d.UnscoredWhy != "" {
-			part("%d %s (%s)", n, ineligibilities[why].phrase, d.UnscoredWhy)
-			continue
-		}
-		if why == Pulling && d.Claiming > 0 {
-			part("%d %s (%d wait for one now)", n, ineligibilities[why].phrase, d.Claiming)
-			continue
-		}
-		if why != LacksCapability || len(d.Missing) == 0 {
-			part("%d %s", n, ineligibilities[why].phrase)
-			continue
-		}
-		names := make([]string, 0, len(d.Missing))
-		for i, m := range d.Missing {
-			if i == MaxCandidates {
-				names = append(names, "…")
-				break
+		switch n, phrase := d.Refused[why], ineligibilities[why].phrase; {
+		case n == 0:
+		case why == Unscored && d.UnscoredWhy != "":
+			part("%d %s (%s)", n, phrase, d.UnscoredWhy)
+		case why == Pulling && d.Claiming > 0:
+			part("%d %s (%d wait for one now)", n, phrase, d.Claiming)
+		case why == LacksCapability && len(d.Missing) > 0:
+			names := make([]string, 0, len(d.Missing))
+			for _, m := range d.Missing[:min(len(d.Missing), MaxCandidates)] {
+				names = append(names, "`"+m.Capability+"`")
 			}
-			names = append(names, "`"+m.Capability+"`")
+			if len(d.Missing) > MaxCandidates {
+				names = append(names, "…")
+			}
+			part("%d lack %s", n, strings.Join(names, " or "))
+		default:
+			part("%d %s", n, phrase)
 		}
-		part("%d lack %s", n, strings.Join(names, " or "))
 	}
 	if d.Nearest != nil {
 		fmt.Fprintf(&b, "; nearest: %s (%s)", d.Nearest.Agent, d.Nearest.phrase())
 	}
 	return b.String()
+}
+
+// AppendChoice appends the agent, the strategy, and among how many it was chosen.
+func (d *Decision) AppendChoice(dst []byte) []byte {
+	place, of := ", best of ", " eligible among "
+	if d.First {
+		place = ", first of "
+	}
+	if d.Auction == AuctionAwarded {
+		of = " bidders among "
+	}
+	dst = append(append(append(dst, d.Agent...), " by "...), d.Strategy...)
+	dst = strconv.AppendInt(append(dst, place...), int64(d.Eligible), 10)
+	dst = append(strconv.AppendInt(append(dst, of...), int64(d.Fleet), 10), " agents"...)
+	if d.Preferred {
+		dst = append(dst, " (preferred)"...)
+	}
+	if why := d.Auction.withoutBid(); why != "" {
+		dst = append(append(dst, "; "...), why...)
+	}
+	return dst
 }
 
 // phrase says why: "full", or "full, free in about 40 s".
@@ -180,21 +194,19 @@ func (r *Refusal) phrase() string {
 // Roughly rounds a time for people to what an estimate is worth: seconds (at least one) below
 // a minute, tens of seconds below ten minutes, minutes below three hours, hours below three days, days beyond.
 func Roughly(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "1 s"
+	const day = 24 * time.Hour
+	step, unit, name := day, day, " days"
+	switch d = max(d, time.Second); {
 	case d < time.Minute:
-		return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+		step, unit, name = time.Second, time.Second, " s"
 	case d < 10*time.Minute:
-		return strconv.Itoa(int(d.Round(10*time.Second)/time.Second)) + " s"
+		step, unit, name = 10*time.Second, time.Second, " s"
 	case d < 3*time.Hour:
-		return strconv.Itoa(int(d.Round(time.Minute)/time.Minute)) + " min"
-	case d < 3*24*time.Hour:
-		return strconv.Itoa(int(d.Round(time.Hour)/time.Hour)) + " h"
-	default:
-		const day = 24 * time.Hour
-		return strconv.Itoa(int(d.Round(day)/day)) + " days"
+		step, unit, name = time.Minute, time.Minute, " min"
+	case d < 3*day:
+		step, unit, name = time.Hour, time.Hour, " h"
 	}
+	return strconv.Itoa(int(d.Round(step)/unit)) + name
 }
 
 // MergeSorted returns the union of two sorted lists without duplicates. It
@@ -222,14 +234,8 @@ func MergeSorted[S ~string](a, b []S) []S {
 
 // SortedUnique sorts the list in place and drops duplicates.
 func SortedUnique[S ~string](list []S) []S {
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
-	out := list[:0]
-	for i, s := range list {
-		if i == 0 || s != list[i-1] {
-			out = append(out, s)
-		}
-	}
-	return out
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // Age is how long ago the task was accepted, never negative.

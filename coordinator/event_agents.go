@@ -32,16 +32,5 @@ const (
 
 // String is the word shown in /status.
 func (s AgentState) String() string {
-	switch s {
-	case AgentNeverSeen:
-		return "never_seen"
-	case AgentOnline:
-		return "online"
-	case AgentOffline:
-		return "offline"
-	case AgentGone:
-		return "gone"
-	default:
-		return "stale"
-	}
+	return [...]string{"never_seen", "online", "offline", "stale", "gone"}[s]
 }

@@ -91,10 +91,9 @@ func (c *QuotaControl) Correction() (d Dimension, by int64, err error) {
 		x = math.Round(x * 1e6)
 	}
 	if err != nil || x == 0 || x != math.Trunc(x) || math.Abs(x) > 1e15 {
-		return 0, 0,
-			fmt.Errorf(
-				"%q is not by how much %s is to be corrected: a whole number with its sign, of cost_usd of dollars, such as -1900",
-				c.Value, c.Key)
+		return 0, 0, fmt.Errorf(
+			"%q is not by how much %s is to be corrected: a whole number with its sign, of cost_usd of dollars, such as -1900",
+			c.Value, c.Key)
 	}
 	return d, int64(x), nil
 }

@@ -89,16 +89,16 @@ func TestExplanationIsBounded(t *testing.T) {
 				c.Refusals...)
 		}
 		raw, read := explained(rt, d, &c)
-		whole := strings.ToValidUTF8(string(c.AppendBrief(nil)), "\ufffd")
+		whole := strings.ToValidUTF8(string(appendBrief(nil, &c)), "\ufffd")
 		kept, cut := strings.CutSuffix(read, "…")
 		switch {
 		case len(raw) > MaxExplanation || !utf8.ValidString(read):
 			rt.Fatalf("%d bytes: %s", len(raw), raw)
-		case raw == read && len(whole) <= MaxExplanation && read != whole && utf8.ValidString(string(c.AppendBrief(nil))):
+		case raw == read && len(whole) <= MaxExplanation && read != whole && utf8.ValidString(string(appendBrief(nil, &c))):
 			rt.Fatalf("it fits, but is %q instead of %q", read, whole)
 		case len(whole) > MaxExplanation && (!cut || len(raw) < MaxExplanation-len(`\u0000`)-len("…")):
 			rt.Fatalf("%d bytes of %d: %s", len(raw), len(whole), raw)
-		case cut && utf8.ValidString(string(c.AppendBrief(nil))) && !strings.HasPrefix(whole, kept):
+		case cut && utf8.ValidString(string(appendBrief(nil, &c))) && !strings.HasPrefix(whole, kept):
 			rt.Fatalf("%q is not how %q begins", kept, whole)
 		}
 		dispatch := sampleDispatch()

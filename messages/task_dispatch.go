@@ -81,7 +81,7 @@ func appendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte, explain
 	}
 	if explained {
 		var room [MaxExplanation]byte
-		dst = appendCut(appendName(dst, "explanation"), d.Decision.AppendBrief(room[:0]), MaxExplanation)
+		dst = appendCut(appendName(dst, "explanation"), appendBrief(room[:0], d.Decision), MaxExplanation)
 	}
 	dst = appendOptional(dst, "provider", d.Service.Provider)
 	dst = appendOptional(dst, "model", d.Service.Model)

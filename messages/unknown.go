@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 )
 
 // maxUnknown bounds how many unknown fields of a message are named.
@@ -47,10 +47,10 @@ func (d *Decoder) Nearest(schema, unknown string) string {
 	known := d.set.Fields(schema)
 	for _, object := range []string{"estimated_usage", "usage"} {
 		if len(unknown) > len(object) && unknown[:len(object)+1] == object+"." {
-			return coordinator.DidYouMean(unknown[len(object)+1:], fieldsOfUsage)
+			return nearest.DidYouMean(unknown[len(object)+1:], fieldsOfUsage)
 		}
 	}
-	return coordinator.DidYouMean(unknown, known)
+	return nearest.DidYouMean(unknown, known)
 }
 
 // RefuseUnknown refuses a message for a field that its schema does not have.

@@ -48,9 +48,11 @@ one_goroutine=(
 	coordinator/fairshare/seats
 	coordinator/gateway
 	coordinator/heard
+	coordinator/invariant
 	coordinator/journal
 	coordinator/learning
 	coordinator/llmcalls
+	coordinator/nearest
 	coordinator/pull
 	coordinator/quotacontrol
 	coordinator/replay

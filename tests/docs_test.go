@@ -23,7 +23,7 @@ import (
 	"taskbus/agent"
 	"taskbus/agent/balance"
 	"taskbus/config"
-	"taskbus/coordinator"
+	"taskbus/coordinator/invariant"
 	"taskbus/coordinator/service"
 	"taskbus/coordinator/strategy"
 	"taskbus/coordinator/webhook"
@@ -205,19 +205,19 @@ func endpoints(t *testing.T) string {
 
 // invariants is the table of what the auditor looks at: the comments of their constants.
 func invariants(t *testing.T) string {
-	comment := regexp.MustCompile(`(?m)(?:^\t// .+\n)+^\tInvariant(\w+)`)
+	comment := regexp.MustCompile(`(?m)(?:^\t// .+\n)+^\t([A-Z]\w+)(?: Name = iota)?$`)
 	var rows [][]string
-	for _, m := range comment.FindAllStringSubmatch(projectFile(t, "coordinator/violation.go"), -1) {
+	for _, m := range comment.FindAllStringSubmatch(projectFile(t, "coordinator/invariant/invariant.go"), -1) {
 		text := strings.ReplaceAll(m[0], "\n\t// ", " ")
 		name, text, _ := strings.Cut(strings.TrimPrefix(text, "\t// "), ": ")
 		text, _, _ = strings.Cut(text, ".\n")
-		if name != "Invariant"+m[1] || len(rows) >= coordinator.NumInvariants {
-			t.Fatalf("the comment of Invariant%s begins with %q", m[1], name)
+		if name != m[1] || len(rows) >= invariant.Count {
+			t.Fatalf("the comment of %s begins with %q", m[1], name)
 		}
-		rows = append(rows, []string{"`" + coordinator.Invariant(len(rows)).String() + "`", text})
+		rows = append(rows, []string{"`" + invariant.Name(len(rows)).String() + "`", text})
 	}
-	if len(rows) != coordinator.NumInvariants {
-		t.Errorf("%d invariants have comments, want %d", len(rows), coordinator.NumInvariants)
+	if len(rows) != invariant.Count {
+		t.Errorf("%d invariants have comments, want %d", len(rows), invariant.Count)
 	}
 	return listOf(rows)
 }

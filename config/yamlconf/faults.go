@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 )
 
 // Fault is one thing that is wrong with a file.
@@ -113,7 +113,7 @@ func DidYouMean(got string, known []string) string {
 	if len(known) == 0 {
 		return ""
 	}
-	if near := coordinator.DidYouMean(got, known); near != "" {
+	if near := nearest.DidYouMean(got, known); near != "" {
 		return "; " + near
 	}
 	const most = 32

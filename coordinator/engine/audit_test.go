@@ -9,6 +9,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/invariant"
 )
 
 // checkAudit: the audit, which looks at the books of a coordinator that runs, never
@@ -98,7 +99,7 @@ func TestAuditSpeaks(t *testing.T) {
 			r := auditRig(t)
 			tc.Spoil(engine.Books{Engine: r.Engine})
 			found := r.Audit(r.now)
-			i := slices.IndexFunc(found, func(v coordinator.Violation) bool { return v.Invariant == tc.Want })
+			i := slices.IndexFunc(found, func(v invariant.Violation) bool { return v.Invariant == tc.Want })
 			if i < 0 {
 				t.Fatalf("found %+v, want %s", found, tc.Want)
 			}
@@ -139,7 +140,7 @@ func TestAuditFindsWhatIsPassedOver(t *testing.T) {
 	}
 	engine.Books{Engine: r.Engine}.At(r.now.Add(time.Second)) // an event that did not do it
 	found := r.Audit(r.now.Add(time.Second))
-	if len(found) != 1 || found[0].Invariant != coordinator.InvariantTimers ||
+	if len(found) != 1 || found[0].Invariant != invariant.Timers ||
 		!strings.Contains(found[0].Text, "passed over") {
 		t.Errorf("found %+v, want a timer that was passed over", found)
 	}
@@ -158,7 +159,7 @@ func TestAuditNamesEight(t *testing.T) {
 		engine.Books{Engine: r.Engine}.NeverExpires(b.ID)
 	}
 	found := r.Audit(r.now)
-	if len(found) != 1 || found[0].Count != 12 || len(found[0].IDs) != coordinator.MaxViolationIDs ||
+	if len(found) != 1 || found[0].Count != 12 || len(found[0].IDs) != invariant.MaxIDs ||
 		!slices.IsSorted(found[0].IDs) {
 		t.Fatalf("found %+v, want one violation of 12 tasks with 8 sorted ids", found)
 	}

@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/state"
+	"taskbus/coordinator/invariant"
 )
 
 // Books are those of an engine, to be broken in one place by what is named in Spoils and QuotaSpoils.
@@ -34,79 +35,79 @@ func (r Books) At(now time.Time) { r.k.Now = now }
 var Spoils = []struct {
 	Name  string
 	Spoil func(r Books)
-	Want  coordinator.Invariant
+	Want  invariant.Name
 	IDs   string // that it names, all of them; "*": whichever
 }{
 	{"a waiting task has left its class",
 		func(r Books) { o := r.open("early"); o.Needs.Class.Waiting.Remove(o.Leaf, o.Level, o.Index) },
-		coordinator.InvariantTaskState, "early"},
+		invariant.TaskState, "early"},
 	{"a held task is forgotten", func(r Books) { o := r.open("early"); delete(r.k.Held, o.Handle) },
-		coordinator.InvariantTaskState, "early"},
-	{"a handle is another's", func(r Books) { r.open("early").Handle++ }, coordinator.InvariantTaskState, "*"},
-	{"a task is held twice", func(r Books) { r.k.Held[99] = r.open("early") }, coordinator.InvariantTaskState, "early"},
+		invariant.TaskState, "early"},
+	{"a handle is another's", func(r Books) { r.open("early").Handle++ }, invariant.TaskState, "*"},
+	{"a task is held twice", func(r Books) { r.k.Held[99] = r.open("early") }, invariant.TaskState, "early"},
 	{"a leased task is held", func(r Books) { o := r.open("has"); o.Handle = 99; r.k.Held[99] = o },
-		coordinator.InvariantTaskState, "has"},
-	{"a task gathers nowhere", func(r Books) { r.k.Batches.Clear() }, coordinator.InvariantTaskState, ""},
+		invariant.TaskState, "has"},
+	{"a task gathers nowhere", func(r Books) { r.k.Batches.Clear() }, invariant.TaskState, ""},
 	{"a task gathers twice", func(r Books) {
 		o := r.open("together")
 		r.k.Batches.Gather(r.k.Now, state.BatchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.k.Now.Add(time.Hour), time.Time{})
-	}, coordinator.InvariantTaskState, "together"},
-	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, coordinator.InvariantTaskState,
+	}, invariant.TaskState, "together"},
+	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, invariant.TaskState,
 		"early"},
 	{"one too many is counted as waiting", func(r Books) { r.k.Pending.Count[coordinator.PriorityHigh]++ },
-		coordinator.InvariantPendingCount, ""},
-	{"one too few", func(r Books) { r.k.Pending.Count[coordinator.PriorityNormal]-- }, coordinator.InvariantPendingCount,
+		invariant.PendingCount, ""},
+	{"one too few", func(r Books) { r.k.Pending.Count[coordinator.PriorityNormal]-- }, invariant.PendingCount,
 		""},
 	{"when it is due changed in place", func(r Books) { o := r.open("early"); o.Due += int64(time.Hour) },
-		coordinator.InvariantPendingOrder, "late"},
+		invariant.PendingOrder, "late"},
 	{"a class is not found by its key", func(r Books) { r.open("early").Needs.Class.Key += "?" },
-		coordinator.InvariantPendingOrder, ""},
+		invariant.PendingOrder, ""},
 	{"nobody was woken when a slot became free", func(r Books) {
 		b := r.k.Fleet.ByID["b"]
 		b.Report.Available, b.Spec.MaxConcurrent = 100, 2
 		r.k.Fleet.Refresh(b)
-	}, coordinator.InvariantWorkConserved, "early"},
+	}, invariant.WorkConserved, "early"},
 	{"a record refers to another task", func(r Books) { o := r.open("has"); r.k.RecordOf(o).Ref++ },
-		coordinator.InvariantTaskRecord, "has"},
+		invariant.TaskRecord, "has"},
 	{"a record says that its task has ended",
-		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateSucceeded }, coordinator.InvariantTaskRecord,
+		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateSucceeded }, invariant.TaskRecord,
 		"has"},
 	{"a record says that the broker has not answered",
-		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateUnsettled }, coordinator.InvariantTaskRecord,
+		func(r Books) { o := r.open("has"); r.k.RecordOf(o).Fate = coordinator.FateUnsettled }, invariant.TaskRecord,
 		"has"},
-	{"an id is not found", func(r Books) { r.k.RecordOf(r.open("has")).Key[1]++ }, coordinator.InvariantTaskRecord, "*"},
-	{"an open task is lost", func(r Books) { r.k.Tasks.All[r.open("has").Number] = nil }, coordinator.InvariantAgentAccount,
+	{"an id is not found", func(r Books) { r.k.RecordOf(r.open("has")).Key[1]++ }, invariant.TaskRecord, "*"},
+	{"an open task is lost", func(r Books) { r.k.Tasks.All[r.open("has").Number] = nil }, invariant.AgentAccount,
 		"has"},
 	{"a lease without a timer", func(r Books) { r.k.Timers.Cancel(&r.open("has").Expire) },
-		coordinator.InvariantLeaseDeadline, "has"},
+		invariant.LeaseDeadline, "has"},
 	{"a lease without a deadline", func(r Books) { r.open("has").Deadline = time.Time{} },
-		coordinator.InvariantLeaseDeadline, "has"},
+		invariant.LeaseDeadline, "has"},
 	{"a dispatch has left the account",
 		func(r Books) { r.open("has").Agent.Give(r.open("has")); r.k.Fleet.Refresh(r.k.Fleet.ByID["a"]) },
-		coordinator.InvariantAgentAccount, "has"},
+		invariant.AgentAccount, "has"},
 	{"a dispatch is on another's account", func(r Books) { r.open("has").Agent = r.k.Fleet.ByID["b"] },
-		coordinator.InvariantAgentAccount, "has"},
+		invariant.AgentAccount, "has"},
 	{"a slot leaks", func(r Books) { r.k.Fleet.ByID["b"].Uncovered++; r.k.Fleet.Refresh(r.k.Fleet.ByID["b"]) },
-		coordinator.InvariantAgentAccount, "b"},
+		invariant.AgentAccount, "b"},
 	{"a dispatch is covered and counts", func(r Books) { r.open("on-way").Covered = true },
-		coordinator.InvariantAgentAccount, "b"},
-	{"credit for what never was", func(r Books) { r.k.Fleet.ByID["a"].Credit = 1 }, coordinator.InvariantAgentAccount, "a"},
-	{"strategies see what was", func(r Books) { r.k.Fleet.Views[0].InFlight-- }, coordinator.InvariantAgentSlots, "a"},
-	{"a full agent is marked as ready", func(r Books) { r.k.Fleet.Ready.Add(1) }, coordinator.InvariantAgentReady, "b"},
-	{"an idle one is not", func(r Books) { r.k.Fleet.Ready.Remove(2) }, coordinator.InvariantAgentReady, "c"},
+		invariant.AgentAccount, "b"},
+	{"credit for what never was", func(r Books) { r.k.Fleet.ByID["a"].Credit = 1 }, invariant.AgentAccount, "a"},
+	{"strategies see what was", func(r Books) { r.k.Fleet.Views[0].InFlight-- }, invariant.AgentSlots, "a"},
+	{"a full agent is marked as ready", func(r Books) { r.k.Fleet.Ready.Add(1) }, invariant.AgentReady, "b"},
+	{"an idle one is not", func(r Books) { r.k.Fleet.Ready.Remove(2) }, invariant.AgentReady, "c"},
 	{"breakers take an agent for gone", func(r Books) { r.k.Ejections.SetOnline(r.k.Now, 0, false) },
-		coordinator.InvariantAgentReady, "a"},
+		invariant.AgentReady, "a"},
 	{"an agent is not found by its queue", func(r Books) { delete(r.k.Fleet.ByQueue, "agent.c") },
-		coordinator.InvariantFleetIndex, "c"},
+		invariant.FleetIndex, "c"},
 	{"an agent's silence is not watched", func(r Books) { r.k.Timers.Cancel(&r.k.Fleet.ByID["c"].Timers[fleet.Silence]) },
-		coordinator.InvariantTimers, "c"},
+		invariant.Timers, "c"},
 	{"a waiting task never expires", func(r Books) { r.k.Timers.Cancel(&r.open("early").Expire) },
-		coordinator.InvariantTimers, "early"},
+		invariant.Timers, "early"},
 	{"a returned task is never tried again", func(r Books) { r.k.Timers.Cancel(&r.open("back").Retry) },
-		coordinator.InvariantTimers, "back"},
+		invariant.Timers, "back"},
 	{"a timer was moved in place", func(r Books) { r.open("late").Expire.At = r.k.Now.Add(-time.Hour) },
-		coordinator.InvariantTimers, ""},
-	{"the time goes back", func(r Books) { r.k.Now = r.k.Now.Add(time.Second) }, coordinator.InvariantClock, ""},
+		invariant.Timers, ""},
+	{"the time goes back", func(r Books) { r.k.Now = r.k.Now.Add(time.Second) }, invariant.Clock, ""},
 }
 
 // WholeSpoils break what is only seen as a whole, in an engine in which the task early waits.

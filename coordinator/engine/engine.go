@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator/engine/internal/place"
 	"taskbus/coordinator/engine/internal/questions"
 	"taskbus/coordinator/engine/internal/state"
+	"taskbus/coordinator/invariant"
 )
 
 // Engine is the state machine. It belongs to one goroutine; the zero value is not usable, see New.
@@ -79,7 +80,7 @@ func (e *Engine) Image(now time.Time) *state.Image { return e.k.Image(now) }
 // for each invariant; nil as a rule. It is called between two events and may be at any
 // time: with 4,000 tasks held it takes less than 2 ms, however many are with agents. A
 // fault in what is seen in turns is found after a few calls.
-func (e *Engine) Audit(now time.Time) []coordinator.Violation {
+func (e *Engine) Audit(now time.Time) []invariant.Violation {
 	return e.audit.Run(now)
 }
 

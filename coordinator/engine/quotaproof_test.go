@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"slices"
-
 	"testing"
 
 	"pgregory.net/rapid"
@@ -10,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare/fairqueue"
+	"taskbus/coordinator/invariant"
 )
 
 // TestQuotaHistories plays the same histories as TestHistories with quotas that bind and
@@ -88,7 +88,7 @@ func TestAuditOfQuotas(t *testing.T) {
 			found := 0
 			for range engine.AuditWholeEvery {
 				for _, v := range r.Audit(r.now) {
-					if v.Invariant == coordinator.InvariantQuotaBooks {
+					if v.Invariant == invariant.QuotaBooks {
 						found++
 					}
 				}

@@ -1,5 +1,4 @@
-// Package learning answers: how likely does an agent succeed with a type of task, how long does it take, and how many
-// items a second does it do?
+// Package learning answers: how well, and how fast, does an agent do tasks of a type?
 //
 // It learns from the outcomes of the agents' tasks.
 //

@@ -1,5 +1,5 @@
-// Package onloss answers "which LLM calls may this coordinator admit while no leader can be asked, and which has it
-// still to report?"
+// Package onloss answers "which LLM calls may be admitted while no leader can be asked, and which are still to be
+// reported?"
 //
 // quotas.yaml says for each pool whether every coordinator may do so by itself (on_loss). What is admitted is charged
 // by the next leader that can be asked, whatever the limits.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/invariant"
 )
 
 const auditPeriod = 2 * time.Second
@@ -16,7 +16,7 @@ func (r *session) auditBooks() {
 	r.every(auditPeriod, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), auditPeriod)
 		defer cancel()
-		var found []coordinator.Violation
+		var found []invariant.Violation
 		err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
 			found = append(e.Audit(now), r.held.Audit(now, e, r.s.state.read().blocked)...)
 		})

@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/invariant"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/tests/support/membus"
 )
@@ -19,22 +20,22 @@ func TestAuditorSpeaks(t *testing.T) {
 		name  string
 		after time.Duration // from then on at the latest
 		spoil func(h *intake.Deliveries)
-		want  []coordinator.Invariant
+		want  []invariant.Name
 	}{
 		{"a delivery is settled without an outcome", auditPeriod, func(h *intake.Deliveries) {
 			h.Take(1, intake.None)
-		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome,
-			coordinator.InvariantHeld}},
+		}, []invariant.Name{invariant.Conservation, invariant.OneOutcome,
+			invariant.Held}},
 		{"a delivery is settled that the engine holds", auditPeriod, func(h *intake.Deliveries) {
 			h.Take(1, intake.Dropped)
-		}, []coordinator.Invariant{coordinator.InvariantHeld}},
+		}, []invariant.Name{invariant.Held}},
 		{"a delivery gets two outcomes", auditPeriod, func(h *intake.Deliveries) {
 			h.Conclude(1, intake.Dispatched)
 			h.Conclude(1, intake.Failed)
-		}, []coordinator.Invariant{coordinator.InvariantConservation, coordinator.InvariantOneOutcome}},
+		}, []invariant.Name{invariant.Conservation, invariant.OneOutcome}},
 		{"a delivery never reaches the engine", intake.AdriftAfter + 2*auditPeriod, func(h *intake.Deliveries) {
 			h.Add(&intake.Delivery{Task: &coordinator.Task{ID: "t-1"}})
-		}, []coordinator.Invariant{coordinator.InvariantHeld}},
+		}, []invariant.Name{invariant.Held}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inRig(t, fleet, func(r *rig) {

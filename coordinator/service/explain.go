@@ -13,6 +13,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/nearest"
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
@@ -248,7 +249,7 @@ func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.Agen
 	var none []string
 	for _, id := range preferred {
 		if !slices.Contains(known, string(id)) {
-			near := coordinator.DidYouMean(string(id), known)
+			near := nearest.DidYouMean(string(id), known)
 			none = append(none, strings.TrimSuffix(fmt.Sprintf("`%s` (%s)", id, near), " ()"))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 )
 
 // UnlistedCall returns why the i-th of the calls that are asked about together is refused because of its
@@ -68,7 +69,7 @@ func (d *Directory) unlistedAgent(id coordinator.AgentID, correct string) string
 
 // listsNo says that, with the name that may have been meant and what else to do.
 func listsNo(kind, name string, known []string, correct string) string {
-	if near := coordinator.DidYouMean(name, known); near != "" {
+	if near := nearest.DidYouMean(name, known); near != "" {
 		correct = near + " Else " + correct
 	}
 	return fmt.Sprintf("quotas.yaml lists no %s %q; %s, or set unknown_callers: allow there", kind, name, correct)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )
@@ -65,7 +65,7 @@ func Subcommand(c *cobra.Command, args []string) error {
 			names = append(names, sub.Name())
 		}
 	}
-	if near := coordinator.DidYouMean(args[0], names); near != "" {
+	if near := nearest.DidYouMean(args[0], names); near != "" {
 		return fmt.Errorf("%w; %s", err, near)
 	}
 	return err

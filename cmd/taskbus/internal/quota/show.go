@@ -16,6 +16,7 @@ import (
 	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/nearest"
 	"taskbus/coordinator/view"
 )
 
@@ -123,7 +124,7 @@ func meant(ctx context.Context, client *cli.Client, name string) string {
 			known = append(known, n.Name)
 		}
 	}
-	return coordinator.DidYouMean(name, known)
+	return nearest.DidYouMean(name, known)
 }
 
 // known reports whether quotas.yaml lists a group or agent (kind) of a name, as far as that can be asked, and
@@ -142,7 +143,7 @@ func known(ctx context.Context, client *cli.Client, kind, name string) (known bo
 			names = append(names, n.Name)
 		}
 	}
-	if meant = coordinator.DidYouMean(name, names); meant != "" {
+	if meant = nearest.DidYouMean(name, names); meant != "" {
 		meant = ": " + meant
 	}
 	return false, meant

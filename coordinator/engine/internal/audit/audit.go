@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/engine/internal/state"
+	"taskbus/coordinator/invariant"
 )
 
 // What one Audit looks at, at most. The tasks held, which the window bounds, are seen
@@ -37,7 +38,7 @@ func Of(s *state.State) Auditor { return Auditor{s: s} }
 
 // Run checks that the books balance and gives what does not, at most one Violation for each invariant (see
 // engine.Audit).
-func (a *Auditor) Run(now time.Time) []coordinator.Violation {
+func (a *Auditor) Run(now time.Time) []invariant.Violation {
 	return (&inspection{State: a.s, places: &a.at}).run(now)
 }
 
@@ -48,9 +49,9 @@ type places struct {
 	runs               uint64 // audits so far
 }
 
-func (x *inspection) run(now time.Time) []coordinator.Violation {
+func (x *inspection) run(now time.Time) []invariant.Violation {
 	if now.Before(x.Now) {
-		x.Note(coordinator.InvariantClock, "", "the time is %v, %v before the latest event", now, x.Now.Sub(now))
+		x.Note(invariant.Clock, "", "the time is %v, %v before the latest event", now, x.Now.Sub(now))
 	}
 	before := x.Violations
 	if x.checkDeliveries(maps.Keys(x.Held)); len(x.Violations) > len(before) { // not in the order of a map
@@ -75,7 +76,7 @@ func (x *inspection) run(now time.Time) []coordinator.Violation {
 type inspection struct {
 	*state.State
 	places *places
-	coordinator.Violations
+	invariant.Violations
 	// gathering tasks are held so many.
 	gathering int
 }
@@ -101,7 +102,7 @@ func (x *inspection) checkDeliveries(handles iter.Seq[coordinator.Handle]) {
 	}
 	x.gathering = states[state.Gathering]
 	if waiting != x.Pending.Count {
-		x.Note(coordinator.InvariantPendingCount, "", "by priority %v tasks wait, counted are %v", waiting, x.Pending.Count)
+		x.Note(invariant.PendingCount, "", "by priority %v tasks wait, counted are %v", waiting, x.Pending.Count)
 	}
 	for _, f := range x.Lanes.Check(states[state.Moving], inLine) {
 		id := ""
@@ -130,10 +131,10 @@ func (x *inspection) checkBatches() {
 		return t.Stage == state.Gathering && x.Held[t.Handle] == t && state.BatchKeyOf(t) == key
 	})
 	for _, t := range wrong {
-		x.Note(coordinator.InvariantTaskState, string(t.Task.ID), "it is among those that gather, in state %d", t.Stage)
+		x.Note(invariant.TaskState, string(t.Task.ID), "it is among those that gather, in state %d", t.Stage)
 	}
 	if n != x.gathering || x.Batches.Sharing() {
-		x.Note(coordinator.InvariantTaskState, "", "%d tasks gather, %d are in batches; some dispatches are not sealed: %v",
+		x.Note(invariant.TaskState, "", "%d tasks gather, %d are in batches; some dispatches are not sealed: %v",
 			x.gathering, n, x.Batches.Sharing())
 	}
 }
@@ -163,10 +164,10 @@ func (x *inspection) checkAgents() {
 		x.Add(x.checkAccount(a))
 		online := a.State == coordinator.AgentOnline
 		if watched := x.Timers.Has(&a.Timers[fleet.Silence]); watched != online {
-			x.Note(coordinator.InvariantTimers, string(a.Spec.ID), "it is %s, its silence is watched: %v", a.State, watched)
+			x.Note(invariant.Timers, string(a.Spec.ID), "it is %s, its silence is watched: %v", a.State, watched)
 		}
 		if fault := x.Ejections.Check(n, online); fault != "" {
-			x.Note(coordinator.InvariantAgentReady, string(a.Spec.ID), "%s", fault)
+			x.Note(invariant.AgentReady, string(a.Spec.ID), "%s", fault)
 		}
 		return agentWeight + len(a.Open)
 	})
@@ -179,13 +180,13 @@ func (x *inspection) checkAgents() {
 // checkWhole checks what is only seen as a whole.
 func (x *inspection) checkWhole() {
 	for _, c := range [...]struct {
-		which coordinator.Invariant
+		which invariant.Name
 		fault error
 	}{
-		{coordinator.InvariantTaskRecord, x.Ends.Check()},
-		{coordinator.InvariantTaskRecord, x.Messages.Check()},
-		{coordinator.InvariantPendingOrder, x.Claims.Check(func(a *state.Agent) *state.Seat { return &a.Seat })},
-		{coordinator.InvariantPendingOrder, x.Isolated.Check(func(t *state.Task) (*state.Class, bool) {
+		{invariant.TaskRecord, x.Ends.Check()},
+		{invariant.TaskRecord, x.Messages.Check()},
+		{invariant.PendingOrder, x.Claims.Check(func(a *state.Agent) *state.Seat { return &a.Seat })},
+		{invariant.PendingOrder, x.Isolated.Check(func(t *state.Task) (*state.Class, bool) {
 			return t.Needs.Class, t.Alone && x.Held[t.Handle] == t
 		})},
 	} {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/invariant"
 )
 
 type team = Fleet[*job, *worker]
@@ -31,12 +32,12 @@ func crew() *team {
 // TestCheck breaks what is kept of the agents in one place at a time.
 func TestCheck(t *testing.T) {
 	const (
-		account, slots = coordinator.InvariantAgentAccount, coordinator.InvariantAgentSlots
-		ready, index   = coordinator.InvariantAgentReady, coordinator.InvariantFleetIndex
+		account, slots = invariant.AgentAccount, invariant.AgentSlots
+		ready, index   = invariant.AgentReady, invariant.FleetIndex
 	)
 	for name, tc := range map[string]struct {
 		spoil func(f *team, a *worker)
-		want  coordinator.Invariant
+		want  invariant.Name
 		id    string
 	}{
 		"nothing":      {func(*team, *worker) {}, 0, ""},
@@ -78,7 +79,7 @@ func TestCheck(t *testing.T) {
 func TestCheckTakeBacks(t *testing.T) {
 	f := crew()
 	f.ByID["b"].TakenQueue = "agent.b"
-	if found := f.CheckTakeBacks(); len(found) != 1 || found[0].Invariant != coordinator.InvariantTakeBacks {
+	if found := f.CheckTakeBacks(); len(found) != 1 || found[0].Invariant != invariant.TakeBacks {
 		t.Errorf("found %+v, want a queue that is taken back and not counted", found)
 	}
 	if f.TakeBacks = 1; f.CheckTakeBacks() != nil {

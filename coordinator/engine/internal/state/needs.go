@@ -13,6 +13,7 @@ import (
 	"taskbus/coordinator/criteria"
 	"taskbus/coordinator/engine/internal/queue"
 	"taskbus/coordinator/learning"
+	"taskbus/coordinator/nearest"
 )
 
 // Requirements is what a task asks of its agent, once its own wishes and its
@@ -115,7 +116,7 @@ func (s *State) unknownType(name string) string {
 	if s.Types == nil {
 		s.Types = slices.Sorted(maps.Keys(s.Policy.Routes))
 	}
-	if near := coordinator.DidYouMean(name, s.Types); near != "" {
+	if near := nearest.DidYouMean(name, s.Types); near != "" {
 		text += "; " + near
 	}
 	return text

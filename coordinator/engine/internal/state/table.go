@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
+	"taskbus/coordinator/invariant"
 )
 
 // Table gives every task that has not ended a number, by which records of the dedupe window refer
@@ -37,7 +38,7 @@ func (s *Table) Drop(t *Task) {
 func (s *Table) Has(t *Task) bool { return int(t.Number) < len(s.All) && s.All[t.Number] == t }
 
 // Check recounts the numbers.
-func (s *Table) Check() (found coordinator.Violations) {
+func (s *Table) Check() (found invariant.Violations) {
 	open := 0
 	for _, t := range s.All[1:] {
 		if t != nil {
@@ -45,7 +46,7 @@ func (s *Table) Check() (found coordinator.Violations) {
 		}
 	}
 	if n := len(s.All) - 1; open+len(s.Free) != n {
-		found.Note(coordinator.InvariantTaskRecord, "", "%d numbers are given to %d open tasks, and %d are free", n, open,
+		found.Note(invariant.TaskRecord, "", "%d numbers are given to %d open tasks, and %d are free", n, open,
 			len(s.Free))
 	}
 	return found

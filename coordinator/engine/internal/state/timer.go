@@ -3,9 +3,9 @@ package state
 import (
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/fleet"
 	"taskbus/coordinator/heap"
+	"taskbus/coordinator/invariant"
 )
 
 // Duty is what a timer is for.
@@ -128,13 +128,13 @@ const maxTimers = 1024
 
 // Check looks at some timers of each heap, and whether one was passed over by the Apply at now. One that is due at
 // once may be set at any time, a deadline that is over, say; the next Apply must find it.
-func (s *timers) Check(now time.Time) (found coordinator.Violations) {
+func (s *timers) Check(now time.Time) (found invariant.Violations) {
 	due := uint64(0)
 	for i := range s.Heaps {
 		h := &s.Heaps[i]
 		InTurn(&s.from[i], len(h.Items), maxTimers/turns, func(n int) int {
 			if t := h.Items[n]; t.Index != n || t.Duty.Turn() != i || n > 0 && h.Before(t, h.Items[(n-1)/2]) {
-				found.Note(coordinator.InvariantTimers, "",
+				found.Note(invariant.Timers, "",
 					"the timer at %d (for %v, duty %d) says %d, or is due before one that goes first", n, t.At, t.Duty, t.Index)
 			}
 			return 1
@@ -144,7 +144,7 @@ func (s *timers) Check(now time.Time) (found coordinator.Violations) {
 		}
 		t := h.Items[0]
 		if due = t.seq; due == s.due && s.dueAt.Before(now) {
-			found.Note(coordinator.InvariantTimers, "", "what was due at %v (duty %d) was passed over at %v", t.At, t.Duty, now)
+			found.Note(invariant.Timers, "", "what was due at %v (duty %d) was passed over at %v", t.At, t.Duty, now)
 		}
 	}
 	if due != s.due {

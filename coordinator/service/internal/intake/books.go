@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/invariant"
 )
 
 // Books account for every delivery that the process takes, over all its sessions (S14
@@ -23,7 +23,7 @@ import (
 type Books struct {
 	mu sync.Mutex
 	Tally
-	wrong []coordinator.Violation // not looked at yet, at most maxWrong
+	wrong []invariant.Violation // not looked at yet, at most maxWrong
 }
 
 // Tally is the counts of the books.
@@ -98,7 +98,7 @@ func (b *Books) note(d *Delivery, text string) {
 	if len(b.wrong) >= maxWrong {
 		return
 	}
-	v := coordinator.Violation{Invariant: coordinator.InvariantOneOutcome, Text: text, Count: 1}
+	v := invariant.Violation{Invariant: invariant.OneOutcome, Text: text, Count: 1}
 	if d.Task != nil {
 		v.IDs = []string{string(d.Task.ID)}
 	}
@@ -106,7 +106,7 @@ func (b *Books) note(d *Delivery, text string) {
 }
 
 // Audit takes what was noted, and looks whether the two sides are equal.
-func (b *Books) Audit() []coordinator.Violation {
+func (b *Books) Audit() []invariant.Violation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	found := b.wrong
@@ -116,7 +116,7 @@ func (b *Books) Audit() []coordinator.Violation {
 		out += n
 	}
 	if in != out || b.Held < 0 {
-		found = append(found, coordinator.Violation{Invariant: coordinator.InvariantConservation, Count: 1,
+		found = append(found, invariant.Violation{Invariant: invariant.Conservation, Count: 1,
 			Text: b.Tally.String()})
 	}
 	return found

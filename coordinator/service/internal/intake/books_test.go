@@ -4,7 +4,7 @@ import (
 	"sync"
 	"testing"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/invariant"
 )
 
 // TestBooksAreExactAtAnyMoment: any look while many goroutines take, conclude and settle, finds both sides
@@ -64,7 +64,7 @@ func TestBooksThatDoNotBalance(t *testing.T) {
 	}
 	b.Outcomes[Failed]++
 	for range 2 {
-		if found := b.Audit(); len(found) != 1 || found[0].Invariant != coordinator.InvariantConservation {
+		if found := b.Audit(); len(found) != 1 || found[0].Invariant != invariant.Conservation {
 			t.Errorf("%+v", found)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/invariant"
 )
 
 // Delivery is one that is not acknowledged yet.
@@ -162,13 +163,13 @@ type Holder interface {
 // Audit compares the deliveries that are held here with those that the engine holds. It
 // is for the goroutine that owns the engine. While the broker holds up publishers everything may
 // take its time.
-func (h *Deliveries) Audit(now time.Time, e Holder, blocked bool) []coordinator.Violation {
+func (h *Deliveries) Audit(now time.Time, e Holder, blocked bool) []invariant.Violation {
 	h.books.mu.Lock()
 	defer h.books.mu.Unlock()
 	if h.closed {
 		return nil
 	}
-	unknown := coordinator.Violation{Invariant: coordinator.InvariantHeld,
+	unknown := invariant.Violation{Invariant: invariant.Held,
 		Text: "the engine holds a task whose delivery is settled"}
 	e.Held(func(handle coordinator.Handle, task coordinator.TaskID) {
 		if h.items[handle] == nil {
@@ -176,7 +177,7 @@ func (h *Deliveries) Audit(now time.Time, e Holder, blocked bool) []coordinator.
 			unknown.IDs = append(unknown.IDs, string(task))
 		}
 	})
-	adrift := coordinator.Violation{Invariant: coordinator.InvariantHeld,
+	adrift := invariant.Violation{Invariant: invariant.Held,
 		Text: "a delivery is held without an owner: the engine does not know it, and its outcome is not on its way"}
 	for handle, d := range h.items {
 		switch {
@@ -191,11 +192,11 @@ func (h *Deliveries) Audit(now time.Time, e Holder, blocked bool) []coordinator.
 			}
 		}
 	}
-	var found []coordinator.Violation
-	for _, v := range []coordinator.Violation{unknown, adrift} {
+	var found []invariant.Violation
+	for _, v := range []invariant.Violation{unknown, adrift} {
 		if v.Count > 0 {
 			slices.Sort(v.IDs)
-			v.IDs = v.IDs[:min(len(v.IDs), coordinator.MaxViolationIDs)]
+			v.IDs = v.IDs[:min(len(v.IDs), invariant.MaxIDs)]
 			found = append(found, v)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/invariant"
 	"taskbus/coordinator/view"
 )
 
@@ -20,20 +20,20 @@ type auditor struct {
 	mu         sync.Mutex
 	runs       uint64
 	last       time.Time
-	violations [coordinator.NumInvariants]uint64 // cases, each counted with every run that finds it
-	found      []view.Violation                  // by the latest run that found any
+	violations [invariant.Count]uint64 // cases, each counted with every run that finds it
+	found      []view.Violation        // by the latest run that found any
 	told       map[toldCase]bool
 }
 
 // toldCase is an invariant and a task or agent for which it was logged that it does not
 // hold; an empty id: the invariant as such.
 type toldCase struct {
-	invariant coordinator.Invariant
+	invariant invariant.Name
 	id        string
 }
 
 // note takes over what a run has found, and returns what has not been logged yet.
-func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coordinator.Violation) {
+func (a *auditor) note(now time.Time, found []invariant.Violation) (news []invariant.Violation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.runs++
@@ -54,7 +54,7 @@ func (a *auditor) note(now time.Time, found []coordinator.Violation) (news []coo
 
 // isNews reports whether a violation, or that it concerns one of these ids, has not been
 // logged yet.
-func (a *auditor) isNews(v coordinator.Violation) (news bool) {
+func (a *auditor) isNews(v invariant.Violation) (news bool) {
 	ids := v.IDs
 	if len(ids) == 0 {
 		ids = []string{""}
@@ -98,14 +98,14 @@ func (a *auditor) metrics() []prometheus.Collector {
 		all = append(all, count(prometheus.CounterOpts{
 			Name:        "taskbus_audit_violations_total",
 			Help:        "Cases in which the books do not balance, by audit: a fault of Taskbus.",
-			ConstLabels: prometheus.Labels{"invariant": coordinator.Invariant(i).String()},
+			ConstLabels: prometheus.Labels{"invariant": invariant.Name(i).String()},
 		}, &a.violations[i]))
 	}
 	return all
 }
 
 // Audited writes down what an audit has found.
-func (o *Observer) Audited(found []coordinator.Violation) {
+func (o *Observer) Audited(found []invariant.Violation) {
 	for _, v := range o.audited.note(o.now(), found) {
 		o.log.Error().Stringer("invariant", v.Invariant).Str("violation", v.Text).Strs("ids", v.IDs).Int("cases", v.Count).
 			Msg(

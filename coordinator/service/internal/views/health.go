@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/nearest"
 	"taskbus/coordinator/view"
 )
 
@@ -108,7 +109,7 @@ func notListed(snap coordinator.Snapshot, heard []SenderCount) (names []string) 
 		}
 		near := ""
 		if len(names) < coordinator.MaxCandidates { // the others are only counted
-			if near = cmp.Or(coordinator.DidYouMean(h.ID, missing), coordinator.DidYouMean(h.ID, all)); near != "" {
+			if near = cmp.Or(nearest.DidYouMean(h.ID, missing), nearest.DidYouMean(h.ID, all)); near != "" {
 				near = ", " + near
 			}
 		}

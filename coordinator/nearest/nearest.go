@@ -1,4 +1,4 @@
-package coordinator
+package nearest
 
 import (
 	"slices"
@@ -23,10 +23,10 @@ var synonyms = map[string][]string{
 	"trace_id":  {"correlation_id"}, "due": {"deadline"}, "expires": {"deadline"}, "ttl": {"deadline", "timeout_seconds"},
 }
 
-// Nearest lists the known names that may have been meant by one that is not known: the one that is spelt most alike
+// Names lists the known names that may have been meant by one that is not known: the one that is spelt most alike
 // ("prioritiy": priority), else those that share a word with it ("timeout": timeout_seconds; "concurrency":
 // max_concurrent_tasks), or begin with it ("prio": priority). At most 3; nil: none comes near.
-func Nearest(got string, known []string) []string {
+func Names(got string, known []string) []string {
 	if meant, is := synonyms[normalName(got)]; is {
 		return slices.DeleteFunc(slices.Clone(meant), func(name string) bool { return !slices.Contains(known, name) })
 	}
@@ -55,7 +55,7 @@ func Nearest(got string, known []string) []string {
 // DidYouMean asks for the nearest of the known names: "did you mean priority?", "did you mean task_id or
 // correlation_id?"; "" where none comes near.
 func DidYouMean(got string, known []string) string {
-	near := Nearest(got, known)
+	near := Names(got, known)
 	switch n := len(near); n {
 	case 0:
 		return ""

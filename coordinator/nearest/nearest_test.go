@@ -1,4 +1,4 @@
-package coordinator
+package nearest
 
 import (
 	"strings"
@@ -45,7 +45,7 @@ func TestDidYouMean(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tc.got, got, tc.want)
 		}
 	}
-	if near := Nearest("id", []string{"a_id", "b_id", "c_id", "d_id"}); near != nil {
+	if near := Names("id", []string{"a_id", "b_id", "c_id", "d_id"}); near != nil {
 		t.Errorf("a word that many share gives %v, want none", near)
 	}
 }
