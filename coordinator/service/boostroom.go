@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/service/internal/alerts"
 	"taskbus/coordinator/view"
 )
 
@@ -46,7 +47,7 @@ func atMost(q *coordinator.Quotas, c *coordinator.QuotaControl) string {
 				above -= n.Budgets[d].Nominal
 			}
 		}
-		return fmt.Sprintf("; at most +%s is left for %s", amountText(name, d.Shown(max(0, above-has))), q.Nodes[i].ID)
+		return fmt.Sprintf("; at most +%s is left for %s", alerts.Amount(name, d.Shown(max(0, above-has))), q.Nodes[i].ID)
 	}
 	return ""
 }

@@ -1,9 +1,9 @@
 package service
 
 import (
-	"context"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
+	"taskbus/tests/support/membus"
 )
 
 // deadKeys lists task.dead and returns the keys of what is selected.
@@ -164,13 +165,13 @@ func TestDeadLetterIsRenewedBeforeItsQueueDropsIt(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.send(bus.QueueDead, taskBody("t-1", "build", ""), func(p *bus.Properties) {
 			p.Headers = map[string]any{messages.HeaderDeathReason: "maxlen", messages.HeaderSourceQueue: bus.QueueAssign,
-				headerDeliveryCount: int64(deadRenewed)}
+				"x-delivery-count": int64(500)}
 		})
 		r.settle()
 		before := r.deadKeys(view.DeadFilter{})
 		r.settle()
 		m := r.only(bus.QueueDead)
-		if _, counted := m.Headers[headerDeliveryCount]; counted || messages.TextHeader(m.Headers, messages.HeaderDeathReason) != "maxlen" ||
+		if _, counted := m.Headers["x-delivery-count"]; counted || messages.TextHeader(m.Headers, messages.HeaderDeathReason) != "maxlen" ||
 			m.Redelivered {
 			t.Errorf("not renewed: %v", m.Headers)
 		}
@@ -184,24 +185,30 @@ func TestDeadLetterIsRenewedBeforeItsQueueDropsIt(t *testing.T) {
 // loses nothing.
 func TestDeadLetterSurvivesTheEndOfItsSession(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
-		r.task("t-1", "build", `,"priority":9`)
-		r.settle()
-		err := r.service.withDead(r.t.Context(), func(*view.DeadMessage) bool { return true },
-			func(s *session, all []*deadLetter, _ bool) {
-				p, err := s.again(&all[0].delivery, bus.QueueFailed) // a queue without a consumer
-				if err != nil || s.publishDead(r.t.Context(), p) != bus.Confirmed {
-					t.Fatalf("not sent: %v", err)
-				}
-				_ = s.bus.Close(context.Background()) // and nothing is acknowledged any more
-				all[0].ack(s)
-			})
-		r.settle()
-		if n := len(r.in(bus.QueueDead)); n != 1 || err != nil {
-			t.Errorf("%d messages in task.dead, want 1; %v", n, err)
+		r.task("t-1", "build", `,"priority":9`) // sent again it is as wrong as before, and comes back
+		keys := r.deadKeys(view.DeadFilter{ID: "t-1"})
+		var confirmed, cut atomic.Bool
+		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Key == bus.QueueAssign {
+				confirmed.Store(true)
+			}
+			return membus.Answer
+		})
+		r.broker.SetBetween(func(step string) {
+			if step == "ack" && confirmed.Load() && cut.CompareAndSwap(false, true) {
+				r.broker.Cut()
+			}
+		})
+		if _, err := r.service.ResendDead(r.t.Context(), keys); err != nil {
+			t.Fatal(err)
 		}
 		r.pass(time.Minute)
-		if keys := r.deadKeys(view.DeadFilter{ID: "t-1"}); len(keys) != 1 {
-			t.Errorf("the next session finds %v", keys)
+		if r.connect(); !cut.Load() {
+			t.Fatal("the session went on")
+		}
+		// What was not acknowledged is there, and what was sent again.
+		if keys := r.deadKeys(view.DeadFilter{ID: "t-1"}); len(keys) < 2 {
+			t.Errorf("the next session finds %v, want two", keys)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func TestCopiesOfEndedTasksAreNotPending(t *testing.T) {
 					t.Errorf("%s, and after a copy %q", outcome, got)
 				}
 			}
-			r.service.history = recent.New(recent.Size) // so many tasks came since, or another led before
+			r.forgets() // so many tasks came since, or another led before
 			for _, extra := range []string{"", `,"priority":3`} {
 				r.task("t-1", "build", extra)
 				if got := r.stateOf("t-1"); got != outcome { // as the duplicate check knows

@@ -7,10 +7,11 @@
 //	          └────────┴──────────── settle: confirm, log, count ◄──┘            │
 //	                                                                             ┘
 //
-// Its rooms are packages below internal, which own their state and never call back: callgate (questions about LLM
-// calls), intake (what deliveries say, which are held, what became of each), journaling (reading and writing the
-// journal), metrics (what Prometheus sees), observer (what has happened, in the log and in counts), outbox (what is to
-// be published, in which form, and what waits for an answer), telemetry (gates against floods of lines).
+// Its rooms are packages below internal, which own their state and never call back: alerts (events about quotas),
+// callgate (questions about LLM calls), dead (what lies in task.dead), intake (what deliveries say, which are held, what
+// became of each), journaling (reading and writing the journal), metrics (what Prometheus sees), observer (what has
+// happened, in the log and in counts), outbox (what is to be published, in which form, and what waits for an answer),
+// reading (what users see of tasks, agents and quotas), telemetry (gates against floods of lines).
 //
 // One direction: what is learnt later enters the loop again as an event. Between
 // the loop and the outbox stand the commits: no effect is carried out before the
@@ -48,13 +49,12 @@
 //	publish.go   effects in, publications out
 //	ends.go      task.completed on its way
 //	park.go      what cannot be handled, on its way to task.dead
-//	dead.go      looking into task.dead, sending again and dropping what is there
+//	internal/dead  looking into task.dead, sending again and dropping what is there; dead.go: in which session
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out
-//	alerts.go    events about quotas, for people; overruns.go: forecasts of budgets that will not last
+//	overruns.go  budgets that will not last; internal/alerts: which, and in which words
 //	internal/recent  recent tasks, for people, and their dispatches so far
-//	explain.go   why they were decided so, and how they would be now
-//	stats.go     the fleet in figures
+//	reads.go     what is read of tasks, agents and quotas; internal/reading: how
 //	internal/observer  what is logged and counted, for /status and Prometheus
 //	calls.go     questions about LLM calls, and which coordinator answers them
 //	scrape.go    what the metrics are given at each scrape

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"taskbus/coordinator"
@@ -209,18 +210,28 @@ func TestOneQuestionAtATime(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.heartbeat("a1", 0)
 		r.task("t-1", "build", "")
-		r.service.judging <- struct{}{} // an explanation is being made
+		hold, first := make(chan struct{}), make(chan error, 1)
+		r.service.loop.enqueue(envelope{call: func(time.Time) { <-hold }})
+		go func() { // its answer is being made
+			_, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-2", "build", "")))
+			first <- err
+		}()
+		synctest.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		if _, err := r.service.WhatIf(ctx, []byte(taskBody("t-2", "build", ""))); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%v, want the deadline", err)
+		_, err := r.service.WhatIf(ctx, []byte(taskBody("t-3", "build", "")))
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "questions before this one") {
+			t.Errorf("%v, want the deadline while it waits for its turn", err)
 		}
 		// What is remembered is told all the same.
 		if x, ok := r.service.Explain(ctx, "t-1"); !ok || x.Agent != "a1" || x.Explanation == nil || x.Now != nil {
 			t.Errorf("%+v", x)
 		}
-		<-r.service.judging
-		if _, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-2", "build", ""))); err != nil {
+		close(hold)
+		if err := <-first; err != nil {
+			t.Error(err)
+		}
+		if _, err := r.service.WhatIf(context.Background(), []byte(taskBody("t-3", "build", ""))); err != nil {
 			t.Error(err)
 		}
 	})

@@ -244,7 +244,7 @@ func (r *session) budgetsFromHistory(ctx context.Context) (place string, correct
 	case p.Place == "", p.UpTo.IsZero():
 		return "", 0, errNoHistory
 	}
-	nodes, err := s.budgets(ctx)
+	nodes, err := s.reading.Budgets(ctx)
 	if err != nil {
 		return "", 0, err
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"taskbus/config"
-	"taskbus/coordinator/bus"
 )
 
 // The states of the process, as /readyz shows them.
@@ -128,43 +127,4 @@ func (r *reloadState) read() (loadedAt time.Time, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.loadedAt, r.err
-}
-
-// depthQueues are the queues of which the depth is watched.
-var depthQueues = []string{
-	bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueFailed, bus.QueueDead,
-}
-
-// depths is what the broker last said of the watched queues.
-type depths struct {
-	mu   sync.Mutex
-	last map[string]depthReading
-}
-
-type depthReading struct {
-	bus.Depth
-	err error
-}
-
-func (d *depths) set(queue string, depth bus.Depth, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.last == nil {
-		d.last = make(map[string]depthReading)
-	}
-	d.last[queue] = depthReading{depth, err}
-}
-
-// forget drops what was said of all queues: it does not hold any more.
-func (d *depths) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last = nil
-}
-
-func (d *depths) get(queue string) (depthReading, bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	r, ok := d.last[queue]
-	return r, ok
 }

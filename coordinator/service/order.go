@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/httpapi"
-	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
 
@@ -29,7 +27,7 @@ func (s *Service) orderAgent(
 	if err != nil {
 		return view.Agent{}, err
 	}
-	if _, err := s.agent(ctx, id); err != nil {
+	if _, err := s.reading.Agent(ctx, id); err != nil {
 		return view.Agent{}, err
 	}
 	err = s.order(r, func(now time.Time, token uint64) {
@@ -39,7 +37,7 @@ func (s *Service) orderAgent(
 		return view.Agent{}, err
 	}
 	// From here on the order stands, whatever becomes of ctx.
-	return s.agent(context.WithoutCancel(ctx), id)
+	return s.reading.Agent(context.WithoutCancel(ctx), id)
 }
 
 // order lets the loop carry out an order while the session leads, and returns when the engine's answer to
@@ -63,18 +61,4 @@ func (s *Service) orderChange(
 		return nil, fmt.Errorf("%w; try again", err)
 	}
 	return w.stand, nil
-}
-
-// agent looks one agent up.
-func (s *Service) agent(ctx context.Context, id coordinator.AgentID) (view.Agent, error) {
-	snap, err := s.snapshot(ctx)
-	if err != nil {
-		return view.Agent{}, err
-	}
-	for _, a := range snap.Agents {
-		if a.Spec.ID == id {
-			return views.Agent(a), nil
-		}
-	}
-	return view.Agent{}, httpapi.ErrNoAgent
 }

@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/dead"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
@@ -172,7 +173,7 @@ func idByProperties(d *bus.Delivery, park *bus.Publication) coordinator.TaskID {
 	case messages.ValidID(d.MessageID):
 		return coordinator.TaskID(d.MessageID)
 	case d.ReplyTo != "", messages.ValidTraceID(d.CorrelationID):
-		return coordinator.TaskID("invalid-" + deadKey(&bus.Delivery{Properties: park.Properties, Body: park.Body}))
+		return coordinator.TaskID("invalid-" + dead.Key(&bus.Delivery{Properties: park.Properties, Body: park.Body}))
 	default:
 		return ""
 	}

@@ -34,10 +34,16 @@ func (r *rig) asShown() []string {
 	return lines
 }
 
+// forgets has no recent tasks be remembered.
+func (r *rig) forgets() {
+	r.service.history = recent.New(recent.Size)
+	r.service.reading = r.service.newReader()
+}
+
 // begunAnew has the coordinator begin anew; forgets: as another process, which knows what the journal says.
 func (r *rig) begunAnew(forgets bool) {
 	if forgets {
-		r.service.history = recent.New(recent.Size)
+		r.forgets()
 	}
 	r.broker.Cut()
 	r.pass(backoffMax + time.Second)
@@ -127,7 +133,7 @@ func TestWhatIsShownOfStories(t *testing.T) {
 func TestEndedLongAgoIsNotUnknown(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.stories()
-		r.service.history = recent.New(recent.Size)
+		r.forgets()
 		for id, want := range map[string]string{"bounced": recent.Succeeded, "broken": recent.Failed, "late": recent.Failed,
 			"never": ""} {
 			x, known := r.service.Explain(context.Background(), id)

@@ -21,10 +21,13 @@ import (
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/alerts"
 	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/service/internal/dead"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/observer"
+	"taskbus/coordinator/service/internal/reading"
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
@@ -83,26 +86,26 @@ type Service struct {
 	loss      atomic.Pointer[journal.Loss] // that the journal says and that is not acknowledged; nil: none
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
-	judging    chan struct{} // capacity 1: an explanation is being made
-	deadInHand chan struct{} // capacity 1: a request has the messages of task.dead in hand
 	relays     relayTimes
 	lately     lately
 	queues     queueNames // of agents, whether agents.yaml lists them or not
 	// resultsNext is where in task.result reading goes on where no journal says so; -1:
 	// not known. It belongs to the goroutine of Run.
 	resultsNext int64
-	lostAt      time.Time // when the latest session ended; likewise
-	overruns    overruns
+	lostAt      time.Time       // when the latest session ended; likewise
+	overruns    alerts.Overruns // of the goroutine of watchOverruns, of which there is one at a time
 
 	state   lifecycle
-	depths  depths
+	depths  reading.Depths
 	history *recent.Tasks
+	reading *reading.Reader
 	metrics *metrics.Metrics
 	// seriesDropped says that at the last scrape the fleet was too large for series of single agents.
 	seriesDropped atomic.Bool
 	// standing returns how far the history of usage is; nil: none is kept.
 	standing atomic.Pointer[func(context.Context) (HistoryStanding, error)]
 	observe  *observer.Observer
+	dead     *dead.Queue
 }
 
 // New makes a service; it does nothing until Run.
@@ -116,12 +119,14 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
-		decoder: messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
-		history: recent.New(recent.Size), judging: make(chan struct{}, 1), deadInHand: make(chan struct{}, 1),
-		resultsNext: -1, overruns: make(overruns),
+		decoder:     messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
+		history:     recent.New(recent.Size),
+		resultsNext: -1, overruns: make(alerts.Overruns),
 		forwarding: httpapi.NewPeers(o.PeerAuthorities, callgate.ForwardTimeout),
 	}
+	s.dead = dead.New(s.decoder)
 	s.loop = newLoop(o.Now, writeDown{s})
+	s.reading = s.newReader()
 	lines := telemetry.New(o.Logger, o.Now)
 	s.calls = callgate.New(callgate.Engine{Post: s.loop.post, Stopped: s.loop.stopped}, s.forwarding, lines, o.Now)
 	s.metrics = metrics.New(o.Now)

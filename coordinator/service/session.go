@@ -12,9 +12,11 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/alerts"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/outbox"
+	"taskbus/coordinator/service/internal/reading"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -186,7 +188,7 @@ func (r *session) perform(effect coordinator.Effect) {
 	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered, coordinator.ClaimsForgotten:
 		r.reply(f)
 	case coordinator.QuotaReached:
-		r.announceQuota(&f)
+		r.alert(alerts.Reached(&f, r.s.now()))
 	case coordinator.Withdraw:
 		r.outbox.Add(outgoing{withdrawal: &withdrawal{f}})
 	case coordinator.CancelAnswered:
@@ -235,14 +237,14 @@ func (r *session) watchDepths() {
 	defer ticker.Stop()
 	taking := r.taking
 	for {
-		for _, name := range depthQueues {
+		for _, name := range reading.Watched {
 			ctx, cancel := context.WithTimeout(context.Background(), depthPeriod)
 			d, err := r.bus.Depth(ctx, name)
 			cancel()
 			if errors.Is(err, bus.ErrClosed) {
 				return
 			}
-			r.s.depths.set(name, d, err)
+			r.s.depths.Set(name, d, err)
 		}
 		r.s.observe.AfterFloods()
 		select {
@@ -251,7 +253,7 @@ func (r *session) watchDepths() {
 		case <-ticker.C:
 		case <-taking: // what was ready comes here, and would count twice
 			taking = nil
-			r.s.depths.forget()
+			r.s.depths.Forget()
 			select {
 			case <-r.bus.Done():
 				return

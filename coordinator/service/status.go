@@ -37,7 +37,7 @@ func (s *Service) health(snap coordinator.Snapshot) view.Health {
 		invalid, by := s.observe.InvalidResults()
 		h.Checks["agents"] = views.CheckAgents(snap, away, s.observe.Unlisted())
 		for name, c := range map[string]view.Check{
-			"assignments": views.CheckAssignments(snap, recent, span, s.unread(&snap)),
+			"assignments": views.CheckAssignments(snap, recent, span, s.depths.Unread(&snap)),
 			"results":     views.CheckResults(recent, s.observe.Failing(), invalid, by),
 		} {
 			if !away || c.Status != view.Healthy { // without a session nothing goes wrong that is known
@@ -163,7 +163,7 @@ func (s *Service) Status(ctx context.Context) (view.Status, error) {
 
 		UnknownFields: s.observe.UnknownFields(),
 	}
-	in, _ := views.Drain(&snap, s.unread(&snap), st.Rates.Assigned)
+	in, _ := views.Drain(&snap, s.depths.Unread(&snap), st.Rates.Assigned)
 	st.Pending.DrainSeconds = in.Seconds()
 	s.journalStatus(&st)
 	away := s.knowsFleet() != nil
@@ -176,17 +176,7 @@ func (s *Service) Status(ctx context.Context) (view.Status, error) {
 		st.Agents = append(st.Agents, v)
 	}
 	st.Lanes = views.Lanes(snap)
-	for _, name := range depthQueues {
-		d, ok := s.depths.get(name)
-		q := view.Queue{Name: name, Ready: d.Ready, Consumers: d.Consumers}
-		switch {
-		case !ok:
-			q.Error = "not read yet"
-		case d.err != nil:
-			q.Error = d.err.Error()
-		}
-		st.Queues = append(st.Queues, q)
-	}
+	st.Queues = s.depths.Queues()
 	return st, nil
 }
 

@@ -111,7 +111,7 @@ func TestWhatComesBackOfAnEndedTaskIsNotPending(t *testing.T) {
 				}
 				r.only(bus.QueueFailed)
 				if restart {
-					r.service.history = recent.New(recent.Size) // it knows of tasks what the journal has
+					r.forgets() // it knows of tasks what the journal has
 				}
 				a1.mu.Lock()
 				d := a1.held[0]

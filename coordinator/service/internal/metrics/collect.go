@@ -1,6 +1,11 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // prefix begins the names of all metrics.
 const prefix = "taskbus_"
@@ -59,4 +64,29 @@ func Bool(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// lookup is a collector of values that are looked up at each scrape, in lookupLimit at most.
+type lookup struct {
+	descs   []*prometheus.Desc
+	collect func(context.Context, chan<- prometheus.Metric)
+}
+
+const lookupLimit = 2 * time.Second
+
+// Lookup returns a collector of what collect looks up at each scrape, in 2 s at most.
+func Lookup(descs []*prometheus.Desc, collect func(context.Context, chan<- prometheus.Metric)) prometheus.Collector {
+	return &lookup{descs, collect}
+}
+
+func (c *lookup) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range c.descs {
+		ch <- d
+	}
+}
+
+func (c *lookup) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
+	defer cancel()
+	c.collect(ctx, ch)
 }

@@ -1,4 +1,4 @@
-package service
+package alerts
 
 import (
 	"crypto/sha256"
@@ -30,40 +30,32 @@ func alertID(kind, node, dimension string, until time.Time) string {
 	return "quota-" + hex.EncodeToString(sum[:16])
 }
 
-// alert publishes an event about quotas and passes it to the webhook.
-func (r *session) alert(key string, a Alert) {
-	r.announce(key, a.Type, a.ID, "", a.Body)
-	if tell := r.s.options.Alerted; tell != nil {
-		tell(a)
-	}
-}
-
-// announceQuota publishes that a budget is nearly, or quite, used up.
-func (r *session) announceQuota(f *coordinator.QuotaReached) {
-	key := schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
+// Reached is that a budget is nearly, or quite, used up, published at now by that key.
+func Reached(f *coordinator.QuotaReached, now time.Time) (key string, a Alert) {
+	key = schemas.QuotaReached + "." + strconv.Itoa(f.Percent)
 	d, borrows := f.Dimension.String(), ""
 	if f.MayBorrow {
 		borrows = "; it may borrow more of what others leave"
 	}
-	r.alert(key, Alert{
+	return key, Alert{
 		ID: alertID(key, f.Node, d, f.Ends), Subject: f.Node + " " + d, Type: schemas.QuotaReached,
-		Body: messages.AppendQuotaReached(nil, f, r.s.now()),
+		Body: messages.AppendQuotaReached(nil, f, now),
 		Text: fmt.Sprintf("%s at %d %%: %s of %s, resets %s%s",
-			f.Node, f.Percent, amountText(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)),
+			f.Node, f.Percent, Amount(d, f.Dimension.Shown(f.Used)), unitText(d, f.Dimension.Shown(f.Cap)),
 			resetText(f.Ends), borrows),
-	})
+	}
 }
 
-// announceOverrun publishes that a budget will not last until its period ends.
-func (r *session) announceOverrun(q *messages.QuotaOverrun) {
-	r.alert(schemas.QuotaOverrun, Alert{
+// Overrun is that a budget will not last until its period ends, published at now by that key.
+func Overrun(q *messages.QuotaOverrun, now time.Time) (key string, a Alert) {
+	return schemas.QuotaOverrun, Alert{
 		ID: alertID(schemas.QuotaOverrun, q.Node, q.Dimension, q.Until), Subject: q.Node + " " + q.Dimension,
-		Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, r.s.now()),
+		Type: schemas.QuotaOverrun, Body: messages.AppendQuotaOverrun(nil, q, now),
 		Text: fmt.Sprintf(
 			"The budget of %s in %s will not last until %s: %s of %s are expected (%s), and it is used up at about %s.",
-			q.Node, q.Dimension, timeText(q.Until), amountText(q.Dimension, q.Expected), amountText(q.Dimension, q.Cap), q.Basis,
+			q.Node, q.Dimension, timeText(q.Until), Amount(q.Dimension, q.Expected), Amount(q.Dimension, q.Cap), q.Basis,
 			timeText(q.At)),
-	})
+	}
 }
 
 func timeText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
@@ -79,13 +71,13 @@ func resetText(t time.Time) string {
 // unitText returns an amount with its unit for people.
 func unitText(dimension string, amount float64) string {
 	if dimension == coordinator.DimCost.String() {
-		return amountText(dimension, amount)
+		return Amount(dimension, amount)
 	}
-	return amountText(dimension, amount) + " " + dimension
+	return Amount(dimension, amount) + " " + dimension
 }
 
-// amountText returns an amount for people.
-func amountText(dimension string, amount float64) string {
+// Amount returns an amount for people.
+func Amount(dimension string, amount float64) string {
 	if dimension == coordinator.DimCost.String() {
 		return "$" + strconv.FormatFloat(amount, 'f', 2, 64)
 	}

@@ -1,7 +1,8 @@
-package service
+package reading
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,19 +11,20 @@ import (
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
 
 // Quotas returns what is used of the LLM quotas (see httpapi.Source). One that stands by reports
 // what the journal has said so far.
-func (s *Service) Quotas(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
+func (r *Reader) Quotas(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
 	if of == (view.QuotaSelection{Limit: of.Limit, After: of.After}) {
-		return s.quotaPages(ctx, of)
+		return r.quotaPages(ctx, of)
 	}
 	var snap engine.QuotaSnapshot
 	var ids []string
-	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+	err := r.Query(ctx, func(now time.Time, e *engine.Engine) {
 		ids = quotaIDs(now, e, of)
 		if of.Group != "" { // and how its turns stand
 			snap = e.Quotas(now).Snapshot(0, func(*coordinator.QuotaNode, string) bool { return false })
@@ -32,7 +34,7 @@ func (s *Service) Quotas(ctx context.Context, of view.QuotaSelection) (view.Quot
 	for ids = ids[:min(len(ids), of.Limit)]; err == nil && len(ids) > 0; {
 		some := ids[:min(len(ids), quotaPage)]
 		ids = ids[len(some):]
-		err = s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		err = r.Query(ctx, func(now time.Time, e *engine.Engine) {
 			snap.Nodes = append(snap.Nodes, e.Quotas(now).Nodes(some)...)
 		})
 	}
@@ -80,13 +82,13 @@ const quotaPage = 500
 
 // quotaPages reads the nodes page by page: between two of them the loop does other work, so that the
 // numbers of a large answer are of moments that follow each other.
-func (s *Service) quotaPages(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
+func (r *Reader) quotaPages(ctx context.Context, of view.QuotaSelection) (view.Quotas, error) {
 	var all view.Quotas
 	for after := of.After; ; {
 		var page engine.QuotaSnapshot
 		var more, known bool
 		most := min(quotaPage, of.Limit-len(all.Nodes))
-		err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { page, more, known = e.Quotas(now).Page(after, most) })
+		err := r.Query(ctx, func(now time.Time, e *engine.Engine) { page, more, known = e.Quotas(now).Page(after, most) })
 		switch {
 		case err != nil:
 			return view.Quotas{}, fmt.Errorf("ask the engine for the quotas: %w", err)
@@ -99,9 +101,7 @@ func (s *Service) quotaPages(ctx context.Context, of view.QuotaSelection) (view.
 		}
 		q := quotasOf(&page)
 		if after == of.After {
-			if all = q; after == "" {
-				all.Unpriced = s.observe.Unpriced()
-			}
+			all = q
 		} else {
 			all.Nodes = append(all.Nodes, q.Nodes...)
 		}
@@ -110,6 +110,38 @@ func (s *Service) quotaPages(ctx context.Context, of view.QuotaSelection) (view.
 		}
 		if after = q.Nodes[len(q.Nodes)-1].ID; len(all.Nodes) == of.Limit {
 			all.Next = after
+			return all, nil
+		}
+	}
+}
+
+// nodesAtOnce is how many nodes one turn of the loop copies for [Reader.Budgets]: some milliseconds.
+const nodesAtOnce = 5000
+
+// errQuotasChanged: some nodes were copied before, and some after.
+var errQuotasChanged = errors.New("the quotas have changed meanwhile")
+
+// Budgets returns all nodes of the quota trees, parents first; none where there are no quotas. The loop
+// copies them a few thousand at a time, so that tasks do not wait for it.
+func (r *Reader) Budgets(ctx context.Context) (all []view.QuotaNode, err error) {
+	for from, nodes := 0, -1; ; from += nodesAtOnce {
+		var snap engine.QuotaSnapshot
+		n := 0
+		err := r.Query(ctx, func(now time.Time, e *engine.Engine) {
+			snap = e.Quotas(now).Snapshot(nodesAtOnce, func(*coordinator.QuotaNode, string) bool {
+				n++
+				return n > from
+			})
+		})
+		if err != nil {
+			return nil, fmt.Errorf("ask the engine for the quotas: %w", err)
+		}
+		if nodes >= 0 && n != nodes {
+			return nil, errQuotasChanged
+		}
+		nodes = n
+		all = append(all, quotasOf(&snap).Nodes...)
+		if from+nodesAtOnce >= n {
 			return all, nil
 		}
 	}
@@ -160,7 +192,7 @@ func quotaNode(v *fairshare.NodeView) view.QuotaNode {
 }
 
 // ExplainQuota says whether there is quota for something now (see httpapi.Source).
-func (s *Service) ExplainQuota(ctx context.Context, q view.QuotaQuestion) (view.QuotaAnswer, error) {
+func (r *Reader) ExplainQuota(ctx context.Context, q view.QuotaQuestion) (view.QuotaAnswer, error) {
 	question := engine.QuotaQuestion{
 		Group: q.Group, Agent: coordinator.AgentID(q.Agent), Type: q.TaskType, NoBorrowing: q.NoBorrowing,
 		Usage: coordinator.Usage{Requests: q.Requests, InputTokens: q.InputTokens, OutputTokens: q.OutputTokens,
@@ -169,7 +201,7 @@ func (s *Service) ExplainQuota(ctx context.Context, q view.QuotaQuestion) (view.
 	}
 	var a engine.QuotaAnswer
 	var ok bool
-	err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { a, ok = e.Quotas(now).Explain(&question) })
+	err := r.Query(ctx, func(now time.Time, e *engine.Engine) { a, ok = e.Quotas(now).Explain(&question) })
 	switch {
 	case err != nil:
 		return view.QuotaAnswer{}, fmt.Errorf("ask the engine about quotas: %w", err)
@@ -224,5 +256,25 @@ func quotaReason(a *engine.QuotaAnswer) string {
 		return "there is quota, some of it borrowed from shares that others leave unused"
 	default:
 		return "there is quota"
+	}
+}
+
+// QuotasForMetrics returns what a scrape shows of the quotas, and as of when.
+func (r *Reader) QuotasForMetrics(ctx context.Context) (q engine.QuotaSnapshot, at time.Time, err error) {
+	err = r.Query(ctx, func(now time.Time, e *engine.Engine) { q, at = quotasForMetrics(now, e), now })
+	return q, at, err
+}
+
+// quotasForMetrics returns all nodes or, where these are too many, those of the kinds that are
+// nearest to the roots.
+func quotasForMetrics(now time.Time, e *engine.Engine) engine.QuotaSnapshot {
+	const most = metrics.MaxQuotaNodes
+	for kind, all := coordinator.QuotaAgent, 0; ; kind-- {
+		snap := e.Quotas(now).Snapshot(most, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind <= kind })
+		all = max(all, snap.All)
+		if snap.All <= most || kind == coordinator.QuotaPool {
+			snap.All = all
+			return snap
+		}
 	}
 }

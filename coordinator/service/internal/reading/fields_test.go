@@ -1,4 +1,4 @@
-package service
+package reading
 
 import (
 	"encoding/json"

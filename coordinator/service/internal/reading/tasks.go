@@ -1,4 +1,4 @@
-package service
+package reading
 
 import (
 	"bytes"
@@ -34,13 +34,12 @@ type judgement struct {
 	queued *view.Queued
 }
 
-// judge asks the engine, one question at a time: each costs passes over the fleet on the goroutine that
-// decides, and many questions must not crowd out the tasks.
-func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgement, err error) {
-	if err := s.knowsFleet(); err != nil {
-		return j, err
+// judge asks the engine how it would decide a task now.
+func (r *Reader) judge(ctx context.Context, task *coordinator.Task, away error) (j judgement, err error) {
+	if away != nil {
+		return j, away
 	}
-	err = s.ask(ctx, func(now time.Time, e *engine.Engine) {
+	err = r.inTurn(ctx, func(now time.Time, e *engine.Engine) {
 		j.decision, j.reason, j.text = e.Explain(now, task)
 		j.waits, _ = waitsFor(now, e, e.Waiters(now), task)
 		if p, waits := e.Place(now, task); waits {
@@ -51,20 +50,6 @@ func (s *Service) judge(ctx context.Context, task *coordinator.Task) (j judgemen
 		return judgement{}, err
 	}
 	return j, nil
-}
-
-// ask has its turn after the questions before it, and then asks the engine.
-func (s *Service) ask(ctx context.Context, question func(now time.Time, e *engine.Engine)) error {
-	select {
-	case s.judging <- struct{}{}:
-		defer func() { <-s.judging }()
-	case <-ctx.Done():
-		return fmt.Errorf("wait for the questions before this one: %w", ctx.Err())
-	}
-	if err := s.loop.query(ctx, question); err != nil {
-		return fmt.Errorf("ask the engine: %w", err)
-	}
-	return nil
 }
 
 // waitsForRetry explains a task that is delayed.
@@ -124,23 +109,23 @@ func first(agents []coordinator.AgentID) string {
 
 // awaited fills in why a task waits: a question of now. Where that is not known, the record stays as it is,
 // and the error says why it is not.
-func (s *Service) awaited(ctx context.Context, r *recent.Record) error {
-	j, err := s.judge(ctx, r.Task)
+func (r *Reader) awaited(ctx context.Context, of *recent.Record, away error) error {
+	j, err := r.judge(ctx, of.Task, away)
 	if err != nil {
 		return err
 	}
-	r.Decision, r.Failure.Text, r.Queued = j.decision, j.waits, j.queued
+	of.Decision, of.Failure.Text, of.Queued = j.decision, j.waits, j.queued
 	return nil
 }
 
 // find returns what is remembered of a task; of one that is not among the newest any more what the duplicate
 // check knows of its id.
-func (s *Service) find(ctx context.Context, id coordinator.TaskID) (recent.Record, bool) {
-	if r, ok := s.history.Find(id); ok {
-		return r, true
+func (r *Reader) find(ctx context.Context, id coordinator.TaskID) (recent.Record, bool) {
+	if found, ok := r.Recent.Find(id); ok {
+		return found, true
 	}
 	var m *coordinator.Remembered
-	if err := s.loop.query(ctx, func(now time.Time, e *engine.Engine) { m = e.Known(now, id) }); err != nil || m == nil {
+	if err := r.Query(ctx, func(now time.Time, e *engine.Engine) { m = e.Known(now, id) }); err != nil || m == nil {
 		return recent.Record{}, false
 	}
 	return byDuplicateCheck(id, m)
@@ -175,16 +160,16 @@ func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (recent.
 
 // Task returns what is remembered of one task; for one that waits, with the
 // explanation of this moment, in brief.
-func (s *Service) Task(ctx context.Context, id string) (view.Task, bool) {
-	r, ok := s.find(ctx, coordinator.TaskID(id))
+func (r *Reader) Task(ctx context.Context, id string, away error) (view.Task, bool) {
+	found, ok := r.find(ctx, coordinator.TaskID(id))
 	if !ok {
 		return view.Task{}, false
 	}
-	if r.State == recent.Pending && r.Task.Type != "" {
+	if found.State == recent.Pending && found.Task.Type != "" {
 		// Where it is not known why it waits, what is remembered is shown all the same.
-		_ = s.awaited(ctx, &r)
+		_ = r.awaited(ctx, &found, away)
 	}
-	t := taskStatus(&r, s.now())
+	t := taskStatus(&found, r.Now())
 	if x := t.Explanation; x != nil { // Explain has the rest
 		x.Candidates, x.Refusals = x.Candidates[:min(len(x.Candidates), coordinator.MaxCandidates)], nil
 	}
@@ -193,21 +178,21 @@ func (s *Service) Task(ctx context.Context, id string) (view.Task, bool) {
 
 // Explain says why a task was decided as it was, and how it would be decided now
 // (see httpapi.Source).
-func (s *Service) Explain(ctx context.Context, id string) (view.TaskExplanation, bool) {
-	r, ok := s.find(ctx, coordinator.TaskID(id))
+func (r *Reader) Explain(ctx context.Context, id string, away error) (view.TaskExplanation, bool) {
+	found, ok := r.find(ctx, coordinator.TaskID(id))
 	if !ok {
 		return view.TaskExplanation{}, false
 	}
 	var now *view.Prospect
 	var err error
-	if r.Task.Type == "" { // nothing is known of it that could be decided
-	} else if r.State == recent.Pending {
-		err = s.awaited(ctx, &r)
-		r.DecidedAt = time.Time{} // what was decided before did not last
-	} else if r.Failure.Reason != coordinator.ReasonInvalidMessage { // else that message said something else
+	if found.Task.Type == "" { // nothing is known of it that could be decided
+	} else if found.State == recent.Pending {
+		err = r.awaited(ctx, &found, away)
+		found.DecidedAt = time.Time{} // what was decided before did not last
+	} else if found.Failure.Reason != coordinator.ReasonInvalidMessage { // else that message said something else
 		var j judgement
-		if j, err = s.judge(ctx, r.Task); err == nil {
-			p := prospect(r.Task, &j)
+		if j, err = r.judge(ctx, found.Task, away); err == nil {
+			p := prospect(found.Task, &j)
 			now = &p
 		}
 	}
@@ -215,11 +200,11 @@ func (s *Service) Explain(ctx context.Context, id string) (view.TaskExplanation,
 	if err != nil {
 		unknown = err.Error()
 	}
-	t := taskStatus(&r, s.now())
-	if none := s.noSuchAgents(ctx, r.Task.Preferred); none != "" {
+	t := taskStatus(&found, r.Now())
+	if none := r.noSuchAgents(ctx, found.Task.Preferred, away); none != "" {
 		t.Reason = strings.TrimPrefix(t.Reason+"; "+none, "; ")
 	}
-	return explanation(&t, recent.Attempts(&r), now, unknown), true
+	return explanation(&t, recent.Attempts(&found), now, unknown), true
 }
 
 // explanation returns what is told of a task that is explained, beside how it would be decided now.
@@ -234,11 +219,11 @@ func explanation(t *view.Task, attempts []view.Attempt, now *view.Prospect, unkn
 
 // noSuchAgents names the agents that a task prefers and that do not exist; empty: all exist, or nothing is
 // known of the fleet. It is no reason to refuse the task: another agent gets it.
-func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.AgentID) string {
-	if len(preferred) == 0 || s.knowsFleet() != nil {
+func (r *Reader) noSuchAgents(ctx context.Context, preferred []coordinator.AgentID, away error) string {
+	if len(preferred) == 0 || away != nil {
 		return ""
 	}
-	snap, err := s.snapshot(ctx)
+	snap, err := r.Snapshot(ctx)
 	if err != nil {
 		return ""
 	}
@@ -260,20 +245,20 @@ func (s *Service) noSuchAgents(ctx context.Context, preferred []coordinator.Agen
 }
 
 // WhatIf says how a task would be decided now (see httpapi.Source).
-func (s *Service) WhatIf(ctx context.Context, body []byte) (view.Prospect, error) {
-	m, refusal := s.decoder.DecodeTaskAssign(completed(body))
+func (r *Reader) WhatIf(ctx context.Context, body []byte, away error) (view.Prospect, error) {
+	m, refusal := r.Decoder.DecodeTaskAssign(completed(body))
 	if refusal != nil {
 		return view.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
 	unknown := m.Unknown
-	task := m.Task(messages.Arrival{Now: s.now()}) // the trace id is not shown
-	j, err := s.judge(ctx, task)
+	task := m.Task(messages.Arrival{Now: r.Now()}) // the trace id is not shown
+	j, err := r.judge(ctx, task, away)
 	if err != nil {
 		return view.Prospect{}, err
 	}
 	p := prospect(task, &j)
 	for _, field := range unknown {
-		p.Unknown = append(p.Unknown, strings.TrimSpace(field+" "+s.decoder.Nearest(schemas.TaskAssign, field)))
+		p.Unknown = append(p.Unknown, strings.TrimSpace(field+" "+r.Decoder.Nearest(schemas.TaskAssign, field)))
 	}
 	return p, nil
 }
@@ -320,15 +305,17 @@ func prospect(t *coordinator.Task, j *judgement) view.Prospect {
 }
 
 // Tasks lists recent tasks, the newest first.
-func (s *Service) Tasks(ctx context.Context, f view.TaskFilter) []view.Task {
+func (r *Reader) Tasks(ctx context.Context, f view.TaskFilter, away error) []view.Task {
 	if f.Limit <= 0 {
 		f.Limit = httpapi.DefaultTaskLimit
 	}
-	records := s.history.Recent(f.Limit, func(r *recent.Record) bool {
-		return (f.State == "" || f.State == r.State) && (f.Agent == "" || f.Agent == string(r.Agent))
+	records := r.Recent.Recent(f.Limit, func(one *recent.Record) bool {
+		return (f.State == "" || f.State == one.State) && (f.Agent == "" || f.Agent == string(one.Agent))
 	})
-	s.sayWaits(ctx, records)
-	tasks, now := make([]view.Task, len(records)), s.now()
+	if away == nil {
+		r.sayWaits(ctx, records)
+	}
+	tasks, now := make([]view.Task, len(records)), r.Now()
 	for i := range records {
 		tasks[i] = taskStatus(&records[i], now)
 		if x := tasks[i].Explanation; x != nil {
@@ -340,11 +327,8 @@ func (s *Service) Tasks(ctx context.Context, f view.TaskFilter) []view.Task {
 
 // sayWaits fills in for what the tasks among records wait. What keeps tasks of one kind waiting is found out once for
 // all of them in a look; tasks of many kinds take several, between which the engine decides. Nothing is said of those
-// that are not answered before ctx ends, nor of any where nothing is known of the fleet.
-func (s *Service) sayWaits(ctx context.Context, records []recent.Record) {
-	if s.knowsFleet() != nil {
-		return
-	}
+// that are not answered before ctx ends.
+func (r *Reader) sayWaits(ctx context.Context, records []recent.Record) {
 	var open []*recent.Record
 	for i := range records {
 		if records[i].State == recent.Pending {
@@ -354,7 +338,7 @@ func (s *Service) sayWaits(ctx context.Context, records []recent.Record) {
 	for len(open) > 0 {
 		var texts []string // of those that were looked at, as far as they are answered
 		var next []*recent.Record
-		if err := s.ask(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) }); err != nil {
+		if err := r.inTurn(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) }); err != nil {
 			return
 		}
 		for i, text := range texts {
