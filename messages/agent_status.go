@@ -175,30 +175,14 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	*m = AgentStatus{
-		AgentID:                coordinator.AgentID(field[string](e, "agent_id")),
-		Status:                 statusOf(field[string](e, "status")),
-		CurrentLoad:            number(e, "current_load"),
-		ActiveTasks:            integer(e, "active_tasks"),
-		AvailableCapacity:      integer(e, "available_capacity"),
-		Capabilities:           list[string](e, "capabilities"),
-		Queue:                  field[string](e, "queue"),
-		MaxConcurrentTasks:     integer(e, "max_concurrent_tasks"),
-		ActiveTaskIDs:          list[coordinator.TaskID](e, "active_task_ids"),
-		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
-		PendingItems:           integer(e, "pending_items"),
-		Labels:                 labels(e),
-		InstanceID:             field[string](e, "instance_id"),
-		Relayed:                field[bool](e, "relayed"),
-		Unknown:                e.unknown,
-	}
+	*m = AgentStatus{Status: statusOf(field[string](e, "status")), CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
+		PendingItems: integer(e, "pending_items")}
 	_, m.HasCapacity = e.fields["capacity_items_per_second"]
 	_, m.HasPending = e.fields["pending_items"]
-	if _, given := e.fields["active_task_ids"]; given && m.ActiveTaskIDs == nil {
+	if _, given := e.fields["active_task_ids"]; given {
 		m.ActiveTaskIDs = []coordinator.TaskID{}
 	}
-	m.Timestamp, refusal = timestamp(e, "timestamp")
-	return refusal
+	return e.into(m)
 }
 
 // statusOf reads the word for a status; any other gives StatusUnknown.

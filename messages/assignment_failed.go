@@ -110,39 +110,5 @@ func boolean(b bool) string {
 
 // DecodeAssignmentFailed reads an assignment.failed.
 func (d *Decoder) DecodeAssignmentFailed(body []byte) (*AssignmentFailed, *Refusal) {
-	e, refusal := d.decode(schemas.AssignmentFailed, body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	m := &AssignmentFailed{
-		TaskID:          coordinator.TaskID(field[string](e, "task_id")),
-		Reason:          field[string](e, "reason"),
-		CorrelationID:   field[string](e, "correlation_id"),
-		RetryPossible:   field[bool](e, "retry_possible"),
-		SuggestedAction: field[string](e, "suggested_action"),
-		ReasonCode:      field[string](e, "reason_code"),
-		Attempts:        integer(e, "attempts"),
-	}
-	if inner, given := e.inner("candidates"); given {
-		m.Candidates = &Candidates{
-			Fleet:               integer(inner, "fleet"),
-			Refused:             counts(inner, "refused"),
-			MissingCapabilities: counts(inner, "missing_capabilities"),
-		}
-		if nearest, given := inner.inner("nearest"); given {
-			m.Candidates.Nearest = &Nearest{
-				AgentID: coordinator.AgentID(field[string](nearest, "agent_id")),
-				Why:     field[string](nearest, "why"),
-
-				FreeInSeconds: number(nearest, "free_in_seconds"),
-			}
-		}
-	}
-	if m.RetryAt, refusal = timestamp(e, "retry_at"); refusal != nil {
-		return nil, refusal
-	}
-	if m.FailedAt, refusal = timestamp(e, "failed_at"); refusal != nil {
-		return nil, refusal
-	}
-	return m, nil
+	return slow[AssignmentFailed](d, schemas.AssignmentFailed, body)
 }

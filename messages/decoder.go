@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -125,6 +127,7 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	if err := d.set.Validate(name, e.fields); err != nil {
 		return nil, m.refuse(d.misspelt(name, m.unknown, schemaRefusal(err)))
 	}
+	maps.DeleteFunc(e.fields, func(field string, _ any) bool { return !slices.Contains(d.set.Fields(name), field) })
 	return e, nil
 }
 

@@ -45,8 +45,7 @@ func EncodeTaskHeader(t *coordinator.Task) string {
 	return string(append(dst, '}'))
 }
 
-// appendTaskOptions appends the fields that a task.assign and the header of its dispatch have in common, as
-// taskOptions reads them.
+// appendTaskOptions appends the fields that a task.assign and the header of its dispatch have in common.
 func appendTaskOptions(dst []byte, t *coordinator.Task) []byte {
 	if t.Timeout > 0 {
 		dst = appendSeconds(dst, "timeout_seconds", t.Timeout)

@@ -101,7 +101,10 @@ func returnedTask(m *TaskDispatch, header *envelope) (*coordinator.Task, *Refusa
 	if err != nil {
 		return nil, headerRefusal(HeaderTask, "/content_hash: expected 16 hexadecimal digits")
 	}
-	t := taskOptions(header)
+	t := new(TaskAssign)
+	if refusal := header.into(t); refusal != nil {
+		return nil, refusal
+	}
 	if t.TimeoutSeconds > 0 && t.TimeoutSeconds != m.TimeoutSeconds {
 		return nil, headerRefusal(HeaderTask, "/timeout_seconds: the body has another")
 	}

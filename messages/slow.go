@@ -1,6 +1,9 @@
 package messages
 
 import (
+	"encoding/json"
+	"reflect"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -12,14 +15,6 @@ import (
 func field[T any](e *envelope, name string) T {
 	v, _ := e.fields[name].(T)
 	return v
-}
-
-// optional gives nil for an absent field.
-func optional[T any](e *envelope, name string) *T {
-	if v, given := e.fields[name].(T); given {
-		return &v
-	}
-	return nil
 }
 
 func number(e *envelope, name string) float64 { return field[float64](e, name) }
@@ -44,18 +39,6 @@ func list[S ~string](e *envelope, name string) []S {
 		list = append(list, S(s))
 	}
 	return list
-}
-
-func labels(e *envelope) map[string]string {
-	object := field[map[string]any](e, "labels")
-	if len(object) == 0 {
-		return nil
-	}
-	labels := make(map[string]string, len(object))
-	for key, value := range object {
-		labels[key], _ = value.(string)
-	}
-	return labels
 }
 
 func usage(e *envelope, name string) *coordinator.Usage {
@@ -95,27 +78,104 @@ func estimatedUsage(e *envelope) *EstimatedUsage {
 	return u
 }
 
-func counts(e *envelope, name string) map[string]int {
-	object := field[map[string]any](e, name)
-	if len(object) == 0 {
-		return nil
+// slow reads a message of a type that has no fast path.
+func slow[T any](d *Decoder, name string, body []byte) (*T, *Refusal) {
+	e, refusal := d.decode(name, body)
+	if refusal != nil {
+		return nil, refusal
 	}
-	counts := make(map[string]int, len(object))
-	for key := range object {
-		counts[key] = integer(&envelope{fields: object}, key)
+	m := new(T)
+	if refusal = e.into(m); refusal != nil {
+		return nil, refusal
 	}
-	return counts
+	return m, nil
 }
 
-// timestamp gives the zero time when the field is absent.
-func timestamp(e *envelope, name string) (time.Time, *Refusal) {
-	s, present := e.fields[name].(string)
-	if !present {
-		return time.Time{}, nil
+// into fills a struct in: each field by its name on the bus, which its tag says. Of what is not given the field
+// stays as it is.
+func (e *envelope) into(m any) *Refusal {
+	v := reflect.ValueOf(m).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if given, is := e.fields[name]; is && name != "" && name != "-" {
+			if refusal := e.set(v.Field(i), name, given); refusal != nil {
+				return refusal
+			}
+		}
 	}
-	t, ok := parseTime(s)
-	if !ok {
-		return time.Time{}, e.refuse("/"+name, "calendar", "no such time between the years 1970 and 9999")
+	if unknown := v.FieldByName("Unknown"); unknown.IsValid() {
+		unknown.Set(reflect.ValueOf(e.unknown)) // those of usage among them
 	}
-	return t, nil
+	return nil
+}
+
+// set sets what is called name, or a part of it, to a value. Of an empty list or object, and of what the schema does
+// not know there and has another type, it is left alone. A payload is not read.
+func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
+	switch to.Interface().(type) {
+	case *Usage:
+		to.Set(reflect.ValueOf((*Usage)(usage(e, name))))
+		return nil
+	case *EstimatedUsage:
+		to.Set(reflect.ValueOf(estimatedUsage(e)))
+		return nil
+	case json.RawMessage:
+		return nil
+	}
+	switch given := given.(type) {
+	case string:
+		if to.Kind() == reflect.String {
+			to.SetString(given)
+		} else if _, is := to.Interface().(time.Time); is {
+			at, ok := parseTime(given)
+			if !ok {
+				return e.refuse("/"+name, "calendar", "no such time between the years 1970 and 9999")
+			}
+			to.Set(reflect.ValueOf(at))
+		}
+	case bool:
+		if to.Kind() == reflect.Bool {
+			to.SetBool(given)
+		} else if to.Type() == reflect.TypeFor[*bool]() {
+			to.Set(reflect.ValueOf(&given))
+		}
+	case float64: // the schemas bound integers far below 2^53
+		if to.CanInt() || to.CanUint() || to.CanFloat() {
+			to.Set(reflect.ValueOf(given).Convert(to.Type()))
+		}
+	case []any:
+		if to.Kind() != reflect.Slice || len(given) == 0 {
+			break
+		}
+		to.Set(reflect.MakeSlice(to.Type(), len(given), len(given)))
+		for i := range given {
+			if refusal := e.set(to.Index(i), name, given[i]); refusal != nil {
+				return refusal
+			}
+		}
+	case map[string]any:
+		return (&envelope{fields: given}).object(to)
+	}
+	return nil
+}
+
+// object sets to an object.
+func (e *envelope) object(to reflect.Value) *Refusal {
+	switch {
+	case to.Kind() == reflect.Struct:
+		return e.into(to.Addr().Interface())
+	case to.Kind() == reflect.Pointer && to.Type().Elem().Kind() == reflect.Struct:
+		to.Set(reflect.New(to.Type().Elem()))
+		return e.into(to.Interface())
+	case to.Kind() == reflect.Map && len(e.fields) > 0:
+		to.Set(reflect.MakeMap(to.Type()))
+		for key, value := range e.fields {
+			one := reflect.New(to.Type().Elem()).Elem()
+			if refusal := e.set(one, key, value); refusal != nil {
+				return refusal
+			}
+			to.SetMapIndex(reflect.ValueOf(key), one)
+		}
+	}
+	return nil
 }

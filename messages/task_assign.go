@@ -158,19 +158,8 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := taskOptions(e)
-	m.Unknown = e.unknown
-	m.TaskID = coordinator.TaskID(field[string](e, "task_id"))
-	m.TaskType = field[string](e, "task_type")
-	m.Payload = e.payload
-	m.CorrelationID = field[string](e, "correlation_id")
-	m.Description = field[string](e, "description")
-	m.MaxWaitSeconds = number(e, "max_wait_seconds")
-	m.Priority = coordinator.PriorityNormal
-	if p, given := e.fields["priority"].(float64); given {
-		m.Priority = coordinator.Priority(p)
-	}
-	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
+	m := &TaskAssign{Payload: e.payload, Priority: coordinator.PriorityNormal}
+	if refusal := e.into(m); refusal != nil {
 		return nil, refusal
 	}
 	if u := m.EstimatedUsage; u != nil && len(u.Alternatives) > 0 && (u.Provider != "" || u.Model != "") {
@@ -178,23 +167,6 @@ func (d *Decoder) slowTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 			"alternatives stand for provider and model; give them, or these")
 	}
 	return m, nil
-}
-
-// taskOptions begins the typed value with the fields that a task.assign and the
-// header of its dispatch have in common.
-func taskOptions(e *envelope) *TaskAssign {
-	return &TaskAssign{
-		TimeoutSeconds:       number(e, "timeout_seconds"),
-		RequiredCapabilities: list[string](e, "required_capabilities"),
-		PreferredAgents:      list[coordinator.AgentID](e, "preferred_agents"),
-		WidenAfterSeconds:    number(e, "widen_after_seconds"),
-		ExcludedAgents:       list[coordinator.AgentID](e, "excluded_agents"),
-		Group:                field[string](e, "group"),
-		Strategy:             field[string](e, "strategy"),
-		EstimatedUsage:       estimatedUsage(e),
-		Labels:               labels(e),
-		AllowBorrowing:       optional[bool](e, "allow_borrowing"),
-	}
 }
 
 // Arrival is what a task's delivery adds to its message.

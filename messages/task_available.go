@@ -18,34 +18,34 @@ const maxOfferBytes = 512 << 10
 // TaskAvailable is a task.available message: the coordinator offers tasks to an
 // agent, which may bid for each of them.
 type TaskAvailable struct {
-	AgentID coordinator.AgentID
+	AgentID coordinator.AgentID `json:"agent_id"`
 	// Offers are at least one and at most MaxOffers.
-	Offers []TaskOffer
+	Offers []TaskOffer `json:"offers"`
 }
 
 // TaskOffer is one task that an agent may bid for.
 type TaskOffer struct {
-	TaskID coordinator.TaskID
+	TaskID coordinator.TaskID `json:"task_id"`
 	// AuctionID names this auction of the task; a bid must repeat it. At most 160
 	// characters, of those that ids have.
-	AuctionID string
-	TaskType  string
+	AuctionID string `json:"auction_id"`
+	TaskType  string `json:"task_type"`
 	// RequiredCapabilities are those of the task and of its type; nil for none, at
 	// most 256.
-	RequiredCapabilities []string
+	RequiredCapabilities []string `json:"required_capabilities"`
 	// BidWindowMS is how long bids are taken, in milliseconds: 1 to 60,000.
-	BidWindowMS int
+	BidWindowMS int `json:"bid_window_ms"`
 	// Attempt that the dispatch will have, from 1.
-	Attempt int
+	Attempt int `json:"attempt"`
 	// Description as its producer has it, at most 2,048 characters; may be empty.
-	Description string
+	Description string `json:"description"`
 	// Priority is 1 (normal) when the message gives none; in Go the zero value is 0
 	// (low).
-	Priority coordinator.Priority
+	Priority coordinator.Priority `json:"priority"`
 	// Deadline is zero when the task has none.
-	Deadline time.Time
+	Deadline time.Time `json:"deadline"`
 	// CorrelationID is the trace id; empty when the message gives none.
-	CorrelationID string
+	CorrelationID string `json:"correlation_id"`
 }
 
 // AppendTaskAvailable appends a task.available message that offers an agent the
@@ -184,20 +184,6 @@ func (d *Decoder) slowTaskAvailable(body []byte) (*TaskAvailable, *Refusal) {
 
 // taskOffer reads one offer. A refusal's path and text begin within it.
 func taskOffer(e *envelope) (o TaskOffer, refusal *Refusal) {
-	o = TaskOffer{
-		TaskID:               coordinator.TaskID(field[string](e, "task_id")),
-		AuctionID:            field[string](e, "auction_id"),
-		TaskType:             field[string](e, "task_type"),
-		RequiredCapabilities: list[string](e, "required_capabilities"),
-		BidWindowMS:          integer(e, "bid_window_ms"),
-		Attempt:              integer(e, "attempt"),
-		Description:          field[string](e, "description"),
-		Priority:             coordinator.PriorityNormal,
-		CorrelationID:        field[string](e, "correlation_id"),
-	}
-	if p, given := e.fields["priority"].(float64); given {
-		o.Priority = coordinator.Priority(p)
-	}
-	o.Deadline, refusal = timestamp(e, "deadline")
-	return o, refusal
+	o.Priority = coordinator.PriorityNormal
+	return o, e.into(&o)
 }

@@ -7,13 +7,13 @@ import (
 
 // TaskAwarded is a task.awarded message: a bidder has won, and the dispatch follows.
 type TaskAwarded struct {
-	TaskID    coordinator.TaskID
-	AuctionID string
-	AgentID   coordinator.AgentID
+	TaskID    coordinator.TaskID  `json:"task_id"`
+	AuctionID string              `json:"auction_id"`
+	AgentID   coordinator.AgentID `json:"agent_id"`
 	// DispatchID is that of the dispatch that follows.
-	DispatchID string
+	DispatchID string `json:"dispatch_id"`
 	// CorrelationID is the trace id; empty when the message gives none.
-	CorrelationID string
+	CorrelationID string `json:"correlation_id"`
 }
 
 // AppendTaskAwarded appends m as a task.awarded message.
@@ -30,15 +30,5 @@ func AppendTaskAwarded(dst []byte, m *TaskAwarded) []byte {
 
 // DecodeTaskAwarded reads a task.awarded.
 func (d *Decoder) DecodeTaskAwarded(body []byte) (*TaskAwarded, *Refusal) {
-	e, refusal := d.decode(schemas.TaskAwarded, body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	return &TaskAwarded{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		AuctionID:     field[string](e, "auction_id"),
-		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
-		DispatchID:    field[string](e, "dispatch_id"),
-		CorrelationID: field[string](e, "correlation_id"),
-	}, nil
+	return slow[TaskAwarded](d, schemas.TaskAwarded, body)
 }

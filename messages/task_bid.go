@@ -7,24 +7,24 @@ import (
 
 // TaskBid is a task.bid message: an agent bids for a task that it was offered.
 type TaskBid struct {
-	TaskID coordinator.TaskID
+	TaskID coordinator.TaskID `json:"task_id"`
 	// AuctionID as the offer has it; empty: the task's auction that is open.
-	AuctionID string
-	AgentID   coordinator.AgentID
+	AuctionID string              `json:"auction_id"`
+	AgentID   coordinator.AgentID `json:"agent_id"`
 	// Fitness is how well the agent says that the task suits it, 0 to 1.
-	Fitness float64
+	Fitness float64 `json:"fitness"`
 	// ActiveTasks is how many tasks the agent has in hand, at most 1,000,000.
-	ActiveTasks int
+	ActiveTasks int `json:"active_tasks"`
 	// EstimatedDurationSeconds is how long it would take, 0 to 1e9 seconds.
-	EstimatedDurationSeconds float64
+	EstimatedDurationSeconds float64 `json:"estimated_duration_seconds"`
 	// Relevance, 0 to 1, is how much the agent remembers of such tasks; HasRelevance
 	// tells 0 from none given.
-	Relevance    float64
-	HasRelevance bool
+	Relevance    float64 `json:"relevance"`
+	HasRelevance bool    `json:"-"`
 	// CorrelationID is the trace id; empty when the message gives none.
-	CorrelationID string
+	CorrelationID string `json:"correlation_id"`
 	// Unknown as of TaskAssign; nil for one of a task.bids.
-	Unknown []string
+	Unknown []string `json:"-"`
 }
 
 // AppendTaskBid appends m as a task.bid message. A number beyond its range is brought
@@ -110,23 +110,12 @@ func (d *Decoder) slowTaskBid(body []byte) (*TaskBid, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := taskBid(e)
-	m.Unknown = e.unknown
-	return &m, nil
+	m := new(TaskBid)
+	return m, taskBid(e, m)
 }
 
 // taskBid reads one bid.
-func taskBid(e *envelope) TaskBid {
-	m := TaskBid{
-		TaskID:                   coordinator.TaskID(field[string](e, "task_id")),
-		AuctionID:                field[string](e, "auction_id"),
-		AgentID:                  coordinator.AgentID(field[string](e, "agent_id")),
-		Fitness:                  number(e, "fitness"),
-		ActiveTasks:              integer(e, "active_tasks"),
-		EstimatedDurationSeconds: number(e, "estimated_duration_seconds"),
-		Relevance:                number(e, "relevance"),
-		CorrelationID:            field[string](e, "correlation_id"),
-	}
+func taskBid(e *envelope, m *TaskBid) *Refusal {
 	_, m.HasRelevance = e.fields["relevance"]
-	return m
+	return e.into(m)
 }

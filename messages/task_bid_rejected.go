@@ -31,14 +31,14 @@ func BidReasons() []BidReason {
 
 // BidRejected is a task.bid_rejected message: a bid has not won, and why.
 type BidRejected struct {
-	TaskID coordinator.TaskID
+	TaskID coordinator.TaskID `json:"task_id"`
 	// AuctionID is empty where the bid named none, and none is known.
-	AuctionID string
-	AgentID   coordinator.AgentID
+	AuctionID string              `json:"auction_id"`
+	AgentID   coordinator.AgentID `json:"agent_id"`
 	// Reason is one of BidReasons.
-	Reason BidReason
+	Reason BidReason `json:"reason"`
 	// CorrelationID is the trace id; empty when the message gives none.
-	CorrelationID string
+	CorrelationID string `json:"correlation_id"`
 }
 
 // AppendBidRejected appends m as a task.bid_rejected message.
@@ -55,15 +55,5 @@ func AppendBidRejected(dst []byte, m *BidRejected) []byte {
 
 // DecodeBidRejected reads a task.bid_rejected.
 func (d *Decoder) DecodeBidRejected(body []byte) (*BidRejected, *Refusal) {
-	e, refusal := d.decode(schemas.BidRejected, body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	return &BidRejected{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		AuctionID:     field[string](e, "auction_id"),
-		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
-		Reason:        BidReason(field[string](e, "reason")),
-		CorrelationID: field[string](e, "correlation_id"),
-	}, nil
+	return slow[BidRejected](d, schemas.BidRejected, body)
 }

@@ -83,7 +83,9 @@ func (d *Decoder) slowTaskBids(body []byte) (*TaskBids, *Refusal) {
 		Unknown: e.unknown}
 	for i, item := range items {
 		fields, _ := item.(map[string]any)
-		m.Bids[i] = taskBid(&envelope{fields: fields})
+		if refusal := taskBid(&envelope{fields: fields}, &m.Bids[i]); refusal != nil {
+			return nil, refusal
+		}
 		m.Bids[i].AgentID = m.AgentID
 	}
 	return m, nil

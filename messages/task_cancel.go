@@ -47,28 +47,22 @@ func AppendTaskCancel(dst []byte, w *coordinator.Withdraw) []byte {
 
 // DecodeTaskCancel reads a task.cancel, of either direction.
 func (d *Decoder) DecodeTaskCancel(body []byte) (*TaskCancel, *Refusal) {
-	e, refusal := d.decode(schemas.TaskCancel, body)
-	if refusal != nil {
-		return nil, refusal
+	m, refusal := slow[TaskCancel](d, schemas.TaskCancel, body)
+	if refusal == nil {
+		m.Reason = Clean(m.Reason, MaxText)
 	}
-	return &TaskCancel{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		Reason:        Clean(field[string](e, "reason"), MaxText),
-		DispatchID:    field[string](e, "dispatch_id"),
-		CorrelationID: field[string](e, "correlation_id"),
-		Unknown:       e.unknown,
-	}, nil
+	return m, refusal
 }
 
 // TaskCancelRequested is a task.cancel_requested event: a task was withdrawn, but
 // its agent has no control queue to be told by, so that it may still do it.
 type TaskCancelRequested struct {
-	TaskID        coordinator.TaskID
-	CorrelationID string
-	AgentID       coordinator.AgentID
+	TaskID        coordinator.TaskID  `json:"task_id"`
+	CorrelationID string              `json:"correlation_id"`
+	AgentID       coordinator.AgentID `json:"agent_id"`
 	// Reason is for people; empty when none was given.
-	Reason    string
-	Timestamp time.Time
+	Reason    string    `json:"reason"`
+	Timestamp time.Time `json:"timestamp"`
 }
 
 // AppendTaskCancelRequested appends the task.cancel_requested event: at the given
@@ -86,20 +80,11 @@ func AppendTaskCancelRequested(dst []byte, w *coordinator.Withdraw, at time.Time
 
 // DecodeTaskCancelRequested reads a task.cancel_requested event.
 func (d *Decoder) DecodeTaskCancelRequested(body []byte) (*TaskCancelRequested, *Refusal) {
-	e, refusal := d.decode(schemas.TaskCancelRequested, body)
-	if refusal != nil {
-		return nil, refusal
+	m, refusal := slow[TaskCancelRequested](d, schemas.TaskCancelRequested, body)
+	if refusal == nil {
+		m.Reason = Clean(m.Reason, MaxText)
 	}
-	m := &TaskCancelRequested{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		CorrelationID: field[string](e, "correlation_id"),
-		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
-		Reason:        Clean(field[string](e, "reason"), MaxText),
-	}
-	if m.Timestamp, refusal = timestamp(e, "timestamp"); refusal != nil {
-		return nil, refusal
-	}
-	return m, nil
+	return m, refusal
 }
 
 // traceOf is the trace id of a task of which it may not be known: then the task

@@ -7,20 +7,20 @@ import (
 
 // TaskClaim is a task.claim message: an agent that takes work by itself asks for some.
 type TaskClaim struct {
-	AgentID coordinator.AgentID
+	AgentID coordinator.AgentID `json:"agent_id"`
 	// ClaimID is the agent's own name for this claim; the answer repeats it.
-	ClaimID string
+	ClaimID string `json:"claim_id"`
 	// MaxItems is how many tasks it would take, 1 to 10,000.
-	MaxItems int
+	MaxItems int `json:"max_items"`
 	// PendingItems is how many it has not finished, 0 to MaxPending.
-	PendingItems int
+	PendingItems int `json:"pending_items"`
 	// CapacityItemsPerSecond is how many it does a second, MinRate to MaxRate; 0 when it
 	// is not measured yet.
-	CapacityItemsPerSecond float64
+	CapacityItemsPerSecond float64 `json:"capacity_items_per_second"`
 	// WaitSeconds is how long the claim may wait for work, 0 to 60; 0: not at all.
-	WaitSeconds float64
+	WaitSeconds float64 `json:"wait_seconds"`
 	// Unknown as of TaskAssign.
-	Unknown []string
+	Unknown []string `json:"-"`
 }
 
 // AppendTaskClaim appends m as a task.claim message. A number beyond its range is
@@ -43,17 +43,5 @@ func AppendTaskClaim(dst []byte, m *TaskClaim) []byte {
 
 // DecodeTaskClaim reads a task.claim.
 func (d *Decoder) DecodeTaskClaim(body []byte) (*TaskClaim, *Refusal) {
-	e, refusal := d.decode(schemas.TaskClaim, body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	return &TaskClaim{
-		AgentID:                coordinator.AgentID(field[string](e, "agent_id")),
-		ClaimID:                field[string](e, "claim_id"),
-		MaxItems:               integer(e, "max_items"),
-		PendingItems:           integer(e, "pending_items"),
-		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
-		WaitSeconds:            number(e, "wait_seconds"),
-		Unknown:                e.unknown,
-	}, nil
+	return slow[TaskClaim](d, schemas.TaskClaim, body)
 }

@@ -10,27 +10,27 @@ import (
 // TaskCompleted is a task.completed event: a task has ended by its agent's word.
 // There is one for each such task.
 type TaskCompleted struct {
-	TaskID coordinator.TaskID
+	TaskID coordinator.TaskID `json:"task_id"`
 	// TaskType is empty when the coordinator remembered nothing but the id.
-	TaskType      string
-	CorrelationID string
-	AgentID       coordinator.AgentID
+	TaskType      string              `json:"task_type"`
+	CorrelationID string              `json:"correlation_id"`
+	AgentID       coordinator.AgentID `json:"agent_id"`
 	// Outcome is Succeeded, Failed or Cancelled.
-	Outcome Outcome
+	Outcome Outcome `json:"outcome"`
 	// Attempt whose result it is, from 1.
-	Attempt int
+	Attempt int `json:"attempt"`
 	// DispatchID as the agent gave it; empty when it did not.
-	DispatchID string
+	DispatchID string `json:"dispatch_id"`
 	// DurationMS is how long the work took, in milliseconds; 0 when not given.
-	DurationMS float64
+	DurationMS float64 `json:"duration_ms"`
 	// Error is for people; empty when there was none.
-	Error string
+	Error string `json:"error"`
 	// Usage is nil when not given.
-	Usage *Usage
+	Usage *Usage `json:"usage"`
 	// Late: the dispatch had been presumed lost, and the task given to another agent.
-	Late bool
+	Late bool `json:"late"`
 	// Timestamp is when the coordinator learnt of it.
-	Timestamp time.Time
+	Timestamp time.Time `json:"timestamp"`
 }
 
 // AppendTaskCompleted appends the task.completed event for c.
@@ -65,25 +65,9 @@ func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
 
 // DecodeTaskCompleted reads a task.completed event.
 func (d *Decoder) DecodeTaskCompleted(body []byte) (*TaskCompleted, *Refusal) {
-	e, refusal := d.decode(schemas.TaskCompleted, body)
-	if refusal != nil {
-		return nil, refusal
+	m, refusal := slow[TaskCompleted](d, schemas.TaskCompleted, body)
+	if refusal == nil {
+		m.Error = Clean(m.Error, MaxText)
 	}
-	m := &TaskCompleted{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		TaskType:      field[string](e, "task_type"),
-		CorrelationID: field[string](e, "correlation_id"),
-		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
-		Outcome:       Outcome(field[string](e, "outcome")),
-		Attempt:       integer(e, "attempt"),
-		DispatchID:    field[string](e, "dispatch_id"),
-		DurationMS:    number(e, "duration_ms"),
-		Error:         Clean(field[string](e, "error"), MaxText),
-		Usage:         (*Usage)(usage(e, "usage")),
-		Late:          field[bool](e, "late"),
-	}
-	if m.Timestamp, refusal = timestamp(e, "timestamp"); refusal != nil {
-		return nil, refusal
-	}
-	return m, nil
+	return m, refusal
 }

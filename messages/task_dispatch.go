@@ -194,28 +194,8 @@ func (d *Decoder) slowTaskDispatch(body []byte) (*TaskDispatch, *Refusal) {
 	if refusal != nil {
 		return nil, refusal
 	}
-	m := &TaskDispatch{
-		TaskID:         coordinator.TaskID(field[string](e, "task_id")),
-		AssignedAgent:  coordinator.AgentID(field[string](e, "assigned_agent")),
-		CorrelationID:  field[string](e, "correlation_id"),
-		Queue:          field[string](e, "queue"),
-		TaskType:       field[string](e, "task_type"),
-		Description:    field[string](e, "description"),
-		Payload:        e.payload,
-		Priority:       coordinator.Priority(number(e, "priority")),
-		TimeoutSeconds: number(e, "timeout_seconds"),
-		DispatchID:     field[string](e, "dispatch_id"),
-		Attempt:        integer(e, "attempt"),
-		BatchID:        field[string](e, "batch_id"),
-		BatchSize:      integer(e, "batch_size"),
-		Explanation:    field[string](e, "explanation"),
-		Provider:       field[string](e, "provider"),
-		Model:          field[string](e, "model"),
-	}
-	if m.AssignmentTime, refusal = timestamp(e, "assignment_time"); refusal != nil {
-		return nil, refusal
-	}
-	if m.Deadline, refusal = timestamp(e, "deadline"); refusal != nil {
+	m := &TaskDispatch{Payload: e.payload}
+	if refusal = e.into(m); refusal != nil {
 		return nil, refusal
 	}
 	return m, nil

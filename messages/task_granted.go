@@ -12,32 +12,32 @@ const AnyClaim = "any"
 // TaskGranted is a task.granted message: the answer to a task.claim. As many dispatches
 // as are granted come to the agent's queue.
 type TaskGranted struct {
-	AgentID coordinator.AgentID
+	AgentID coordinator.AgentID `json:"agent_id"`
 	// ClaimID as the claim has it, or AnyClaim.
-	ClaimID string
+	ClaimID string `json:"claim_id"`
 	// Granted is how many tasks the agent gets, 0 to 10,000.
-	Granted int
+	Granted int `json:"granted"`
 	// Reason says why they are fewer than asked for, for people; empty when they are
 	// not. It is cleaned and cut at MaxText.
-	Reason string
-	Fleet  GrantFleet
+	Reason string     `json:"reason"`
+	Fleet  GrantFleet `json:"fleet"`
 }
 
 // GrantFleet is the fleet as the coordinator sees it when it answers a claim.
 type GrantFleet struct {
 	// Agents that share the work.
-	Agents int
+	Agents int `json:"agents"`
 	// PendingItems are those that agents have and have not finished.
-	PendingItems int
+	PendingItems int `json:"pending_items"`
 	// UnclaimedItems are those that no agent has.
-	UnclaimedItems int
+	UnclaimedItems int `json:"unclaimed_items"`
 	// CapacityItemsPerSecond of all agents together.
-	CapacityItemsPerSecond float64
+	CapacityItemsPerSecond float64 `json:"capacity_items_per_second"`
 	// TargetDrainSeconds is in how many seconds every agent should be through with its
 	// items.
-	TargetDrainSeconds float64
+	TargetDrainSeconds float64 `json:"target_drain_seconds"`
 	// FairShareItems is how many items that makes for the agent that is told.
-	FairShareItems int
+	FairShareItems int `json:"fair_share_items"`
 }
 
 // AppendTaskGranted appends m as a task.granted message. A number beyond its range is
@@ -61,23 +61,9 @@ func AppendTaskGranted(dst []byte, m *TaskGranted) []byte {
 
 // DecodeTaskGranted reads a task.granted.
 func (d *Decoder) DecodeTaskGranted(body []byte) (*TaskGranted, *Refusal) {
-	e, refusal := d.decode(schemas.TaskGranted, body)
-	if refusal != nil {
-		return nil, refusal
+	m, refusal := slow[TaskGranted](d, schemas.TaskGranted, body)
+	if refusal == nil {
+		m.Reason = Clean(m.Reason, MaxText)
 	}
-	fleet, _ := e.inner("fleet")
-	return &TaskGranted{
-		AgentID: coordinator.AgentID(field[string](e, "agent_id")),
-		ClaimID: field[string](e, "claim_id"),
-		Granted: integer(e, "granted"),
-		Reason:  Clean(field[string](e, "reason"), MaxText),
-		Fleet: GrantFleet{
-			Agents:                 integer(fleet, "agents"),
-			PendingItems:           integer(fleet, "pending_items"),
-			UnclaimedItems:         integer(fleet, "unclaimed_items"),
-			CapacityItemsPerSecond: number(fleet, "capacity_items_per_second"),
-			TargetDrainSeconds:     number(fleet, "target_drain_seconds"),
-			FairShareItems:         integer(fleet, "fair_share_items"),
-		},
-	}, nil
+	return m, refusal
 }

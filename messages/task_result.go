@@ -191,20 +191,10 @@ func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	*m = TaskResult{
-		TaskID:        coordinator.TaskID(field[string](e, "task_id")),
-		AgentID:       coordinator.AgentID(field[string](e, "agent_id")),
-		Outcome:       Outcome(field[string](e, "outcome")),
-		Attempted:     field[bool](e, "attempted"),
-		RetryAfterMS:  number(e, "retry_after_ms"),
-		CorrelationID: field[string](e, "correlation_id"),
-		DispatchID:    field[string](e, "dispatch_id"),
-		Attempt:       integer(e, "attempt"),
-		DurationMS:    number(e, "duration_ms"),
-		Error:         Clean(field[string](e, "error"), MaxText),
-		Usage:         (*Usage)(usage(e, "usage")),
+	*m = TaskResult{}
+	if refusal = e.into(m); refusal != nil {
+		return refusal
 	}
-	m.Unknown = e.unknown // those of usage among them
-	m.Timestamp, refusal = timestamp(e, "timestamp")
-	return refusal
+	m.Error = Clean(m.Error, MaxText)
+	return nil
 }
