@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -105,65 +106,65 @@ func (d *Decoder) fastAgentStatus(body []byte, m *AgentStatus) bool {
 	old := AgentStatus{AgentID: m.AgentID, Queue: m.Queue, InstanceID: m.InstanceID}
 	*m = AgentStatus{}
 	var ok bool
-	m.Unknown, ok = d.fast(body, d.limits, 7, func(s *scanner, key text) (required, ok bool) {
+	m.Unknown, ok = d.fast(body, d.limits, 7, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.statusField(m, &old, key, d.statusFields)
 	})
 	return ok
 }
 
 // statusField reads one field of an agent.status.
-func (s *scanner) statusField(m, old *AgentStatus, key text, known []string) (required, ok bool) {
+func (s *scanner) statusField(m, old *AgentStatus, key jsontext.Text, known []string) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "message_type":
-		return true, s.is(schemas.AgentStatus)
+		return true, s.Is(schemas.AgentStatus)
 	case "agent_id":
 		raw, ok = s.id(maxID)
 		m.AgentID = keep(old.AgentID, raw)
 		return true, ok && !reservedAgentID(string(m.AgentID))
 	case "status":
-		var t text
-		t, ok = s.plainText()
-		m.Status = statusOf(t.raw)
+		var t jsontext.Text
+		t, ok = s.PlainText()
+		m.Status = statusOf(t.Raw)
 		return true, ok && m.Status != coordinator.StatusUnknown
 	case "current_load":
-		m.CurrentLoad, ok = s.decimal(1)
+		m.CurrentLoad, ok = s.Decimal(1)
 		return true, ok
 	case "active_tasks":
-		m.ActiveTasks, ok = s.whole(maxCount)
+		m.ActiveTasks, ok = s.Whole(maxCount)
 		return true, ok
 	case "available_capacity":
-		m.AvailableCapacity, ok = s.whole(maxCount)
+		m.AvailableCapacity, ok = s.Whole(maxCount)
 		return true, ok
 	case "timestamp":
 		m.Timestamp, ok = s.time()
 		return true, ok
 	case "capabilities":
-		m.Capabilities, ok = fastList[string](s, maxCapabilities, validName)
+		m.Capabilities, ok = jsontext.List[string](&s.Scanner, maxCapabilities, validName)
 	case "queue":
 		raw, ok = s.printable()
 		m.Queue = keep(old.Queue, raw)
 	case "max_concurrent_tasks":
-		m.MaxConcurrentTasks, ok = s.whole(maxCount)
+		m.MaxConcurrentTasks, ok = s.Whole(maxCount)
 	case "active_task_ids":
-		m.ActiveTaskIDs, ok = fastList[coordinator.TaskID](s, maxActiveIDs, anyID)
+		m.ActiveTaskIDs, ok = jsontext.List[coordinator.TaskID](&s.Scanner, maxActiveIDs, anyID)
 		if m.ActiveTaskIDs == nil {
 			m.ActiveTaskIDs = []coordinator.TaskID{}
 		}
 	case "capacity_items_per_second":
-		m.CapacityItemsPerSecond, ok = s.decimal(MaxRate)
+		m.CapacityItemsPerSecond, ok = s.Decimal(MaxRate)
 		ok = ok && ValidRate(m.CapacityItemsPerSecond)
 		m.HasCapacity = true
 	case "pending_items":
-		m.PendingItems, ok = s.whole(MaxPending)
+		m.PendingItems, ok = s.Whole(MaxPending)
 		m.HasPending = true
 	case "instance_id":
 		raw, ok = s.id(maxID)
 		m.InstanceID = keep(old.InstanceID, raw)
 	case "relayed":
-		m.Relayed, ok = s.boolean()
+		m.Relayed, ok = s.Boolean()
 	case "labels":
-		m.Labels, ok = s.labels()
+		m.Labels, ok = s.Pairs(maxLabels, validLabel)
 	default:
 		ok = s.unknown(key, known)
 	}

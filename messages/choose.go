@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -100,8 +101,8 @@ func (d *Decoder) messageType(body []byte, types ...string) (string, *Refusal) {
 	s := d.scanner(body, d.limits)
 	defer d.release(s)
 	m := s.members(envelopeFields)
-	if s.fault != faultNone {
-		return "", m.refuse(scanRefusal(s.fault, s.pos, m.path, d.limits))
+	if s.Fault != jsontext.None {
+		return "", m.refuse(scanRefusal(s.Fault, s.Pos, m.path, d.limits))
 	}
 	expected := strings.Join(types[:len(types)-1], ", ") + " or " + types[len(types)-1]
 	name := unquote(m.messageType)
@@ -125,27 +126,27 @@ func (d *Decoder) statedType(body []byte, types []string) (string, bool) {
 	}
 	s := d.scanner(body, d.limits)
 	defer d.release(s)
-	var o object
-	if !s.openObject(&o) {
+	var o jsontext.Object
+	if !s.OpenObject(&o) {
 		return "", false
 	}
 	for {
-		key, more := s.nextKey(&o)
+		key, more := s.NextKey(&o)
 		if !more {
 			return "", false
 		}
-		if string(key.raw) != "message_type" {
-			if _, ok := s.value(); !ok {
+		if string(key.Raw) != "message_type" {
+			if _, ok := s.Value(); !ok {
 				return "", false
 			}
 			continue
 		}
-		t, ok := s.plainText()
+		t, ok := s.PlainText()
 		if !ok {
 			return "", false
 		}
 		for _, name := range types {
-			if string(t.raw) == name {
+			if string(t.Raw) == name {
 				return name, true
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/tests/support/jsonkeys"
 )
 
 func TestTaskAssignCorpus(t *testing.T) {
@@ -151,7 +152,7 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 	if requireAgreement(t, body, fast, ok, slow, refusal); refusal != nil {
 		return
 	}
-	if !json.Valid(body) || duplicateKey(body) {
+	if !json.Valid(body) || jsonkeys.Twice(body) {
 		t.Fatalf("accepted, but it is not JSON or has a duplicate key\n%s", body)
 	}
 	var fields map[string]json.RawMessage
@@ -383,27 +384,4 @@ func keywordOf(r *Refusal) string {
 		return ""
 	}
 	return r.Keyword
-}
-
-// However many keys an object has, a new one is compared with at most manyKeys
-// others, one by one; beyond that they are looked up.
-func TestManyKeysAreNotQuadratic(t *testing.T) {
-	limits := DefaultLimits()
-	for _, n := range []int{manyKeys - 1, manyKeys, manyKeys + 1, 40_000} {
-		var s scanner
-		s.reset([]byte("{"+manyMembers(n)+"}"), limits)
-		var o object
-		s.openObject(&o)
-		compared := 0
-		for {
-			if _, more := s.nextKey(&o); !more {
-				break
-			}
-			compared = max(compared, len(s.keys))
-			s.value()
-		}
-		if s.fault != faultNone || compared > manyKeys {
-			t.Errorf("%d keys: fault %d, compared with up to %d, want %d at most", n, s.fault, compared, manyKeys)
-		}
-	}
 }

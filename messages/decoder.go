@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -116,8 +117,8 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	s := d.scanner(body, l)
 	defer d.release(s)
 	m := s.members(d.set.Fields(name))
-	if s.fault != faultNone {
-		return nil, m.refuse(scanRefusal(s.fault, s.pos, m.path, l))
+	if s.Fault != jsontext.None {
+		return nil, m.refuse(scanRefusal(s.Fault, s.Pos, m.path, l))
 	}
 	e := &envelope{payload: m.payload, unknown: m.unknown}
 	// Plain values on purpose: the validator crashes on some json.Numbers.
@@ -176,7 +177,7 @@ func undecodable(err error) *Refusal {
 	if errors.As(err, &tooLarge) {
 		return &Refusal{Keyword: "number", Text: "a number is too large for 64-bit floating point"}
 	}
-	return &Refusal{Keyword: "syntax", Text: faults[faultSyntax].text}
+	return &Refusal{Keyword: "syntax", Text: faults[jsontext.Syntax].text}
 }
 
 // members are the parts of a body that matter before it is decoded, each with
@@ -192,23 +193,20 @@ type members struct {
 // members scans the whole body. It may be incomplete when the scanner has found
 // a fault.
 func (s *scanner) members(known []string) (m members) {
-	if c := s.peek(); c != '{' && s.pos < len(s.data) {
-		s.fail(faultNoObject)
+	if c := s.Peek(); c != '{' && s.Pos < len(s.Data) {
+		s.Fail(jsontext.NoObject)
 		return m
 	}
-	var o object
-	if !s.openObject(&o) {
+	var o jsontext.Object
+	if !s.OpenObject(&o) {
 		return m
 	}
 	for {
-		key, more := s.nextKey(&o)
-		if !more && s.fault == faultNone {
+		key, more := s.NextKey(&o)
+		if !more && s.Fault == jsontext.None {
 			break
 		}
-		name := string(key.raw)
-		if key.escaped {
-			name = string(unescape(key))
-		}
+		name := key.String()
 		m.path = ""
 		if name != "" {
 			m.path = "/" + Clean(name, maxLabelKey)
@@ -222,11 +220,11 @@ func (s *scanner) members(known []string) (m members) {
 			if name == field {
 				isField = true
 			} else if strings.EqualFold(name, field) {
-				s.fail(faultLetterCase)
+				s.Fail(jsontext.LetterCase)
 				return m
 			}
 		}
-		raw, ok := s.value()
+		raw, ok := s.Value()
 		if !ok {
 			return m
 		}
@@ -258,7 +256,7 @@ func (s *scanner) members(known []string) (m members) {
 		}
 	}
 	m.path = ""
-	s.end()
+	s.End()
 	m.unknown = s.unknownFields
 	return m
 }
@@ -339,13 +337,4 @@ func unquote(raw []byte) string {
 		return ""
 	}
 	return s
-}
-
-// unescape decodes a string with escapes that the scanner has passed.
-func unescape(t text) []byte {
-	quoted := make([]byte, 0, len(t.raw)+2)
-	quoted = append(quoted, '"')
-	quoted = append(quoted, t.raw...)
-	quoted = append(quoted, '"')
-	return []byte(unquote(quoted))
 }

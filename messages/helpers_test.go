@@ -1,9 +1,7 @@
 package messages
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"taskbus/schemas"
+	"taskbus/tests/support/jsonkeys"
 )
 
 func compiled(tb testing.TB) *schemas.Set {
@@ -37,7 +36,7 @@ func requireFits(tb testing.TB, set *schemas.Set, name string, body []byte) {
 	if err := set.Validate(name, value); err != nil {
 		tb.Fatalf("%s does not fit its schema: %v\n%s", name, err, body)
 	}
-	if twice := duplicateKey(body); twice {
+	if twice := jsonkeys.Twice(body); twice {
 		tb.Fatalf("%s has a duplicate key\n%s", name, body)
 	}
 }
@@ -84,49 +83,6 @@ func requireSound(tb tester, r *Refusal) {
 		tb.Fatalf("refusal with an agent id that is not clean: %q", r.AgentID)
 	case len(r.ReplyTo) > maxReplyTo || !plain(r.ReplyTo):
 		tb.Fatalf("refusal with an invalid queue to reply to %q", r.ReplyTo)
-	}
-}
-
-// duplicateKey is the oracle for the scanner: does any object of this JSON text
-// have a key twice? It goes by encoding/json's tokens.
-func duplicateKey(body []byte) bool {
-	type level struct {
-		keys  map[string]bool // nil for an array
-		value bool            // a key was read, its value comes next
-	}
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	var stack []level
-	for {
-		token, err := d.Token()
-		if err == io.EOF {
-			return false
-		}
-		if err != nil {
-			return false
-		}
-		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
-			stack = stack[:len(stack)-1]
-			continue
-		}
-		if n := len(stack); n > 0 && stack[n-1].keys != nil {
-			top := &stack[n-1]
-			if !top.value {
-				key := token.(string)
-				if top.keys[key] {
-					return true
-				}
-				top.keys[key], top.value = true, true
-				continue
-			}
-			top.value = false
-		}
-		switch token {
-		case json.Delim('{'):
-			stack = append(stack, level{keys: map[string]bool{}})
-		case json.Delim('['):
-			stack = append(stack, level{})
-		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/schemas"
+	"taskbus/tests/support/jsonkeys"
 )
 
 // What is sent is what is read, for every message of auctions and claims.
@@ -126,7 +127,7 @@ func fits(t *rapid.T, set *schemas.Set, schema string, body []byte) {
 	if err := json.Unmarshal(body, &value); err != nil {
 		t.Fatalf("not JSON: %v\n%s", err, body)
 	}
-	if err := set.Validate(schema, value); err != nil || duplicateKey(body) {
+	if err := set.Validate(schema, value); err != nil || jsonkeys.Twice(body) {
 		t.Fatalf("does not fit its schema: %v\n%s", err, body)
 	}
 }

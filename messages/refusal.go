@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -67,45 +68,27 @@ func (r *Refusal) Fail(traceID string, now time.Time) *coordinator.Fail {
 	}
 }
 
-// fault is what the scanner can find.
-type fault uint8
-
-const (
-	faultNone fault = iota
-	faultSyntax
-	faultNoObject
-	faultTrailing
-	faultDepth
-	faultTokens
-	faultNumber
-	faultUTF8
-	faultSurrogate
-	faultDuplicate
-	faultLetterCase
-	numFaults
-)
-
-var faults = [numFaults]struct{ keyword, text string }{
-	faultNone:       {"", ""},
-	faultSyntax:     {"syntax", "not valid JSON"},
-	faultNoObject:   {"type", "expected a JSON object"},
-	faultTrailing:   {"syntax", "something follows the end of the JSON object"},
-	faultDepth:      {"depth", "nested more deeply than %d levels"},
-	faultTokens:     {"tokens", "more than %d keys and values"},
-	faultNumber:     {"number", "a number is longer than 64 characters or its exponent beyond ±308"},
-	faultUTF8:       {"utf8", "not valid UTF-8"},
-	faultSurrogate:  {"surrogate", "half of a surrogate pair stands alone"},
-	faultDuplicate:  {"duplicateKey", "a key occurs twice in one object"},
-	faultLetterCase: {"letterCase", "a key differs from a known field by letter case only"},
+var faults = [jsontext.NumFaults]struct{ keyword, text string }{
+	jsontext.None:       {"", ""},
+	jsontext.Syntax:     {"syntax", "not valid JSON"},
+	jsontext.NoObject:   {"type", "expected a JSON object"},
+	jsontext.Trailing:   {"syntax", "something follows the end of the JSON object"},
+	jsontext.Depth:      {"depth", "nested more deeply than %d levels"},
+	jsontext.Tokens:     {"tokens", "more than %d keys and values"},
+	jsontext.Number:     {"number", "a number is longer than 64 characters or its exponent beyond ±308"},
+	jsontext.UTF8:       {"utf8", "not valid UTF-8"},
+	jsontext.Surrogate:  {"surrogate", "half of a surrogate pair stands alone"},
+	jsontext.Duplicate:  {"duplicateKey", "a key occurs twice in one object"},
+	jsontext.LetterCase: {"letterCase", "a key differs from a known field by letter case only"},
 }
 
 // scanRefusal renders the scanner's fault.
-func scanRefusal(f fault, at int, path string, l Limits) *Refusal {
+func scanRefusal(f jsontext.Fault, at int, path string, l Limits) *Refusal {
 	text := faults[f].text
 	switch f {
-	case faultDepth:
+	case jsontext.Depth:
 		text = fmt.Sprintf(text, l.MaxDepth)
-	case faultTokens:
+	case jsontext.Tokens:
 		text = fmt.Sprintf(text, l.MaxTokens)
 	}
 	text += ", at byte " + strconv.Itoa(at)

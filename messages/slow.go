@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 )
 
 // The readers of the slow path. The schema has seen the values, so an absent
@@ -127,7 +128,7 @@ func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 		if to.Kind() == reflect.String {
 			to.SetString(given)
 		} else if _, is := to.Interface().(time.Time); is {
-			at, ok := parseTime(given)
+			at, ok := jsontext.ParseTime(given)
 			if !ok {
 				return e.refuse("/"+name, "calendar", "no such time between the years 1970 and 9999")
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -72,7 +73,7 @@ func (d *Decoder) DecodeTaskAssign(body []byte) (*TaskAssign, *Refusal) {
 func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
 	m := &TaskAssign{Priority: coordinator.PriorityNormal}
 	var ok bool
-	m.Unknown, ok = d.fast(body, d.limits, 4, func(s *scanner, key text) (required, ok bool) {
+	m.Unknown, ok = d.fast(body, d.limits, 4, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.taskField(m, key, d.taskFields)
 	})
 	return m, ok
@@ -80,18 +81,18 @@ func (d *Decoder) fastTaskAssign(body []byte) (*TaskAssign, bool) {
 
 // payload consumes an object and returns its bytes.
 func (s *scanner) payload() ([]byte, bool) {
-	if s.peek() != '{' {
+	if s.Peek() != '{' {
 		return nil, false
 	}
-	return s.value()
+	return s.Value()
 }
 
 // taskField reads one field of a task.assign.
-func (s *scanner) taskField(m *TaskAssign, key text, known []string) (required, ok bool) {
+func (s *scanner) taskField(m *TaskAssign, key jsontext.Text, known []string) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "message_type":
-		return true, s.is(schemas.TaskAssign)
+		return true, s.Is(schemas.TaskAssign)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
@@ -104,35 +105,35 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (required, 
 		return true, ok
 	case "priority":
 		var p int
-		p, ok = s.whole(maxPriority)
+		p, ok = s.Whole(maxPriority)
 		m.Priority = coordinator.Priority(p)
 	case "correlation_id":
 		raw, ok = s.printable()
 		m.CorrelationID = string(raw)
 	case "timeout_seconds":
-		m.TimeoutSeconds, ok = s.decimal(maxTimeout)
+		m.TimeoutSeconds, ok = s.Decimal(maxTimeout)
 		ok = ok && m.TimeoutSeconds > 0
 	case "max_wait_seconds":
-		m.MaxWaitSeconds, ok = s.decimal(maxTimeout)
+		m.MaxWaitSeconds, ok = s.Decimal(maxTimeout)
 		ok = ok && m.MaxWaitSeconds > 0
 	case "required_capabilities":
-		m.RequiredCapabilities, ok = fastList[string](s, maxRequired, validName)
+		m.RequiredCapabilities, ok = jsontext.List[string](&s.Scanner, maxRequired, validName)
 	case "preferred_agents":
-		m.PreferredAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
+		m.PreferredAgents, ok = jsontext.List[coordinator.AgentID](&s.Scanner, maxAgentIDs, anyID)
 	case "widen_after_seconds":
-		m.WidenAfterSeconds, ok = s.decimal(maxTimeout)
+		m.WidenAfterSeconds, ok = s.Decimal(maxTimeout)
 		ok = ok && m.WidenAfterSeconds > 0
 	case "excluded_agents":
-		m.ExcludedAgents, ok = fastList[coordinator.AgentID](s, maxAgentIDs, anyID)
+		m.ExcludedAgents, ok = jsontext.List[coordinator.AgentID](&s.Scanner, maxAgentIDs, anyID)
 	case "group":
 		m.Group, ok = s.name("")
 	case "deadline":
 		m.Deadline, ok = s.time()
 	case "strategy":
-		var t text
-		t, ok = s.plainText()
-		ok = ok && validStrategy(t.raw)
-		m.Strategy = string(t.raw)
+		var t jsontext.Text
+		t, ok = s.PlainText()
+		ok = ok && validStrategy(t.Raw)
+		m.Strategy = string(t.Raw)
 	case "estimated_usage":
 		var u *coordinator.Usage
 		var estimate EstimatedUsage
@@ -141,10 +142,10 @@ func (s *scanner) taskField(m *TaskAssign, key text, known []string) (required, 
 			m.EstimatedUsage = &estimate
 		}
 	case "labels":
-		m.Labels, ok = s.labels()
+		m.Labels, ok = s.Pairs(maxLabels, validLabel)
 	case "allow_borrowing":
 		m.AllowBorrowing = new(bool)
-		*m.AllowBorrowing, ok = s.boolean()
+		*m.AllowBorrowing, ok = s.Boolean()
 	case "description":
 		m.Description, ok = s.description()
 	default:

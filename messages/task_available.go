@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -106,7 +107,7 @@ func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
 	var ok bool
 	m.AgentID, _, ok = d.fastAgentsList(body, schemas.TaskAvailable, "offers", d.availableFields,
 		func(s *scanner) (ok bool) {
-			m.Offers, ok = fastObjects(s, MaxOffers, s.offer)
+			m.Offers, ok = jsontext.Objects(&s.Scanner, MaxOffers, s.offer)
 			return ok
 		})
 	return m, ok && len(m.Offers) > 0
@@ -114,13 +115,13 @@ func (d *Decoder) fastTaskAvailable(body []byte) (*TaskAvailable, bool) {
 
 func (s *scanner) offer(m *TaskOffer) bool {
 	m.Priority = coordinator.PriorityNormal
-	return s.fields(6, func(s *scanner, key text) (required, ok bool) { return s.offerField(m, key) })
+	return s.fields(6, func(s *scanner, key jsontext.Text) (required, ok bool) { return s.offerField(m, key) })
 }
 
 // offerField reads one field of an offer.
-func (s *scanner) offerField(m *TaskOffer, key text) (required, ok bool) {
+func (s *scanner) offerField(m *TaskOffer, key jsontext.Text) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
@@ -133,19 +134,19 @@ func (s *scanner) offerField(m *TaskOffer, key text) (required, ok bool) {
 		m.TaskType, ok = s.name("")
 		return true, ok
 	case "required_capabilities":
-		m.RequiredCapabilities, ok = fastList[string](s, maxCapabilities, validName)
+		m.RequiredCapabilities, ok = jsontext.List[string](&s.Scanner, maxCapabilities, validName)
 		return true, ok
 	case "bid_window_ms":
-		m.BidWindowMS, ok = s.whole(maxBidWindow)
+		m.BidWindowMS, ok = s.Whole(maxBidWindow)
 		return true, ok && m.BidWindowMS > 0
 	case "attempt":
-		m.Attempt, ok = s.whole(maxCount)
+		m.Attempt, ok = s.Whole(maxCount)
 		return true, ok && m.Attempt > 0
 	case "description":
 		m.Description, ok = s.description()
 	case "priority":
 		var p int
-		p, ok = s.whole(maxPriority)
+		p, ok = s.Whole(maxPriority)
 		m.Priority = coordinator.Priority(p)
 	case "deadline":
 		m.Deadline, ok = s.time()

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -61,18 +62,18 @@ func (d *Decoder) DecodeTaskBid(body []byte) (*TaskBid, *Refusal) {
 func (d *Decoder) fastTaskBid(body []byte) (*TaskBid, bool) {
 	m := new(TaskBid)
 	var ok bool
-	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key text) (required, ok bool) {
+	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.bidField(m, key, d.bidFields)
 	})
 	return m, ok
 }
 
 // bidField reads one field of a task.bid.
-func (s *scanner) bidField(m *TaskBid, key text, known []string) (required, ok bool) {
+func (s *scanner) bidField(m *TaskBid, key jsontext.Text, known []string) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "message_type":
-		return true, s.is(schemas.TaskBid)
+		return true, s.Is(schemas.TaskBid)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
@@ -85,16 +86,16 @@ func (s *scanner) bidField(m *TaskBid, key text, known []string) (required, ok b
 		m.AgentID = coordinator.AgentID(raw)
 		return true, ok && !reservedAgentID(string(m.AgentID))
 	case "fitness":
-		m.Fitness, ok = s.decimal(1)
+		m.Fitness, ok = s.Decimal(1)
 		return true, ok
 	case "active_tasks":
-		m.ActiveTasks, ok = s.whole(maxCount)
+		m.ActiveTasks, ok = s.Whole(maxCount)
 		return true, ok
 	case "estimated_duration_seconds":
-		m.EstimatedDurationSeconds, ok = s.decimal(maxEstimate)
+		m.EstimatedDurationSeconds, ok = s.Decimal(maxEstimate)
 		return true, ok
 	case "relevance":
-		m.Relevance, ok = s.decimal(1)
+		m.Relevance, ok = s.Decimal(1)
 		m.HasRelevance = true
 	case "correlation_id":
 		raw, ok = s.printable()

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -50,7 +51,7 @@ func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
 	m := new(TaskBids)
 	var ok bool
 	m.AgentID, m.Unknown, ok = d.fastAgentsList(body, schemas.TaskBids, "bids", d.bidsFields, func(s *scanner) (ok bool) {
-		m.Bids, ok = fastObjects(s, MaxBids, s.bid)
+		m.Bids, ok = jsontext.Objects(&s.Scanner, MaxBids, s.bid)
 		return ok
 	})
 	for i := range m.Bids {
@@ -62,10 +63,10 @@ func (d *Decoder) fastTaskBids(body []byte) (*TaskBids, bool) {
 // bid reads one of the bids of a task.bids. What the message has for all of them is
 // nothing that is known within one.
 func (s *scanner) bid(m *TaskBid) bool {
-	return s.fields(4, func(s *scanner, key text) (required, ok bool) {
-		switch string(key.raw) {
+	return s.fields(4, func(s *scanner, key jsontext.Text) (required, ok bool) {
+		switch string(key.Raw) {
 		case "message_type", "agent_id":
-			_, ok = s.value()
+			_, ok = s.Value()
 			return false, ok
 		default:
 			return s.bidField(m, key, nil)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -115,18 +116,18 @@ const leastBatch = 2
 
 func (d *Decoder) fastTaskDispatch(body []byte) (*TaskDispatch, bool) {
 	m := new(TaskDispatch)
-	_, ok := d.fast(body, d.limits.dispatched(), 12, func(s *scanner, key text) (required, ok bool) {
+	_, ok := d.fast(body, d.limits.dispatched(), 12, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.dispatchField(m, key, d.dispatchFields)
 	})
 	return m, ok
 }
 
 // dispatchField reads one field of a task.dispatch.
-func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (required, ok bool) {
+func (s *scanner) dispatchField(m *TaskDispatch, key jsontext.Text, known []string) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "message_type":
-		return true, s.is(schemas.TaskDispatch)
+		return true, s.Is(schemas.TaskDispatch)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = coordinator.TaskID(raw)
@@ -156,11 +157,11 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (requ
 		return true, ok
 	case "priority":
 		var p int
-		p, ok = s.whole(maxPriority)
+		p, ok = s.Whole(maxPriority)
 		m.Priority = coordinator.Priority(p)
 		return true, ok
 	case "timeout_seconds":
-		m.TimeoutSeconds, ok = s.decimal(math.MaxFloat64)
+		m.TimeoutSeconds, ok = s.Decimal(math.MaxFloat64)
 		return true, ok && m.TimeoutSeconds > 0
 	case "deadline":
 		m.Deadline, ok = s.time()
@@ -169,13 +170,13 @@ func (s *scanner) dispatchField(m *TaskDispatch, key text, known []string) (requ
 		m.DispatchID = string(raw)
 		return true, ok
 	case "attempt":
-		m.Attempt, ok = s.whole(maxCount)
+		m.Attempt, ok = s.Whole(maxCount)
 		return true, ok && m.Attempt > 0
 	case "batch_id":
 		raw, ok = s.id(maxDispatchID)
 		m.BatchID = string(raw)
 	case "batch_size":
-		m.BatchSize, ok = s.whole(maxCount)
+		m.BatchSize, ok = s.Whole(maxCount)
 		ok = ok && m.BatchSize >= leastBatch
 	case "explanation":
 		m.Explanation, ok = s.textOf(MaxExplanation)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/messages/internal/jsontext"
 	"taskbus/schemas"
 )
 
@@ -116,18 +117,18 @@ func (d *Decoder) fastTaskResult(body []byte, m *TaskResult) bool {
 	old := *m
 	*m = TaskResult{}
 	var ok bool
-	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key text) (required, ok bool) {
+	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.resultField(m, &old, key, d.resultFields)
 	})
 	return ok
 }
 
 // resultField reads one field of a task.result.
-func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (required, ok bool) {
+func (s *scanner) resultField(m, old *TaskResult, key jsontext.Text, known []string) (required, ok bool) {
 	var raw []byte
-	switch string(key.raw) {
+	switch string(key.Raw) {
 	case "message_type":
-		return true, s.is(schemas.TaskResult)
+		return true, s.Is(schemas.TaskResult)
 	case "task_id":
 		raw, ok = s.id(maxID)
 		m.TaskID = keep(old.TaskID, raw)
@@ -147,17 +148,17 @@ func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (req
 		m.Timestamp, ok = s.time()
 		return true, ok
 	case "attempted":
-		m.Attempted, ok = s.boolean()
+		m.Attempted, ok = s.Boolean()
 	case "retry_after_ms":
-		m.RetryAfterMS, ok = s.decimal(maxRetryAfter)
+		m.RetryAfterMS, ok = s.Decimal(maxRetryAfter)
 	case "dispatch_id":
 		raw, ok = s.id(maxDispatchID)
 		m.DispatchID = keep(old.DispatchID, raw)
 	case "attempt":
-		m.Attempt, ok = s.whole(maxCount)
+		m.Attempt, ok = s.Whole(maxCount)
 		ok = ok && m.Attempt > 0
 	case "duration_ms":
-		m.DurationMS, ok = s.decimal(maxDuration)
+		m.DurationMS, ok = s.Decimal(maxDuration)
 	case "error":
 		m.Error, ok = s.forPeople()
 	case "usage":
@@ -172,11 +173,11 @@ func (s *scanner) resultField(m, old *TaskResult, key text, known []string) (req
 
 // outcome reads the word for an outcome, without a copy of it.
 func (s *scanner) outcome() (Outcome, bool) {
-	t, ok := s.plainText()
+	t, ok := s.PlainText()
 	if !ok {
 		return "", false
 	}
-	outcome, known := outcomeOf(t.raw)
+	outcome, known := outcomeOf(t.Raw)
 	return Outcome(outcome.String()), known
 }
 

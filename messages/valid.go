@@ -1,9 +1,9 @@
 package messages
 
 import (
-	"bytes"
 	"strings"
-	"unicode/utf8"
+
+	"taskbus/messages/internal/jsontext"
 )
 
 // The bounds of the schemas, in characters or items. A test holds them against
@@ -83,17 +83,7 @@ func reservedAgentID(s string) bool {
 }
 
 // validName: 1 to 128 characters, none of them a control character.
-func validName(t text) bool { return len(t.raw) > 0 && t.fits(maxName) }
-
-// fits tells whether an unescaped text has at most n characters, none of them a
-// control character of ASCII. (Those below a space cannot stand in a JSON string
-// unescaped.)
-func (t text) fits(n int) bool {
-	if bytes.IndexByte(t.raw, 0x7f) >= 0 {
-		return false
-	}
-	return len(t.raw) <= n || t.wide && utf8.RuneCount(t.raw) <= n
-}
+func validName(t jsontext.Text) bool { return len(t.Raw) > 0 && t.Fits(maxName) }
 
 func validStrategy(b []byte) bool {
 	if len(b) == 0 || len(b) > maxStrategy || b[0]-'a' > 'z'-'a' {

@@ -63,6 +63,7 @@ one_goroutine=(
 	coordinator/strategy
 	coordinator/usage
 	messages
+	messages/internal/jsontext
 	schemas
 	tests/gateways
 	tests/support/openapi

@@ -1,7 +1,8 @@
-package messages
+package jsontext
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -9,47 +10,49 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"taskbus/tests/support/jsonkeys"
 )
 
 // scanAll runs the scanner over one value of any kind.
-func scanAll(text string) (fault, bool) {
-	var s scanner
-	s.reset([]byte(text), DefaultLimits())
-	if _, ok := s.value(); ok {
-		s.end()
+func scanAll(text string) (Fault, bool) {
+	var s Scanner
+	s.Reset([]byte(text), 64, 100_000)
+	if _, ok := s.Value(); ok {
+		s.End()
 	}
-	return s.fault, s.overflow
+	return s.Fault, s.overflow
 }
 
 func TestScannerNumbers(t *testing.T) {
 	for _, c := range []struct {
 		text     string
-		fault    fault
+		fault    Fault
 		overflow bool
 	}{
-		{"0", faultNone, false},
-		{"-0", faultNone, false},
-		{"10.25", faultNone, false},
-		{"1E+2", faultNone, false},
-		{"1e-308", faultNone, false},
-		{"1e307", faultNone, false}, // 1 digit + 307 = 308: below 1e308
-		{"1e308", faultNone, true},  // 1 digit + 308 = 309: perhaps, encoding/json decides
-		{"12e307", faultNone, true}, // 2 digits + 307 = 309
-		{"1e309", faultNumber, false},
-		{"1e-309", faultNumber, false},
-		{strings.Repeat("1", 64), faultNone, false},
-		{strings.Repeat("1", 65), faultNumber, false},
-		{"01", faultSyntax, false},
-		{"-", faultSyntax, false},
-		{"1.", faultSyntax, false},
-		{".5", faultSyntax, false},
-		{"1e", faultSyntax, false},
-		{"+1", faultSyntax, false},
-		{"0x1", faultTrailing, false},
-		{"Infinity", faultSyntax, false},
+		{"0", None, false},
+		{"-0", None, false},
+		{"10.25", None, false},
+		{"1E+2", None, false},
+		{"1e-308", None, false},
+		{"1e307", None, false}, // 1 digit + 307 = 308: below 1e308
+		{"1e308", None, true},  // 1 digit + 308 = 309: perhaps, encoding/json decides
+		{"12e307", None, true}, // 2 digits + 307 = 309
+		{"1e309", Number, false},
+		{"1e-309", Number, false},
+		{strings.Repeat("1", 64), None, false},
+		{strings.Repeat("1", 65), Number, false},
+		{"01", Syntax, false},
+		{"-", Syntax, false},
+		{"1.", Syntax, false},
+		{".5", Syntax, false},
+		{"1e", Syntax, false},
+		{"+1", Syntax, false},
+		{"0x1", Trailing, false},
+		{"Infinity", Syntax, false},
 	} {
 		got, overflow := scanAll(c.text)
-		if got != c.fault || got == faultNone && overflow != c.overflow {
+		if got != c.fault || got == None && overflow != c.overflow {
 			t.Errorf("%s: fault %d, overflow %v; want %d, %v", c.text, got, overflow, c.fault, c.overflow)
 		}
 	}
@@ -67,14 +70,14 @@ func TestScannerAgreesWithEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(fragments), 0, 12).Draw(t, "fragments"), "")
 		got, _ := scanAll(text)
-		if got == faultNumber {
+		if got == Number {
 			if !beyondLimits.MatchString(text) {
 				t.Fatalf("%q: a number is refused, and none is beyond the limits", text)
 			}
 			return
 		}
-		want := json.Valid([]byte(text)) && !duplicateKey([]byte(text))
-		if (got == faultNone) != want {
+		want := json.Valid([]byte(text)) && !jsonkeys.Twice([]byte(text))
+		if (got == None) != want {
 			t.Fatalf("%q: fault %d; valid without duplicates: %v", text, got, want)
 		}
 	})
@@ -111,7 +114,7 @@ func TestScannerAcceptsWhatGoEncodes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := scanAll(string(text)); got != faultNone {
+		if got, _ := scanAll(string(text)); got != None {
 			t.Fatalf("fault %d in %s", got, text)
 		}
 	})
@@ -146,7 +149,7 @@ func TestParseTime(t *testing.T) {
 		{"2026-01-31", ""},
 		{"", ""},
 	} {
-		got, ok := parseTime(c.text)
+		got, ok := ParseTime(c.text)
 		if text := got.Format(time.RFC3339Nano); ok != (c.want != "") || ok && text != c.want {
 			t.Errorf("%s: got %s, %v; want %q", c.text, text, ok, c.want)
 		}
@@ -171,37 +174,40 @@ func TestParseTimeAgreesWithTheStandardLibrary(t *testing.T) {
 		}
 		want, err := time.Parse(time.RFC3339Nano, text)
 		valid := err == nil && want.Unix() >= 0 && want.UTC().Year() <= 9999
-		got, ok := parseTime(text)
+		got, ok := ParseTime(text)
 		if ok != valid || ok && !got.Equal(want) {
 			t.Fatalf("%s: got %v, %v; time.Parse gives %v, %v", text, got, ok, want, err)
 		}
 	})
 }
 
-func TestClean(t *testing.T) {
-	for _, c := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
-		{"plain", 10, "plain"},
-		{"a\nb\x00c\x7fd\u0085e\u2028f\u202eg", 40, "a b c d e f g"},
-		{"äöü", 6, "äöü"},    // 6 bytes fit exactly
-		{"äöüß", 7, "äö…"},   // 8 bytes: 4 and the ellipsis' 3 fit in 7
-		{"abcdef", 5, "ab…"}, // 2 + 3
-		{"a\xffb", 10, "a\ufffdb"},
-		{"\xff\xff\xff", 5, "…"}, // 9 bytes once cleaned, of which 2 would fit
-	} {
-		if got := Clean(c.in, c.limit); got != c.want {
-			t.Errorf("Clean(%q, %d) = %q, want %q", c.in, c.limit, got, c.want)
+// However many keys an object has, a new one is compared with at most manyKeys
+// others, one by one; beyond that they are looked up.
+func TestManyKeysAreNotQuadratic(t *testing.T) {
+	for _, n := range []int{manyKeys - 1, manyKeys, manyKeys + 1, 40_000} {
+		var s Scanner
+		s.Reset(fmt.Appendf(nil, "{%s}", many(n)), 64, 100_000)
+		var o Object
+		s.OpenObject(&o)
+		compared := 0
+		for {
+			if _, more := s.NextKey(&o); !more {
+				break
+			}
+			compared = max(compared, len(s.keys))
+			s.Value()
+		}
+		if s.Fault != None || compared > manyKeys {
+			t.Errorf("%d keys: fault %d, compared with up to %d, want %d at most", n, s.Fault, compared, manyKeys)
 		}
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		in := string(rapid.SliceOfN(rapid.Byte(), 0, 50).Draw(t, "in"))
-		limit := rapid.IntRange(3, 40).Draw(t, "limit")
-		out := Clean(in, limit)
-		if len(out) > limit || Clean(out, limit) != out {
-			t.Fatalf("Clean(%q, %d) = %q", in, limit, out)
-		}
-	})
+}
+
+// many are n members of an object.
+func many(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`"k%d":%d`, i, i)
+	}
+	return strings.Join(all, ",")
 }

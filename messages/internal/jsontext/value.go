@@ -1,38 +1,38 @@
-package messages
+package jsontext
 
 import "unicode/utf8"
 
 // How the scanner reads what has no structure: strings, numbers and words.
 
-// value consumes any value and returns its text.
-func (s *scanner) value() (raw []byte, ok bool) {
-	c := s.peek()
-	start := s.pos
+// Value consumes any value and returns its text.
+func (s *Scanner) Value() (raw []byte, ok bool) {
+	c := s.Peek()
+	start := s.Pos
 	switch c {
 	case '{':
-		var o object
-		if !s.openObject(&o) {
+		var o Object
+		if !s.OpenObject(&o) {
 			return nil, false
 		}
 		for {
-			if _, more := s.nextKey(&o); !more {
+			if _, more := s.NextKey(&o); !more {
 				break
 			}
-			if _, ok := s.value(); !ok {
+			if _, ok := s.Value(); !ok {
 				return nil, false
 			}
 		}
 	case '[':
-		if !s.openArray() {
+		if !s.OpenArray() {
 			return nil, false
 		}
-		for n := 0; s.nextItem(n); n++ {
-			if _, ok := s.value(); !ok {
+		for n := 0; s.NextItem(n); n++ {
+			if _, ok := s.Value(); !ok {
 				return nil, false
 			}
 		}
 	case '"':
-		s.string()
+		s.Quoted()
 	case 't':
 		s.word("true")
 	case 'f':
@@ -42,82 +42,82 @@ func (s *scanner) value() (raw []byte, ok bool) {
 	default:
 		s.number()
 	}
-	return s.data[start:s.pos], s.fault == faultNone
+	return s.Data[start:s.Pos], s.Fault == None
 }
 
-func (s *scanner) word(w string) bool {
-	if end := s.pos + len(w); end <= len(s.data) && string(s.data[s.pos:end]) == w {
-		s.pos = end
+func (s *Scanner) word(w string) bool {
+	if end := s.Pos + len(w); end <= len(s.Data) && string(s.Data[s.Pos:end]) == w {
+		s.Pos = end
 		return s.token()
 	}
-	return s.fail(faultSyntax)
+	return s.Fail(Syntax)
 }
 
-// string consumes a string, the opening quote of which the caller has seen.
-func (s *scanner) string() (t text, ok bool) {
-	data, i := s.data, s.pos+1
+// Quoted consumes a string, the opening quote of which the caller has seen.
+func (s *Scanner) Quoted() (t Text, ok bool) {
+	data, i := s.Data, s.Pos+1
 	start := i
 	for i < len(data) {
 		c := data[i]
 		switch {
 		case c == '"':
-			t.raw = data[start:i]
-			s.pos = i + 1
+			t.Raw = data[start:i]
+			s.Pos = i + 1
 			return t, s.token()
 		case c == '\\':
-			t.escaped = true
+			t.Escaped = true
 			n, f := escape(data[i:])
-			if f != faultNone {
-				s.pos = i
-				return t, s.fail(f)
+			if f != None {
+				s.Pos = i
+				return t, s.Fail(f)
 			}
 			i += n
 		case c < ' ':
-			s.pos = i
-			return t, s.fail(faultSyntax)
+			s.Pos = i
+			return t, s.Fail(Syntax)
 		case c < utf8.RuneSelf:
 			i++
 		default:
-			t.wide = true
+			t.Wide = true
 			r, n := utf8.DecodeRune(data[i:])
 			if r == utf8.RuneError && n == 1 {
-				s.pos = i
-				return t, s.fail(faultUTF8)
+				s.Pos = i
+				return t, s.Fail(UTF8)
 			}
 			i += n
 		}
 	}
-	s.pos = i
-	return t, s.fail(faultSyntax)
+	s.Pos = i
+	return t, s.Fail(Syntax)
 }
 
 // escape returns the length of the escape sequence that b begins with. The two
 // halves of a surrogate pair count as one sequence; half a pair is a fault,
 // because decoders disagree on what it means.
-func escape(b []byte) (n int, f fault) {
+func escape(b []byte) (n int, f Fault) {
 	if len(b) < 2 {
-		return 0, faultSyntax
+		return 0, Syntax
 	}
 	switch b[1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2, faultNone
+		return 2, None
 	case 'u':
 	default:
-		return 0, faultSyntax
+		return 0, Syntax
 	}
 	r, ok := hex4(b)
 	switch {
 	case !ok:
-		return 0, faultSyntax
+		return 0, Syntax
 	case r < 0xD800 || r > 0xDFFF:
-		return 6, faultNone
+		return 6, None
 	case r > 0xDBFF:
-		return 0, faultSurrogate
+		return 0, Surrogate
 	}
 	if low, ok := hex4(b[6:]); !ok || low < 0xDC00 || low > 0xDFFF {
-		return 0, faultSurrogate
+		return 0, Surrogate
 	}
-	return 12, faultNone
+	return 12, None
 }
 
 // hex4 reads \uXXXX.
@@ -147,21 +147,21 @@ const (
 )
 
 // number consumes a number and returns its text.
-func (s *scanner) number() (raw []byte, ok bool) {
-	data, start := s.data, s.pos
+func (s *Scanner) number() (raw []byte, ok bool) {
+	data, start := s.Data, s.Pos
 	i := start
 	if i < len(data) && data[i] == '-' {
 		i++
 	}
 	whole := digits(data, i)
 	if whole == 0 || whole > 1 && data[i] == '0' {
-		return nil, s.fail(faultSyntax)
+		return nil, s.Fail(Syntax)
 	}
 	i += whole
 	if i < len(data) && data[i] == '.' {
 		n := digits(data, i+1)
 		if n == 0 {
-			return nil, s.fail(faultSyntax)
+			return nil, s.Fail(Syntax)
 		}
 		i += 1 + n
 	}
@@ -174,7 +174,7 @@ func (s *scanner) number() (raw []byte, ok bool) {
 		}
 		n := digits(data, i)
 		if n == 0 {
-			return nil, s.fail(faultSyntax)
+			return nil, s.Fail(Syntax)
 		}
 		for _, c := range data[i : i+n] {
 			// Stops growing once it is too large, so it cannot wrap around.
@@ -185,12 +185,12 @@ func (s *scanner) number() (raw []byte, ok bool) {
 		i += n
 	}
 	if i-start > maxNumberLength || exponent > maxExponent {
-		return nil, s.fail(faultNumber)
+		return nil, s.Fail(Number)
 	}
 	if !negative && whole+exponent > maxExponent {
 		s.overflow = true
 	}
-	s.pos = i
+	s.Pos = i
 	return data[start:i], s.token()
 }
 

@@ -1,15 +1,15 @@
-package messages
+package jsontext
 
 import "time"
 
-// parseTime reads the ISO-8601 times that the schemas' pattern admits: RFC 3339,
+// ParseTime reads the ISO-8601 times that the schemas' pattern admits: RFC 3339,
 // a space for the T, and no zone at all, as Python's datetime.isoformat() prints
 // it for a naive time, which is taken as UTC. It is false for what does not
 // exist (a 30th of February, a leap second) and for years outside 1970 to 9999
 // in UTC. Digits beyond the ninth of a fraction are dropped.
 //
 // Both decoding paths use it, so they agree by construction.
-func parseTime[S ~string | ~[]byte](s S) (time.Time, bool) {
+func ParseTime[S ~string | ~[]byte](s S) (time.Time, bool) {
 	const layout = "dddd-dd-ddTdd:dd:dd"
 	if len(s) < len(layout) {
 		return time.Time{}, false
