@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/invariant"
+	"taskbus/coordinator/service/internal/background"
 )
 
 const auditPeriod = 2 * time.Second
@@ -13,7 +14,7 @@ const auditPeriod = 2 * time.Second
 // auditBooks is the goroutine that looks whether the books balance for as long as this
 // session leads. Engine and deliveries are looked at between two events.
 func (r *session) auditBooks() {
-	r.every(auditPeriod, func() bool {
+	background.Every(r.bus.Done(), auditPeriod, func() bool {
 		ctx, cancel := context.WithTimeout(context.Background(), auditPeriod)
 		defer cancel()
 		var found []invariant.Violation

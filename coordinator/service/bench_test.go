@@ -10,9 +10,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/service/internal/intake"
-	"taskbus/coordinator/service/internal/journaling"
-	"taskbus/coordinator/service/internal/outbox"
 )
 
 // ackOnly is a broker session that is never asked anything.
@@ -21,6 +18,8 @@ type ackOnly struct{ bus.Session }
 func (ackOnly) Ack(bus.Tag) {}
 
 func (ackOnly) Done() <-chan struct{} { return nil }
+
+func (ackOnly) User() string { return "" }
 
 // resultSession reads results without a broker and without a loop that applies them.
 func resultSession(tb testing.TB) *session {
@@ -31,7 +30,8 @@ func resultSession(tb testing.TB) *session {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r := &session{s: s, bus: ackOnly{}, results: intake.NewFence(bus.StreamResult, journaling.RandomID()), outbox: outbox.NewQueue[outgoing]()}
+	r := newSession(s)
+	r.use(ackOnly{})
 	r.results.CaughtUp.Store(true)
 	return r
 }
@@ -76,7 +76,7 @@ func BenchmarkCompleted(b *testing.B) {
 	c := completedBy(task, "a1", r.s.now())
 	c.Result.Outcome = coordinator.OutcomeSucceeded
 	b.ReportAllocs()
-	var sent []outgoing
+	var sent []func()
 	for b.Loop() {
 		r.perform(c)
 		sent = r.outbox.Swap(sent[:0])

@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/callers"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
@@ -64,7 +65,7 @@ func TestCancelInEveryState(t *testing.T) {
 		"running, and its agent says nothing": {
 			before: func(r *rig, _ *worker) { r.task("t-1", "build", "") },
 			want:   view.Cancellation{State: "cancel_requested", Agent: "a1"},
-			within: cancelWait,
+			within: callers.AgentWait,
 		},
 		"ended": {
 			before: func(r *rig, w *worker) { r.task("t-1", "build", ""); w.finish("failed", "") },
@@ -307,14 +308,14 @@ func TestCancelWithoutASession(t *testing.T) {
 func TestCancelOverTheEndOfASession(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.worker("a1", true)
-		token, w, ok := r.service.callers.add("t-1")
-		if !ok {
+		w := r.service.callers.Add("t-1")
+		if w == nil {
 			t.Fatal("no place for one caller")
 		}
-		defer r.service.callers.remove(token)
+		defer w.Remove()
 		const ofThePast = 4711
-		r.service.loop.post(ofThePast, coordinator.CancelRequested{Task: "t-1", Token: token})
-		if _, err := r.service.awaitEngine(&session{number: ofThePast}, w, token); err == nil {
+		r.service.loop.post(ofThePast, coordinator.CancelRequested{Task: "t-1", Token: w.Token})
+		if _, err := r.service.awaitEngine(&session{number: ofThePast}, w); err == nil {
 			t.Error("an answer of an engine that was never asked")
 		}
 	})
@@ -326,10 +327,10 @@ func TestCallersOfCancelAreBounded(t *testing.T) {
 		w := r.worker("a1", true)
 		r.task("t-1", "build", "")
 		var all []*cancelling
-		for range maxCallers + 1 {
+		for range callers.Most + 1 {
 			all = append(all, r.cancel("t-1", ""))
 		}
-		r.pass(cancelWait)
+		r.pass(callers.AgentWait)
 		refused := 0
 		for _, c := range all {
 			<-c.done
@@ -338,11 +339,13 @@ func TestCallersOfCancelAreBounded(t *testing.T) {
 			}
 		}
 		if refused != 1 {
-			t.Errorf("%d of %d were refused, want the one too many", refused, maxCallers+1)
+			t.Errorf("%d of %d were refused, want the one too many", refused, callers.Most+1)
 		}
 		w.finish("cancelled", "")
-		if n := len(r.service.callers.waiting); n != 0 {
-			t.Errorf("%d callers are still known", n)
+		for i := range callers.Most {
+			if r.service.callers.Add("") == nil {
+				t.Fatalf("%d callers are still known", callers.Most-i)
+			}
 		}
 	})
 }

@@ -1,44 +1,59 @@
 package service
 
 import (
-	"sync"
+	"context"
+	"fmt"
 	"time"
 
-	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/bus"
+	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/background"
+	"taskbus/coordinator/service/internal/clock"
+	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
-// steadyClock returns the time of day, made fit to be decided by: it never goes back and
-// never jumps, and its times are what they look like, without a reading of the
-// monotonic clock. Two times that carry one differ by what that clock says, which no
-// journal and no recording can write down; what reads them later would find another
-// difference, and decide otherwise.
-//
-// It runs with the monotonic clock. When the time of day is set, forwards or back, it
-// follows by gaining or losing an eighth until it has caught up: an hour takes eight.
-// Meanwhile no lease ends before its time by more than that, no agent turns stale at
-// once, and what is stamped is wrong by what is left.
-func steadyClock() func() time.Time {
-	start := time.Now()
-	return steady(func() time.Time { return time.Now().Round(0).Add(failpoint.Ahead()) },
-		func() time.Duration { return time.Since(start) })
+// checkClock refuses to lead with a clock that the broker contradicts, if most agents do not take its
+// part. It is asked before anything is written by that clock.
+func (r *session) checkClock(ctx context.Context) error {
+	if r.s.profile() == bus.ProfileClassic { // agent.status is no stream there
+		return nil
+	}
+	offset := clock.Offset(ctx, r.s.options.Bus, r.s.now, func() bus.Publication {
+		p := intake.Mark(bus.StreamStatus, journaling.RandomID(), r.s.now())
+		p.Token = outbox.Ignored
+		return p
+	})
+	if offset == 0 {
+		return nil
+	}
+	if _, err := r.awaitFence(ctx, r.statuses); err != nil {
+		return err
+	}
+	var heard, nearer int
+	err := r.s.loop.query(ctx, func(now time.Time, e *engine.Engine) {
+		heard, nearer = e.ReportsNearer(now, now.Add(offset))
+	})
+	if err != nil {
+		return fmt.Errorf("ask the engine for the agents' clocks: %w", err)
+	}
+	brokers, ours := clock.Judge(offset, heard, nearer)
+	if brokers != "" {
+		r.s.log.Warn().Msg(brokers)
+	}
+	return ours
 }
 
-// slewing is which part of the time the clock gains or loses while it is wrong.
-const slewing = 8
-
-// steady follows a time of day by a clock that runs evenly.
-func steady(day func() time.Time, running func() time.Duration) func() time.Time {
-	var mu sync.Mutex
-	told, ran := day(), running()
-	return func() time.Time {
-		mu.Lock()
-		defer mu.Unlock()
-		now := running()
-		elapsed := now - ran
-		ran = now
-		told = told.Add(elapsed)
-		most := elapsed / slewing
-		told = told.Add(min(max(day().Sub(told), -most), most))
-		return told
-	}
+// watchClock compares the clocks from time to time.
+func (r *session) watchClock() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	background.Every(r.bus.Done(), clock.Period, func() bool {
+		err := r.checkClock(ctx)
+		if err != nil {
+			r.fault(err)
+		}
+		return err == nil
+	})
 }

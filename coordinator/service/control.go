@@ -11,6 +11,8 @@ import (
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
+	"taskbus/coordinator/service/internal/alerts"
+	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
 
@@ -108,7 +110,10 @@ func (s *Service) fits(before controlledConfig, change *controlChange,
 			case i >= 0:
 				why := one.Why
 				if strings.Contains(why, "less than those below it") {
-					why += atMost(prepared.config.Policy().Quotas, &change.set[i])
+					if left, known := views.BoostRoom(prepared.config.Policy().Quotas, &change.set[i]); known {
+						name, _, _ := strings.Cut(change.set[i].Key, ".")
+						why += fmt.Sprintf("; at most +%s is left for %s", alerts.Amount(name, left), change.set[i].Target)
+					}
 				}
 				return nil, &httpapi.BadControl{Why: why}
 			case slices.ContainsFunc(before.suspended, func(o config.Suspended) bool { return o.ID == one.ID }):
@@ -315,11 +320,11 @@ func (s *Service) QuotaControls(context.Context) (view.QuotaControls, error) {
 }
 
 func controlViews(list []coordinator.QuotaControl, suspended []config.Suspended) []view.QuotaControl {
-	var views []view.QuotaControl
+	var all []view.QuotaControl
 	for i := range list {
-		views = append(views, controlView(&list[i], suspended))
+		all = append(all, controlView(&list[i], suspended))
 	}
-	return views
+	return all
 }
 
 func controlView(c *coordinator.QuotaControl, suspended []config.Suspended) view.QuotaControl {
@@ -333,4 +338,20 @@ func controlView(c *coordinator.QuotaControl, suspended []config.Suspended) view
 		}
 	}
 	return v
+}
+
+// previewControls says what a change would make of the budgets, or refuses it as changeControls does.
+func (s *Service) previewControls(
+	ctx context.Context, decide func(standing []coordinator.QuotaControl) (controlChange, error), node string,
+) (view.QuotaChanged, error) {
+	if _, err := s.leadsWithJournal(); err != nil {
+		return view.QuotaChanged{}, err
+	}
+	_, change, prepared, err := s.prepareChange(decide)
+	if err != nil {
+		return view.QuotaChanged{}, err
+	}
+	changed, err := s.changed(ctx, change, nil, view.QuotaSelection{Node: node})
+	changed.Moves = views.Moves(s.now(), s.config.Load().Policy().Quotas, prepared.config.Policy().Quotas)
+	return changed, err
 }

@@ -175,10 +175,10 @@ func (s *Service) install(now time.Time, prepared *preparedControls) {
 // controlsStand hears that controls have changed and that the journal has it.
 func (r *session) controlsStand(f coordinator.QuotaControlsStand) {
 	if f.Token != 0 {
-		r.s.callers.changed(&f)
+		r.s.callers.Changed(&f)
 		return
 	}
-	r.controls.order(struct{}{}) // some have ended: what the quotas are now is not worked out here
+	r.controls.Add(struct{}{}) // some have ended: what the quotas are now is not worked out here
 }
 
 // renewQuotas puts in force what the quotas are after the engine has changed controls by itself.

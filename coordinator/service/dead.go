@@ -17,9 +17,7 @@ type deadSession struct {
 // Send publishes, and returns where the broker's answer comes.
 func (d deadSession) Send(p bus.Publication) (<-chan bus.Outcome, error) {
 	answer := make(chan bus.Outcome, 1)
-	p.Token = d.r.tickets.Issue(func(o bus.Outcome) { answer <- o })
-	if err := d.r.bus.Publish(p); err != nil {
-		d.r.tickets.Redeem(p.Token)
+	if err := d.r.send(p, func(o bus.Outcome) { answer <- o }); err != nil {
 		return nil, err
 	}
 	return answer, nil

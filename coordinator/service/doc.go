@@ -7,11 +7,30 @@
 //	          └────────┴──────────── settle: confirm, log, count ◄──┘            │
 //	                                                                             ┘
 //
-// Its rooms are packages below internal, which own their state and never call back: alerts (events about quotas),
-// callgate (questions about LLM calls), dead (what lies in task.dead), intake (what deliveries say, which are held, what
-// became of each), journaling (reading and writing the journal), metrics (what Prometheus sees), observer (what has
-// happened, in the log and in counts), outbox (what is to be published, in which form, and what waits for an answer),
-// reading (what users see of tasks, agents and quotas), telemetry (gates against floods of lines).
+// Its rooms are packages below internal, which own their state and know no session (rooms.go gives them what they
+// need):
+//
+//	agentqueues  agents' queues: which there are, and what is in them
+//	alerts       events about quotas, for people, and which budgets will not last
+//	background   what a goroutine of a session does next
+//	callers      requests that wait for what comes of a cancel or an order
+//	callgate     questions about LLM calls
+//	clock        the time that the engine is given, and the broker's
+//	dead         what lies in task.dead: looked into, sent again, dropped
+//	intake       what deliveries say, which are held, what became of each
+//	journaling   reading and writing the journal, and what follows from its loss
+//	lanes        the queues of lanes
+//	metrics      what Prometheus sees
+//	observer     what has happened, in the log and in counts
+//	outbox       what is to be published, in which form, and what waits for an answer
+//	reading      what users see of tasks, agents and quotas
+//	recent       recent tasks, for people, and their dispatches so far
+//	relay        what agents report over HTTP
+//	takeback     consuming the queues of agents that are gone or drained
+//	taking       consumers of tasks that come and go with the window
+//	telemetry    gates against floods of lines
+//	vetting      what a message says, and whether its sender may say it
+//	views        how a snapshot is shown, and how fleet and tasks are judged
 //
 // One direction: what is learnt later enters the loop again as an event. Between
 // the loop and the outbox stand the commits: no effect is carried out before the
@@ -26,43 +45,29 @@
 //
 //	service.go   construction, Run: open a session, run it, back off, again
 //	loop.go      the goroutine that owns the engine
-//	clock.go     the time that the engine is given
-//	session.go   one broker session from opening to its end
+//	clock.go     not leading with a wrong clock
+//	session.go   one broker session from opening to its end; rooms.go: what its rooms are given
 //	follow.go    what it does before it leads, and how it takes over
 //	fence.go     reading what stands in a stream already
 //	journal.go   folding what the journal brings, and when snapshots and recordings are made of the state
 //	ingest.go    tasks, returns and heartbeats in, events out
-//	results.go   results in, task.completed out
-//	requests.go  cancels, bids and claims by message in
+//	results.go   results in
+//	requests.go  cancels, bids and claims by message in, and the answers to these
 //	cancel.go    cancels by HTTP in, and what their callers hear
-//	withdraw.go  telling an agent to stop
-//	offers.go    offering tasks to agents
-//	bids.go      their bids and claims, and the answers to these
 //	order.go     an operator's orders in
 //	relay.go     what agents report over HTTP in, agent.status out
-//	orders.go    what waits for the broker, one after the other
-//	lanes.go     the queues of lanes; lanes_move.go: into them
-//	takeback.go  consuming the queues of agents that are gone or drained
-//	takeback_foreign.go  leaving alone what is not ours there
-//	watch.go     looking at the queues of agents that have work
-//	taking.go    consumers of tasks that come and go with the window
-//	publish.go   effects in, publications out
+//	publish.go   effects in, publications out; effects.go: those for agents beside dispatches, and into lanes
 //	ends.go      task.completed on its way
 //	park.go      what cannot be handled, on its way to task.dead
-//	internal/dead  looking into task.dead, sending again and dropping what is there; dead.go: in which session
+//	dead.go      in which session task.dead is looked into
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out
-//	overruns.go  budgets that will not last; internal/alerts: which, and in which words
-//	internal/recent  recent tasks, for people, and their dispatches so far
-//	reads.go     what is read of tasks, agents and quotas; internal/reading: how
-//	internal/observer  what is logged and counted, for /status and Prometheus
+//	overruns.go  budgets that will not last
+//	reads.go     what is read of tasks, agents and quotas
 //	calls.go     questions about LLM calls, and which coordinator answers them
 //	scrape.go    what the metrics are given at each scrape
-//	internal/metrics  Prometheus: what is counted, and what a scrape makes of values
-//	queuenames.go  the agents' queues that metrics name
 //	audit.go     looking whether the books balance
 //	status.go    health, readiness, status for httpapi
-//	internal/views  how a snapshot is shown, and how fleet and tasks are judged
 //	lifecycle.go  the states of the process
 //
 // # What it must never do

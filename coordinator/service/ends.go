@@ -9,18 +9,17 @@ import (
 	"taskbus/coordinator/service/internal/outbox"
 )
 
-// ending is a task.completed on its way to taskbus.events.
-type ending struct{ *coordinator.Completed }
-
 // publishCompleted announces how a task ended.
 func (r *session) publishCompleted(f *coordinator.Completed) {
-	p := outbox.Completed(f)
-	p.Token = r.issue(ending{f})
-	err := r.bus.Publish(p)
-	if err == nil {
-		return
-	}
-	r.tickets.Redeem(p.Token)
+	err := r.send(outbox.Completed(f), func(outcome bus.Outcome) {
+		switch outcome {
+		case bus.Unknown: // the session has ended; the next one reads the result again
+		case bus.Rejected:
+			time.AfterFunc(refusedFor, func() { r.dropEnd(f) })
+		default:
+			r.endTold(f)
+		}
+	})
 	var encoding *bus.EncodingError
 	if errors.As(err, &encoding) { // no session can announce it
 		r.s.metrics.EventsDropped.Inc()
@@ -33,29 +32,18 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 // refuses what it cannot take any more, too, and the next session publishes that.
 const refusedFor = 15 * time.Second
 
-// settled hears whether the broker has the announcement.
-func (e ending) settled(r *session, outcome bus.Outcome) {
-	switch outcome {
-	case bus.Unknown: // the session has ended; the next one reads the result again
-	case bus.Rejected:
-		time.AfterFunc(refusedFor, func() { e.drop(r) })
-	default:
-		e.told(r)
-	}
-}
-
-// drop gives an announcement up, unless the session has ended.
-func (e ending) drop(r *session) {
+// dropEnd gives an announcement up, unless the session has ended.
+func (r *session) dropEnd(f *coordinator.Completed) {
 	select {
 	case <-r.bus.Done():
 	default:
 		r.s.metrics.EventsDropped.Inc()
-		e.told(r)
+		r.endTold(f)
 	}
 }
 
-// told notes that the end need not be published any more.
-func (e ending) told(r *session) {
-	r.cursor.Announced(e.Result.Offset)
-	r.ackAll(r.requests.Ended(e.Result.Task))
+// endTold notes that the end need not be published any more.
+func (r *session) endTold(f *coordinator.Completed) {
+	r.cursor.Announced(f.Result.Offset)
+	r.ackAll(r.requests.Ended(f.Result.Task))
 }

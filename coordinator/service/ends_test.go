@@ -161,7 +161,7 @@ func TestNothingIsReadBehindAnUnreadResult(t *testing.T) {
 			ending := &endingSession{done: make(chan struct{})}
 			r.bus = ending
 			for range outbox.Most {
-				r.outbox.Add(outgoing{})
+				r.outbox.Add(func() {})
 			}
 			close(ending.done)
 			before := len(r.s.loop.inbox)

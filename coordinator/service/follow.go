@@ -11,6 +11,16 @@ import (
 	"taskbus/coordinator/journal"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/taking"
+)
+
+// Prefetches of what is not read by a window: of task.assign.high; of task.request, which leaves bids, of which
+// thousands come at once and none is held, room beside the cancels that are; of streams.
+const (
+	prefetchHigh    = 128
+	prefetchRequest = 1000
+	prefetchStatus  = 1000
+	prefetchResult  = 2000
 )
 
 // follow fills a new engine from the journal and from what agents report, and goes on doing so until this
@@ -25,7 +35,7 @@ func (r *session) follow(ctx context.Context, c *config.Config) error {
 	r.lasting("feels the pulse of publishing", r.feelPulse)
 	r.lasting("looks at depths", r.watchDepths)
 	if r.ledger != nil {
-		if err := r.followJournal(ctx); err != nil {
+		if err := r.ledger.Begin(ctx, r.onJournal); err != nil {
 			return err
 		}
 	}
@@ -100,16 +110,12 @@ func (r *session) lead(ctx context.Context) error {
 		if err := r.checkClock(ctx); err != nil {
 			return err
 		}
-		before := l.Position()
-		var lost *journal.Loss
-		lost, behind = r.judgeJournal(ctx, &before)
-		p, err := l.Lead(ctx, lost)
+		p, lacks, err := l.Lead(ctx)
 		if err != nil {
 			return err
 		}
-		from = p.ResultOffset
+		from, behind = p.ResultOffset, lacks
 		r.s.filesChanged() // since the claim was made, perhaps
-		r.s.loss.Store(p.Leader.Lost)
 		if lost := r.s.lostJournal(); lost != nil {
 			r.s.observe.JournalLost(lost)
 		}
@@ -125,21 +131,25 @@ func (r *session) lead(ctx context.Context) error {
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
 	if behind { // before anything is given out
-		r.restoreBudgets(ctx)
+		r.ledger.Restore(ctx, journaling.Books{Nodes: r.s.reading.Budgets, Correct: func(set []coordinator.QuotaControl) error {
+			return r.s.order(r, func(now time.Time, token uint64) {
+				r.s.loop.apply(now, coordinator.QuotaControlsRequested{Set: set, Token: token})
+			})
+		}})
 	}
 	r.lasting("watches progress", r.watchProgress)
 	if r.ledger != nil {
 		r.lasting("compares clocks", r.watchClock)
 	}
-	r.lasting("sees to queues", r.checkQueues)
+	r.lasting("sees to queues", r.queues.Work)
 	r.lasting("audits the books", r.auditBooks)
-	for i := range r.takeBacks.orders {
-		r.lasting("takes back", func() { r.carryOutTakeBacks(&r.takeBacks.orders[i]) })
+	for _, work := range r.takeBacks.Workers() {
+		r.lasting("takes back", work)
 	}
-	r.lasting("sees to lanes", r.carryOutLanes)
-	r.lasting("watches lanes", r.watchLanes)
+	r.lasting("sees to lanes", r.lanes.Work)
+	r.lasting("watches lanes", r.lanes.Watch)
 	r.lasting("forecasts quotas", r.watchOverruns)
-	r.lasting("renews quotas", func() { r.controls.carryOut(r.bus.Done(), r.renewQuotas) })
+	r.lasting("renews quotas", func() { r.controls.Each(r.bus.Done(), r.renewQuotas) })
 	if err := r.readResults(ctx, from); err != nil {
 		return err
 	}
@@ -198,25 +208,32 @@ func (r *session) readResults(ctx context.Context, from int64) error {
 // take begins to take tasks.
 func (r *session) take(ctx context.Context) error {
 	if r.s.state.read().blocked { // a recording begins without what came before it
-		r.s.loop.post(r.number, coordinator.PublishingHeld{Held: true})
+		r.post(coordinator.PublishingHeld{Held: true})
 	}
 	// from here on leases run out: the results before have been read
-	r.s.loop.post(r.number, coordinator.SessionOpened{Lost: r.lost, Connected: r.connected})
-	r.lasting("watches queues", r.watchQueues)
-	r.awaitLooks(ctx)
-	if err := r.openWindow(ctx, tasksOf{queue: bus.QueueReassign, Window: r.returns, handle: r.onReturned,
-		held: r.held.ReturnedBytes}); err != nil {
+	r.post(coordinator.SessionOpened{Lost: r.lost, Connected: r.connected})
+	r.lasting("watches queues", r.queues.Watch)
+	r.queues.AwaitLooks(ctx)
+	if err := r.openWindow(ctx, taking.Queue{Name: bus.QueueReassign, Window: r.returns, Handle: r.onReturned,
+		Held: r.held.ReturnedBytes}); err != nil {
 		return err
 	}
-	if err := r.consumeTasks(ctx, bus.QueueRequest, r.window.First(prefetchRequest), r.onRequest); err != nil {
+	if err := r.consumers.Take(ctx, bus.QueueRequest, r.window.First(prefetchRequest), r.onRequest); err != nil {
 		return err
 	}
-	if err := r.consumeTasks(ctx, bus.QueueAssignHigh, r.window.First(prefetchHigh), r.onTask); err != nil {
+	if err := r.consumers.Take(ctx, bus.QueueAssignHigh, r.window.First(prefetchHigh), r.onTask); err != nil {
 		return err
 	}
-	close(r.taking)
-	return r.openWindow(ctx, tasksOf{queue: bus.QueueAssign, Window: r.window, handle: r.onTask, held: r.held.TotalBytes,
-		told: func(n int) {
-			r.s.loop.post(r.number, coordinator.IntakeChanged{Window: n})
-		}})
+	close(r.begun)
+	return r.openWindow(ctx, taking.Queue{Name: bus.QueueAssign, Window: r.window, Handle: r.onTask, Held: r.held.TotalBytes,
+		Told: func(n int) { r.post(coordinator.IntakeChanged{Window: n}) }})
+}
+
+// openWindow begins to take tasks and keeps the window fit until the session ends.
+func (r *session) openWindow(ctx context.Context, in taking.Queue) error {
+	if err := r.consumers.Open(ctx, in); err != nil {
+		return err
+	}
+	r.lasting("adapts the window of "+in.Name, func() { r.consumers.Adapt(in) })
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/messages"
-	"taskbus/schemas"
 )
 
 // onTask takes a delivery of task.assign, task.assign.high or a lane.
@@ -26,7 +25,7 @@ func (r *session) onTask(d bus.Delivery) {
 	h := &intake.Delivery{Message: d, Arrived: r.s.now()}
 	defer r.survive(h)
 	r.s.observe.Delivered(&d)
-	m, refusal := r.decodeTask(&d)
+	m, refusal := r.vet.Task(&d)
 	if refusal != nil {
 		r.refuse(h, refusal)
 		return
@@ -34,7 +33,7 @@ func (r *session) onTask(d bus.Delivery) {
 	h.Payload = m.Payload
 	h.Task = intake.Task(&d, m, h.Arrived)
 	failpoint.Task(string(h.Task.ID))
-	if !r.hold(h) {
+	if !r.held.Add(h) {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)
@@ -47,19 +46,6 @@ func (r *session) onTask(d bus.Delivery) {
 	})
 }
 
-// hold keeps the delivery until it is settled; false when the session is over.
-func (r *session) hold(h *intake.Delivery) bool {
-	return r.held.Add(h)
-}
-
-// decodeTask refuses what is not plain JSON before looking at the bytes.
-func (r *session) decodeTask(d *bus.Delivery) (*messages.TaskAssign, *messages.Refusal) {
-	if refusal := intake.CheckProperties(d); refusal != nil {
-		return nil, refusal
-	}
-	return r.readTask(d)
-}
-
 // onReturned takes a delivery of task.reassign: a dispatch that its agent
 // refused, did not take in time, or lost.
 func (r *session) onReturned(d bus.Delivery) {
@@ -70,6 +56,13 @@ func (r *session) onReturned(d bus.Delivery) {
 	r.takeReturn(d, intake.ReturnCause(d.Headers))
 }
 
+// onTakenBack takes a delivery out of the queue of an agent that is gone or
+// drained.
+func (r *session) onTakenBack(d bus.Delivery) {
+	r.s.observe.TakenBack()
+	r.takeReturn(d, coordinator.ReturnTakenBack)
+}
+
 // takeReturn takes a dispatch that came back, from wherever.
 func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	failpoint.Hit(failpoint.AfterDeliver)
@@ -77,13 +70,13 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 	defer r.survive(h)
 	r.s.metrics.Returned[cause].Inc()
 	r.s.observe.Delivered(&d)
-	m, refusal := r.s.decoder.DecodeReturned(d.Body, messages.TextHeader(d.Headers, messages.HeaderTask), messages.TextHeader(d.Headers, messages.HeaderTried))
+	m, refusal := r.vet.Returned(&d)
 	if refusal != nil {
 		r.refuse(h, refusal)
 		return
 	}
 	h.Task, h.Payload = intake.ReturnedTask(&d, m, h.Arrived), m.Payload
-	if !r.hold(h) {
+	if !r.held.Add(h) {
 		return
 	}
 	ev := intake.Returned(h, m, cause)
@@ -98,8 +91,8 @@ func (r *session) takeReturn(d bus.Delivery, cause coordinator.ReturnCause) {
 
 // refuse holds a message that cannot be read and has it parked.
 func (r *session) refuse(h *intake.Delivery, refusal *messages.Refusal) {
-	if r.hold(h) {
-		r.outbox.Add(outgoing{refused: refusal, held: h})
+	if r.held.Add(h) {
+		r.outbox.Add(func() { r.publishRefusal(h, refusal) })
 	}
 }
 
@@ -113,18 +106,13 @@ func (r *session) onStatus(d bus.Delivery) {
 	}
 	r.s.observe.Delivered(&d)
 	var m messages.AgentStatus
-	refusal := intake.CheckProperties(&d)
-	if refusal == nil {
-		refusal = r.s.decoder.DecodeAgentStatus(d.Body, &m)
-	}
+	counts, refusal := r.vet.Status(&d, &m)
 	if refusal != nil {
 		r.s.observe.InvalidStatus(refusal)
-		return
 	}
-	r.knows(schemas.AgentStatus, m.Unknown, string(m.AgentID), &d)
-	if !r.genuine(&m, &d) {
+	if !counts {
 		return
 	}
 	failpoint.Hit(failpoint.AfterValidate)
-	r.s.loop.post(r.number, coordinator.AgentReported{Report: m.Report(d.UserID), Live: r.statuses.CaughtUp.Load()})
+	r.post(coordinator.AgentReported{Report: m.Report(d.UserID), Live: r.statuses.CaughtUp.Load()})
 }

@@ -2,12 +2,18 @@ package service
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/background"
 	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
 
@@ -20,7 +26,10 @@ func (r *session) newLedger() *journaling.Ledger {
 	options := journaling.Options{
 		Bus: r.bus, Now: s.now, Log: s.log, Tickets: r.tickets, Fault: r.fault, Faulted: r.faulted, Workers: &r.workers,
 		Self: journal.Epoch{Instance: o.Instance, Address: o.Address, Version: o.Version},
-		Loss: &s.loss, Before: s.history.Before,
+		Loss: &s.loss, Past: journaling.Past{
+			Marks: s.profile() != bus.ProfileClassic, History: o.History,
+			Quotas: func() *coordinator.Quotas { return s.config.Load().Policy().Quotas },
+		}, Before: s.history.Before,
 		Confirmed: func() {
 			s.loop.within(r.number, func(now time.Time) {
 				if s.loop.commits != nil {
@@ -37,24 +46,6 @@ func (r *session) newLedger() *journaling.Ledger {
 	}
 	agents, quotas := s.config.Load().FileVersions()
 	return journaling.New(options, agents, quotas)
-}
-
-// followJournal reads what the journal holds, and goes on reading.
-func (r *session) followJournal(ctx context.Context) error {
-	empty, err := r.ledger.Empty(ctx)
-	if err != nil {
-		return err
-	}
-	found := func() bool { return false }
-	if empty {
-		found = r.lookForMarks(ctx)
-	}
-	from, err := r.ledger.FindStart(ctx, empty)
-	if err != nil {
-		return err
-	}
-	r.marks = found()
-	return r.ledger.Follow(ctx, from, r.onJournal)
 }
 
 // onJournal takes what a message of the journal brings.
@@ -100,7 +91,7 @@ func (l *loop) imageOf(now time.Time) *engine.Image {
 // and what was recorded since the last time.
 func (r *session) takeSnapshots() {
 	lp := r.s.loop
-	r.every(snapshotLook, func() bool {
+	background.Every(r.bus.Done(), snapshotLook, func() bool {
 		lp.within(r.number, func(now time.Time) {
 			r.journalled(now)
 			if lp.recording != nil {
@@ -197,4 +188,31 @@ func (s *Service) journalStatus(st *view.Status) {
 			Instance: p.Leader.Instance, Address: p.Leader.Address, Version: p.Leader.Version, Epoch: p.Epoch, Since: p.Since,
 		}
 	}
+}
+
+// lostJournal returns what is reported of the loss of the journal; nil: there is none.
+func (s *Service) lostJournal() *view.JournalLost {
+	return views.JournalLost(s.loss.Load(), s.config.Load().Policy().Quotas != nil)
+}
+
+// AcknowledgeLoss ends that the loss of the journal is reported (see httpapi.Source). It returns when the journal
+// says so.
+func (s *Service) AcknowledgeLoss(ctx context.Context) error {
+	if s.loss.Load() == nil {
+		return httpapi.ErrNothingLost
+	}
+	r, err := s.leading()
+	if err != nil {
+		return fmt.Errorf("acknowledge the loss of the journal: %w", err)
+	}
+	switch said, err := r.ledger.Acknowledge(ctx); {
+	case errors.Is(err, journaling.ErrEnded):
+		return fmt.Errorf("acknowledge the loss of the journal: %w; try again", errSessionEnded)
+	case err != nil && said:
+		return fmt.Errorf("acknowledge the loss of the journal: the broker has not confirmed it yet: %w", err)
+	case err != nil:
+		return fmt.Errorf("acknowledge the loss of the journal: %w", err)
+	}
+	s.log.Info().Msg("the loss of the journal is acknowledged")
+	return nil
 }

@@ -348,7 +348,7 @@ func TestBudgetsAreTakenBackLater(t *testing.T) {
 			!strings.Contains(lost.Budgets, "the database is away") || r.usedOf("pool")["total_tokens"] != 0 {
 			t.Errorf("while it is away: %+v, used %v", lost, r.usedOf("pool"))
 		}
-		r.pass(2*restoreEvery + time.Second)
+		r.pass(2*journaling.RestoreEvery + time.Second)
 		if lost := r.status().Journal.Lost; lost == nil || !lost.BudgetsRestored || r.usedOf("pool")["total_tokens"] != 5900 {
 			t.Errorf("once it is there: %+v, used %v", lost, r.usedOf("pool"))
 		}

@@ -123,8 +123,11 @@ func (l *loop) end(session uint64, after func()) {
 	}})
 }
 
-// errStopped answers queries to a loop that runs no more.
-var errStopped = callgate.ErrStopped
+// errStopped answers queries to a loop that runs no more, errSessionEnded what its session has taken along.
+var (
+	errStopped      = callgate.ErrStopped
+	errSessionEnded = callgate.ErrSessionEnded
+)
 
 // query runs f on the loop's goroutine, between two events, and waits for it. After
 // an error f has not run and never will: what it writes to is the caller's again.

@@ -16,7 +16,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/messages"
 	"taskbus/schemas"
@@ -65,10 +64,8 @@ func newBooth(t testing.TB, agentsYAML string) *booth {
 		t.Fatal(err)
 	}
 	p := &postbox{}
-	b := &booth{t: t, postbox: p, session: &session{
-		s: s, bus: p, held: intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(), requests: intake.NewRequests(),
-		offers: outbox.NewOffers(),
-	}}
+	b := &booth{t: t, postbox: p, session: newSession(s)}
+	b.use(p)
 	b.posted() // of the policy
 	return b
 }
@@ -88,8 +85,8 @@ func (b *booth) posted() (events []coordinator.Event) {
 // flush publishes what waits in the outbox, and gives what was sent since it was asked
 // last.
 func (b *booth) flush() []bus.Publication {
-	for _, item := range b.outbox.Swap(nil) {
-		b.publish(&item)
+	for _, publish := range b.outbox.Swap(nil) {
+		publish()
 		b.outbox.Published()
 	}
 	b.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/service/internal/callers"
 	"taskbus/coordinator/view"
 )
 
@@ -51,14 +52,14 @@ func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) 
 func (s *Service) orderChange(
 	r *session, carryOut func(now time.Time, token uint64),
 ) ([]coordinator.QuotaControl, error) {
-	token, w, ok := s.callers.add("")
-	if !ok {
-		return nil, fmt.Errorf("%d orders and cancels wait for their answers already; try again", maxCallers)
+	w := s.callers.Add("")
+	if w == nil {
+		return nil, fmt.Errorf("%d orders and cancels wait for their answers already; try again", callers.Most)
 	}
-	defer s.callers.remove(token)
-	s.loop.within(r.number, func(now time.Time) { carryOut(now, token) })
-	if _, err := s.awaitEngine(r, w, token); err != nil {
+	defer w.Remove()
+	s.loop.within(r.number, func(now time.Time) { carryOut(now, w.Token) })
+	if _, err := s.awaitEngine(r, w); err != nil {
 		return nil, fmt.Errorf("%w; try again", err)
 	}
-	return w.stand, nil
+	return w.Stands, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/background"
 )
 
 // A leader that cannot go on is worse than none: its lock keeps a standby away. What follows notices that
@@ -73,7 +74,7 @@ func (s *stall) look(now time.Time, p progress) {
 func (r *session) watchProgress() {
 	var s stall
 	said := false
-	r.every(progressLook, func() bool {
+	background.Every(r.bus.Done(), progressLook, func() bool {
 		p := r.progress()
 		if r.draining.Load() || r.s.state.read().blocked { // the one has its own limit, the other its own log line
 			s = stall{}

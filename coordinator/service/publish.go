@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,36 +17,16 @@ import (
 	"taskbus/messages"
 )
 
-// outgoing is one thing to publish: exactly one of its fields is set, but for
-// held, which belongs to refused.
-type outgoing struct {
-	dispatch *coordinator.Dispatch
-	fail     *coordinator.Fail
-	refused  *messages.Refusal // an unreadable message: answered and parked
-	held     *intake.Delivery
-	notice   *notice          // one that the broker did not take before
-	event    *bus.Publication // something to announce
-
-	completed  *coordinator.Completed // to announce; encoded only when its turn comes
-	withdrawal *withdrawal            // for an agent's control queue
-	relayed    *relayed               // what an agent reported over HTTP
-	letter     *letter                // offers to an agent
-	reply      coordinator.Effect     // the answer to an agent's bid or claim
-	move       *coordinator.MoveToLane
-}
-
-// How each effect is published.
-
 // publishAll is the goroutine that empties the outbox until the session ends.
 // What is left then is not sent, and reported so.
 func (r *session) publishAll() {
-	var batch []outgoing
+	var batch []func()
 	for ended := false; ; {
 		batch = r.outbox.Swap(batch[:0])
-		for i := range batch {
-			r.publish(&batch[i])
+		for i, publish := range batch {
+			publish()
 			r.outbox.Published()
-			batch[i] = outgoing{}
+			batch[i] = nil
 		}
 		switch {
 		case len(batch) > 0:
@@ -61,31 +42,14 @@ func (r *session) publishAll() {
 	}
 }
 
-func (r *session) publish(item *outgoing) {
-	switch {
-	case item.dispatch != nil:
-		r.publishDispatch(item.dispatch)
-	case item.fail != nil:
-		r.publishFailure(item.fail)
-	case item.refused != nil:
-		r.publishRefusal(item.held, item.refused)
-	case item.notice != nil:
-		r.publishNotice(item.notice)
-	case item.completed != nil:
-		r.publishCompleted(item.completed)
-	case item.withdrawal != nil:
-		r.publishWithdrawal(item.withdrawal)
-	case item.relayed != nil:
-		r.publishRelayed(item.relayed)
-	case item.letter != nil:
-		r.publishOffers(item.letter)
-	case item.reply != nil:
-		r.publishReply(item.reply)
-	case item.move != nil:
-		r.publishMove(item.move)
-	case item.event != nil:
-		_ = r.bus.Publish(*item.event) // an announcement: optional, its facts can be looked up
+// send publishes what the broker's answer is awaited for: settled is called with it, once. After an error it is not.
+func (r *session) send(p bus.Publication, settled func(bus.Outcome)) error {
+	p.Token = r.tickets.Issue(settled)
+	err := r.bus.Publish(p)
+	if err != nil {
+		r.tickets.Redeem(p.Token)
 	}
+	return err
 }
 
 // publishDispatch sends a task to its agent. The token is the handle.
@@ -97,7 +61,7 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 	defer r.surviveDispatch(d)
 	failpoint.Hit(failpoint.BeforePublish)
 	h.Dispatch = d
-	r.s.queues.add(d.Queue)
+	r.s.queues.Add(d.Queue)
 	r.s.history.Dispatching(d)
 	sender := outbox.Sender{User: r.userID(), At: d.At}
 	err := r.bus.Publish(sender.Dispatch(d, h.Payload, r.s.config.Load().ExplainDispatches, r.mayExpire(d.Queue)))
@@ -107,9 +71,9 @@ func (r *session) publishDispatch(d *coordinator.Dispatch) {
 		failpoint.Hit(failpoint.AfterPublishBeforeConfirm)
 	case errors.As(err, &encoding):
 		r.s.observe.CannotEncode(d, encoding)
-		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
+		r.post(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
 	default:
-		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishAbandoned})
+		r.post(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishAbandoned})
 	}
 }
 
@@ -195,10 +159,16 @@ func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 	return pubs
 }
 
+// listed reports whether agents.yaml says that the queue is an agent's.
+func (s *Service) listed(queue string) bool {
+	return slices.ContainsFunc(s.config.Load().Policy().Agents,
+		func(a coordinator.AgentSpec) bool { return a.Queue == queue })
+}
+
 // isOurs reports whether a queue is one of Taskbus's own or an agent's: no producer
 // may have its copies sent there.
 func (r *session) isOurs(queue string) bool {
-	if r.listed(queue) || r.s.queues.has(queue) || strings.HasPrefix(queue, "agent.") &&
+	if r.s.listed(queue) || r.s.queues.Has(queue) || strings.HasPrefix(queue, "agent.") &&
 		strings.HasSuffix(queue, ".control") {
 		return true
 	}
@@ -221,14 +191,10 @@ func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
 // publishNotice sends one. What cannot be encoded is a message to be parked with
 // headers or a body beyond what may be published.
 func (r *session) publishNotice(n *notice) {
-	n.publication.Token = r.issue(n)
-	err := r.bus.Publish(n.publication)
-	if err == nil {
-		return
-	}
-	r.tickets.Redeem(n.publication.Token)
+	err := r.send(n.publication, func(outcome bus.Outcome) { r.noticeSettled(n, outcome) })
 	var encoding *bus.EncodingError
 	switch {
+	case err == nil:
 	case !errors.As(err, &encoding): // the session has ended
 	case n.publication.Optional, n.held == nil:
 		r.ticketDone(n.ticket)
@@ -252,5 +218,5 @@ func (r *session) announce(key, messageType, id, traceID string, body []byte) {
 		return
 	}
 	p := outbox.Event(key, messageType, id, traceID, body, r.s.now())
-	r.outbox.Add(outgoing{event: &p})
+	r.outbox.Add(func() { _ = r.bus.Publish(p) }) // optional: its facts can be looked up
 }

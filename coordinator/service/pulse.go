@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/background"
 	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/outbox"
 )
@@ -24,7 +25,7 @@ type pulse struct{ unanswered atomic.Bool }
 
 // feelPulse publishes pulses until the session ends, one at a time.
 func (r *session) feelPulse() {
-	r.every(pulsePeriod, func() bool {
+	background.Every(r.bus.Done(), pulsePeriod, func() bool {
 		if !r.pulse.unanswered.CompareAndSwap(false, true) {
 			return true // held up, as the one before
 		}
@@ -49,5 +50,5 @@ func (r *session) onBlocked(blocked bool, reason string) {
 		r.s.state.unblock()
 		r.s.log.Info().Msg("the broker takes publications again")
 	}
-	r.s.loop.post(r.number, coordinator.PublishingHeld{Held: blocked})
+	r.post(coordinator.PublishingHeld{Held: blocked})
 }

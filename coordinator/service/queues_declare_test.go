@@ -10,6 +10,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/agentqueues"
 	"taskbus/coordinator/service/internal/telemetry"
 )
 
@@ -36,7 +37,7 @@ func TestManyNewAgentsByMistake(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if most := int(5*time.Second/declarePause) + 1; there < most/2 || there > most {
+		if most := int(5*time.Second/agentqueues.DeclarePause) + 1; there < most/2 || there > most {
 			t.Errorf("%d queues in 5 s, want up to %d", there, most)
 		}
 		var declared, unwanted int
@@ -63,13 +64,13 @@ func TestNoQueueForOneThatHasLeft(t *testing.T) {
 				1)), nil)
 		r.settle()
 		r.broker.DeleteQueue("agent.a2")
-		r.service.current.Load().checks <- coordinator.EnsureQueue{Agent: "a2", Queue: "agent.a2"}
+		r.service.current.Load().queues.Check(coordinator.EnsureQueue{Agent: "a2", Queue: "agent.a2"})
 		r.pass(time.Second)
 		if _, err := r.outside.Depth(context.Background(), "agent.a2"); !errors.Is(err, bus.ErrNoQueue) {
 			t.Errorf("the queue of an agent that has left: %v", err)
 		}
 		r.broker.DeleteQueue("agent.a1")
-		r.service.current.Load().checks <- coordinator.EnsureQueue{Agent: "a1", Queue: "agent.a1"}
+		r.service.current.Load().queues.Check(coordinator.EnsureQueue{Agent: "a1", Queue: "agent.a1"})
 		r.pass(time.Second)
 		if _, err := r.outside.Depth(context.Background(), "agent.a1"); err != nil {
 			t.Errorf("the queue of one that has not: %v", err)

@@ -3,11 +3,9 @@ package service
 import (
 	"time"
 
-	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/intake"
-	"taskbus/schemas"
 )
 
 // resultsPast is how far back task.result is read without a known position.
@@ -36,37 +34,17 @@ func (r *session) onResult(d bus.Delivery) {
 	}
 	r.s.observe.Delivered(&d)
 	r.pastRead.Add(1)
-	refusal := intake.CheckProperties(&d)
-	if refusal == nil {
-		refusal = r.s.decoder.DecodeTaskResult(d.Body, &r.result)
-	}
-	if refusal != nil {
+	counts, refusal := r.vet.Result(&d, &r.result)
+	switch {
+	case refusal != nil:
 		r.s.observe.InvalidResult(refusal)
 		return
-	}
-	r.knows(schemas.TaskResult, r.result.Unknown, string(r.result.AgentID), &d)
-	if !r.authentic(schemas.TaskResult, r.result.AgentID, &d) {
+	case !counts:
 		r.s.observe.ForgedResult()
 		return
 	}
 	result := r.result.Result()
 	result.Offset = d.Offset
 	news := r.results.CaughtUp.Load()
-	r.s.loop.post(r.number, coordinator.ResultReported{Result: result, Live: news, Untold: !news})
-}
-
-// authentic reports whether a message of an agent may count. A key that ends in an id must end in
-// the agent's, whatever agents.auth says; with it the user that the broker has validated must be
-// the agent.
-func (r *session) authentic(messageType string, agent coordinator.AgentID, d *bus.Delivery) bool {
-	if key, keyed := intake.KeyOf(d); keyed && key != agent {
-		r.s.observe.WrongKey(messageType, agent, key)
-		return false
-	}
-	mode := r.s.config.Load().Auth
-	if mode == config.AuthOff || d.UserID == string(agent) {
-		return true
-	}
-	r.s.observe.WrongSender(messageType, agent, d.UserID, mode)
-	return mode != config.AuthStrict
+	r.post(coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }

@@ -21,14 +21,18 @@ import (
 	"taskbus/coordinator/failpoint"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/journal"
+	"taskbus/coordinator/service/internal/agentqueues"
 	"taskbus/coordinator/service/internal/alerts"
+	"taskbus/coordinator/service/internal/callers"
 	"taskbus/coordinator/service/internal/callgate"
+	"taskbus/coordinator/service/internal/clock"
 	"taskbus/coordinator/service/internal/dead"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/observer"
 	"taskbus/coordinator/service/internal/reading"
 	"taskbus/coordinator/service/internal/recent"
+	"taskbus/coordinator/service/internal/relay"
 	"taskbus/coordinator/service/internal/telemetry"
 	"taskbus/messages"
 	"taskbus/schemas"
@@ -60,7 +64,7 @@ type Options struct {
 	// Alerted gets every event about quotas that this coordinator publishes; nil: they are not passed on.
 	// It must not block, keeps what it is given, and may be called by several goroutines at once.
 	Alerted func(Alert)
-	// Now is the clock; nil means the time of day, steadied (see steadyClock).
+	// Now is the clock; nil means the time of day, steadied (see clock.Steady).
 	Now func() time.Time
 }
 
@@ -81,14 +85,13 @@ type Service struct {
 	shared    shared
 	sessions  atomic.Uint64
 	current   atomic.Pointer[session]
-	callers   callers
+	callers   *callers.Callers
 	calls     *callgate.Gate
 	loss      atomic.Pointer[journal.Loss] // that the journal says and that is not acknowledged; nil: none
 	// forwarding asks the leader for one that stands by.
 	forwarding *http.Client
-	relays     relayTimes
-	lately     lately
-	queues     queueNames // of agents, whether agents.yaml lists them or not
+	relays     *relay.Relay
+	queues     agentqueues.Names // of agents, whether agents.yaml lists them or not
 	// resultsNext is where in task.result reading goes on where no journal says so; -1:
 	// not known. It belongs to the goroutine of Run.
 	resultsNext int64
@@ -111,7 +114,7 @@ type Service struct {
 // New makes a service; it does nothing until Run.
 func New(o Options) (*Service, error) {
 	if o.Now == nil {
-		o.Now = steadyClock()
+		o.Now = clock.Steady()
 	}
 	set, err := schemas.Compile()
 	if err != nil {
@@ -127,6 +130,8 @@ func New(o Options) (*Service, error) {
 	s.dead = dead.New(s.decoder)
 	s.loop = newLoop(o.Now, writeDown{s})
 	s.reading = s.newReader()
+	s.callers = callers.New(s.loop.stopped, callgate.ErrStopped, errSessionEnded)
+	s.relays = relay.New(o.Now, s.snapshot)
 	lines := telemetry.New(o.Logger, o.Now)
 	s.calls = callgate.New(callgate.Engine{Post: s.loop.post, Stopped: s.loop.stopped}, s.forwarding, lines, o.Now)
 	s.metrics = metrics.New(o.Now)

@@ -12,11 +12,17 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/failpoint"
+	"taskbus/coordinator/service/internal/agentqueues"
 	"taskbus/coordinator/service/internal/alerts"
+	"taskbus/coordinator/service/internal/background"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/lanes"
 	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/coordinator/service/internal/reading"
+	"taskbus/coordinator/service/internal/takeback"
+	"taskbus/coordinator/service/internal/taking"
+	"taskbus/coordinator/service/internal/vetting"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -41,26 +47,25 @@ type session struct {
 	held       *intake.Deliveries
 	window     *intake.Window // of task.assign
 	returns    *intake.Window // of task.reassign
-	outbox     *outbox.Queue[outgoing]
+	outbox     *outbox.Queue[func()]
 	tickets    *outbox.Tickets
 	requests   *intake.Requests
 	offers     *outbox.Offers
 	rejections outbox.Rejections
 	pulse      pulse
-	looked     chan struct{} // closed when the first looks at the agents' queues are over
-	takeBacks  *takeBacks
-	lanes      *laneQueues
-	checks     chan coordinator.EnsureQueue
-	taking     chan struct{}    // closed when it begins to take tasks
-	newQueues  orders[[]string] // of agents that agents.yaml has not listed before
-	controls   orders[struct{}] // what the quotas are is to be worked out anew
+	vet        *vetting.Judge
+	consumers  *taking.Consumers // of tasks
+	takeBacks  *takeback.Consumers
+	queues     *agentqueues.Queues
+	lanes      *lanes.Queues
+	begun      chan struct{}               // closed when it begins to take tasks
+	controls   *background.Queue[struct{}] // what the quotas are is to be worked out anew
 
 	statuses, results *intake.Fence       // where what stood in agent.status and task.result before ends
 	result            messages.TaskResult // decoded into again and again; onResult's own
 	pastRead          atomic.Uint64       // results
 	cursor            *journaling.Cursor  // how far results have been dealt with; nil: does not lead yet
 	ledger            *journaling.Ledger  // nil: there is no journal
-	marks             bool                // the journal seemed empty, and task.result was not
 	commits           *journaling.Commits // likewise; the loop's own
 
 	draining atomic.Bool
@@ -75,19 +80,9 @@ type session struct {
 // first of the process, follows a fault, or another coordinator has led meanwhile.
 func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	fixed := s.options.Config
-	r := &session{
-		s: s, number: s.sessions.Add(1),
-		window:  intake.NewWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
-		returns: intake.ReturnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
-		held:    intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[outgoing](), tickets: outbox.NewTickets(),
-		requests: intake.NewRequests(), offers: outbox.NewOffers(), takeBacks: newTakeBacks(), lanes: newLaneQueues(),
-		taking: make(chan struct{}), checks: make(chan coordinator.EnsureQueue, 1024), controls: newOrders[struct{}](),
-		newQueues: newOrders[[]string](),
-		statuses:  intake.NewFence(bus.StreamStatus, journaling.RandomID()), results: intake.NewFence(bus.StreamResult, journaling.RandomID()),
-		faulted: make(chan error, 1), looked: make(chan struct{}),
-	}
+	r := newSession(s)
 	c := s.config.Load()
-	r.bus, err = s.options.Bus.Open(ctx, bus.SessionSpec{
+	b, err := s.options.Bus.Open(ctx, bus.SessionSpec{
 		Name:      "taskbus", // the transport adds host and process
 		Topology:  bus.Standard(bus.Mode(fixed.Topology), s.profile(), c.AgentQueues()),
 		Window:    publishWindow(fixed.Window),
@@ -97,6 +92,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("open a broker session: %w", err)
 	}
+	r.use(b)
 	if fixed.Journal {
 		r.ledger = r.newLedger()
 	}
@@ -118,7 +114,7 @@ func (s *Service) runSession(ctx context.Context) (ready bool, err error) {
 		s.observe.StaleAcks(r.bus.StaleAcks())
 		s.loop.end(r.number, func() {
 			r.held.Close()
-			s.callers.voidAll()
+			s.callers.VoidAll()
 			s.calls.End(r.number)
 		})
 	}()
@@ -158,18 +154,18 @@ func (r *session) perform(effect coordinator.Effect) {
 	r.s.observe.Effect(effect)
 	switch f := effect.(type) {
 	case *coordinator.Dispatch:
-		r.outbox.Add(outgoing{dispatch: f})
+		r.outbox.Add(func() { r.publishDispatch(f) })
 	case coordinator.Ack:
 		r.acknowledge(f)
 	case *coordinator.Fail:
 		if f.Failure.Reason == coordinator.ReasonCancelled {
 			r.requests.Fails(f.Task.ID)
 		}
-		r.outbox.Add(outgoing{fail: f})
+		r.outbox.Add(func() { r.publishFailure(f) })
 	case *coordinator.Completed:
 		r.s.history.Completed(f)
-		r.s.callers.completed(f.Result.Task, f.Result.Outcome)
-		r.outbox.Add(outgoing{completed: f})
+		r.s.callers.Completed(f.Result.Task, f.Result.Outcome)
+		r.outbox.Add(func() { r.publishCompleted(f) })
 	case coordinator.Duplicate:
 		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID,
 			messages.AppendTaskDuplicate(nil, &f, r.s.now()))
@@ -181,8 +177,8 @@ func (r *session) perform(effect coordinator.Effect) {
 	case coordinator.ResultRefused:
 		r.s.history.Late(&f, r.s.now())
 	case coordinator.EnsureQueue:
-		r.s.queues.add(f.Queue) // of one that has just joined, for all we know
-		r.ensure(f)
+		r.s.queues.Add(f.Queue) // of one that has just joined, for all we know
+		r.queues.Check(f)
 	case *coordinator.Offer:
 		r.offer(f)
 	case coordinator.Award, coordinator.RejectBid, coordinator.ClaimAnswered, coordinator.ClaimsForgotten:
@@ -190,21 +186,21 @@ func (r *session) perform(effect coordinator.Effect) {
 	case coordinator.QuotaReached:
 		r.alert(alerts.Reached(&f, r.s.now()))
 	case coordinator.Withdraw:
-		r.outbox.Add(outgoing{withdrawal: &withdrawal{f}})
+		r.outbox.Add(func() { r.withdraw(&f) })
 	case coordinator.CancelAnswered:
 		r.cancelAnswered(f)
 	case coordinator.OrderStands:
-		r.s.callers.answer(coordinator.CancelAnswered{Token: f.Token})
+		r.s.callers.Answered(coordinator.CancelAnswered{Token: f.Token})
 	case *coordinator.CallAnswered:
 		r.s.calls.Answer(f)
 	case coordinator.QuotaControlsStand:
 		r.controlsStand(f)
 	case coordinator.TakeBack:
-		r.takeBacks.order(takeBackOrder{what: takeBackBegins, agent: f.Agent, queue: f.Queue})
+		r.takeBacks.Begin(f.Agent, f.Queue)
 	case coordinator.LeaveQueue:
-		r.takeBacks.order(takeBackOrder{what: takeBackEnds, agent: f.Agent, queue: f.Queue})
+		r.takeBacks.End(f.Agent, f.Queue)
 	case coordinator.MoveToLane, coordinator.ReadLane, coordinator.DropLane:
-		r.performLane(f)
+		r.lanes.Perform(f)
 	}
 }
 
@@ -223,19 +219,11 @@ func (r *session) acknowledge(f coordinator.Ack) {
 	}
 }
 
-// ensure requests a check of a queue.
-func (r *session) ensure(q coordinator.EnsureQueue) {
-	select {
-	case r.checks <- q:
-	default: // it is asked for again as long as there is no answer
-	}
-}
-
 // watchDepths keeps the depths shown in /status and /metrics fresh.
 func (r *session) watchDepths() {
 	ticker := time.NewTicker(depthPeriod)
 	defer ticker.Stop()
-	taking := r.taking
+	begun := r.begun
 	for {
 		for _, name := range reading.Watched {
 			ctx, cancel := context.WithTimeout(context.Background(), depthPeriod)
@@ -251,8 +239,8 @@ func (r *session) watchDepths() {
 		case <-r.bus.Done():
 			return
 		case <-ticker.C:
-		case <-taking: // what was ready comes here, and would count twice
-			taking = nil
+		case <-begun: // what was ready comes here, and would count twice
+			begun = nil
 			r.s.depths.Forget()
 			select {
 			case <-r.bus.Done():
@@ -285,9 +273,13 @@ func (r *session) drain(grace time.Duration) {
 	r.s.log.Info().Msg("draining: no new tasks; settling what is in flight")
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
-	r.stopTaking(ctx)
+	r.draining.Store(true)
+	r.queues.Leave()
+	r.takeBacks.LeaveAll()
+	r.lanes.LeaveAll()
+	r.consumers.Stop(ctx, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest)
 	failpoint.Hit(failpoint.DuringDrain)
-	r.s.loop.post(r.number, coordinator.DrainBegan{})
+	r.post(coordinator.DrainBegan{})
 	poll := time.NewTicker(drainPoll)
 	defer poll.Stop()
 	for {

@@ -14,11 +14,6 @@ import (
 	"taskbus/schemas"
 )
 
-// awaited is a publication with an awaited confirm.
-type awaited interface {
-	settled(r *session, outcome bus.Outcome)
-}
-
 // ticket is a delivery that may be acknowledged when everything published about
 // it is confirmed. held is nil for a failure that no delivery stands behind.
 type ticket struct {
@@ -42,11 +37,6 @@ func (n *notice) queue() string {
 		return bus.QueueFailed
 	}
 	return n.publication.Key
-}
-
-// issue notes a publication as open, and returns its token.
-func (r *session) issue(a awaited) uint64 {
-	return r.tickets.Issue(func(outcome bus.Outcome) { a.settled(r, outcome) })
 }
 
 var publishOutcomes = [...]coordinator.PublishOutcome{
@@ -80,7 +70,7 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 		d := h.Dispatch
 		if outcome == coordinator.PublishRejected && d.Again && r.s.now().Sub(d.At) < againFor {
 			r.s.observe.NotTaken(d.Queue, bus.Rejected)
-			time.AfterFunc(noticePause, func() { r.outbox.Add(outgoing{dispatch: d}) })
+			time.AfterFunc(noticePause, func() { r.outbox.Add(func() { r.publishDispatch(d) }) })
 			return
 		}
 		if outcome == coordinator.PublishConfirmed {
@@ -94,7 +84,7 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 				messages.AppendTaskDispatched(nil, d, r.s.now()))
 		}
 	}
-	r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
+	r.post(coordinator.DispatchSettled{Handle: handle, Outcome: outcome})
 }
 
 // noticePause is how long a notice that the broker did not take waits before it
@@ -105,10 +95,10 @@ const (
 	againFor    = 20 * time.Second
 )
 
-// settled counts one answer. A copy for the producer's own queue is the
+// noticeSettled counts one answer. A copy for the producer's own queue is the
 // producer's business. Any other notice that is not taken is sent again until it
 // is: its delivery stays unacknowledged meanwhile, and no other message is held up.
-func (n *notice) settled(r *session, outcome bus.Outcome) {
+func (r *session) noticeSettled(n *notice, outcome bus.Outcome) {
 	switch {
 	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:
 		r.ticketDone(n.ticket)
@@ -131,7 +121,7 @@ func (r *session) sendAgain(n *notice, outcome bus.Outcome) {
 		}
 		n.publication.Exchange, n.publication.Key = "", queue
 	}
-	r.outbox.Add(outgoing{notice: n})
+	r.outbox.Add(func() { r.publishNotice(n) })
 }
 
 // ticketDone takes one publication off the ticket and, after the last, settles
@@ -146,7 +136,7 @@ func (r *session) ticketDone(t *ticket) {
 	if t.held == nil {
 		r.s.observe.Overdue(t.fail, r.s.now())
 		r.s.history.Failed(t.fail)
-		r.s.loop.post(r.number, coordinator.FailureTold{Task: t.fail.Task.ID})
+		r.post(coordinator.FailureTold{Task: t.fail.Task.ID})
 		return
 	}
 	how := intake.Failed

@@ -48,7 +48,7 @@ func (s *Service) health(snap coordinator.Snapshot) view.Health {
 	if c, said := s.calls.Check(); said {
 		h.Checks["calls"] = c
 	}
-	if c, said := s.checkJournal(); said {
+	if c, said := views.CheckJournal(s.loss.Load()); said {
 		h.Checks["journal"] = c
 	}
 	for _, c := range h.Checks {

@@ -22,7 +22,7 @@ func (r *session) survive(h *intake.Delivery) {
 		r.refuse(h, faulty())
 		return
 	}
-	r.outbox.Add(outgoing{refused: faulty(), held: h}) // handing it to the engine was still to come
+	r.outbox.Add(func() { r.publishRefusal(h, faulty()) }) // handing it to the engine was still to come
 }
 
 // surviveRequest, deferred by functions that take a request, parks one that cannot be handled.
@@ -58,6 +58,6 @@ func faulty() *messages.Refusal {
 func (r *session) surviveDispatch(d *coordinator.Dispatch) {
 	if p := recover(); p != nil {
 		r.s.observe.Survived(p, d.Queue, "its task fails as an invalid message")
-		r.s.loop.post(r.number, coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
+		r.post(coordinator.DispatchSettled{Handle: d.Handle, Outcome: coordinator.PublishNotSent})
 	}
 }

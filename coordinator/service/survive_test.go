@@ -27,11 +27,12 @@ func TestFaultCostsOneMessage(t *testing.T) {
 	} {
 		inRig(t, fleet, func(r *rig) {
 			synctest.Wait()
-			whole := r.service.decoder
-			r.service.decoder = (*messages.Decoder)(nil)
+			vet := r.service.current.Load().vet
+			whole := vet.Decoder
+			vet.Decoder = nil
 			r.publish(one.queue, one.body)
 			synctest.Wait()
-			r.service.decoder = whole
+			vet.Decoder = whole
 			if one.parked {
 				if m := r.only(bus.QueueDead); string(m.Body) != one.body {
 					t.Errorf("%s: parked %s", one.queue, m.Body)

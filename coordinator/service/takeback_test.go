@@ -9,9 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/service/internal/intake"
 	"taskbus/messages"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
@@ -132,8 +130,8 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 		sessions := r.service.sessions.Load()
 		r.broker.DeleteQueue("agent.a1")
 		r.pass(time.Second)
-		if on, turn := r.service.current.Load().takeBacks.own("agent.a1"); on || turn%2 == 1 {
-			t.Errorf("still taking back (%v, turn %d) from a queue that is gone", on, turn)
+		if turn := r.service.current.Load().takeBacks.Turn("agent.a1"); turn != 4 { // two to begin, two to end
+			t.Errorf("still taking back (turn %d) from a queue that is gone", turn)
 		}
 		a2 := r.worker("a2", true)
 		if got := fmt.Sprint(a2.has()); got != "[t-1]" { // its copy is with us
@@ -154,68 +152,6 @@ func TestQueueDeletedWhileTakingBack(t *testing.T) {
 			t.Error("the session ended with the queue")
 		}
 	})
-}
-
-// subscribing is a broker session that keeps, or refuses, what is subscribed to.
-type subscribing struct {
-	bus.Session
-	refusal error
-	last    *bus.Subscription
-}
-
-func (s subscribing) Subscribe(_ context.Context, sub bus.Subscription) error {
-	*s.last = sub
-	return s.refusal
-}
-
-// The engine hears of every taking back that did not begin, or that the broker has
-// ended; not of one that it has ended itself.
-func TestTakeBackEnded(t *testing.T) {
-	for name, c := range map[string]struct {
-		refusal error
-		after   func(r *session, ended func(error))
-		want    bool
-	}{
-		"refused":             {bus.ErrNoQueue, func(*session, func(error)) {}, true},
-		"the session is over": {bus.ErrClosed, func(*session, func(error)) {}, false},
-		"goes on":             {nil, func(*session, func(error)) {}, false},
-		"ended by the broker": {nil, func(_ *session, ended func(error)) { ended(bus.ErrNoQueue) }, true},
-		"ended by both": {nil, func(r *session, ended func(error)) {
-			r.takeBacks.turn("a1", "q", true)
-			r.takeBacks.turn("a1", "q", false)
-			ended(bus.ErrNoQueue)
-		}, false},
-		"ended and begun anew": {nil, func(r *session, ended func(error)) {
-			ended(bus.ErrNoQueue)
-			r.takeBacks.turn("a1", "q", false)
-			r.takeBacks.turn("a1", "q", true)
-		}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newRig(t, wide).service
-			s.loop.inbox = nil
-			var sub bus.Subscription
-			r := &session{s: s, takeBacks: newTakeBacks(), window: intake.NewWindow(4000, 1<<28, 1<<20),
-				bus: subscribing{refusal: c.refusal, last: &sub}}
-			r.beginTakeBack(takeBackOrder{agent: "a1", queue: "q"})
-			if sub.Queue != "q" || sub.Prefetch != 100 || sub.Priority <= 0 || sub.OnEnded == nil {
-				t.Errorf("subscribed to %+v; want to come before the agent's own consumer, and to be dispensable", sub)
-			}
-			c.after(r, sub.OnEnded)
-			list := r.takeBacks.list("q")
-			for o, ok := list.next(); ok; o, ok = list.next() {
-				r.takeBackBroke(o)
-			}
-			var got []coordinator.Event
-			for _, e := range s.loop.inbox {
-				got = append(got, e.event)
-			}
-			if told := slices.Contains(got, coordinator.Event(coordinator.TakeBackEnded{Agent: "a1"})); told != c.want ||
-				len(got) > 1 {
-				t.Errorf("the engine hears %v, want TakeBackEnded: %v", got, c.want)
-			}
-		})
-	}
 }
 
 // The queue of an agent that has work is deleted: the agent counts as gone, and

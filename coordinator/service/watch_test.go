@@ -7,9 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
-	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
 )
 
@@ -88,67 +86,4 @@ func TestIdleQueuesAreLeftAlone(t *testing.T) {
 		a1.finish("succeeded", "")
 		a1.report()
 	})
-}
-
-// countedQueue is a broker session whose queues have one consumer, and in which
-// something may happen while it counts.
-type countedQueue struct {
-	bus.Session
-	meanwhile func()
-}
-
-func (q countedQueue) Depth(context.Context, string) (bus.Depth, error) {
-	q.meanwhile()
-	return bus.Depth{Consumers: 1}, nil
-}
-
-// A consumer counts as the agent's only when it cannot be our own: one of ours that
-// comes or goes during the look makes it void.
-func TestLookWhileTakingBackChanges(t *testing.T) {
-	const void = -1
-	for name, c := range map[string]struct {
-		before, meanwhile func(tb *takeBacks)
-		want              int  // consumers of the agent
-		holds             bool // we hold a message of the queue, from our consumer 3
-	}{
-		"none of ours": {func(*takeBacks) {}, func(*takeBacks) {}, 1, false},
-		// RabbitMQ counts a consumer that has ended until its last message is settled.
-		"ours has ended": {func(tb *takeBacks) {
-			for _, on := range []bool{false, true, true, false} {
-				tb.turn("a1", "q", on)
-			}
-		}, func(*takeBacks) {}, 0, true},
-		"ours, and it holds some": {func(tb *takeBacks) {
-			tb.turn("a1", "q", false)
-			tb.turn("a1", "q", true)
-			tb.came("q",
-				3)
-		}, func(*takeBacks) {}, 0, true},
-		"ours": {func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) },
-			func(*takeBacks) {}, 0, false},
-		"ours is to come": {func(tb *takeBacks) { tb.turn("a1", "q", false) }, func(*takeBacks) {}, void, false},
-		"ours comes": {func(*takeBacks) {},
-			func(tb *takeBacks) { tb.turn("a1", "q", false); tb.turn("a1", "q", true) }, void, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newRig(t, wide).service
-			r := &session{s: s, takeBacks: newTakeBacks(), held: intake.NewDeliveries(new(intake.Books))}
-			r.bus = countedQueue{meanwhile: func() { c.meanwhile(r.takeBacks) }}
-			c.before(r.takeBacks)
-			if c.holds {
-				r.held.Add(&intake.Delivery{Message: bus.Delivery{Queue: "q", Tag: bus.Tag{Consumer: 3}}})
-			}
-			seen, open := r.look(coordinator.QueueWatch{Agent: "a1", Queue: "q"})
-			if !open {
-				t.Fatal("the watch ended")
-			}
-			got := void
-			if seen != nil {
-				got = seen.(coordinator.QueueSeen).Consumers
-			}
-			if got != c.want {
-				t.Errorf("seen %d, want %d", got, c.want)
-			}
-		})
-	}
 }

@@ -4,9 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -65,30 +63,6 @@ func Returned(h *Delivery, m *messages.Returned, cause coordinator.ReturnCause) 
 func maybeDuplicate(d *bus.Delivery) bool {
 	maybe, _ := d.Headers[messages.HeaderMaybeDuplicate].(bool)
 	return maybe
-}
-
-// CheckProperties refuses a message for what is around its body: an encoding, or a key that is not of its
-// queue. The broker compares the key alone with the rights of its user, and not what CC and BCC add to it.
-// Producers that set no content type at all are as welcome as those that do.
-func CheckProperties(d *bus.Delivery) *messages.Refusal {
-	if e := d.ContentEncoding; e != "" && !strings.EqualFold(e, "identity") && !strings.EqualFold(e, "utf-8") {
-		return &messages.Refusal{Keyword: "contentEncoding", Priority: messages.PriorityUnread, Text: fmt.Sprintf(
-			"content_encoding %q is not supported: send plain JSON", messages.Clean(e, 64))}
-	}
-	if bus.Inwards(d.Exchange) && d.RoutingKey != d.Queue && !strings.HasPrefix(d.RoutingKey, d.Queue+".") {
-		return &messages.Refusal{Keyword: "routing_key", Priority: messages.PriorityUnread, Text: fmt.Sprintf(
-			"it came to %s by the key %q: publish by the key of the queue, without CC and BCC", d.Queue,
-			messages.Clean(d.RoutingKey, 64))}
-	}
-	return nil
-}
-
-// KeyOf returns the id at the end of the key by which a message came: <queue>.<id>, which the broker lets
-// only that user publish by, where users have the permissions of deploy/; false for one that came
-// otherwise.
-func KeyOf(d *bus.Delivery) (id coordinator.AgentID, keyed bool) {
-	name, keyed := strings.CutPrefix(d.RoutingKey, d.Queue+".")
-	return coordinator.AgentID(name), keyed && bus.Inwards(d.Exchange)
 }
 
 // ReturnCause returns why a dispatch has come back, by what the broker says.

@@ -10,6 +10,8 @@
 //	snapshots.go  a copy of the state in the journal, now and then
 //	commits.go    effects that wait for their records
 //	cursor.go     how far results have been handled
+//	lost.go       whether an earlier journal is lost
+//	restore.go    what was used of budgets, out of the history of usage
 //	recording.go  every input of the engine, for replay
 //
 // # What it must never do

@@ -39,6 +39,8 @@ type Options struct {
 	Workers *sync.WaitGroup // gets the goroutines that write snapshots
 	// Loss is the loss of a journal that is reported and not acknowledged; nil in it: none. It outlives the session.
 	Loss *atomic.Pointer[journal.Loss]
+	// Past is where else it is known that there has been a journal.
+	Past Past
 	// Before is what a snapshot begins with: what readers see of recent tasks.
 	Before iter.Seq[*coordinator.TaskBefore]
 	// Confirmed hears that the broker has a commit, in the order of the commits, and must not block.
@@ -131,31 +133,33 @@ func (l *Ledger) Written() Position {
 }
 
 // Lead claims the next epoch, waits until everything that was written before has been read, and gets ready to write.
-// lost is what was found to be the loss of an earlier journal; nil: none.
-func (l *Ledger) Lead(ctx context.Context, lost *journal.Loss) (Position, error) {
+// behind: it lacks what the history of usage knows (see Restore).
+func (l *Ledger) Lead(ctx context.Context) (p Position, behind bool, err error) {
+	lost, behind := l.judge(ctx)
 	failpoint.Hit(failpoint.DuringTakeover)
 	l.mu.Lock()
 	l.lost = lost
-	err := l.reader.Check() // a claim would begin anew, with a part of the state
+	err = l.reader.Check() // a claim would begin anew, with a part of the state
 	l.mu.Unlock()
 	if err != nil {
-		return Position{}, l.fatal(fmt.Errorf("read the journal: %w", err))
+		return p, false, l.fatal(fmt.Errorf("read the journal: %w", err))
 	}
 	if err := l.claim(); err != nil {
-		return Position{}, err
+		return p, false, err
 	}
 	if err := l.await(ctx, l.claimed, "the claim of leadership was not read back"); err != nil {
-		return Position{}, err
+		return p, false, err
 	}
-	p := l.Position()
+	p = l.Position()
 	if l.out, err = journal.NewWriter(l.reader); err != nil {
-		return p, l.fatal(err)
+		return p, false, l.fatal(err)
 	}
 	l.epoch = p.Epoch
 	l.written.Store(l.out.Next())
 	l.offset.Store(p.ResultOffset)
 	l.Snapshots.begin(l.Now(), l.reader.SnapshotOffset(), p.Next > 1)
-	return p, nil
+	l.Loss.Store(p.Leader.Lost)
+	return p, behind, nil
 }
 
 // claim publishes the claim of the next epoch. One that is made before the journal has

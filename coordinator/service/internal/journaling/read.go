@@ -39,6 +39,7 @@ type reading struct {
 	nonce  string
 	sent   []byte        // the claim that was not read back yet; nil: none
 	lost   *journal.Loss // what the claim says of an earlier journal; nil: nothing
+	marks  bool          // the journal seemed empty, and task.result was not
 	// until is the offset up to which the journal was written when this session began to
 	// read it; -1: not known. begun is closed when that has been folded.
 	until int64
@@ -126,8 +127,26 @@ func (p *progress) String() string {
 // Reads says how far reading has come, for people; empty: what there was has all been read.
 func (l *Ledger) Reads() string { return l.progress.String() }
 
-// Empty reports whether the broker counts no message in the journal.
-func (l *Ledger) Empty(ctx context.Context) (bool, error) {
+// Begin reads what the journal holds, and goes on reading: see follow.
+func (l *Ledger) Begin(ctx context.Context, sink func(*Message)) error {
+	empty, err := l.empty(ctx)
+	if err != nil {
+		return err
+	}
+	found := func() bool { return false }
+	if empty {
+		found = l.lookForMarks(ctx)
+	}
+	from, err := l.findStart(ctx, empty)
+	if err != nil {
+		return err
+	}
+	l.marks = found()
+	return l.follow(ctx, from, sink)
+}
+
+// empty reports whether the broker counts no message in the journal.
+func (l *Ledger) empty(ctx context.Context) (bool, error) {
 	depth, err := l.Bus.Depth(ctx, bus.StreamJournal)
 	if err != nil {
 		return false, fmt.Errorf("look at the journal %s: %w", bus.StreamJournal, err)
@@ -135,9 +154,9 @@ func (l *Ledger) Empty(ctx context.Context) (bool, error) {
 	return depth.Ready == 0, nil
 }
 
-// FindStart finds where reading begins: where the last message says that the newest snapshot does. empty: the broker
+// findStart finds where reading begins: where the last message says that the newest snapshot does. empty: the broker
 // counts no message.
-func (l *Ledger) FindStart(ctx context.Context, empty bool) (bus.Position, error) {
+func (l *Ledger) findStart(ctx context.Context, empty bool) (bus.Position, error) {
 	last, err := l.last(ctx, empty)
 	if err != nil {
 		return bus.Position{}, err
@@ -148,9 +167,9 @@ func (l *Ledger) FindStart(ctx context.Context, empty bool) (bus.Position, error
 	return journal.Start(last), nil
 }
 
-// Follow begins to read, gives what it reads to sink, and waits until what the journal held at the beginning has been
+// follow begins to read, gives what it reads to sink, and waits until what the journal held at the beginning has been
 // folded, so that heartbeats meet the tasks that they name. sink is called by one goroutine.
-func (l *Ledger) Follow(ctx context.Context, from bus.Position, sink func(*Message)) error {
+func (l *Ledger) follow(ctx context.Context, from bus.Position, sink func(*Message)) error {
 	l.mu.Lock()
 	expects := l.until >= 0
 	l.sink = sink

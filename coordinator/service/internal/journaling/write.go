@@ -103,12 +103,12 @@ func (l *Ledger) Files(agents, quotas string) {
 	l.agents, l.quotas = agents, quotas
 	l.mu.Unlock()
 	if l.leading.Load() {
-		l.LossChanged()
+		l.newsChanged()
 	}
 }
 
-// LossChanged has the journal say what is known of its loss and of the files, unless it says it already.
-func (l *Ledger) LossChanged() {
+// newsChanged has the journal say what is known of its loss and of the files, unless it says it already.
+func (l *Ledger) newsChanged() {
 	select {
 	case l.news <- struct{}{}:
 	default: // it is about to be said
