@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/invariant"
 	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/tests/support/membus"
 )
 
@@ -95,6 +96,6 @@ func TestAuditorIsPatient(t *testing.T) {
 			t.Errorf("%+v, want the one that was received held", c)
 		}
 		r.broker.SetConfirm(nil)
-		r.pass(2 * noticePause)
+		r.pass(2 * outbox.NoticePause)
 	})
 }

@@ -58,7 +58,6 @@
 //	relay.go     what agents report over HTTP in, agent.status out
 //	publish.go   effects in, publications out; effects.go: those for agents beside dispatches, and into lanes
 //	ends.go      task.completed on its way
-//	park.go      what cannot be handled, on its way to task.dead
 //	dead.go      in which session task.dead is looked into
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out

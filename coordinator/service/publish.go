@@ -44,12 +44,7 @@ func (r *session) publishAll() {
 
 // send publishes what the broker's answer is awaited for: settled is called with it, once. After an error it is not.
 func (r *session) send(p bus.Publication, settled func(bus.Outcome)) error {
-	p.Token = r.tickets.Issue(settled)
-	err := r.bus.Publish(p)
-	if err != nil {
-		r.tickets.Redeem(p.Token)
-	}
-	return err
+	return r.tickets.Publish(r.bus, p, settled)
 }
 
 // publishDispatch sends a task to its agent. The token is the handle.
@@ -90,7 +85,7 @@ func (r *session) userID() string {
 // what no agent could read or do is parked as well.
 func (r *session) publishFailure(f *coordinator.Fail) {
 	if f.Handle == 0 {
-		r.publishTicket(&ticket{fail: f}, r.failurePublications(f))
+		r.tell(nil, f, nil, r.failurePublications(f))
 		return
 	}
 	h := r.held.Get(f.Handle)
@@ -101,15 +96,15 @@ func (r *session) publishFailure(f *coordinator.Fail) {
 	if reason := f.Failure.Reason; reason == coordinator.ReasonInvalidMessage || reason == coordinator.ReasonPoisoned {
 		pubs = append(pubs, outbox.Parked(&h.Message, reason, f.Failure.Text, f.Failure.FailedAt))
 	}
-	r.publishTicket(&ticket{held: h, fail: f}, pubs)
+	r.tell(h, f, nil, pubs)
 }
 
 // publishRefusal parks a message that cannot be read and informs its producer, if that can know the message again: by
 // its task id, else by its properties. A cancel has no answer: the task that it names may be doing well.
 func (r *session) publishRefusal(h *intake.Delivery, refusal *messages.Refusal) {
 	now := r.s.now()
-	t := &ticket{held: h, refusal: refusal}
 	park := outbox.Parked(&h.Message, coordinator.ReasonInvalidMessage, refusal.Text, now)
+	var f *coordinator.Fail
 	var pubs []bus.Publication
 	if refusal.TaskID == "" && h.Message.Queue != bus.QueueRequest {
 		refusal.TaskID = idByProperties(&h.Message, &park)
@@ -119,14 +114,13 @@ func (r *session) publishRefusal(h *intake.Delivery, refusal *messages.Refusal) 
 		if !messages.ValidTraceID(traceID) {
 			traceID = intake.DerivedTraceID(refusal.TaskID, xxhash.Sum64(h.Message.Body))
 		}
-		f := refusal.Fail(traceID, now)
+		f = refusal.Fail(traceID, now)
 		if f.Task.ReplyTo == "" {
 			f.Task.ReplyTo = h.Message.ReplyTo
 		}
-		t.fail = f
 		pubs = r.failurePublications(f)
 	}
-	r.publishTicket(t, append(pubs, park))
+	r.tell(h, f, refusal, append(pubs, park))
 }
 
 // idByProperties stands in for a task id that cannot be read, or is none: the message id where that could be one; else,
@@ -176,31 +170,16 @@ func (r *session) isOurs(queue string) bool {
 	return own || queue == bus.QueueLeader || bus.LaneOf(queue) != ""
 }
 
-// publishTicket sends everything that belongs to one ticket.
-func (r *session) publishTicket(t *ticket, pubs []bus.Publication) {
+// tell publishes all that is to be said of a delivery, which is settled when the broker has it; h is nil for a failure
+// that no delivery stands behind, f when no producer can be informed, refusal for what could be read.
+func (r *session) tell(h *intake.Delivery, f *coordinator.Fail, refusal *messages.Refusal, pubs []bus.Publication) {
 	failpoint.Hit(failpoint.BeforePublish)
-	t.left.Store(int32(len(pubs)))
-	if t.held != nil {
-		r.held.Tell(t.held)
+	var d *bus.Delivery
+	if h != nil {
+		r.held.Tell(h)
+		d = &h.Message
 	}
-	for _, p := range pubs {
-		r.publishNotice(&notice{ticket: t, publication: p})
-	}
-}
-
-// publishNotice sends one. What cannot be encoded is a message to be parked with
-// headers or a body beyond what may be published.
-func (r *session) publishNotice(n *notice) {
-	err := r.send(n.publication, func(outcome bus.Outcome) { r.noticeSettled(n, outcome) })
-	var encoding *bus.EncodingError
-	switch {
-	case err == nil:
-	case !errors.As(err, &encoding): // the session has ended
-	case n.publication.Optional, n.held == nil:
-		r.ticketDone(n.ticket)
-	default:
-		r.parkOtherwise(n, encoding)
-	}
+	r.notices.Publish(d, pubs, func(reject bool) { r.told(h, f, refusal, reject) })
 }
 
 // mayAnnounce reports whether there is room for an optional event, and counts one that must be dropped.

@@ -43,6 +43,9 @@ func (r *session) use(b bus.Session) {
 		Joined:  func(agent coordinator.AgentID) (bool, error) { return s.hasAgent(context.Background(), agent) },
 		Unknown: func(schema string) { s.metrics.UnknownFields.WithLabelValues(schema).Inc() },
 	})
+	r.notices = &outbox.Notices{
+		Bus: b, Profile: s.profile(), Tickets: r.tickets, Now: s.now, Add: r.outbox.Add, Log: s.observe,
+	}
 	r.consumers = taking.New(taking.Options{
 		Bus: b, Fault: r.fault,
 		Unended: func(queue string, err error) {

@@ -49,6 +49,7 @@ type session struct {
 	returns    *intake.Window // of task.reassign
 	outbox     *outbox.Queue[func()]
 	tickets    *outbox.Tickets
+	notices    *outbox.Notices
 	requests   *intake.Requests
 	offers     *outbox.Offers
 	rejections outbox.Rejections

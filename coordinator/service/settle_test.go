@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator/bus"
+	"taskbus/coordinator/service/internal/outbox"
 	"taskbus/tests/support/membus"
 )
 
@@ -187,7 +188,7 @@ func TestFailureThatCannotBePublishedIsNotLost(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		r.broker.DeleteQueue(bus.QueueFailed)
 		r.task("t-1", "paint", "")
-		r.pass(noticePause)
+		r.pass(outbox.NoticePause)
 		if m := r.only(bus.QueueFailed); m.text("task_id") != "t-1" {
 			t.Errorf("%s", m.Body)
 		}

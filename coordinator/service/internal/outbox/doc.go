@@ -2,10 +2,12 @@
 //
 //	queue.go    what waits to be published, in order
 //	tickets.go  publications with an awaited confirm
+//	notices.go  what the broker must have before a delivery may be settled
 //	publications.go  how each effect is published
 //	offers.go   offers and rejections gather, to go together or later
 //
 // # What it must never do
 //
-// It publishes nothing: the goroutine that empties it does, and gives the tokens.
+// It publishes nothing by itself: the goroutine that empties the queue does, and calls what is in it. It acknowledges
+// nothing: the session does, when it hears that a delivery may be settled.
 package outbox

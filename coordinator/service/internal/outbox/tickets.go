@@ -50,3 +50,18 @@ func (t *Tickets) Count() int {
 	defer t.mu.Unlock()
 	return len(t.open)
 }
+
+// Publisher is what publishes (see bus.Session).
+type Publisher interface {
+	Publish(p bus.Publication) error
+}
+
+// Publish publishes what the broker's answer is awaited for: settled is called with it, once. After an error it is not.
+func (t *Tickets) Publish(b Publisher, p bus.Publication, settled func(bus.Outcome)) error {
+	p.Token = t.Issue(settled)
+	err := b.Publish(p)
+	if err != nil {
+		t.Redeem(p.Token)
+	}
+	return err
+}
