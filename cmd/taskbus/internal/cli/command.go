@@ -152,6 +152,18 @@ func URLFlag(c *cobra.Command) *string {
 		"asked\n(default $TASKBUS_HTTP_URL, else http://127.0.0.1:${COORDINATOR_PORT:-8551})")
 }
 
+// LimitFlag adds --limit, of 1 to most, which about describes, with most in the place of its %d. It takes the
+// command's PreRunE.
+func LimitFlag(c *cobra.Command, into *int, standard, most int, about string) {
+	c.Flags().IntVar(into, "limit", standard, fmt.Sprintf(about, most))
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if *into < 1 || *into > most {
+			return UsageError("--limit must be 1 to %d, not %d", most, *into)
+		}
+		return nil
+	}
+}
+
 // Shows has a command ask the coordinator for what is at that path, and print it.
 func Shows[T any](a *App, c *cobra.Command, path string, text func(*Page, T)) {
 	base := URLFlag(c)

@@ -109,7 +109,9 @@ func (p *Page) Routes(all []view.QuotaRoute, weights *view.CallRouteTerms) {
 			verdict = "chosen"
 		}
 		p.Line("%s: %s", ModelOf(r.Provider, r.Model), verdict)
-		p.Line("  %s", r.Why)
+		if r.Why != "" {
+			p.Line("  %s", r.Why)
+		}
 	}
 	if w := weights; w != nil {
 		p.Line("a score is the mean of the four by their weights: remaining %g, price %g, latency %g, success %g",

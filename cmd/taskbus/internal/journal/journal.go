@@ -69,9 +69,6 @@ minute. The records of snapshots repeat what is known, and are left out.`,
   taskbus journal ls --agent gpu-1 --limit 200 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if f.limit < 1 || f.limit > maxLimit {
-				return cli.UsageError("--limit must be 1 to %d, not %d", maxLimit, f.limit)
-			}
 			if f.since <= 0 {
 				return cli.UsageError("--since must be positive, like 10m, not %s", f.since)
 			}
@@ -86,7 +83,7 @@ minute. The records of snapshots repeat what is known, and are left out.`,
 			return list(c.Context(), a, f)
 		},
 	}
-	c.Flags().IntVar(&f.limit, "limit", defaultLimit, fmt.Sprintf("the newest so many, 1 to %d", maxLimit))
+	cli.LimitFlag(c, &f.limit, defaultLimit, maxLimit, "the newest so many, 1 to %d")
 	c.Flags().StringVar(&f.task, "task", "", "only what is about this task")
 	c.Flags().StringVar(&f.agent, "agent", "", "only what is about this agent")
 	sinceFlag(c, &f.since, 10*time.Minute)

@@ -37,9 +37,6 @@ one that began before.`,
   taskbus journal show r-1 --agent gpu-1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if limit < 1 || limit > maxLimit {
-				return cli.UsageError("--limit must be 1 to %d, not %d", maxLimit, limit)
-			}
 			if since <= 0 {
 				return cli.UsageError("--since must be positive, like 1h, not %s", since)
 			}
@@ -61,8 +58,8 @@ one that began before.`,
 			return showTask(c.Context(), a, args[0], calls, since, limit)
 		},
 	}
-	c.Flags().IntVar(&limit, "limit", 200,
-		fmt.Sprintf("at most so many records, 1 to %d: the first of a message, the newest of a task", maxLimit))
+	cli.LimitFlag(c, &limit, 200, maxLimit,
+		"at most so many records, 1 to %d: the first of a message, the newest of a task")
 	c.Flags().StringVar(&agent, "agent", "", "the call of this agent")
 	sinceFlag(c, &since, time.Hour)
 	return c

@@ -33,12 +33,9 @@ of quotas.yaml; "no price" stands by what has used tokens and cost nothing.`,
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "", "month or day: a table with a row for each of them and group, instead")
 	a.CSV(c)
-	limit := c.Flags().Int("limit", 20, fmt.Sprintf("at most so many groups, agents and models each, 1 to %d",
-		httpapi.MaxHistoryLimit))
+	limit := new(int)
+	cli.LimitFlag(c, limit, 20, httpapi.MaxHistoryLimit, "at most so many groups, agents and models each, 1 to %d")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
-		}
 		query, err := f.query()
 		if err != nil {
 			return err
@@ -250,14 +247,11 @@ Exit code 0 also where budgets will overrun; -o json has "overruns" for scripts.
 		Args: cobra.MaximumNArgs(1),
 	}
 	base := cli.URLFlag(c)
-	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit,
-		fmt.Sprintf("at most so many budgets, 1 to %d", httpapi.MaxHistoryLimit))
+	limit := new(int)
+	cli.LimitFlag(c, limit, httpapi.DefaultHistoryLimit, httpapi.MaxHistoryLimit, "at most so many budgets, 1 to %d")
 	c.ValidArgsFunction = completeNames(a, base, "")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		query := url.Values{"limit": {strconv.Itoa(*limit)}}
-		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
-		}
 		if len(args) > 0 {
 			if !httpapi.ValidNodeID(args[0]) {
 				return cli.UsageError("%q is not the id of a node of quotas.yaml, such as pool/team-a",

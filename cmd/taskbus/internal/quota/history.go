@@ -74,16 +74,14 @@ keeps what is older. It needs the admin token.`,
 	}
 	f := newHistoryFlags(a, c)
 	by := c.Flags().String("by", "day", "a row for each day, month, or total")
-	limit := c.Flags().Int("limit", httpapi.DefaultHistoryLimit,
-		fmt.Sprintf("at most so many rows, the latest, 1 to %d", httpapi.MaxHistoryLimit))
+	limit := new(int)
+	cli.LimitFlag(c, limit, httpapi.DefaultHistoryLimit, httpapi.MaxHistoryLimit,
+		"at most so many rows, the latest, 1 to %d")
 	rebuild := c.Flags().Bool("rebuild", false, "make it again from the journal first")
 	a.CSV(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if *by != "day" && *by != "month" && *by != "total" {
 			return cli.UsageError("--by must be day, month or total, not %q", cli.OneLine(*by))
-		}
-		if *limit < 1 || *limit > httpapi.MaxHistoryLimit {
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxHistoryLimit, *limit)
 		}
 		query, err := f.query()
 		if err != nil {

@@ -2,7 +2,6 @@ package quota
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strconv"
 	"time"
@@ -63,14 +62,11 @@ func listCommand(a *cli.App) *cobra.Command {
 	}
 	base := cli.URLFlag(c)
 	group := c.Flags().String("group", "", "only this group and its agents, in every tree")
-	limit := c.Flags().Int("limit", httpapi.DefaultQuotaLimit,
-		fmt.Sprintf("at most so many nodes, 1 to %d", httpapi.MaxQuotaLimit))
+	limit := new(int)
+	cli.LimitFlag(c, limit, httpapi.DefaultQuotaLimit, httpapi.MaxQuotaLimit, "at most so many nodes, 1 to %d")
 	after := c.Flags().String("after", "", "only the nodes behind this one, as the page before says")
 	cli.CompleteFlag(c, "group", completeNames(a, base, "group"))
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if *limit < 1 || *limit > httpapi.MaxQuotaLimit {
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxQuotaLimit, *limit)
-		}
 		if *after != "" && (*group != "" || !httpapi.ValidNodeID(*after)) {
 			return cli.UsageError("--after names the node that a page has ended with, such as pool/team-a, and goes " +
 				"without --group")

@@ -97,20 +97,10 @@ func printReplayedCalls(p *cli.Page, id string, found []replayedCall) {
 			text += ", " + c.Refusal
 		}
 		p.Line("%s: %s", text, cli.UsedText(&c.amounts))
-		if len(c.Routes) == 0 {
-			continue
-		}
-		t := cli.NewTable("ROUTE", "SCORE", "REMAINING", "PRICE", "LATENCY", "SUCCESS", "VERDICT")
+		var routes []view.QuotaRoute
 		for _, r := range c.Routes {
-			verdict := r.Refusal
-			if r.Chosen {
-				verdict = "chosen"
-			}
-			score := func(x float64) string { return fmt.Sprintf("%.3f", x) }
-			t.Row(cli.ModelOf(r.Provider, r.Model), score(r.Score), score(r.Terms.Remaining), score(r.Terms.Price),
-				score(r.Terms.Latency), score(r.Terms.Success), verdict)
+			routes = append(routes, view.QuotaRoute{CallRoute: r, Why: r.Refusal})
 		}
-		p.Blank()
-		p.Table(t)
+		p.Routes(routes, nil)
 	}
 }

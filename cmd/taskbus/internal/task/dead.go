@@ -79,12 +79,8 @@ not shown.
 	}
 	base := cli.URLFlag(c)
 	deadFlags(c, &f)
-	c.Flags().IntVar(&f.Limit, "limit", httpapi.DefaultDeadLimit,
-		fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxDeadLimit))
+	cli.LimitFlag(c, &f.Limit, httpapi.DefaultDeadLimit, httpapi.MaxDeadLimit, "at most this many, 1 to %d")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if f.Limit < 1 || f.Limit > httpapi.MaxDeadLimit {
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxDeadLimit, f.Limit)
-		}
 		client, err := a.NewAdminClient(*base)
 		if err != nil {
 			return err

@@ -1,7 +1,6 @@
 package task
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -50,8 +49,7 @@ agents said of their ends, in the stream task.result.`,
 	base := cli.URLFlag(c)
 	c.Flags().StringVar(&filter.State, "state", "", "only these: "+strings.Join(view.TaskStates(), ", "))
 	c.Flags().StringVar(&filter.Agent, "agent", "", "only those given to this agent")
-	c.Flags().IntVar(&filter.Limit, "limit", httpapi.DefaultTaskLimit,
-		fmt.Sprintf("at most this many, 1 to %d", httpapi.MaxTaskLimit))
+	cli.LimitFlag(c, &filter.Limit, httpapi.DefaultTaskLimit, httpapi.MaxTaskLimit, "at most this many, 1 to %d")
 	cli.CompleteFlag(c, "state", cobra.FixedCompletions(view.TaskStates(), cobra.ShellCompDirectiveNoFileComp))
 	cli.CompleteFlag(c, "agent", a.CompleteAgents(base))
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -61,8 +59,6 @@ agents said of their ends, in the stream task.result.`,
 				filter.State)
 		case filter.Agent != "" && !messages.ValidID(filter.Agent):
 			return cli.UsageError("--agent: %q is not an agent id", filter.Agent)
-		case filter.Limit < 1 || filter.Limit > httpapi.MaxTaskLimit:
-			return cli.UsageError("--limit must be 1 to %d, not %d", httpapi.MaxTaskLimit, filter.Limit)
 		}
 		query := url.Values{"state": {filter.State}, "agent": {filter.Agent}, "limit": {strconv.Itoa(filter.Limit)}}
 		return cli.ShowAnswer(c.Context(), a, *base, "/tasks?"+query.Encode(), func(p *cli.Page, found view.TaskList) {
