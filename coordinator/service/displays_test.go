@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/membus"
 )
 
 // TestHeartbeatsOfThePastAreOld: what a session reads of the past was not heard when it began.
@@ -190,6 +191,41 @@ func TestStandbyShowsTheSame(t *testing.T) {
 			second.close()
 		})
 	}
+}
+
+// TestRejectedDispatchWaits: a task of which no dispatch gets through waits, at the leader as at a standby, and has been
+// given away when one does.
+func TestRejectedDispatchWaits(t *testing.T) {
+	withStandby(t, fleet, func(first, second *rig) {
+		same := func(want string) {
+			t.Helper()
+			if here, there := first.stateOf("t-1"), second.stateOf("t-1"); here != want || there != want {
+				t.Errorf("the leader says %q, the one that stands by %q, want %q", here, there, want)
+			}
+		}
+		first.worker("a1", true)
+		var full atomic.Bool
+		full.Store(true)
+		first.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+			if p.Key == "agent.a1" && full.Load() {
+				return membus.Nack
+			}
+			return membus.Answer
+		})
+		first.task("t-1", "build", "")
+		same(recent.Pending)
+		first.pass(1500 * time.Millisecond) // it has been tried again
+		same(recent.Pending)
+		full.Store(false)
+		first.pass(time.Second)
+		same(recent.Dispatched)
+		first.close()
+		second.pass(time.Second)
+		if got := second.stateOf("t-1"); got != recent.Dispatched {
+			t.Errorf("after the take-over %q", got)
+		}
+		second.close()
+	})
 }
 
 // TestStandbyShowsTheSameEnd: how a task ended, and what became of its attempt, is the same at the

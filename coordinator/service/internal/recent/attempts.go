@@ -126,7 +126,7 @@ func (r *Record) endedBy(result *coordinator.Result, number int) {
 	r.Past.Outcome, r.Past.detail = result.Outcome.String(), result.Error
 }
 
-// undelivered notes that the broker did not take a dispatch.
+// undelivered notes that the broker did not take a dispatch: unless it may have, the task waits again.
 func (h *Tasks) undelivered(d *coordinator.Dispatch, outcome coordinator.PublishOutcome) {
 	word := attemptUnconfirmed
 	switch outcome {
@@ -135,25 +135,38 @@ func (h *Tasks) undelivered(d *coordinator.Dispatch, outcome coordinator.Publish
 	case coordinator.PublishRejected:
 		word = attemptQueueFull
 	}
-	h.note(d.Task.ID, d.Agent, d.Attempt, word, "")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r := h.note(d.Task.ID, d.Agent, d.Attempt, word, ""); r != nil && word != attemptUnconfirmed {
+		r.waitsOn()
+	}
+}
+
+// waitsOn notes that the latest dispatch was not published: for all that people see it waits as before.
+func (r *Record) waitsOn() {
+	if r.State == Dispatching {
+		r.State = Pending
+	}
 }
 
 // GivenBack notes that an agent refuses a task, with its words.
 func (h *Tasks) GivenBack(g *coordinator.GivenBack) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.note(g.Result.Task, g.Result.Agent, g.Attempt, coordinator.OutcomeRejected.String(), g.Result.Error)
 }
 
-// note keeps what became of the latest attempt, if it is this one.
-func (h *Tasks) note(id coordinator.TaskID, agent coordinator.AgentID, number int, outcome, detail string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+// note keeps what became of the latest attempt, if it is this one, and returns its record; nil: it is not.
+func (h *Tasks) note(id coordinator.TaskID, agent coordinator.AgentID, number int, outcome, detail string) *Record {
 	r := h.known(coordinator.KeyOf(id))
 	if r == nil {
-		return
+		return nil
 	}
-	if a, ok := r.latest(); ok && is(&a, agent, number) && r.CompletedAt.IsZero() {
-		r.Past.Outcome, r.Past.detail = outcome, detail
+	if a, ok := r.latest(); !ok || !is(&a, agent, number) || !r.CompletedAt.IsZero() {
+		return nil
 	}
+	r.Past.Outcome, r.Past.detail = outcome, detail
+	return r
 }
 
 // Attempts returns the dispatches of a task, the first one first. Those of which no

@@ -94,6 +94,10 @@ func (h *Tasks) remembered(at time.Time, m *coordinator.Remembered) {
 	}
 	a, given := r.latest()
 	switch {
+	case given && undelivered(m, &a):
+		r.Past.Outcome = m.End.String()
+		r.waitsOn()
+		return
 	case given && m.Attempt < a.Number: // there is a later one, which goes on
 		return
 	case m.ID == "" && r.Ended():
@@ -133,6 +137,13 @@ func (h *Tasks) remembered(at time.Time, m *coordinator.Remembered) {
 		f.Text = "as the journal says; its text is with the coordinator that led then"
 	}
 	r.fails(f, overdue && latest)
+}
+
+// undelivered reports whether a record says that the latest attempt was not published. Such a record names the attempt
+// before, and how that came back it does not say.
+func undelivered(m *coordinator.Remembered, latest *view.Attempt) bool {
+	return m.Fate == coordinator.FateForgotten && m.Attempt == latest.Number-1 && m.End == coordinator.EndUnknown &&
+		!m.Seen.Before(latest.At)
 }
 
 // wordsElsewhere says where an agent's words on why it failed are: they may quote the payload, and the
