@@ -81,7 +81,7 @@ func used(i int, at time.Time, tokens int64) (records []coordinator.Record) {
 // is to be charged, and not 2,000 times.
 func TestFoldingControlsWorksOutOnce(t *testing.T) {
 	s := crowded(t)
-	before, at := s.controls.workedOut.Load(), epoch
+	before, at := s.controls.WorkedOut(), epoch
 	for i := range 2000 {
 		at = at.Add(100 * time.Millisecond)
 		s.foldRecord(at, registered(i%1000, i < 1000))
@@ -92,7 +92,7 @@ func TestFoldingControlsWorksOutOnce(t *testing.T) {
 	for _, r := range used(0, at, 100) {
 		s.foldRecord(at, r)
 	}
-	if n := s.controls.workedOut.Load() - before; n > 2 { // once for those that came, once for those that went
+	if n := s.controls.WorkedOut() - before; n > 2 { // once for those that came, once for those that went
 		t.Errorf("worked out %d times, want at most 2", n)
 	}
 	if q := s.config.Load().Policy().Quotas; len(q.Nodes) != 1002 { // the pool, the team and those of the file
@@ -132,7 +132,7 @@ func TestFoldingControlsLaterGivesTheSameBooks(t *testing.T) {
 	worked := make([]uint64, 2)
 	for way, each := range []bool{true, false} {
 		s, now := crowded(t), epoch
-		before := s.controls.workedOut.Load()
+		before := s.controls.WorkedOut()
 		for _, x := range story {
 			now = now.Add(x.after)
 			s.foldRecord(now, x.r)
@@ -146,7 +146,7 @@ func TestFoldingControlsLaterGivesTheSameBooks(t *testing.T) {
 				r)
 			return true
 		})
-		worked[way] = s.controls.workedOut.Load() - before
+		worked[way] = s.controls.WorkedOut() - before
 	}
 	if !reflect.DeepEqual(images[0], images[1]) {
 		t.Errorf("record by record:\n%s\nput off:\n%s", recordsText(images[0]), recordsText(images[1]))

@@ -133,7 +133,7 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 		r := newRig(t, quotaFleet)
 		ruled := strings.Replace(limited, "{id: poor, weight: 1,", "{id: poor, weight: 4,", 1) +
 			"adjustment: {idle: {days: 1}}\n"
-		r.service.underFile(withLimits(r, ruled))
+		r.service.controls.Under(withLimits(r, ruled))
 		r.start()
 		defer r.close()
 		r.tenSlots()

@@ -1,147 +1,36 @@
 package service
 
 import (
-	"fmt"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"taskbus/config"
 	"taskbus/coordinator"
-	"taskbus/coordinator/engine"
+	"taskbus/coordinator/service/internal/controls"
 )
 
-// controls are the standing changes to quotas.yaml as this process knows them, and what the
-// configuration is with them. The engine has the list, which is in the journal; here it is merged
-// with the files, because the engine reads none.
-type controls struct {
-	changing chan struct{} // capacity 1: one change at a time, from the check to the journal
-
-	mu   sync.Mutex // never held while anything is waited for
-	file *controlledFile
-	controlledConfig
-	workedOut atomic.Uint64 // how many times, for tests
-}
-
-// controlledFile is a configuration as it was read, for controls to be put into.
-type controlledFile struct {
-	config *config.Config
-	quotas *config.ControlledFile
-}
-
-// controlledConfig is a configuration with controls.
-type controlledConfig struct {
-	standing  []coordinator.QuotaControl
-	suspended []config.Suspended
-	config    *config.Config
-}
-
-// withControls returns what a configuration becomes with standing controls.
-func (s *Service) withControls(file *controlledFile, standing []coordinator.QuotaControl) controlledConfig {
-	s.controls.workedOut.Add(1)
+// newControls returns the standing changes to quotas.yaml, none yet.
+func (s *Service) newControls() *controls.Controls {
 	fixed := s.options.Config
-	q, suspended := file.quotas.With(standing, fixed.Journal && fixed.RecordInputs) // only recordings have their text
-	c := controlledConfig{standing, suspended, file.config}
-	if q != file.quotas.Base() {
-		c.config = file.config.WithChangedQuotas(q)
-	}
-	return c
-}
-
-// underFile puts a configuration that was read in force, with what stands. It returns the one
-// that was in force before, and the one that is now.
-func (s *Service) underFile(file *config.Config) (before, now *config.Config) {
-	return s.underTried(file, func(*config.Config) {})
-}
-
-// underTried is underFile for one that is tried first.
-func (s *Service) underTried(file *config.Config, try func(*config.Config)) (before, now *config.Config) {
-	c := &s.controls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	read := &controlledFile{file, config.NewControlledFile(file.Policy().Quotas)}
-	next := s.withControls(read, c.standing)
-	try(next.config)
-	c.file = read
-	return s.inForce(next)
-}
-
-// adopt is underFile for files that a running coordinator has read again. They are tried on an engine of
-// their own first: what comes of them is a refusal at worst, and never the end of the one that decides.
-func (s *Service) adopt(file *config.Config) (before, now *config.Config, err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			err = fmt.Errorf("putting the files in force has failed inside Taskbus (%v); please report it, with the files",
-				cause)
-		}
-	}()
-	before, now = s.underTried(file, func(c *config.Config) {
-		engine.New().Apply(s.now(), coordinator.PolicyChanged{Policy: c.Policy()}, nil)
+	return controls.New(controls.Options{
+		Texts:   fixed.Journal && fixed.RecordInputs, // only recordings have their text
+		InForce: s.inForce, Lead: s.leadsWithJournal, Now: s.now,
 	})
-	return before, now, nil
 }
 
-// underControls puts the files in force with other controls. prepared, if given, is what was
-// worked out before; it counts if nothing has changed since.
-func (s *Service) underControls(standing []coordinator.QuotaControl, prepared *preparedControls) *config.Config {
-	c := &s.controls
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var next controlledConfig
-	if prepared != nil && prepared.file == c.file && sameControls(prepared.standing, standing) {
-		next = prepared.controlledConfig
-	} else {
-		next = s.withControls(c.file, standing)
+// inForce hears of the configuration that counts from now on, and of the controls that do not fit it.
+func (s *Service) inForce(c *config.Config, news []config.Suspended) {
+	for _, one := range news {
+		s.observe.ControlSuspended(one)
 	}
-	_, now := s.inForce(next)
-	return now
-}
-
-// inForce notes what counts from now on. c.mu is held.
-func (s *Service) inForce(next controlledConfig) (before, now *config.Config) {
-	c := &s.controls
-	for _, one := range next.suspended {
-		if !slices.Contains(c.suspended, one) {
-			s.observe.ControlSuspended(one)
-		}
-	}
-	c.controlledConfig = next
-	s.calls.Under(next.config.Policy().Quotas)
-	s.metrics.ByAgent.Limit(next.config.MetricsAgents)
-	s.observe.LogTasks(next.config.LogTasks)
-	return s.config.Swap(next.config), next.config
-}
-
-// preparedControls is a configuration with controls that are to stand.
-type preparedControls struct {
-	file *controlledFile
-	controlledConfig
-}
-
-// prepare works out what the configuration would be with other controls. Nothing changes.
-func (s *Service) prepare(standing []coordinator.QuotaControl) *preparedControls {
-	s.controls.mu.Lock()
-	file := s.controls.file
-	s.controls.mu.Unlock()
-	return &preparedControls{file, s.withControls(file, standing)}
-}
-
-// controlled returns what is in force.
-func (s *Service) controlled() controlledConfig {
-	s.controls.mu.Lock()
-	defer s.controls.mu.Unlock()
-	return s.controls.controlledConfig
-}
-
-// sameControls reports whether two lists change the same in the same order.
-func sameControls(a, b []coordinator.QuotaControl) bool {
-	return slices.EqualFunc(a, b, func(x, y coordinator.QuotaControl) bool { return x.Same(&y) })
+	s.calls.Under(c.Policy().Quotas)
+	s.metrics.ByAgent.Limit(c.MetricsAgents)
+	s.observe.LogTasks(c.LogTasks)
+	s.config.Store(c)
 }
 
 // forgetControls goes back to the files alone, for an engine that knows nothing yet: the journal
 // says what stands.
-func (s *Service) forgetControls() *coordinator.Policy { return s.underControls(nil, nil).Policy() }
+func (s *Service) forgetControls() *coordinator.Policy { return s.controls.Stand(nil, nil).Policy() }
 
 // foldRecord lets an engine that follows take over a record, under what the journal has said before.
 // It runs on the loop's goroutine, as what follows.
@@ -161,15 +50,15 @@ func (s *Service) foldRecord(at time.Time, r coordinator.Record) {
 func (s *Service) foldControls() {
 	e := s.loop.engine
 	if at, behind := e.PolicyBehind(); behind {
-		e.FoldPolicy(at, s.underControls(e.QuotaControls(), nil).Policy())
+		e.FoldPolicy(at, s.controls.Stand(e.QuotaControls(), nil).Policy())
 	}
 }
 
 // install lets the engine go on under the controls that it has. It runs on the loop's goroutine,
 // in the turn in which they have changed.
-func (s *Service) install(now time.Time, prepared *preparedControls) {
+func (s *Service) install(now time.Time, prepared *controls.Prepared) {
 	l := s.loop
-	l.apply(now, coordinator.PolicyChanged{Policy: s.underControls(l.engine.QuotaControls(), prepared).Policy()})
+	l.apply(now, coordinator.PolicyChanged{Policy: s.controls.Stand(l.engine.QuotaControls(), prepared).Policy()})
 }
 
 // controlsStand hears that controls have changed and that the journal has it.
@@ -195,6 +84,6 @@ func (r *session) renewQuotas(struct{}) {
 	case <-s.loop.stopped:
 		return
 	}
-	prepared := s.prepare(standing)
+	prepared := s.controls.Prepare(standing)
 	s.loop.within(r.number, func(now time.Time) { s.install(now, prepared) })
 }

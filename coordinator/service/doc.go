@@ -16,6 +16,7 @@
 //	callers      requests that wait for what comes of a cancel or an order
 //	callgate     questions about LLM calls
 //	clock        the time that the engine is given, and the broker's
+//	controls     the standing changes to quotas.yaml, and what the quotas are with them
 //	dead         what lies in task.dead: looked into, sent again, dropped
 //	intake       what deliveries say, which are held, what became of each
 //	journaling   reading and writing the journal, and what follows from its loss
@@ -58,6 +59,7 @@
 //	relay.go     what agents report over HTTP in, agent.status out
 //	publish.go   effects in, publications out; effects.go: those for agents beside dispatches, and into lanes
 //	ends.go      task.completed on its way
+//	control.go   changes of quotas in; controls.go: what the engine goes by then
 //	dead.go      in which session task.dead is looked into
 //	settle.go    what the broker answered
 //	survive.go   a fault of the program that one message brings out

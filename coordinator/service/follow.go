@@ -132,9 +132,8 @@ func (r *session) lead(ctx context.Context) error {
 	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
 	if behind { // before anything is given out
 		r.ledger.Restore(ctx, journaling.Books{Nodes: r.s.reading.Budgets, Correct: func(set []coordinator.QuotaControl) error {
-			return r.s.order(r, func(now time.Time, token uint64) {
-				r.s.loop.apply(now, coordinator.QuotaControlsRequested{Set: set, Token: token})
-			})
+			_, err := controlling{r}.Change(set, nil, nil)
+			return err
 		}})
 	}
 	r.lasting("watches progress", r.watchProgress)

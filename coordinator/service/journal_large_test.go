@@ -22,7 +22,7 @@ func TestLargeInputsAreRecorded(t *testing.T) {
 		r := newRig(t, quotaFleet+"journal: {record_inputs: true}\n")
 		quotas := quotasIn(t, limited)
 		quotas.Source += strings.Repeat("# "+strings.Repeat("x", 998)+"\n", 9_000) // as of 90,000 groups, and read in no time
-		r.service.underFile(r.service.config.Load().WithQuotas(quotas))
+		r.service.controls.Under(r.service.config.Load().WithQuotas(quotas))
 		r.start()
 		defer r.close()
 		r.tenSlots()

@@ -220,7 +220,7 @@ func underWith(t *testing.T, quotas string, h httpapi.History) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.service.underFile(r.service.config.Load().WithQuotas(q))
+	r.service.controls.Under(r.service.config.Load().WithQuotas(q))
 	r.service.options.History = h
 	return r
 }

@@ -112,7 +112,7 @@ func TestOthersAreSeenBehindAFlood(t *testing.T) {
 	for _, lanes := range []string{"", ", lanes: [research]", ", lanes: []"} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, strings.Replace(laned, ", lanes: [research]", lanes, 1))
-			r.service.underFile(r.service.config.Load().WithQuotas(q))
+			r.service.controls.Under(r.service.config.Load().WithQuotas(q))
 			r.start()
 			defer r.close()
 			w := r.worker("a1", false)

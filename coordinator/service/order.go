@@ -31,7 +31,7 @@ func (s *Service) orderAgent(
 	if _, err := s.reading.Agent(ctx, id); err != nil {
 		return view.Agent{}, err
 	}
-	err = s.order(r, func(now time.Time, token uint64) {
+	_, err = s.order(r, func(now time.Time, token uint64) {
 		s.loop.apply(now, coordinator.AgentOrdered{Agent: id, Order: order, Token: token})
 	})
 	if err != nil {
@@ -42,14 +42,9 @@ func (s *Service) orderAgent(
 }
 
 // order lets the loop carry out an order while the session leads, and returns when the engine's answer to
-// the token is in the journal. After an error it may be tried again.
-func (s *Service) order(r *session, carryOut func(now time.Time, token uint64)) error {
-	_, err := s.orderChange(r, carryOut)
-	return err
-}
-
-// orderChange is order of a change of the quotas, and gives the controls that the engine has made of it.
-func (s *Service) orderChange(
+// the token is in the journal: with the controls that it has made, if it is a change of the quotas. After an error it
+// may be tried again.
+func (s *Service) order(
 	r *session, carryOut func(now time.Time, token uint64),
 ) ([]coordinator.QuotaControl, error) {
 	w := s.callers.Add("")

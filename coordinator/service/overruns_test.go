@@ -57,7 +57,7 @@ func underQuotas(t *testing.T, quotas string, history httpapi.History) (*rig, *h
 	if err != nil {
 		t.Fatalf("quotas of the test: %v", err)
 	}
-	r.service.underFile(r.service.config.Load().WithQuotas(q))
+	r.service.controls.Under(r.service.config.Load().WithQuotas(q))
 	r.service.options.History, r.service.options.Alerted = history, heard.hear
 	return r, heard
 }

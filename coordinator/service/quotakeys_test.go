@@ -24,7 +24,7 @@ providers:
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.service.underFile(r.service.config.Load().WithQuotas(q))
+		r.service.controls.Under(r.service.config.Load().WithQuotas(q))
 		r.start()
 		defer r.close()
 		for provider, want := range map[string][]string{

@@ -64,7 +64,7 @@ func (r *rig) limit() {
 // under gives it other quotas, as before it starts.
 func (r *rig) under(text string) {
 	r.t.Helper()
-	r.service.underFile(r.service.config.Load().WithQuotas(quotasIn(r.t, text)))
+	r.service.controls.Under(r.service.config.Load().WithQuotas(quotasIn(r.t, text)))
 }
 
 // quotasIn reads a quotas.yaml.

@@ -51,8 +51,8 @@ func (s *Service) scrapeQuotas(ctx context.Context, ch chan<- prometheus.Metric)
 	if q.QuotaSnapshot, q.At, err = s.reading.QuotasForMetrics(ctx); err != nil || !q.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
-	now := s.controlled()
-	q.Standing, q.Suspended = len(now.standing)-len(now.suspended), len(now.suspended)
+	now := s.controls.State()
+	q.Standing, q.Suspended = len(now.Standing)-len(now.Suspended), len(now.Suspended)
 	q.Collect(ch)
 }
 

@@ -26,6 +26,7 @@ import (
 	"taskbus/coordinator/service/internal/callers"
 	"taskbus/coordinator/service/internal/callgate"
 	"taskbus/coordinator/service/internal/clock"
+	"taskbus/coordinator/service/internal/controls"
 	"taskbus/coordinator/service/internal/dead"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/metrics"
@@ -77,7 +78,7 @@ type Service struct {
 	decoder *messages.Decoder
 
 	config   atomic.Pointer[config.Config] // in force: the files with the standing controls
-	controls controls
+	controls *controls.Controls
 	reloads  reloadState
 	// saidOther is what was last said of files that differ from the leader's.
 	saidOther atomic.Pointer[string]
@@ -140,8 +141,8 @@ func New(o Options) (*Service, error) {
 		return nil, fmt.Errorf("register the metrics: %w", err)
 	}
 	s.state.set(stateConnecting, "")
-	s.controls.changing = make(chan struct{}, 1)
-	s.underFile(o.Config)
+	s.controls = s.newControls()
+	s.controls.Under(o.Config)
 	s.reloads.loaded(o.Now(), o.Config)
 	s.observe.ConfigWarnings(s.reloads.warnings(), o.ConfigPath)
 	s.loop.post(0, coordinator.PolicyChanged{Policy: o.Config.Policy()})
@@ -213,7 +214,7 @@ func (s *Service) Reload(c *config.Config, err error) {
 	now, old := s.now(), (*config.Config)(nil)
 	if err == nil {
 		failpoint.Hit(failpoint.DuringReload)
-		old, c, err = s.adopt(c)
+		old, c, err = s.controls.Adopt(c)
 	}
 	if err != nil {
 		text := config.Brief(err)
