@@ -166,7 +166,8 @@ type EstimateBefore struct {
 	Counts []uint32 `rec:"8"`
 }
 
-// ShareBefore is what snapshots say of the turns of one group (see fairqueue.Tags).
+// ShareBefore is where the turn of one group stands (see fairqueue.Tags): in snapshots, and where something that waits
+// in it has moved it.
 type ShareBefore struct {
 	// First: forget what was said of shares before.
 	First  bool   `rec:"1"`

@@ -178,7 +178,7 @@ func (k *kernel) scoreAgain(now time.Time, t *state.Task) {
 	}
 	if behind || !k.Unscored(t) { // or the agents without a score are not free any more
 		t.Stage = state.Waiting
-		k.Pending.Enter(now, t)
+		k.Enter(now, t)
 		k.Claims.Wanted(t.Needs.Class.Usable)
 		k.watchHeld(now, t)
 		return

@@ -45,9 +45,6 @@ func (h *history) follow(ev coordinator.Event) {
 	for _, e := range standbys {
 		e.Apply(h.now, coordinator.Tick{}, nil)
 	}
-	// A standby does not know which tasks wait: what a group that does lags behind is lost.
-	h.waited = h.waited || slices.ContainsFunc(h.e.OpenTasks(),
-		func(o *engine.OpenTask) bool { return o.State() == engine.StateWaiting })
 	if h.imaged++; h.imaged%8 != 0 {
 		return
 	}
@@ -123,8 +120,7 @@ func copied(r coordinator.Record) coordinator.Record {
 //   - what agents have done in which time, of which their reports tell as well;
 //   - when a dispatch arrived, which only a report of its agent says;
 //   - which messages the broker may deliver again, and what has ended: TestTakeOvers holds them to what comes;
-//   - as of when something is learnt, and so by how much it has faded: shares do not depend on that (see rates);
-//   - what a group lags behind, where one has waited, which a standby does not know of either.
+//   - as of when something is learnt, and so by how much it has faded: shares do not depend on that (see rates).
 func (h *history) durable(e *engine.Engine) (d durable) {
 	e.RecallAll()
 	d.rates = make(map[string]float64)
@@ -147,7 +143,7 @@ func (h *history) durable(e *engine.Engine) (d durable) {
 				continue
 			}
 		case *coordinator.ShareBefore:
-			if h.waited || !e.Ledger().Installed() {
+			if !e.Ledger().Installed() {
 				continue
 			}
 		}

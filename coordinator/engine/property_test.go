@@ -46,7 +46,6 @@ type history struct {
 	limited  bool                                    // there are quotas
 	gone     *coordinator.Quotas                     // that were taken away last
 	laned    bool                                    // and lanes with them
-	waited   bool                                    // a task has
 	stalls   stalls
 }
 
@@ -301,7 +300,6 @@ func (h *history) apply(ev coordinator.Event) {
 	h.m.ejectedBefore = allEjections(h.e)
 	h.m.isolating = h.e.IsIsolating()
 	h.m.suspected = h.e.Suspects()
-	lags := h.someLag()
 	effects := h.e.Apply(h.now, ev, nil)
 	h.m.ejected = allEjections(h.e)
 	h.steps = append(h.steps, step{h.now, ev, effects})
@@ -310,9 +308,6 @@ func (h *history) apply(ev coordinator.Event) {
 	h.moment = nil
 	for _, f := range effects {
 		h.t.Logf("                → %s", describe(f))
-		if _, failed := f.(*coordinator.Fail); failed && lags {
-			h.waited = true // it may have begun to wait, and lifted its group
-		}
 		if err := h.judge(ev, f, waiting); err != nil {
 			h.t.Fatal(err)
 		}

@@ -1,14 +1,12 @@
 package engine_test
 
 import (
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
-	"taskbus/coordinator/fairshare/fairqueue"
 	"taskbus/coordinator/invariant"
 )
 
@@ -62,15 +60,6 @@ func (h *history) checkCaps() {
 			h.t.Fatalf("%s has %d running of %d", id, n.Seats.Running, n.Seats.Nominal)
 		}
 	}
-}
-
-// someLag tells whether a group in which nothing waits lags behind: when something begins to
-// wait, and leaves again, it does not any more, of which nothing is recorded.
-func (h *history) someLag() bool {
-	if !h.limited || h.waited {
-		return false
-	}
-	return slices.ContainsFunc(h.e.Shares().Export().Tags, func(g fairqueue.Tags) bool { return g.Lead < 0 })
 }
 
 // TestAuditOfQuotas breaks the books of quotas, one at a time, and sees whether the auditor

@@ -109,6 +109,32 @@ func TestQuotaSurvivesATakeOver(t *testing.T) {
 	}
 }
 
+// TestTurnOfAGroupThatWaits: a group that has something running, and is behind the others, has something waiting for a
+// while: it is behind no more. One that folds the records knows that, whether it was dispatched or has failed.
+func TestTurnOfAGroupThatWaits(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		r := leads(t, policyOf(worker("a").slots(2)).quotas(quotasOf().group("x", 1, daily(9000)).group("y", 1, nil)))
+		r.give(job("x1").of("x").tokens(90, 10))
+		for _, id := range []coordinator.TaskID{"y1", "y2", "y3"} {
+			r.give(job(id).of("y").tokens(90, 10))
+			r.tell(says("a", id).used(90, 10))
+		}
+		r.give(job("y4").of("y").tokens(90, 10))
+		want(t, r.assign(job("x2").of("x").tokens(90, 10)))
+		if cancelled {
+			r.apply(coordinator.CancelRequested{Task: "x2"})
+		} else {
+			r.tell(says("a", "y4").used(90, 10))
+		}
+		r.tell(says("a", "x1").used(900, 10)) // more than was thought
+		all := heirs(r)
+		got, want := all["by its records"].books()["turn of x"], all["by a snapshot"].books()["turn of x"]
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("cancelled %v: by the records x's turn is at %v, by a snapshot at %v", cancelled, got, want)
+		}
+	}
+}
+
 // TestQuotaOfALostDispatch: the leader dies after it has noted what a task takes, and before it has
 // noted where it goes: no agent has the dispatch. The next leader gives it back, and gives the
 // task, which comes again, its quota anew.

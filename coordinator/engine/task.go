@@ -180,7 +180,7 @@ func (k *kernel) wait(now time.Time, t *state.Task) {
 	}
 	t.Stage, t.Leaf, t.Level = state.Waiting, k.LeafOf(t), state.LevelOf(t)
 	k.Pending.Count[t.Task.Priority]++
-	k.Pending.Enter(now, t)
+	k.Enter(now, t)
 	k.Unpark(k.Quotas.Waits.Overtaken(t.Needs.Class, t.Leaf, t.Level, t), true)
 	k.Claims.Wanted(t.Needs.Class.Usable)
 	if at := t.Holdoffs.First(); !at.IsZero() {

@@ -71,6 +71,8 @@ func subject(r coordinator.Record) string {
 		return fmt.Sprintf("%s of %s", name, r.Node)
 	case *coordinator.QuotaTold:
 		return fmt.Sprintf("%s of %d %% of %s", name, r.Percent, r.Node)
+	case *coordinator.ShareBefore:
+		return fmt.Sprintf("%s of %s", name, r.Group)
 	case *coordinator.QuotaControlled:
 		return fmt.Sprintf("%s with %d set, %d removed", name, len(r.Set), len(r.Removed))
 	case *coordinator.LaneKnown:

@@ -53,7 +53,10 @@ func (s *Shares) join(f *flow) {
 	g := &s.groups[f.group]
 	if g.parent >= 0 && !g.waits() {
 		s.wake(g)
-		g.lift(*s.time(g))
+		if now := *s.time(g); g.tag < now {
+			g.lift(now)
+			s.noteMoved(f.group)
+		}
 	}
 	g.resumes = false
 	f.place = int32(len(g.flows))

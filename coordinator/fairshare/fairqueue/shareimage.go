@@ -38,23 +38,52 @@ type Tags struct {
 func (s *Shares) Export() Image {
 	image := Image{Credit: s.turns.credit}
 	for i := range s.groups {
-		g := &s.groups[i]
-		t := Tags{Name: g.name, Own: g.own, Weight: g.weight}
-		for k := range t.Time {
-			t.Time[k] = g.time[k] - timeOrigin[k]
-		}
-		if i > 0 {
-			t.Parent, t.Waiting, t.Open = s.groups[g.parent].name, g.waits(), g.open
-			now := *s.time(g)
-			if !s.idle(g) {
-				t.Lead, t.Base, t.Rest = g.tag-now, g.base-now, g.rest
-			}
-		}
+		t := s.tags(i)
 		if t.Waiting || t.Open > 0 || t.Lead != 0 || t.Rest != 0 || t.Time != [2]int64{} {
 			image.Tags = append(image.Tags, t)
 		}
 	}
 	return image
+}
+
+// tags returns where a group stands.
+func (s *Shares) tags(i int) Tags {
+	g := &s.groups[i]
+	t := Tags{Name: g.name, Own: g.own, Weight: g.weight}
+	for k := range t.Time {
+		t.Time[k] = g.time[k] - timeOrigin[k]
+	}
+	if i > 0 {
+		t.Parent, t.Waiting, t.Open = s.groups[g.parent].name, g.waits(), g.open
+		if now := *s.time(g); !s.idle(g) {
+			t.Lead, t.Base, t.Rest = g.tag-now, g.base-now, g.rest
+		}
+	}
+	return t
+}
+
+// Moved returns where groups stand that have moved since it was called last, and not only by charges and corrections:
+// because something waits in them, or began to. Shares in which nothing waits follow by these (see Place).
+func (s *Shares) Moved() (all []Tags) {
+	for _, at := range s.moved {
+		all = append(all, s.tags(int(at)))
+		s.groups[at].moved = false
+	}
+	s.moved = s.moved[:0]
+	return all
+}
+
+// Place has a group stand where Moved has said, if it is in the tree below the same parent.
+func (s *Shares) Place(t *Tags) {
+	at, known := s.leaves[t.Name]
+	if known && s.groups[at].own && !t.Own {
+		at = s.groups[at].parent
+	}
+	if g := &s.groups[at]; known && g.own == t.Own && s.groups[g.parent].name == t.Parent {
+		g.takeOver(t, *s.time(g))
+		g.open = max(t.Open, 0)
+		s.put(g)
+	}
 }
 
 // Import restores what Export has said, in the tree as it is now: see [Shares.Install] for
@@ -67,6 +96,7 @@ func (s *Shares) Import(image Image) {
 		own  bool
 	}
 	s.tree++
+	s.moved = s.moved[:0]
 	s.turns.takeCredit(image.Credit)
 	tags := make(map[key]*Tags, len(image.Tags))
 	for i := range image.Tags {
@@ -75,7 +105,7 @@ func (s *Shares) Import(image Image) {
 	}
 	for i := range s.groups { // parents come first
 		g := &s.groups[i]
-		g.flows, g.resumes, g.open, g.rest, g.time = nil, false, 0, 0, timeOrigin
+		g.flows, g.resumes, g.moved, g.open, g.rest, g.time = nil, false, false, 0, 0, timeOrigin
 		t := tags[key{g.name, g.own}]
 		if t != nil {
 			for k := range g.time {
@@ -102,7 +132,7 @@ func (g *group) takeOver(t *Tags, now int64) {
 	was, least := min(max(t.Weight, 1), MaxWeight), g.origin()-timeBound
 	g.tag = max(now+rescale(t.Lead, was, g.share), least)
 	g.base = min(max(now+rescale(t.Base, was, g.share), least), g.tag)
-	if was == g.share && t.Rest >= 0 && t.Rest < was {
+	if g.rest = 0; was == g.share && t.Rest >= 0 && t.Rest < was {
 		g.rest = t.Rest
 	}
 }

@@ -158,3 +158,90 @@ func TestLateBills(t *testing.T) {
 		t.Errorf("one call is open, and another was billed: %+v", tags)
 	}
 }
+
+// TestFollowedShares: shares in which nothing waits stand where those of the leader do, to the byte, after each charge
+// and correction and what Moved says besides.
+func TestFollowedShares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weights := rapid.SampledFrom([]int64{0, 1, 1, 2, 3, 7, 1000})
+		leader, follower := &queueing{Shares: NewShares()}, NewShares()
+		leader.backlog = newWaiting(leader.Shares)
+		var nodes []Node
+		install := func(t *rapid.T) {
+			nodes = randomTree(t, 2, 5, weights)
+			for head, ok := leader.backlog.First(0); ok; head, ok = leader.backlog.First(0) {
+				leader.backlog.Remove(head.Leaf, head.Level, head.Item.index)
+			}
+			for _, s := range []*Shares{leader.Shares, follower} {
+				if s.DebtCap, s.LagCap = 200, 300; s.Install(nodes) != nil {
+					t.Fatal("the tree is wrong")
+				}
+			}
+			leader.rebuild()
+		}
+		install(t)
+		type call struct {
+			group string
+			cost  int64
+		}
+		var open []call
+		group := rapid.SampledFrom([]string{"", "g0", "g1", "g2", "g3", "g4"})
+		costs := rapid.SampledFrom([]int64{1, 2, 3, 5, 10, 99, 400, costBound})
+		charge := func(t *rapid.T, group string) {
+			open = append(open, call{group, costs.Draw(t, "cost")})
+			for _, s := range []*Shares{leader.Shares, follower} {
+				s.Charge(s.Leaf(group), open[len(open)-1].cost)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"push":    func(t *rapid.T) { leader.push(group.Draw(t, "group"), 1, 0) },
+			"install": install,
+			"charge":  func(t *rapid.T) { charge(t, group.Draw(t, "group")) },
+			"dispatch": func(t *rapid.T) {
+				if head, ok := leader.backlog.First(0); ok {
+					charge(t, head.Item.group)
+					leader.backlog.Remove(head.Leaf, head.Level, head.Item.index)
+				}
+			},
+			"remove": func(t *rapid.T) {
+				if head, ok := leader.backlog.First(0); ok {
+					leader.backlog.Remove(head.Leaf, head.Level, head.Item.index)
+				}
+			},
+			"correct": func(t *rapid.T) {
+				if len(open) == 0 {
+					t.Skip("none is open")
+				}
+				i, actual := rapid.IntRange(0, len(open)-1).Draw(t, "call"), costs.Draw(t, "cost")
+				for _, s := range []*Shares{leader.Shares, follower} {
+					s.Correct(s.Leaf(open[i].group), open[i].cost, actual)
+				}
+				open = slices.Delete(open, i, i+1)
+			},
+			"bill": func(t *rapid.T) {
+				name, actual := group.Draw(t, "group"), costs.Draw(t, "cost")
+				for _, s := range []*Shares{leader.Shares, follower} {
+					s.Bill(s.Leaf(name), actual)
+				}
+			},
+			"": func(t *rapid.T) {
+				for _, tags := range leader.Moved() {
+					follower.Place(&tags)
+				}
+				image := leader.Export()
+				for i := range image.Tags {
+					image.Tags[i].Waiting = false
+				}
+				restored := NewShares()
+				if err := restored.Install(nodes); err != nil {
+					t.Fatal(err)
+				}
+				restored.Import(image)
+				want := restored.Export()
+				if got := follower.Export(); !reflect.DeepEqual(got, want) {
+					t.Fatalf("the follower is at\n%+v\nwant\n%+v", got, want)
+				}
+			},
+		})
+	})
+}

@@ -55,6 +55,7 @@ type Shares struct {
 	other  int32
 	tree   int     // how often the tree has been replaced
 	spares []*flow // of all backlogs
+	moved  []int32 // see Moved
 
 	turns levelTurns
 }
@@ -95,6 +96,7 @@ type group struct {
 	// resumes: it had something waiting when its tag was taken over, which is about to be
 	// pushed again and is not new.
 	resumes bool
+	moved   bool // it is in Shares.moved
 	own     bool // it stands for the tasks of an inner group itself
 	weight  int64
 	name    string
@@ -149,9 +151,18 @@ func NewShares() *Shares {
 func (s *Shares) time(g *group) *int64 { return &s.groups[g.parent].time[g.kind()] }
 
 // idle reports whether nothing waits in the group, none of its calls is open, and it is in no debt.
-func (s *Shares) idle(g *group) bool {
+func (s *Shares) idle(g *group) bool { return !g.waits() && s.clear(g) }
+
+// clear reports whether none of the group's calls is open, and it is in no debt.
+func (s *Shares) clear(g *group) bool {
 	now := *s.time(g)
-	return !g.waits() && g.open == 0 && (g.tag < now || g.tag == now && g.rest == 0)
+	return g.open == 0 && (g.tag < now || g.tag == now && g.rest == 0)
+}
+
+// lingers reports whether wake would have the group begin anew, if nothing waited in it.
+func (s *Shares) lingers(g *group) bool {
+	now := *s.time(g)
+	return g.waits() && s.clear(g) && (g.tag != now || g.base != now)
 }
 
 // wake brings an idle group to the virtual time. Whatever it was served before makes no difference any more, so images
@@ -181,6 +192,9 @@ func (s *Shares) Charge(leaf int, cost int64) {
 	for at := int32(leaf); at > 0; at = s.groups[at].parent {
 		g := &s.groups[at]
 		now := s.time(g)
+		if g.waits() && g.tag < *now || s.lingers(g) {
+			s.noteMoved(at)
+		}
 		s.wake(g)
 		g.lift(*now - g.span(s.LagCap))
 		if !g.waits() {
@@ -216,6 +230,9 @@ func (s *Shares) Bill(leaf int, actual int64) {
 func (s *Shares) correct(leaf int, by int64, ended int32) {
 	for at := int32(leaf); at > 0; at = s.groups[at].parent {
 		g := &s.groups[at]
+		if s.lingers(g) {
+			s.noteMoved(at)
+		}
 		s.wake(g)
 		g.open = max(g.open-ended, 0)
 		if by == 0 {
@@ -229,6 +246,14 @@ func (s *Shares) correct(leaf int, by int64, ended int32) {
 			g.tag, g.rest = most, 0
 		}
 		s.put(g)
+	}
+}
+
+// noteMoved notes that a group moves otherwise than one in which nothing waits.
+func (s *Shares) noteMoved(at int32) {
+	if g := &s.groups[at]; !g.moved {
+		g.moved = true
+		s.moved = append(s.moved, at)
 	}
 }
 

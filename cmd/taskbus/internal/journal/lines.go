@@ -210,6 +210,8 @@ func (t *teller) record(line *entry, r coordinator.Record) {
 		line.Text = heardText(r)
 	case *coordinator.QuotaTold:
 		line.Text = fmt.Sprintf("announced: %d%% of %s of %s are used or set aside", r.Percent, r.Dimension, r.Node)
+	case *coordinator.ShareBefore:
+		line.Text = "the turn of group " + r.Group + " has moved while a task of it waits"
 	case *coordinator.QuotaControlled:
 		line.Text = controlledText(r)
 	case *coordinator.LaneKnown:

@@ -14,6 +14,7 @@ func TestQuotaRecordsInWords(t *testing.T) {
 			Group: "alpha", Agent: "a1", Provider: "openai", Model: "gpt-4o", Amounts: amounts, Call: true},
 		"quota is set aside for a task: 1 request": &coordinator.QuotaReserved{
 			Amounts: coordinator.Amounts{coordinator.DimRequests: 1}},
+		"the turn of group a has moved while a task of it waits": &coordinator.ShareBefore{Group: "a"},
 		"announced: 90% of total_tokens of pool/a are used or set aside": &coordinator.QuotaTold{
 			Node: "pool/a", Dimension: coordinator.DimTotalTokens, Percent: 90},
 		"more quota is set aside: 1712 tokens, $0.0081": &coordinator.QuotaExtended{

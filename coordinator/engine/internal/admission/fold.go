@@ -110,7 +110,20 @@ func (q *Quotas) Export(at time.Time) []coordinator.Record {
 	shares := q.Shares.Export()
 	rows = append(rows, &coordinator.ShareBefore{First: true,
 		Values: append([]int64{creditRow}, shares.Credit[:]...)})
-	for _, t := range shares.Tags {
+	return append(rows, shareRows(shares.Tags)...)
+}
+
+// Moved returns the records of groups whose turn has moved because something waits in them, or began to, since it was
+// called last: of all else there are the records of reservations.
+func (q *Quotas) Moved() []coordinator.Record {
+	if !q.Installed() {
+		return nil
+	}
+	return shareRows(q.Shares.Moved())
+}
+
+func shareRows(tags []fairqueue.Tags) (rows []coordinator.Record) {
+	for _, t := range tags {
 		rows = append(rows, &coordinator.ShareBefore{
 			Group: t.Name, Parent: t.Parent, Own: t.Own,
 			Values: []int64{t.Weight, t.Lead, t.Base, t.Rest, t.Time[0], t.Time[1], int64(t.Open)},
@@ -123,7 +136,8 @@ func (q *Quotas) Export(at time.Time) []coordinator.Record {
 // and counts that are none of this behind it.
 const creditRow = -1
 
-// shareRow collects one row of turns.
+// shareRow takes over one row of turns. Those of a snapshot, which begin with the First, are put in their place
+// together.
 func (q *Quotas) shareRow(r *coordinator.ShareBefore) {
 	v := r.Values
 	switch {
@@ -132,11 +146,16 @@ func (q *Quotas) shareRow(r *coordinator.ShareBefore) {
 		if v[0] == creditRow {
 			copy(q.turns.Credit[:], v[1:])
 		}
-	case q.turns != nil && len(v) == 7:
-		q.turns.Tags = append(q.turns.Tags, fairqueue.Tags{
+	case !r.First && len(v) == 7:
+		t := fairqueue.Tags{
 			Name: r.Group, Parent: r.Parent, Own: r.Own,
 			Weight: v[0], Lead: v[1], Base: v[2], Rest: v[3], Time: [2]int64{v[4], v[5]}, Open: int32(v[6]),
-		})
+		}
+		if q.turns == nil {
+			q.Shares.Place(&t)
+		} else {
+			q.turns.Tags = append(q.turns.Tags, t)
+		}
 	}
 }
 

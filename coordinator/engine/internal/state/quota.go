@@ -57,6 +57,7 @@ func (s *State) ReserveQuota(now time.Time, t *Task, a *Agent) fairshare.Verdict
 			if s.Recorder.On {
 				s.Commit(h.Record(now, level, waiting))
 			}
+			s.sharesMoved()
 			s.QuotaAlerts()
 		}
 	}
@@ -94,9 +95,23 @@ func (s *State) quotaEnded(id coordinator.TaskID, x admission.End) {
 	}
 	s.Controls.Count(s.Quotas.Ledger, x.Charge, x.Ended)
 	s.Commit(x.Ended)
+	s.sharesMoved()
 	s.QuotaAlerts()
 	if s.Quotas.due.Index < 0 { // it is to be forgotten in time
 		s.ScheduleQuota()
+	}
+}
+
+// Enter has the task wait in its class: its group may begin to wait by that.
+func (s *State) Enter(now time.Time, t *Task) {
+	s.Pending.Enter(now, t)
+	s.sharesMoved()
+}
+
+// sharesMoved records what waiting has moved.
+func (s *State) sharesMoved() {
+	for _, r := range s.Quotas.Moved() {
+		s.Commit(r)
 	}
 }
 
