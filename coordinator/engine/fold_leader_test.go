@@ -133,6 +133,40 @@ func (r *rig) isTracked(id coordinator.AgentID) bool {
 	return false
 }
 
+// TestSnapshotForgetsWithTheWindow: whatever the leader has looked up since, and the one that folds its records has not,
+// the snapshots of both have the ids of the dedupe window, and no others.
+func TestSnapshotForgetsWithTheWindow(t *testing.T) {
+	r := leads(t, policyOf(worker("a").slots(9)).set(func(s *coordinator.Settings) {
+		s.DedupeWindow, s.StaleAfter = time.Hour, 1000*time.Hour
+	}))
+	standby := r.follower(r.now, r.Records(nil))
+	for _, id := range []coordinator.TaskID{"old", "young"} {
+		r.give(job(id))
+		r.tell(says("a", id))
+		for _, record := range r.Records(nil) {
+			standby.Fold(r.now, record)
+		}
+		r.pass(30 * time.Minute)
+	}
+	r.tell(says("a", "stranger")) // looks for its task, and drops what is too old
+	standby.now = r.now
+	for how, e := range map[string]*rig{"the leader": r, "by its records": standby} {
+		if ids := e.remembered(); len(ids) != 1 || ids[0] != coordinator.KeyOf("young") {
+			t.Errorf("%s: %v, want %v alone", how, ids, coordinator.KeyOf("young"))
+		}
+	}
+}
+
+// remembered are the ids that a snapshot says were seen.
+func (r *rig) remembered() (ids []coordinator.TaskKey) {
+	for rec := range r.Image(r.now).Records {
+		if m, is := rec.(*coordinator.Remembered); is {
+			ids = append(ids, m.Key)
+		}
+	}
+	return ids
+}
+
 // TestLateSuccessCountsForCapacity: an agent has done a task that came back before; in the leader and in the one that
 // folds its records that is one item more that it has done.
 func TestLateSuccessCountsForCapacity(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 // it gives one that knows the same.
 type Image struct {
 	at      time.Time
+	since   time.Time // ids that were seen last by then are forgotten
 	ids     dedupe.Image
 	names   []coordinator.AgentID
 	waiting map[coordinator.TaskKey]coordinator.Remembered // of tasks that are pending, what a standby should know
@@ -27,6 +28,9 @@ type Image struct {
 func (s *State) Image(now time.Time) *Image {
 	m := &Image{
 		at: now, ids: s.Dedupe.Image(), waiting: make(map[coordinator.TaskKey]coordinator.Remembered),
+	}
+	if s.Policy != nil {
+		m.since = now.Add(-s.Policy.Settings.DedupeWindow)
 	}
 	s.imageOrders(m)
 	for _, r := range s.Learner.Export(func(i int) coordinator.AgentID { return s.Fleet.Agents[i].Spec.ID }) {
@@ -199,6 +203,9 @@ func (m *Image) Records(yield func(coordinator.Record) bool) {
 		waiting, waits := m.waiting[r.Key]
 		if r.Fate.IsOpen() && r.Attempt == 0 && !waits {
 			continue
+		}
+		if !r.Fate.IsOpen() && !m.ids.Seen(r).After(m.since) {
+			continue // how soon the window drops it depends on what is looked up
 		}
 		one = coordinator.Remembered{
 			Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: m.ids.Seen(r),
