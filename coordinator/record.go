@@ -306,6 +306,8 @@ type LearntBefore struct {
 
 // BreakerChanged is the breaker of one agent and capability.
 type BreakerChanged struct {
+	// Agent empty: all breakers begin anew, under other rules, and nothing else but Generation counts. What was
+	// dispatched before that generation does not count any more.
 	Agent      AgentID `rec:"1"`
 	Capability string  `rec:"2,name"`
 	// Gone: it has nothing to remember; nothing else but Generation counts then.

@@ -167,6 +167,15 @@ func sortPairs(list []Pair) {
 	})
 }
 
+// Clear forgets all breakers, and begins with generation 0 again. It returns what Import does, for all of them.
+func (s *Set) Clear(now time.Time) (changed []Pair) {
+	for _, p := range s.Pairs() {
+		changed = append(changed, s.Import(now, p, PairState{})...)
+	}
+	s.generation = 0
+	return changed
+}
+
 // SetGeneration goes on from a generation that another Set had come to, if it is ahead
 // of that of this one: it never goes back.
 func (s *Set) SetGeneration(g uint64) { s.generation = max(s.generation, g) }

@@ -50,3 +50,26 @@ func TestProbeEndsThoughItsRouteHasChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestEndsUnderFormerRules: the rules by which agents are ejected change while tasks are with an agent. How those end
+// says nothing, in the leader and in the next one.
+func TestEndsUnderFormerRules(t *testing.T) {
+	p := policyOf(worker("a0").can("go").slots(5), worker("a1").can("go")).route("x", "go")
+	r := leads(t, p)
+	for _, id := range []coordinator.TaskID{"t1", "t2", "t3", "t4", "t5"} {
+		r.give(job(id).kind("x").prefers("a0"))
+	}
+	other := *p
+	other.Settings.Breaker.Base += time.Second
+	r.apply(coordinator.PolicyChanged{Policy: &other.Policy})
+	all := heirs(r)
+	all["the leader"] = r
+	for how, e := range all {
+		for _, id := range []coordinator.TaskID{"t1", "t2", "t3", "t4", "t5"} {
+			e.tell(says("a0", id).but(coordinator.OutcomeFailed))
+		}
+		if why := e.why("a0", "x"); why == coordinator.Ejected {
+			t.Errorf("%s: the agent is ejected", how)
+		}
+	}
+}

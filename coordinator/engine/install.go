@@ -46,7 +46,7 @@ func (k *kernel) install(now time.Time, p *coordinator.Policy) {
 	k.Batches.Install(p.Routes)
 	k.Routes, k.Types = make(map[string]*state.Requirements, len(p.Routes)), nil
 	k.SetLearning(p.Settings.Learning)
-	k.ApplyBreakers(k.Ejections.SetRules(now, p.Settings.Breaker))
+	k.ApplyBreakers(k.Ejections.SetRules(now, p.Settings.Breaker, k.Following))
 	k.adoptFleet(k.Fleet.Specs(p), p.Settings)
 	k.Pending.Forget() // the classes of the old fleet
 	k.renumber()

@@ -119,6 +119,9 @@ func agentText(r coordinator.Record) (agent, text string) {
 }
 
 func breakerText(r *coordinator.BreakerChanged) string {
+	if r.Agent == "" {
+		return "the rules by which agents are ejected have changed: all are trusted"
+	}
 	with := "with `" + r.Capability + "`"
 	if r.Capability == "" {
 		with = "with tasks that require nothing"

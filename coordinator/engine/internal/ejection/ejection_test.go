@@ -36,7 +36,7 @@ func crew(ids ...string) []Agent {
 func newBench(t *testing.T, agents []Agent) *bench {
 	b := &bench{t: t, Table: New(), now: start}
 	b.SetRecording(true)
-	b.SetRules(b.now, rules)
+	b.SetRules(b.now, rules, false)
 	was := make([]int, len(agents))
 	for i := range was {
 		was[i] = -1
@@ -219,7 +219,7 @@ func TestRenumber(t *testing.T) {
 	if n := b.supply["go"]; n != 12 {
 		t.Errorf("%d offer go, want 12", n)
 	}
-	same(t, text(b.SetRules(b.now, coordinator.Breaker{Off: true})), "y is trusted with web")
+	same(t, text(b.SetRules(b.now, coordinator.Breaker{Off: true}, false)), `y is trusted with web; record  "" state 0 faults 0`)
 	if d := (Dispatch{Agent: 0, Generation: last}); b.Counts(&d) || !b.Off() {
 		t.Error("a dispatch counts where nothing does")
 	}
@@ -234,7 +234,7 @@ func TestOtherRules(t *testing.T) {
 	}
 	other := rules
 	other.Base = time.Minute
-	b.SetRules(b.now, other)
+	b.SetRules(b.now, other, false)
 	b.Renumber(b.now, b.agents, []int{0, 1, 2})
 	for _, d := range before {
 		same(t, text(b.Fault(b.now, d, d.Task, false)), "")
@@ -267,9 +267,9 @@ func TestFold(t *testing.T) {
 	b := newBench(t, crew("a0", "a1", "a2"))
 	var records []*coordinator.BreakerChanged
 	keep := func(c *Changes) { records = append(records, c.Records...) }
-	b.SetRules(b.now, coordinator.Breaker{Consecutive: 1, Base: time.Second, Longest: time.Second, MaxShare: 0.1})
+	keep(b.SetRules(b.now, coordinator.Breaker{Consecutive: 1, Base: time.Second, Longest: time.Second, MaxShare: 0.1}, false))
 	b.Renumber(b.now, b.agents, []int{0, 1, 2})
-	b.SetRules(b.now, rules) // generations do not begin anew
+	keep(b.SetRules(b.now, rules, false)) // generations do not begin anew
 	b.Renumber(b.now, b.agents, []int{0, 1, 2})
 	for range 5 {
 		keep(b.fails(0, 1, "go", "web"))
@@ -280,12 +280,19 @@ func TestFold(t *testing.T) {
 	var c *Changes
 	probe.Generation, probe.Probe, c = b.Begin(b.now, probe)
 	keep(c)
+	other := rules
+	other.Longest *= 2
 	for name, journal := range map[string][]*coordinator.BreakerChanged{"as they came": records, "all": b.Records()} {
 		heir := newBench(t, crew("a0", "a1", "a2"))
 		for _, r := range journal {
 			heir.Fold(b.now, r)
 		}
 		heir.now = b.now
+		heir.SetRules(b.now, other, true) // its file is read later than the leader's
+		heir.Renumber(b.now, heir.agents, []int{0, 1, 2})
+		if got, want := heir.Records(), b.Records(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: folded\n%s\nwant\n%s", name, text(&Changes{Records: got}), text(&Changes{Records: want}))
+		}
 		if got, want := heir.ejected(), b.ejected(); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}

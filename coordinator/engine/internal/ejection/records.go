@@ -22,8 +22,20 @@ func (t *Table) record(p breaker.Pair, s breaker.PairState, known bool) *coordin
 	return r
 }
 
+// anew returns the record of when the breakers at hand began: what was dispatched before does not count.
+func (t *Table) anew() *coordinator.BreakerChanged {
+	return &coordinator.BreakerChanged{Gone: true, Generation: t.begun}
+}
+
 // Records returns those of all breakers that have something to remember: Fold makes another table the same.
 func (t *Table) Records() (all []*coordinator.BreakerChanged) {
+	if t.begun > 0 {
+		all = append(all, t.anew())
+	}
+	return append(all, t.states()...)
+}
+
+func (t *Table) states() (all []*coordinator.BreakerChanged) {
 	if t.breakers == nil {
 		return nil
 	}
@@ -38,13 +50,24 @@ func (t *Table) Records() (all []*coordinator.BreakerChanged) {
 // Fold takes over a record that is of that time.
 func (t *Table) Fold(at time.Time, r *coordinator.BreakerChanged) *Changes {
 	t.begin(at)
+	t.take(r)
+	return &t.changes
+}
+
+func (t *Table) take(r *coordinator.BreakerChanged) {
+	if r.Agent == "" {
+		t.begun = r.Generation
+	}
 	if t.breakers == nil {
-		return &t.changes
+		return
+	}
+	if r.Agent == "" {
+		t.follow(t.breakers.Clear(t.now))
 	}
 	t.breakers.SetGeneration(t.internal(r.Generation))
 	n, known := t.number(r.Agent)
 	if !known {
-		return &t.changes
+		return
 	}
 	var s breaker.PairState
 	if !r.Gone {
@@ -55,9 +78,8 @@ func (t *Table) Fold(at time.Time, r *coordinator.BreakerChanged) *Changes {
 		}
 	}
 	p := breaker.Pair{Agent: n, Capability: r.Capability}
-	t.follow(t.breakers.Import(at, p, s))
+	t.follow(t.breakers.Import(t.now, p, s))
 	t.presence(p)
-	return &t.changes
 }
 
 // recorded returns a generation of the breakers at hand as records count them: 0 stays that, it has not begun in any.

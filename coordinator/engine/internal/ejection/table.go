@@ -27,7 +27,8 @@ type Table struct {
 	// announced are the ejections that were announced, and their ends not.
 	announced map[ejection]bool
 	recording bool
-	now       time.Time // of the latest call
+	kept      []*coordinator.BreakerChanged // by other rules, for Renumber
+	now       time.Time                     // of the latest call
 	changes   Changes
 }
 
@@ -76,20 +77,29 @@ func New() Table {
 // SetRecording sets whether Changes have records.
 func (t *Table) SetRecording(on bool) { t.recording = on }
 
-// SetRules sets when agents are ejected. Other rules begin with a clean slate: Renumber must follow.
-func (t *Table) SetRules(now time.Time, rules coordinator.Breaker) *Changes {
+// SetRules sets when agents are ejected: Renumber must follow. Other rules begin with a clean slate. A table that
+// follows the records of another keeps what it has: they say when the other has begun anew.
+func (t *Table) SetRules(now time.Time, rules coordinator.Breaker, following bool) *Changes {
 	t.begin(now)
 	if rules == t.rules || rules.Off && t.rules.Off {
 		return &t.changes
 	}
-	if t.breakers != nil {
-		t.begun += t.breakers.Generation() + 1
+	generation := uint64(0)
+	switch {
+	case t.breakers == nil:
+	case following:
+		generation, t.kept = t.breakers.Generation(), t.states()
+	default:
+		if t.begun += t.breakers.Generation() + 1; t.recording {
+			t.changes.Records = append(t.changes.Records, t.anew())
+		}
 	}
 	t.rules, t.breakers = rules, nil
 	t.retract(func(ejection) bool { return true })
 	if !rules.Off {
 		t.breakers = breaker.New(breaker.Settings{Faults: rules.Consecutive, Base: rules.Base, Max: rules.Longest,
 			MaxShare: rules.MaxShare})
+		t.breakers.SetGeneration(generation)
 	}
 	return &t.changes
 }
@@ -125,6 +135,10 @@ func (t *Table) Renumber(now time.Time, agents []Agent, was []int) *Changes {
 		n, known := t.number(x.agent)
 		return !known || t.breakers.Look(t.now, breaker.Pair{Agent: n, Capability: x.capability}).State == breaker.Closed
 	})
+	for _, r := range t.kept {
+		t.take(r)
+	}
+	t.kept = nil
 	return &t.changes
 }
 
