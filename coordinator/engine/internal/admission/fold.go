@@ -115,12 +115,7 @@ func (q *Quotas) Export(at time.Time) []coordinator.Record {
 
 // Moved returns the records of groups whose turn has moved because something waits in them, or began to, since it was
 // called last: of all else there are the records of reservations.
-func (q *Quotas) Moved() []coordinator.Record {
-	if !q.Installed() {
-		return nil
-	}
-	return shareRows(q.Shares.Moved())
-}
+func (q *Quotas) Moved() []coordinator.Record { return shareRows(q.Shares.Moved()) }
 
 func shareRows(tags []fairqueue.Tags) (rows []coordinator.Record) {
 	for _, t := range tags {

@@ -85,7 +85,7 @@ func (t *Table) SetRules(now time.Time, rules coordinator.Breaker, following boo
 		return &t.changes
 	}
 	generation := uint64(0)
-	switch {
+	switch t.kept = nil; {
 	case t.breakers == nil:
 	case following:
 		generation, t.kept = t.breakers.Generation(), t.states()
