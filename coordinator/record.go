@@ -80,6 +80,8 @@ type Settled struct {
 	// Heard: its agent has reported it; the broker still has its task.
 	Nowhere bool `rec:"4"`
 	Heard   bool `rec:"5"`
+	// Agent has it although its task has ended meanwhile; empty else: that of the dispatch that is open.
+	Agent AgentID `rec:"6"`
 }
 
 // LeaseChanged is what has become known of a dispatch that an agent has.

@@ -52,9 +52,8 @@ func (k *kernel) inLane(now time.Time, t *state.Task) {
 		k.Dedupe.Withdraw(r, t.CancelReason)
 	}
 	k.SetFate(t, coordinator.FateLaned, 0, t.Attempt-1)
-	k.Commit(&coordinator.Settled{Key: t.Key, At: now, Nowhere: true}) // its message of before
+	k.SettleOver(&coordinator.Settled{Key: t.Key, At: now, Nowhere: true}) // its message of before
 	k.Emit(coordinator.Ack{Handle: t.Handle})
-	k.Messages.Acked(now, t.Key)
 	k.Tasks.Drop(t)
 }
 

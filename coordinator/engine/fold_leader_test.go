@@ -182,12 +182,40 @@ func TestLateSuccessCountsForCapacity(t *testing.T) {
 	}
 }
 
-// itemsOf is how many items a snapshot says that an agent has done of late.
-func (r *rig) itemsOf(id coordinator.AgentID) float64 {
-	for rec := range r.Image(r.now).Records {
-		if a, is := rec.(*coordinator.AgentBefore); is && a.Agent == id {
-			return a.Items
+// TestFollowerCountsDispatchOfATaskThatHasEnded: a dispatch is confirmed after its agent has said how it ended, or after
+// the agent that had the task before has done it. In the leader and in the one that folds its records it was given to
+// the agent.
+func TestFollowerCountsDispatchOfATaskThatHasEnded(t *testing.T) {
+	for name, play := range map[string]func(r *rig){
+		"by its agent":           func(r *rig) { r.tell(says("b", "t").of("t.2")) },
+		"by the agent before it": func(r *rig) { r.tell(says("a", "t").of("t.1")) },
+	} {
+		r := leads(t, policyOf(worker("a"), worker("b")))
+		d := r.give(job("t").prefers("a"))
+		r.returns(d, coordinator.ReturnTakenBack, true)
+		if r.latest().Agent != "b" {
+			t.Fatalf("%s: it goes to %s", name, r.latest().Agent)
+		}
+		play(r)
+		r.confirm(r.latest().Handle)
+		standby := r.follower(r.now, r.Records(nil))
+		for _, id := range []coordinator.AgentID{"a", "b"} {
+			if got, want := standby.before(id).Assigned, r.before(id).Assigned; got != want || want != 1 {
+				t.Errorf("%s: by the records %s was given %d tasks, and in the leader %d", name, id, got, want)
+			}
 		}
 	}
-	return 0
+}
+
+// itemsOf is how many items a snapshot says that an agent has done of late.
+func (r *rig) itemsOf(id coordinator.AgentID) float64 { return r.before(id).Items }
+
+// before is what a snapshot says of an agent.
+func (r *rig) before(id coordinator.AgentID) (before coordinator.AgentBefore) {
+	for rec := range r.Image(r.now).Records {
+		if a, is := rec.(*coordinator.AgentBefore); is && a.Agent == id {
+			before = *a
+		}
+	}
+	return before
 }

@@ -112,22 +112,20 @@ func (k *kernel) settled(now time.Time, ev coordinator.DispatchSettled) {
 func (k *kernel) overSettled(now time.Time, t *state.Task, outcome coordinator.PublishOutcome) {
 	delete(k.Held, t.Handle)
 	if outcome != coordinator.PublishUnknown && outcome != coordinator.PublishAbandoned {
-		k.Emit(coordinator.Ack{Handle: t.Handle, Copy: outcome != coordinator.PublishConfirmed})
-		k.Messages.Acked(now, t.Key)
 		settled := &coordinator.Settled{Key: t.Key, Attempt: t.Attempt, At: now,
 			Nowhere: outcome != coordinator.PublishConfirmed}
 		if k.LeaseOf(t.Key, t.Attempt) != nil { // it came back, and is on its way again under its id
 			settled.Attempt = 0
 		}
-		k.Commit(settled)
+		if !settled.Nowhere {
+			settled.Agent = t.Agent.Spec.ID
+		}
+		k.Emit(coordinator.Ack{Handle: t.Handle, Copy: settled.Nowhere})
+		k.SettleOver(settled)
 	} else {
 		k.Messages.Unanswered(t.Key)
 	}
 	t.Handle = 0
-	if outcome == coordinator.PublishConfirmed {
-		t.Agent.Assigned++
-		t.Agent.Given, t.Agent.Moved = now, now
-	}
 	if t.Withdrawn && t.On() { // another's late result made it needless
 		k.Withdraw(t, t.CancelReason, 0)
 	}

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"time"
+
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/engine/internal/fleet"
 )
@@ -24,6 +26,12 @@ func (a *Agent) Held() int { return a.Bidding.Held() }
 
 // Waits reports whether a claim of the agent has not been answered.
 func (a *Agent) Waits() bool { return a.Seat.Waits() }
+
+// received notes that the agent's queue has a dispatch.
+func (a *Agent) received(at time.Time) {
+	a.Assigned++
+	a.Given, a.Moved = at, at
+}
 
 // Rejoin makes an agent of which nothing is known but, if it was in the fleet
 // before, the dispatches that it has or may have.

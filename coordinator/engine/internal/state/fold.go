@@ -117,7 +117,7 @@ func (s *State) foldSettled(r *coordinator.Settled) {
 	}
 	switch {
 	case t == nil && !r.Heard:
-		s.Messages.Acked(r.At, r.Key)
+		s.SettleOver(r)
 	case t != nil && !r.Heard:
 		s.Confirmed(r.At, t)
 	case t != nil:

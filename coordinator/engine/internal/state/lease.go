@@ -172,10 +172,19 @@ func (s *State) Assigned(t *Task, a *Agent) {
 
 // Confirmed begins the lease of a dispatch that its agent's queue has: its task was acknowledged.
 func (s *State) Confirmed(at time.Time, t *Task) {
-	t.Agent.Assigned++
-	t.Agent.Given, t.Agent.Moved = at, at
+	t.Agent.received(at)
 	s.Messages.Acked(at, t.Key)
 	s.BeginLease(at, t, coordinator.FateDispatched)
+}
+
+// SettleOver applies the record of a message that was acknowledged without an open dispatch, of this leader or of the
+// one that it follows. The dispatch may have arrived although its task has ended, by an earlier agent's result perhaps.
+func (s *State) SettleOver(r *coordinator.Settled) {
+	s.Messages.Acked(r.At, r.Key)
+	if a := s.Fleet.Known(r.Agent); a != nil {
+		a.received(r.At)
+	}
+	s.Commit(r)
 }
 
 // NextAttempt counts a dispatch that did not get through, but of which an earlier
