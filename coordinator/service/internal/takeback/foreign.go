@@ -53,14 +53,6 @@ func (f *foreignMessages) end() []bus.Tag {
 	return f.held
 }
 
-// barred reports whether the queue is to be left alone now.
-func (c *Consumers) barred(queue string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	q := c.queues[queue]
-	return q != nil && c.Now().Before(q.until)
-}
-
 // bar leaves the queue alone for a while, longer each time.
 func (c *Consumers) bar(queue string) (pause time.Duration) {
 	c.mu.Lock()
@@ -98,7 +90,7 @@ func (c *Consumers) sparingForeign(met order) func(bus.Delivery) {
 
 // leaveForeign ends the consumer that has met what is not ours.
 func (c *Consumers) leaveForeign(o order) {
-	if on, turn := c.own(o.queue); !on || turn != o.turn {
+	if q := c.state(o.queue); !q.on || q.turn != o.turn {
 		return // it has ended
 	}
 	c.end(o)

@@ -137,21 +137,18 @@ func (c *Consumers) LeaveAll() {
 }
 
 // Turn returns the number of the latest change of our consumer of a queue: odd while one is under way.
-func (c *Consumers) Turn(queue string) uint64 {
-	_, turn := c.own(queue)
-	return turn
-}
+func (c *Consumers) Turn(queue string) uint64 { return c.state(queue).turn }
 
 // Count returns how many of a queue's consumers are ours: the one that takes back,
 // and those that have ended but hold messages yet, which RabbitMQ goes on counting.
 func (c *Consumers) Count(queue string) int {
-	number, now, ever := c.consumer(queue)
-	if !ever {
+	q := c.state(queue)
+	if q.turn == 0 {
 		return 0 // as nearly always: no need to go through what is held
 	}
 	own := c.Holding(queue)
-	if now {
-		own[number] = true
+	if q.on {
+		own[q.consumer] = true
 	}
 	return len(own)
 }
@@ -171,14 +168,14 @@ func (c *Consumers) list(queue string) *background.Queue[order] {
 
 func (c *Consumers) order(o order) { c.list(o.queue).Add(o) }
 
-// own reports whether we consume the queue, and the number of the latest change.
-func (c *Consumers) own(queue string) (on bool, turn uint64) {
+// state returns a copy of what is known of a queue.
+func (c *Consumers) state(queue string) consumed {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[queue]; q != nil {
-		return q.on, q.turn
+		return *q
 	}
-	return false, 0
+	return consumed{}
 }
 
 // turn begins a change (to an odd number) or ends it.
@@ -206,18 +203,6 @@ func (c *Consumers) came(queue string, consumer int) {
 	}
 }
 
-// consumer returns the number of the consumer by which messages of the queue come (0 when
-// none has come) and whether there is one now; ever, whether there has been any in
-// this session.
-func (c *Consumers) consumer(queue string) (number int, now, ever bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if q := c.queues[queue]; q != nil {
-		return q.consumer, q.on, true
-	}
-	return 0, false, false
-}
-
 func (c *Consumers) leaving() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,11 +223,11 @@ func (c *Consumers) carryOut(o order) {
 }
 
 func (c *Consumers) begin(o order) {
-	if on, _ := c.own(o.queue); on || c.leaving() {
+	if c.leaving() || c.state(o.queue).on {
 		return
 	}
 	listed := c.Listed(o.queue)
-	if !listed && c.barred(o.queue) {
+	if !listed && c.Now().Before(c.state(o.queue).until) { // it is left alone for a while
 		c.Post(coordinator.TakeBackEnded{Agent: o.agent})
 		return
 	}
@@ -267,7 +252,7 @@ func (c *Consumers) begin(o order) {
 }
 
 func (c *Consumers) end(o order) {
-	if on, _ := c.own(o.queue); !on {
+	if !c.state(o.queue).on {
 		return
 	}
 	c.turn(o.agent, o.queue, true)
@@ -285,7 +270,7 @@ func (c *Consumers) end(o order) {
 // broke hears that the broker has ended the consumer: its queue was
 // deleted.
 func (c *Consumers) broke(o order) {
-	if on, turn := c.own(o.queue); !on || turn != o.turn {
+	if q := c.state(o.queue); !q.on || q.turn != o.turn {
 		return // it was to end anyway, or another has begun since
 	}
 	c.turn(o.agent, o.queue, false)

@@ -170,7 +170,7 @@ func TestForeignMessages(t *testing.T) {
 		r.now = r.now.Add(pause - time.Second)
 		r.Begin("a1", "q")
 		r.carriesOut("q")
-		if on, _ := r.own("q"); on || len(r.posted) != ended+1 {
+		if r.state("q").on || len(r.posted) != ended+1 {
 			t.Errorf("%d: the queue is not left alone, or the engine does not hear of it: %v", i, r.posted)
 		}
 		r.now, r.requeued = r.now.Add(time.Second), nil
@@ -190,7 +190,7 @@ func TestLeaveAll(t *testing.T) {
 	r.carriesOut("q")
 	r.Begin("a1", "q")
 	r.carriesOut("q")
-	if on, turn := r.own("q"); on || turn != 4 || len(r.taken) != 0 {
-		t.Errorf("consumed: %v, turn %d; taken %v", on, turn, r.taken)
+	if q := r.state("q"); q.on || q.turn != 4 || len(r.taken) != 0 {
+		t.Errorf("consumed: %v, turn %d; taken %v", q.on, q.turn, r.taken)
 	}
 }
