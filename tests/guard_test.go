@@ -176,6 +176,7 @@ var table = map[string]rule{
 	"coordinator/service/internal/views": {may: []string{"coordinator", "coordinator/nearest",
 		"coordinator/bus", "coordinator/engine", "coordinator/fairshare", "coordinator/journal", "coordinator/view"}},
 	"coordinator/service/internal/background": {},
+	"coordinator/service/internal/stalls":     {},
 	"coordinator/service/internal/agentqueues": {may: []string{"config", "coordinator", "coordinator/bus",
 		"coordinator/service/internal/background"}},
 	"coordinator/service/internal/takeback": {may: []string{"coordinator", "coordinator/bus",

@@ -27,6 +27,7 @@
 //	reading      what users see of tasks, agents and quotas
 //	recent       recent tasks, for people, and their dispatches so far
 //	relay        what agents report over HTTP
+//	stalls       whether work waits and nothing comes of it
 //	takeback     consuming the queues of agents that are gone or drained
 //	taking       consumers of tasks that come and go with the window
 //	telemetry    gates against floods of lines

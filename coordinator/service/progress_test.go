@@ -11,6 +11,7 @@ import (
 
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/stalls"
 	"taskbus/tests/support/membus"
 )
 
@@ -48,7 +49,7 @@ func TestStandbyTakesOverFromOneThatCannotGoOn(t *testing.T) {
 				return membus.Answer
 			})
 			r.send(bus.QueueAssign, taskBody("t-1", "build", ""))
-		}, stalledEnds + 3*progressLook, "the broker has confirmed nothing of what was written to the journal", true},
+		}, stalls.Ends + 3*stalls.Period, "the broker has confirmed nothing of what was written to the journal", true},
 		{"a goroutine that ends for what is not the session's end", func(r *rig) {
 			r.service.current.Load().lasting("does something", func() {})
 		}, endsWithin, "what does something has ended, and the session has not", false},
@@ -68,7 +69,7 @@ func TestStandbyTakesOverFromOneThatCannotGoOn(t *testing.T) {
 				}
 				c.breaks(first)
 				if c.stalls {
-					first.pass(stalledSaid + 3*progressLook)
+					first.pass(stalls.Said + 3*stalls.Period)
 					if ready := first.service.Ready(context.Background()); ready.Ready || ready.State != stateStalled ||
 						!strings.Contains(ready.Detail, c.says) {
 						t.Errorf("while it stalls: %+v", ready)
@@ -109,7 +110,7 @@ func TestSlowIsNotStalled(t *testing.T) {
 		r.heartbeat("a1", 0)
 		r.broker.Block(true)
 		r.send(bus.QueueAssign, taskBody("t-0", "build", ""))
-		r.pass(10 * stalledEnds)
+		r.pass(10 * stalls.Ends)
 		r.broker.Block(false)
 		r.pass(time.Second)
 		r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
@@ -120,7 +121,7 @@ func TestSlowIsNotStalled(t *testing.T) {
 		})
 		for range 20 {
 			r.send(bus.QueueAssign, taskBody("t-"+journaling.RandomID(), "nonsense", ""))
-			r.pass(stalledSaid - 2*progressLook)
+			r.pass(stalls.Said - 2*stalls.Period)
 			r.broker.ReleaseConfirms()
 		}
 		r.broker.SetConfirm(nil)
@@ -130,25 +131,4 @@ func TestSlowIsNotStalled(t *testing.T) {
 			t.Errorf("%d sessions; log:\n%s", n, r.log)
 		}
 	})
-}
-
-// TestStallCountsWhatWasSeen: a process that was stopped for an hour has not looked meanwhile.
-func TestStallCountsWhatWasSeen(t *testing.T) {
-	var s stall
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	waits := progress{answers: true, open: 1, confirmed: 7}
-	s.look(now, waits)
-	s.look(now.Add(progressLook), waits)
-	s.look(now.Add(time.Hour), waits)
-	if s.lasted != 3*progressLook || s.what == "" {
-		t.Errorf("%s for %s", s.what, s.lasted)
-	}
-	s.look(now.Add(time.Hour+progressLook), progress{answers: true, open: 1, confirmed: 8})
-	if s.lasted != 0 || s.what != "" {
-		t.Errorf("%s for %s, and it goes on", s.what, s.lasted)
-	}
-	s.look(now.Add(time.Hour+2*progressLook), progress{})
-	if s.lasted == 0 || !strings.Contains(s.what, "loop") {
-		t.Errorf("%q for %s, and the loop does not answer", s.what, s.lasted)
-	}
 }
