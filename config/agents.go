@@ -67,7 +67,7 @@ func (d *decoder) agent(id coordinator.AgentID, key, p place) coordinator.AgentS
 			}
 		},
 		"queue":                d.Text(&spec.Queue, aQueue),
-		"capabilities":         d.Words(&spec.Capabilities, "capabilities", aWord),
+		"capabilities":         d.Words(&spec.Capabilities, "capabilities", yamlconf.PlainWord),
 		"max_concurrent_tasks": d.Whole(&spec.MaxConcurrent, 1, 100_000),
 		"success_rate": func(p place) {
 			before := len(d.Faults)
@@ -97,9 +97,9 @@ func defaultAgent(id coordinator.AgentID) coordinator.AgentSpec {
 func (d *decoder) ofAgents(spec *coordinator.AgentSpec) readers {
 	return readers{
 		"priority":               d.Whole(&spec.Rank, 1, 5, "(1 goes first)"),
-		"health_check_interval":  d.Seconds(&spec.HealthCheckInterval, 1, day),
-		"timeout_seconds":        d.Seconds(&spec.Timeout, 1, 7*day),
-		"accept_timeout_seconds": d.Seconds(&spec.AcceptTimeout, 1, day),
+		"health_check_interval":  d.Seconds(&spec.HealthCheckInterval, 1, yamlconf.Day),
+		"timeout_seconds":        d.Seconds(&spec.Timeout, 1, 7*yamlconf.Day),
+		"accept_timeout_seconds": d.Seconds(&spec.AcceptTimeout, 1, yamlconf.Day),
 		"cost":                   d.Number(&spec.Cost, 0, maxCost),
 		"mode":                   d.OneOf(&spec.Pull, modes...),
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/strategy"
 )
@@ -186,8 +187,8 @@ func (c *Config) setVersion() {
 	content.policy.Discovery, content.policy.Strategies, content.policy.Quotas = nil, nil, nil
 	text := c.appendContent(nil, &content)
 	if c.policy.Quotas != nil {
-		text = appendQuotas(text, c.policy.Quotas)
-		c.quotas = versionOf(appendQuotas(nil, c.policy.Quotas))
+		text = quotas.Append(text, c.policy.Quotas)
+		c.quotas = versionOf(quotas.Append(nil, c.policy.Quotas))
 	} else { // what agents.yaml says without quotas, which come later
 		alike := content // addresses are each coordinator's own
 		alike.AdvertiseURL, alike.HTTPBind = "", ""

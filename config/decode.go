@@ -2,21 +2,11 @@ package config
 
 import "taskbus/config/yamlconf"
 
-// The limits of a file. Far above any real fleet and any real set of quotas, far below
-// what would cost memory.
-const (
-	maxFileBytes  = 1 << 20
-	maxQuotaBytes = 16 << 20
-)
+// maxFileBytes is far above any real fleet, and far below what would cost memory.
+const maxFileBytes = 1 << 20
 
-const day = 24 * 60 * 60 // in seconds
-
-var (
-	agentsFile = yamlconf.File{Name: "agents.yaml", MaxBytes: maxFileBytes, Elsewhere: elsewhere,
-		Holds: "agents.yaml describes a fleet, it holds no data", Begin: "describe at least `agents:`"}
-	quotasFile = yamlconf.File{Name: "quotas.yaml", MaxBytes: maxQuotaBytes,
-		Holds: "quotas.yaml describes who may use how much, it holds no data", Begin: "write `{}` if there are no quotas"}
-)
+var agentsFile = yamlconf.File{Name: "agents.yaml", MaxBytes: maxFileBytes, Elsewhere: elsewhere,
+	Holds: "agents.yaml describes a fleet, it holds no data", Begin: "describe at least `agents:`"}
 
 // elsewhere says of a key that people look for in an agent's entry where it belongs instead; "" of any other.
 func elsewhere(key string, known yamlconf.Keys) string {
@@ -33,16 +23,8 @@ func elsewhere(key string, known yamlconf.Keys) string {
 	return ""
 }
 
-// decoder reads agents.yaml or quotas.yaml.
-type decoder struct {
-	*yamlconf.Decoder
-	// read is what is known of entries of groups and agents; nil: nothing.
-	read *readEntries
-}
-
-func newDecoder(source string, file yamlconf.File) *decoder {
-	return &decoder{Decoder: &yamlconf.Decoder{Source: source, File: file}}
-}
+// decoder reads agents.yaml.
+type decoder struct{ *yamlconf.Decoder }
 
 // A place of the file, and what reads one.
 type (
@@ -53,8 +35,6 @@ type (
 
 // What names look like, beside yamlconf.ID.
 var (
-	aWord = yamlconf.NewForm(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`,
-		"a word of 1 to 128 printable characters without a space at either end")
 	// Labels are as those of messages.
 	aLabel = yamlconf.NewForm(`^[^\x00-\x1f\x7f]{1,64}$`,
 		"a label's name of 1 to 64 characters, none of them a control character")
@@ -71,8 +51,4 @@ var (
 	aGlob = yamlconf.NewForm(`^[A-Za-z0-9*][A-Za-z0-9._:*-]{0,127}$`,
 		"a pattern of ids such as worker-* (in quotes if it begins with *): 1 to 128 letters, digits and "+
 			". _ : - *, beginning with a letter, digit or *")
-	aModel = yamlconf.NewForm(`^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,127}$`,
-		"a model of 1 to 128 letters, digits and . _ : @ / + -, beginning with a letter or digit")
-	aCurrency = yamlconf.NewForm(`^[A-Z]{3}$`, "a currency of three capital letters such as EUR")
-	aZone     = yamlconf.NewForm(`^[A-Za-z][A-Za-z0-9_+/-]{0,63}$`, "a time zone such as Europe/Berlin, or UTC")
 )

@@ -29,11 +29,11 @@ func (d *decoder) discovery(c *Config) reader {
 		maps.Copy(known, readers{
 			"enabled":              d.Bool(&enabled),
 			"agents":               d.Words(&found.Agents, "patterns of agent ids", aGlob),
-			"capabilities":         d.Words(&found.Capabilities, "capabilities", aWord),
+			"capabilities":         d.Words(&found.Capabilities, "capabilities", yamlconf.PlainWord),
 			"queues":               d.queuePatterns(&found.Queues),
 			"max_agents":           d.Whole(&found.MaxAgents, 1, 10_000),
 			"max_concurrent_tasks": d.Whole(&found.MaxConcurrent, 1, 100_000),
-			"forget_after_seconds": d.Seconds(&found.ForgetAfter, 1, 31*day),
+			"forget_after_seconds": d.Seconds(&found.ForgetAfter, 1, 31*yamlconf.Day),
 		})
 		d.Object(p, known)
 		if !enabled {

@@ -22,19 +22,13 @@
 // # Schemas
 //
 // The editors' schemas (agents.schema.json, quotas.schema.json) have keys, types, ranges, words and defaults of what
-// the readers accept ([taskbus/config/yamlconf.Describe]): `go generate ./config` writes them, and a test says when that is due.
+// the readers accept ([taskbus/config/yamlconf.Describe]): `go generate ./config` writes them, and a test says when that
+// is due.
 //
 // # Quotas
 //
-// quotas.yaml is read into lists of what is written (quotafile.go and the files beside it),
-// whose names are then linked (quotalinks.go), grown into trees of nodes (quotatree.go) and
-// checked: what is promised must fit (quotachecks.go). It is a file of its own because it
-// changes for other reasons, and by other people, than the fleet; a [coordinator.Policy] is
-// made of both.
-//
-// What operators and rules have changed of it since ([ControlledFile.With]) is put into its tree
-// (controls.go; controltree.go: where things stand, controllimits.go, controlboost.go), which is
-// then read as any file is.
+// quotas.yaml is a file of its own because it changes for other reasons, and by other people, than the fleet; package
+// quotas reads it, and a [coordinator.Policy] is made of both ([Config.WithQuotas]).
 //
 // # What it must never do
 //

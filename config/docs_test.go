@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/tests/support/configtest"
 )
 
 // shown is a whole agents.yaml on a page for people.
@@ -28,7 +29,7 @@ func TestShownConfigurationsAreValid(t *testing.T) {
 	files := make(map[string]*coordinator.Policy)
 	for _, m := range shown.FindAllStringSubmatch(string(pages), -1) {
 		files[m[1]] = mustParse(t, m[2]).Policy()
-		doc, err := asEditorSeesIt([]byte(m[2]))
+		doc, err := configtest.EditorSees([]byte(m[2]))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 	"taskbus/coordinator/strategy"
+	"taskbus/tests/support/configtest"
 )
 
 // Whatever the bytes, Parse gives a configuration the engine can rely on, or
@@ -44,23 +45,8 @@ func FuzzParse(f *testing.F) {
 		if !errors.As(err, &faults) || len(faults.List) == 0 {
 			t.Fatalf("not *Faults: %v", err)
 		}
-		checkFaults(t, faults, data)
+		configtest.CheckFaults(t, faults, data)
 	})
-}
-
-// checkFaults sees that every fault is one line that says where in the file it is.
-func checkFaults(t *testing.T, faults *Faults, data []byte) {
-	lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") +
-		strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data),
-		"\u2029") + 2
-	for _, fault := range faults.List {
-		if fault.Line < 1 || fault.Line > lines || fault.Text == "" {
-			t.Errorf("a file of %d lines gives the fault %+v", lines, fault)
-		}
-		if strings.ContainsAny(fault.String(), "\n\r\x00") {
-			t.Errorf("the fault is not one clean line: %q", fault.String())
-		}
-	}
 }
 
 // checkPolicy holds what coordinator.Policy promises.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"taskbus/config/quotas"
 )
 
 // Lanes are there where they can be, unless they are switched off; where they were asked for and
@@ -63,7 +65,7 @@ func TestLanes(t *testing.T) {
 
 // With quotas the groups have lanes of their own, unless agents.yaml says which do, or that none does.
 func TestLanesOfQuotas(t *testing.T) {
-	q, err := ParseQuotas([]byte("groups: [{id: b}, {id: a, parent: b}]"), "quotas.yaml")
+	q, err := quotas.Parse([]byte("groups: [{id: b}, {id: a, parent: b}]"), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +100,7 @@ func TestLanesAbove(t *testing.T) {
 	for i := range 501 {
 		fmt.Fprintf(&text, "- {id: org%d}\n- {id: team%d, parent: org%d}\n", i, i, i)
 	}
-	q, err := ParseQuotas([]byte(text.String()), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text.String()), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func readAtMost(path string, limit int64) (data []byte, err error) {
 // override come together.
 func parse(data []byte, source, override string) (_ *Config, err error) {
 	defer yamlconf.RefusePanic(source, &err)
-	d := newDecoder(source, agentsFile)
+	d := &decoder{&yamlconf.Decoder{Source: source, File: agentsFile}}
 	c := defaults()
 	root := d.Parse(data)
 	if root != nil {

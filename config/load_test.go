@@ -14,35 +14,19 @@ import (
 	"testing"
 	"time"
 
+	"taskbus/config/quotas"
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/strategy"
+	"taskbus/tests/support/configtest"
 )
 
 var update = flag.Bool("update", false,
 	"write what the loader says into testdata/*.faults; read the difference before keeping it")
 
 // testFiles gives the files of testdata by name, without ".yaml".
-func testFiles(t testing.TB) map[string][]byte { t.Helper(); return filesOf(t, "testdata") }
-
-// filesOf gives those of one folder.
-func filesOf(t testing.TB, folder string) map[string][]byte {
-	t.Helper()
-	paths, err := filepath.Glob(folder + "/*.yaml")
-	if err != nil || len(paths) < 30 {
-		t.Fatalf("%s holds %d files (%v), want at least 30", folder, len(paths), err)
-	}
-	files := make(map[string][]byte, len(paths))
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[strings.TrimSuffix(filepath.Base(path), ".yaml")] = data
-	}
-	return files
-}
+func testFiles(t testing.TB) map[string][]byte { t.Helper(); return configtest.Files(t, "testdata") }
 
 // mustParse parses what the test knows to be valid.
 func mustParse(t testing.TB, text string) *Config {
@@ -57,55 +41,17 @@ func mustParse(t testing.TB, text string) *Config {
 // Every file of testdata gives exactly the faults in the .faults file beside it;
 // those whose name begins with "valid-" give none.
 func TestGoldenFaults(t *testing.T) {
-	goldenFaults(t, "testdata", func(data []byte, name string) error {
+	configtest.Faults(t, *update, "testdata", func(data []byte, name string) error {
 		_, err := Parse(data, name)
 		return err
 	})
 }
 
-func goldenFaults(t *testing.T, folder string, parse func(data []byte, name string) error) {
-	t.Helper()
-	for name, data := range filesOf(t, folder) {
-		t.Run(name, func(t *testing.T) {
-			err := parse(data, name+".yaml")
-			if strings.HasPrefix(name, "valid-") {
-				if err != nil {
-					t.Fatalf("a valid file is refused:\n%v", err)
-				}
-				return
-			}
-			var faults *Faults
-			if !errors.As(err, &faults) {
-				t.Fatalf("want *Faults, got %v", err)
-			}
-			checkGolden(t, filepath.Join(folder, name+".faults"), err.Error()+"\n")
-		})
-	}
-}
-
-// checkGolden compares with a file, or writes it with -update.
-func checkGolden(t *testing.T, golden, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("got:\n%s\nwant:\n%s", got, want)
-	}
-}
-
 // A golden file whose input is gone would look like coverage that is not there.
 func TestEveryGoldenFileHasItsInput(t *testing.T) {
 	for pattern, files := range map[string]map[string][]byte{
-		"testdata/*.faults": testFiles(t), "testdata/quotas/*.faults": quotaFiles(t),
-		"testdata/quotas/*.nodes": quotaFiles(t),
+		"testdata/*.faults": testFiles(t), "quotas/testdata/*.faults": quotaFiles(t),
+		"quotas/testdata/*.nodes": quotaFiles(t),
 	} {
 		goldens, err := filepath.Glob(pattern)
 		if err != nil || len(goldens) == 0 {
@@ -174,7 +120,7 @@ func TestParseEverything(t *testing.T) {
 		Window: 1000, WindowBytes: 8 << 20,
 		BrokerConsumerTimeout: time.Hour, ShutdownGrace: 30 * time.Second,
 		RefuseUnserved: true, LogTasks: LogTasksFailures, MetricsAgents: 7,
-		ignored: []string{"global_settings.priority_ageing_seconds is ignored: " + agedPriorities},
+		ignored: []string{"global_settings.priority_ageing_seconds is ignored: " + quotas.AgedPriorities},
 	}
 	if !sameConfig(got, want) {
 		t.Errorf("got  %#v\nwant %#v", got, want)

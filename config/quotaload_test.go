@@ -4,8 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
+
+	"taskbus/config/quotas"
+	"taskbus/coordinator"
+	"taskbus/tests/support/configtest"
 )
 
 // What is recorded of a configuration with quotas gives the same decisions when it is read
@@ -25,7 +30,7 @@ func TestSourceWithQuotas(t *testing.T) {
 				t.Fatalf("%v in:\n%s", err, p.Source)
 			}
 			if got := again.Policy(); got.Version != p.Version || got.Source != p.Source ||
-				outline(got.Quotas) != outline(p.Quotas) {
+				!reflect.DeepEqual(got.Quotas, p.Quotas) {
 				t.Errorf("read again: version %s, want %s; source:\n%s\nwant:\n%s", got.Version, p.Version, got.Source, p.Source)
 			}
 			if strings.Contains(p.Source, "#") {
@@ -208,14 +213,18 @@ func TestSearchQuotas(t *testing.T) {
 	}
 }
 
-// The example is a whole file that can be used, and shows most of the language.
-func TestExampleQuotas(t *testing.T) {
-	q, err := LoadQuotas("../examples/quotas.yaml")
+// quotaFiles are those of package quotas.
+func quotaFiles(t testing.TB) map[string][]byte {
+	t.Helper()
+	return configtest.Files(t, "quotas/testdata")
+}
+
+// mustParseQuotas parses what the test knows to be valid.
+func mustParseQuotas(t testing.TB, text string) *coordinator.Quotas {
+	t.Helper()
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\nin:\n%s", err, text)
 	}
-	checkQuotas(t, q)
-	if len(q.Nodes) < 10 || len(q.Prices) == 0 {
-		t.Errorf("%d nodes, %d prices", len(q.Nodes), len(q.Prices))
-	}
+	return q
 }

@@ -13,7 +13,7 @@ import (
 func (d *decoder) routes(c *Config) reader {
 	return func(p place) {
 		d.Entries(p, "a mapping of task types to routes", func(key, value place) {
-			taskType, ok := d.Take(key, aWord)
+			taskType, ok := d.Take(key, yamlconf.PlainWord)
 			route := d.route(value, c)
 			if ok {
 				c.policy.Routes[taskType] = route
@@ -25,7 +25,7 @@ func (d *decoder) routes(c *Config) reader {
 func (d *decoder) route(p place, c *Config) coordinator.Route {
 	var route coordinator.Route
 	d.Object(p, readers{
-		"required_capabilities": d.Words(&route.Required, "capabilities", aWord),
+		"required_capabilities": d.Words(&route.Required, "capabilities", yamlconf.PlainWord),
 		"preferred_agents": func(p place) {
 			d.List(p, "agent ids", func(item place) {
 				id, ok := d.Take(item, yamlconf.ID)
@@ -46,7 +46,7 @@ func (d *decoder) route(p place, c *Config) coordinator.Route {
 			})
 		},
 		"batch":            d.batch(&route.Batch),
-		"max_wait_seconds": d.Seconds(&route.MaxWait, 0, 7*day),
+		"max_wait_seconds": d.Seconds(&route.MaxWait, 0, 7*yamlconf.Day),
 	})
 	d.Later(func() { d.checkBatch(p, &route, c) })
 	return route

@@ -11,61 +11,14 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
-	"gopkg.in/yaml.v3"
 
 	"taskbus/coordinator/strategy"
+	"taskbus/tests/support/configtest"
 )
 
 func compileSchema(t testing.TB) *jsonschema.Schema {
 	t.Helper()
-	return compileAs(t, "agents.schema.json", Schema())
-}
-
-func compileAs(t testing.TB, name string, schema []byte) *jsonschema.Schema {
-	t.Helper()
-	compiler := jsonschema.NewCompiler()
-	compiler.Draft = jsonschema.Draft7
-	if err := compiler.AddResource(name, bytes.NewReader(schema)); err != nil {
-		t.Fatal(err)
-	}
-	return compiler.MustCompile(name)
-}
-
-// asEditorSeesIt makes JSON of a file, which is what a schema is about. An error
-// means that it is no YAML, or holds what JSON has no word for.
-func asEditorSeesIt(data []byte) (any, error) {
-	var doc any
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(withTextKeys(doc))
-	if err != nil {
-		return nil, err
-	}
-	var seen any
-	err = json.Unmarshal(text, &seen)
-	return seen, err
-}
-
-// withTextKeys makes every key a string, as in JSON: `1:` becomes "1".
-func withTextKeys(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			v[key] = withTextKeys(value)
-		}
-	case map[any]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[fmt.Sprint(key)] = withTextKeys(value)
-		}
-		return out
-	case []any:
-		for i := range v {
-			v[i] = withTextKeys(v[i])
-		}
-	}
-	return v
+	return configtest.Compile(t, "agents.schema.json", Schema())
 }
 
 // The schema and the loader agree on every file of testdata, except on those
@@ -75,7 +28,7 @@ func TestSchemaAgreesWithTheLoader(t *testing.T) {
 	schema := compileSchema(t)
 	for name, data := range testFiles(t) {
 		t.Run(name, func(t *testing.T) {
-			doc, err := asEditorSeesIt(data)
+			doc, err := configtest.EditorSees(data)
 			if err == nil {
 				err = schema.Validate(doc)
 			}
@@ -92,7 +45,7 @@ func TestSchemaAcceptsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doc, err := asEditorSeesIt(data)
+	doc, err := configtest.EditorSees(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +242,7 @@ func TestSchemaLimitsAreTheLoaders(t *testing.T) {
 		rule := fmt.Sprintf("must be a whole number from %d to %d", lo, hi)
 		for value, inside := range map[int64]bool{lo - 1: false, lo: true, hi: true, hi + 1: false} {
 			data := fileWith(t, p.path, value)
-			doc, err := asEditorSeesIt(data)
+			doc, err := configtest.EditorSees(data)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +275,7 @@ func TestSchemaOptionsAreTheStrategies(t *testing.T) {
 	for _, name := range strategy.Names() {
 		for option, value := range options {
 			data := fileWith(t, []string{"assignment_strategies", name, option}, value)
-			doc, err := asEditorSeesIt(data)
+			doc, err := configtest.EditorSees(data)
 			if err != nil {
 				t.Fatal(err)
 			}

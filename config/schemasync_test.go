@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"taskbus/config/quotas"
 	"taskbus/config/yamlconf"
 )
 
@@ -21,9 +22,7 @@ func TestSchemasAreWhatIsRead(t *testing.T) {
 		"agents.schema.json": yamlconf.Describe(func(y *yamlconf.Decoder, p place) {
 			(&decoder{Decoder: y}).root(p, defaults())
 		}),
-		"quotas.schema.json": yamlconf.Describe(func(y *yamlconf.Decoder, p place) {
-			(&decoder{Decoder: y}).quotaRoot(newQuotaFile())(p)
-		}),
+		"quotas.schema.json": quotas.Describe(),
 	} {
 		t.Run(file, func(t *testing.T) {
 			text, err := os.ReadFile(file)

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"time"
 
+	"taskbus/config/quotas"
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
@@ -19,9 +20,6 @@ const (
 	// mostMetricsAgents is how many agents have series of their own at most: each has a dozen.
 	mostMetricsAgents = 1000
 )
-
-// agedPriorities is why priority_ageing_seconds and low_priority_percent count no more.
-const agedPriorities = "priorities take turns by global_settings.priority_weights of agents.yaml; delete the key"
 
 // defaultLearning and defaultBreaker are the defaults of the packages learning and
 // breaker, written out so that a file that repeats them has the same version.
@@ -52,13 +50,13 @@ func (d *decoder) root(p place, c *Config) {
 		"circuit_breaker": d.Section(readers{
 			"enabled":            d.Bool(&breaks),
 			"consecutive_faults": d.Whole(&b.Consecutive, 1, 1000),
-			"base_seconds":       d.Seconds(&b.Base, 1, day),
-			"longest_seconds":    d.Seconds(&b.Longest, 1, day),
+			"base_seconds":       d.Seconds(&b.Base, 1, yamlconf.Day),
+			"longest_seconds":    d.Seconds(&b.Longest, 1, yamlconf.Day),
 			"max_ejected_share":  d.Above(&b.MaxShare, 0, 1),
 		}),
 		"discovery": d.discovery(c),
 		"dedupe": d.Section(readers{
-			"window_seconds": d.Seconds(&s.DedupeWindow, 1, 7*day),
+			"window_seconds": d.Seconds(&s.DedupeWindow, 1, 7*yamlconf.Day),
 			"max_ids":        d.Whole(&s.DedupeMaxIDs, 1, 10_000_000),
 		}),
 		"journal": d.Section(readers{
@@ -95,17 +93,17 @@ func (d *decoder) settings(c *Config) readers {
 	return readers{
 		"max_retry_attempts":            d.Whole(&s.MaxRetryAttempts, 0, 100),
 		"poisoned_after_agents":         d.Whole(&s.PoisonedAfter, 1, 100),
-		"stale_agent_threshold_seconds": d.Seconds(&s.StaleAfter, 2, day),
+		"stale_agent_threshold_seconds": d.Seconds(&s.StaleAfter, 2, yamlconf.Day),
 		"max_queue_size":                d.Whole(&s.MaxQueueSize, 1, 10_000_000),
-		"assignment_timeout_seconds":    d.Seconds(&s.AssignmentTimeout, 0, day),
+		"assignment_timeout_seconds":    d.Seconds(&s.AssignmentTimeout, 0, yamlconf.Day),
 		"assignment_timeout_counts":     d.OneOf(&s.CountsWaiting, "stuck", "waiting"),
 		"lanes":                         d.lanes(c),
 		"max_load":                      d.Above(&s.MaxLoad, 0, 1),
 		"eligible_statuses":             d.eligibleStatuses(&s.BusyIsEligible),
 		"priority_order":                d.OneOf(&s.Priorities.Strict, "weighted", "strict"),
 		"priority_weights":              d.Section(weights),
-		"priority_ageing_seconds":       d.Ignored(&c.ignored, agedPriorities),
-		"broker_consumer_timeout_seconds": d.Seconds(&c.BrokerConsumerTimeout, 180, 31*day,
+		"priority_ageing_seconds":       d.Ignored(&c.ignored, quotas.AgedPriorities),
+		"broker_consumer_timeout_seconds": d.Seconds(&c.BrokerConsumerTimeout, 180, 31*yamlconf.Day,
 			"(a task may take as long as this less 120)"),
 		"max_message_bytes":       d.Whole(&c.MaxMessageBytes, 1024, mostMessageBytes),
 		"window":                  d.Whole(&c.Window, 1, 100_000),

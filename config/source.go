@@ -1,12 +1,12 @@
 package config
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
 
+	"taskbus/config/quotas"
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator"
 )
@@ -21,30 +21,11 @@ import (
 // URL and the tokens come from the environment), and a key that it does not know is
 // a fault.
 func sourceOf(root *yaml.Node, override string, enabled []coordinator.Strategy) string {
-	root = withoutComments(root)
+	root = yamlconf.WithoutComments(root)
 	if override != "" {
 		markDefault(root, override, enabled)
 	}
-	return encoded(root)
-}
-
-// quotasSourceOf is sourceOf for quotas.yaml, which has no place for a secret either.
-func quotasSourceOf(root *yaml.Node) string { return encoded(withoutComments(root)) }
-
-// encoded writes a tree as a file; empty if that fails.
-func encoded(root *yaml.Node) (source string) {
-	defer func() {
-		if recover() != nil { // see decodeDocument
-			source = ""
-		}
-	}()
-	var text bytes.Buffer
-	encoder := yaml.NewEncoder(&text)
-	encoder.SetIndent(2)
-	if encoder.Encode(root) != nil || encoder.Close() != nil {
-		return ""
-	}
-	return text.String()
+	return yamlconf.Encode(root)
 }
 
 // documentBreak parts the two files in the source of a configuration with quotas. Neither
@@ -72,28 +53,16 @@ func (c *Config) setSource() {
 // its quotas, if it has any. source names it in faults, whose lines count from the beginning of
 // the file that they are in. The error is always a *Faults.
 func ParseSource(text, source string) (*Config, error) {
-	agents, quotas, has := strings.Cut(text, documentBreak)
+	agents, second, has := strings.Cut(text, documentBreak)
 	c, err := Parse([]byte(agents), source)
 	if !has {
 		return c, err
 	}
-	q, quotasErr := ParseQuotas([]byte(quotas), source+" ("+quotasName+")")
+	q, quotasErr := quotas.Parse([]byte(second), source+" ("+quotasName+")")
 	if err := both(err, quotasErr); err != nil {
 		return nil, err
 	}
 	return c.WithQuotas(q), nil
-}
-
-// withoutComments copies a tree.
-func withoutComments(n *yaml.Node) *yaml.Node {
-	c := &yaml.Node{Kind: n.Kind, Style: n.Style, Tag: n.Tag, Value: n.Value, Content: make([]*yaml.Node, len(n.Content))}
-	if yamlconf.IsNull(n) {
-		c.Value = "null" // the encoder takes a value with nothing in it for a text
-	}
-	for i, child := range n.Content {
-		c.Content[i] = withoutComments(child)
-	}
-	return c
 }
 
 // markDefault makes a strategy the default of a file.
@@ -101,12 +70,12 @@ func markDefault(root *yaml.Node, name string, enabled []coordinator.Strategy) {
 	section := yamlconf.Lookup(root, "assignment_strategies")
 	if section == nil {
 		section = &yaml.Node{Kind: yaml.MappingNode}
-		root.Content = append(root.Content, word("assignment_strategies"), section)
+		root.Content = append(root.Content, yamlconf.TextNode("assignment_strategies"), section)
 	}
 	if section.Kind != yaml.MappingNode || len(section.Content) == 0 { // as if it were absent: all are enabled
 		*section = yaml.Node{Kind: yaml.MappingNode}
 		for i := range enabled {
-			section.Content = append(section.Content, word(enabled[i].Name), &yaml.Node{Kind: yaml.MappingNode})
+			section.Content = append(section.Content, yamlconf.TextNode(enabled[i].Name), &yaml.Node{Kind: yaml.MappingNode})
 		}
 	}
 	for i := 0; i+1 < len(section.Content); i += 2 {
@@ -121,10 +90,8 @@ func markDefault(root *yaml.Node, name string, enabled []coordinator.Strategy) {
 			}
 		}
 		if section.Content[i].Value == name {
-			settings.Content = append(settings.Content, word("default"),
+			settings.Content = append(settings.Content, yamlconf.TextNode("default"),
 				&yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
 		}
 	}
 }
-
-func word(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s} }

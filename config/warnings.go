@@ -14,12 +14,7 @@ import (
 )
 
 // Warning is something that is allowed in the files and probably not meant.
-type Warning struct {
-	Text string
-	// Fails: tasks fail because of it, agents are lost, or something is not done that the file asks
-	// for. The others are advice: what they say may be meant.
-	Fails bool
-}
+type Warning = yamlconf.Warning
 
 // Warnings are what is allowed in agents.yaml and probably not meant, in a stable order. It looks at
 // every agent for every route.
@@ -27,7 +22,9 @@ func (c *Config) Warnings() []Warning {
 	p := &c.policy
 	var found []Warning
 	add := func(fails bool) func(format string, args ...any) {
-		return func(format string, args ...any) { found = append(found, Warning{fmt.Sprintf(format, args...), fails}) }
+		return func(format string, args ...any) {
+			found = append(found, Warning{Text: fmt.Sprintf(format, args...), Fails: fails})
+		}
 	}
 	fails, advice := add(true), add(false)
 

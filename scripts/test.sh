@@ -70,9 +70,9 @@ one_goroutine=(
 )
 # Long tests in which nothing is concurrent, of packages in which something is.
 one_goroutine_tests=(
-	config:TestQuotaNodesAreBounded
-	config:TestQuotasSchemaBoundsAreTheLoaders
-	config:TestQuotasSchemaLimitsAreTheLoaders
+	config/quotas:TestQuotaNodesAreBounded
+	config/quotas:TestQuotasSchemaBoundsAreTheLoaders
+	config/quotas:TestQuotasSchemaLimitsAreTheLoaders
 	cmd/taskbus/internal/sim:TestSimulatePulling
 	cmd/taskbus/internal/sim:TestSimulateSharing
 	tests:TestChartsAreWhatTheirCommandsDraw

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"
@@ -34,7 +35,7 @@ func serve(t *testing.T, quotasFile string) (s *service.Service, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quotas, err := config.ParseQuotas(text, quotasFile)
+	quotas, err := quotas.Parse(text, quotasFile)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"taskbus/agent/quota"
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
@@ -123,7 +124,7 @@ func (r *rig) start(name string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	quotas, err := config.ParseQuotas([]byte(r.yaml), "quotas.yaml")
+	quotas, err := quotas.Parse([]byte(r.yaml), "quotas.yaml")
 	if err != nil {
 		r.t.Fatalf("quotas of the test: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/usage"
 	"taskbus/coordinator/usage/history"
@@ -17,7 +18,7 @@ func TestHistoryWithoutQuotas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quotas, err := config.ParseQuotas([]byte("{}\n"), "quotas.yaml")
+	quotas, err := quotas.Parse([]byte("{}\n"), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,3 +122,11 @@ func DidYouMean(got string, known []string) string {
 	}
 	return "; known are " + strings.Join(known, ", ")
 }
+
+// Warning is something that is allowed in the files and probably not meant.
+type Warning struct {
+	Text string
+	// Fails: tasks fail because of it, agents are lost, or something is not done that the file asks
+	// for. The others are advice: what they say may be meant.
+	Fails bool
+}

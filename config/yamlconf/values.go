@@ -27,6 +27,13 @@ func NewForm(expr, says string) Form { return Form{pattern.New(expr), says} }
 var ID = NewForm(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`,
 	"an id of 1 to 128 letters, digits and . _ : -, beginning with a letter or digit")
 
+// PlainWord is what else is called something.
+var PlainWord = NewForm(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]{0,126}[^\x00-\x20\x7f])?$`,
+	"a word of 1 to 128 printable characters without a space at either end")
+
+// Day is one in seconds.
+const Day = 24 * 60 * 60
+
 // Take gives the characters of a scalar that stands for a name. A number counts
 // as its characters, so that `1:` may be an agent's id; true and ~ do not, they
 // are more likely a mistake.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
@@ -46,7 +46,7 @@ type demonstration struct {
 // demonstrate starts it. The agents are those of the file.
 func demonstrate(t *testing.T, text string) *demonstration {
 	t.Helper()
-	quotas, err := config.ParseQuotas([]byte(text), "quotas.yaml")
+	quotas, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 )
@@ -13,7 +13,7 @@ import (
 // under reads a quotas.yaml.
 func (b *policyBuilder) under(t testing.TB, text string) *policyBuilder {
 	t.Helper()
-	quotas, err := config.ParseQuotas([]byte(text), "quotas.yaml")
+	quotas, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
 )
@@ -41,7 +41,7 @@ providers:
 // TestChainOfACharge: to which nodes something is charged, from the leaf to the root of the pool,
 // and then of the provider.
 func TestChainOfACharge(t *testing.T) {
-	q, err := config.ParseQuotas([]byte(chainQuotas), "quotas.yaml")
+	q, err := quotas.Parse([]byte(chainQuotas), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

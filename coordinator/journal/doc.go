@@ -1,5 +1,5 @@
-// Package journal answers one question: what has the leader decided and learnt, so that another process
-// can go on from there? It is the format of the stream coordinator.journal, the rules by which its
+// Package journal answers one question: what has the leader decided and learnt?
+// Another process can go on from there. It is the format of the stream coordinator.journal, the rules by which its
 // messages become the records to be folded, and the numbering by which they are written.
 //
 // # Messages

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 )
@@ -32,7 +32,7 @@ func alone(t *testing.T, quotas string, test func(l *lone)) {
 // quotasIn reads a quotas.yaml.
 func quotasIn(t *testing.T, text string) *coordinator.Quotas {
 	t.Helper()
-	q, err := config.ParseQuotas([]byte(text), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatalf("quotas of the test: %v", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/view"
@@ -32,9 +33,9 @@ func crowded(t testing.TB) *Service {
 }
 
 // servedBy is a coordinator that follows, with these quotas; it is not run, so that the test may fold.
-func servedBy(t testing.TB, quotas string) *Service {
+func servedBy(t testing.TB, text string) *Service {
 	t.Helper()
-	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

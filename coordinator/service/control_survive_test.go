@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/view"
 )
@@ -95,7 +96,7 @@ func TestControlsOutlastTheSession(t *testing.T) {
 func TestRecordingWithControlsReplays(t *testing.T) {
 	recorded := quotaFleet + "journal: {record_inputs: true}\n"
 	inRig(t, recorded, func(r *rig) {
-		q, err := config.ParseQuotas([]byte(limited), "quotas.yaml")
+		q, err := quotas.Parse([]byte(limited), "quotas.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

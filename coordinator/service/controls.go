@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/service/internal/controls"
 )
@@ -18,7 +19,7 @@ func (s *Service) newControls() *controls.Controls {
 }
 
 // inForce hears of the configuration that counts from now on, and of the controls that do not fit it.
-func (s *Service) inForce(c *config.Config, news []config.Suspended) {
+func (s *Service) inForce(c *config.Config, news []quotas.Suspended) {
 	for _, one := range news {
 		s.observe.ControlSuspended(one)
 	}

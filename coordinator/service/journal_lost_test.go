@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service/internal/journaling"
@@ -214,9 +214,9 @@ agents:
 func withHistory(t *testing.T, h httpapi.History) *rig { return underWith(t, monthly, h) }
 
 // underWith is withHistory under other quotas.
-func underWith(t *testing.T, quotas string, h httpapi.History) *rig {
+func underWith(t *testing.T, text string, h httpapi.History) *rig {
 	r := newRig(t, quotaFleet)
-	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/messages"
@@ -105,7 +105,7 @@ func TestMuteLaneIsNotForgotten(t *testing.T) {
 // of the flood at most: its group has had nothing yet. That is so where the groups have lanes
 // of their own, and where both share one.
 func TestOthersAreSeenBehindAFlood(t *testing.T) {
-	q, err := config.ParseQuotas([]byte("groups: [{id: research}, {id: other-team}]"), "quotas.yaml")
+	q, err := quotas.Parse([]byte("groups: [{id: research}, {id: other-team}]"), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

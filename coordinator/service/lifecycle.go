@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 )
 
 // The states of the process, as /readyz shows them.
@@ -104,7 +105,7 @@ type reloadState struct {
 }
 
 func (r *reloadState) loaded(now time.Time, c *config.Config) {
-	warned := append(c.Warnings(), config.QuotaWarnings(c.Policy().Quotas)...)
+	warned := append(c.Warnings(), quotas.Warnings(c.Policy().Quotas)...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.loadedAt, r.err, r.warned = now, "", warned

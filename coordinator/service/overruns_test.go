@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/httpapi"
 	forecast "taskbus/coordinator/usage"
 	"taskbus/coordinator/view"
@@ -51,9 +51,9 @@ func forecasting(t *testing.T, per string, history httpapi.History) (*rig, *hear
 	return underQuotas(t, strings.ReplaceAll(limited, "per: day", "per: "+per), history)
 }
 
-func underQuotas(t *testing.T, quotas string, history httpapi.History) (*rig, *heardAlerts) {
+func underQuotas(t *testing.T, text string, history httpapi.History) (*rig, *heardAlerts) {
 	r, heard := newRig(t, quotaFleet), new(heardAlerts)
-	q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatalf("quotas of the test: %v", err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/view"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestKeysAreShownAndSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, quotaFleet)
-		q, err := config.ParseQuotas([]byte(`
+		q, err := quotas.Parse([]byte(`
 groups: [{id: rich}]
 providers:
   - {provider: openai-eu, limits: {requests: {rate: 9, per: minute}}}

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
@@ -70,7 +70,7 @@ func (r *rig) under(text string) {
 // quotasIn reads a quotas.yaml.
 func quotasIn(t *testing.T, text string) *coordinator.Quotas {
 	t.Helper()
-	q, err := config.ParseQuotas([]byte(text), "quotas.yaml")
+	q, err := quotas.Parse([]byte(text), "quotas.yaml")
 	if err != nil {
 		t.Fatalf("quotas of the test: %v", err)
 	}

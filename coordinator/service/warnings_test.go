@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator/view"
 )
 
@@ -129,8 +130,7 @@ func TestStandbySaysThatItsFilesDiffer(t *testing.T) {
 		first.service.Reload(parseConfig(t, more), nil)
 		expect("the leader has it, too", "")
 
-		quotas := "groups: [{id: red}]\n"
-		q, err := config.ParseQuotas([]byte(quotas), "quotas.yaml")
+		q, err := quotas.Parse([]byte("groups: [{id: red}]\n"), "quotas.yaml")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/messages"
 	"taskbus/schemas"
 )
@@ -101,7 +102,7 @@ func TestScenariosAreValid(t *testing.T) {
 			}
 		}
 		if s.quotas != "" {
-			if _, err := config.ParseQuotas([]byte(s.quotas), "quotas.yaml"); err != nil {
+			if _, err := quotas.Parse([]byte(s.quotas), "quotas.yaml"); err != nil {
 				t.Errorf("%s: %v", s.name, err)
 			}
 		}

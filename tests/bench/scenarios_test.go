@@ -17,7 +17,7 @@ var (
 
 	// The pool's concurrency is a little less than all slots, so that tasks wait for what every result gives back; its
 	// rate of requests is above all that the fleet can do, but has a small burst.
-	scarce = quotas("    concurrency: {amount: 990}\n", "{rate: 20000, per: second, burst: 100}")
+	scarce = quotasOf("    concurrency: {amount: 990}\n", "{rate: 20000, per: second, burst: 100}")
 
 	toLight, toSDK, toSleepers = []helper{light(bus.StreamResult)}, []helper{sdk(0)}, []helper{sdk(2 * time.Second)}
 )
@@ -46,7 +46,7 @@ var scenarios = []scenario{
 		rate: 750, length: 200 * time.Second / 3, until: reported, class: urgency},
 
 	{name: "quotas/none", fleet: plain, task: groupTask},
-	{name: "quotas/room", fleet: plain, quotas: quotas("", "{rate: 900000000000, per: second}"), task: groupTask},
+	{name: "quotas/room", fleet: plain, quotas: quotasOf("", "{rate: 900000000000, per: second}"), task: groupTask},
 	// Agents of the SDK work off a backlog that is far larger than what they do at a time.
 	{name: "quotas/agents-wait", rounds: 3, fleet: wide, beats: mute, beside: toSDK, task: groupTask, share: 3,
 		until: counted},

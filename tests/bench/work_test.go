@@ -81,9 +81,9 @@ func fleet(slots int, skills func(int) []string, entry, rest string) string {
 
 const teams = 100 // groups of the second level
 
-// quotas is a quotas.yaml of three levels, with a budget and a rate in each of four dimensions at all of them, and room
-// for everything. more goes into the limits of the pool; requests is the rate of requests.
-func quotas(more, requests string) string {
+// quotasOf is a quotas.yaml of three levels, with a budget and a rate in each of four dimensions at all of them, and
+// room for everything. more goes into the limits of the pool; requests is the rate of requests.
+func quotasOf(more, requests string) string {
 	const plenty = "{rate: 900000000000, per: second}"
 	var b strings.Builder
 	b.WriteString("pool:\n  limits:\n" + more)

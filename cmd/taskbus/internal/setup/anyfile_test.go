@@ -29,7 +29,7 @@ func FuzzCheckAndReload(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, pattern := range []string{"../../../../config/testdata/*.yaml", "../../../../config/testdata/quotas/*.yaml"} {
+	for _, pattern := range []string{"../../../../config/testdata/*.yaml", "../../../../config/quotas/testdata/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil || len(paths) == 0 {
 			f.Fatalf("%s: %v, %v", pattern, paths, err)

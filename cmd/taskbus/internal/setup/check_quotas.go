@@ -9,6 +9,7 @@ import (
 
 	"taskbus/cmd/taskbus/internal/cli"
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
 )
@@ -111,7 +112,7 @@ func (f *checkedFile) checkQuotas() error {
 		c.Nodes = append(c.Nodes, checkedNode{n.ID, n.Kind.String(), n.Weight, limits, gets})
 	}
 	f.Quotas = c
-	for _, w := range config.QuotaWarnings(q) {
+	for _, w := range quotas.Warnings(q) {
 		f.Warnings = append(f.Warnings, w.Text)
 	}
 	return nil
@@ -129,7 +130,7 @@ func inPool(n *coordinator.QuotaNode) int {
 // their ids: what a node has for other periods stands there beside it.
 func limitsOf(n *coordinator.QuotaNode, views map[string]*fairshare.NodeView) (limits, gets []string) {
 	add := func(dim coordinator.Dimension, l *coordinator.QuotaLimit, comes string) {
-		limits, gets = append(limits, dim.String()+" "+config.DescribeLimit(dim, l)), append(gets, comes)
+		limits, gets = append(limits, dim.String()+" "+quotas.DescribeLimit(dim, l)), append(gets, comes)
 	}
 	budget := func(id string, dim coordinator.Dimension) string {
 		for _, b := range views[id].Budgets {

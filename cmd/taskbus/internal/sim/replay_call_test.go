@@ -10,6 +10,7 @@ import (
 
 	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/journal"
@@ -33,7 +34,7 @@ func exportedCalls(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := config.ParseQuotas([]byte(recordedQuotas), "quotas.yaml")
+	q, err := quotas.Parse([]byte(recordedQuotas), "quotas.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

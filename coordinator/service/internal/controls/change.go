@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service/internal/alerts"
@@ -104,7 +104,7 @@ func (c *Controls) fits(before State, planned *change, after []coordinator.Quota
 					}
 				}
 				return nil, &httpapi.BadControl{Why: why}
-			case slices.ContainsFunc(before.Suspended, func(o config.Suspended) bool { return o.ID == one.ID }):
+			case slices.ContainsFunc(before.Suspended, func(o quotas.Suspended) bool { return o.ID == one.ID }):
 			default:
 				other := &after[slices.IndexFunc(after, its)]
 				if len(planned.remove) == 0 || isEntry(other) || !strings.HasPrefix(one.Why, "no node of") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 )
@@ -18,7 +19,7 @@ type Options struct {
 	Texts bool
 	// InForce hears of each configuration that comes in force, one after the other, and of the controls that do not
 	// fit it and did fit the one before. It must not block.
-	InForce func(c *config.Config, news []config.Suspended)
+	InForce func(c *config.Config, news []quotas.Suspended)
 	// Lead returns what makes changes, or why that cannot be done here and now.
 	Lead func() (Leader, error)
 	Now  func() time.Time
@@ -39,7 +40,7 @@ type Controls struct {
 // State is a configuration with controls.
 type State struct {
 	Standing  []coordinator.QuotaControl
-	Suspended []config.Suspended
+	Suspended []quotas.Suspended
 	Config    *config.Config
 }
 
@@ -49,7 +50,7 @@ func (s *State) quotas() *coordinator.Quotas { return s.Config.Policy().Quotas }
 // file is a configuration as it was read, for controls to be put into.
 type file struct {
 	config *config.Config
-	quotas *config.ControlledFile
+	quotas *quotas.ControlledFile
 }
 
 // Prepared is a configuration with controls that are to stand.
@@ -92,7 +93,7 @@ func (c *Controls) Under(read *config.Config) (before, now *config.Config) {
 func (c *Controls) underTried(read *config.Config, try func(*config.Config)) (before, now *config.Config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := &file{read, config.NewControlledFile(read.Policy().Quotas)}
+	f := &file{read, quotas.NewControlledFile(read.Policy().Quotas)}
 	next := c.with(f, c.state.Standing)
 	try(next.Config)
 	c.file = f
@@ -131,7 +132,7 @@ func (c *Controls) Stand(standing []coordinator.QuotaControl, prepared *Prepared
 
 // inForce notes what counts from now on. c.mu is held.
 func (c *Controls) inForce(next State) (before, now *config.Config) {
-	var news []config.Suspended
+	var news []quotas.Suspended
 	for _, one := range next.Suspended {
 		if !slices.Contains(c.state.Suspended, one) {
 			news = append(news, one)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service/internal/views"
@@ -249,14 +249,14 @@ func (c *Controls) List() view.QuotaControls {
 	return view.QuotaControls{Configured: now.quotas() != nil, Controls: shown(now.Standing, now.Suspended)}
 }
 
-func shown(list []coordinator.QuotaControl, suspended []config.Suspended) (all []view.QuotaControl) {
+func shown(list []coordinator.QuotaControl, suspended []quotas.Suspended) (all []view.QuotaControl) {
 	for i := range list {
 		all = append(all, show(&list[i], suspended))
 	}
 	return all
 }
 
-func show(c *coordinator.QuotaControl, suspended []config.Suspended) view.QuotaControl {
+func show(c *coordinator.QuotaControl, suspended []quotas.Suspended) view.QuotaControl {
 	v := view.QuotaControl{
 		ID: c.ID, Kind: c.Kind.String(), Target: c.Target, Key: c.Key, Value: c.Value,
 		Until: c.Until, At: c.At, By: c.By, Reason: c.Reason, Rule: c.Rule,

@@ -5,7 +5,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/config"
+	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/messages"
 )
@@ -98,7 +98,7 @@ func (o *Observer) control(c *coordinator.QuotaControl, msg string) {
 }
 
 // ControlSuspended writes down that a change does not fit the file, and does not count.
-func (o *Observer) ControlSuspended(s config.Suspended) {
+func (o *Observer) ControlSuspended(s quotas.Suspended) {
 	o.log.Warn().Str("control", s.ID).Str("why", s.Why).
 		Msg(
 			"a change to the quotas does not fit quotas.yaml as it is, and does not count; end it (taskbus quota unset), or " +
