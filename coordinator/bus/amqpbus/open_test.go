@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,27 @@ func TestFindingsSayWhatIsLostAndAreLoggedOnce(t *testing.T) {
 	}
 	if lines := strings.Count(log.String(), `"level":"warn"`); len(findings) != len(want) || lines != len(want) {
 		t.Errorf("%d findings and %d warnings, want %d of each:\n%s", len(findings), lines, len(want), log.String())
+	}
+}
+
+// Queues are declared side by side; what is shown of them is the same with each session all the same.
+func TestFindingsHaveTheOrderOfTheTopology(t *testing.T) {
+	t.Parallel()
+	broker := brokertest.Vhost(t)
+	want := make([]string, 20)
+	for i := range want {
+		want[i] = fmt.Sprintf("q%d", i)
+		broker.DeclareQueue(t, want[i], nil)
+	}
+	for range 3 {
+		s := open(t, config(t, broker.URL), bus.SessionSpec{Name: "t", Topology: quorum(want...)})
+		var got []string
+		for _, f := range s.Findings() {
+			got = append(got, f.Object)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("findings about %v, want them about %v", got, want)
+		}
 	}
 }
 

@@ -106,6 +106,7 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 			declaring.Go(func() { errs[i] = t.mustExist(ctx, q) })
 		}
 		declaring.Wait()
+		t.order(some)
 		if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
 			return errs[i]
 		}
@@ -294,6 +295,17 @@ func (t *topology) record(f bus.Finding) {
 	}
 	t.findings = append(t.findings, f)
 	t.logger.Warn().Str("object", f.Object).Msg(f.Text)
+}
+
+// order brings the findings about queues that were declared side by side into the order of these, behind those that
+// there were before.
+func (t *topology) order(queues []bus.Queue) {
+	place := func(f bus.Finding) int {
+		return slices.IndexFunc(queues, func(q bus.Queue) bool { return q.Name == f.Object })
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	slices.SortStableFunc(t.findings, func(a, b bus.Finding) int { return place(a) - place(b) })
 }
 
 // list returns a copy of the findings.
