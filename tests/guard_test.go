@@ -208,7 +208,7 @@ var table = map[string]rule{
 		modXxhash}},
 	"coordinator/service/internal/reading": {may: []string{"coordinator", "coordinator/nearest", "coordinator/bus",
 		"coordinator/engine",
-		"coordinator/fairshare", "coordinator/httpapi", "coordinator/service/internal/metrics",
+		"coordinator/fairshare", "coordinator/httpapi",
 		"coordinator/service/internal/recent", "coordinator/service/internal/views", "coordinator/view", "messages",
 		"schemas"}},
 	"coordinator/service/internal/alerts": {may: []string{"coordinator", "coordinator/httpapi", "coordinator/usage",

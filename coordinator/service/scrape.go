@@ -48,7 +48,7 @@ func (s *Service) scrapeFleet(ctx context.Context, ch chan<- prometheus.Metric) 
 func (s *Service) scrapeQuotas(ctx context.Context, ch chan<- prometheus.Metric) {
 	var q metrics.Quotas
 	var err error
-	if q.QuotaSnapshot, q.At, err = s.reading.QuotasForMetrics(ctx); err != nil || !q.Installed {
+	if q.QuotaSnapshot, q.At, err = s.reading.TopQuotas(ctx, metrics.MaxQuotaNodes); err != nil || !q.Installed {
 		return // the process is stopping: a gap says so; or there are no quotas
 	}
 	now := s.controls.State()

@@ -1,8 +1,8 @@
 // Package dead answers: what lies in task.dead, and what do operators do with it?
 //
 // Each request consumes the queue for a moment, holds all of it unacknowledged, acts on some of it and gives the rest
-// back. A message leaves the queue by an acknowledgement alone: of one that is sent again after the broker has confirmed
-// the new one. Whatever ends the process in between leaves at most a copy.
+// back. A message leaves the queue by an acknowledgement alone: of one that is sent again after the broker has
+// confirmed the new one. Whatever ends the process in between leaves at most a copy.
 //
 // # What it must never do
 //

@@ -200,7 +200,8 @@ func renewed(d *bus.Delivery) bus.Publication {
 	p := bus.Publication{Key: bus.QueueDead, Properties: d.Properties, Body: d.Body}
 	p.UserID, p.Expiration = "", 0
 	p.Headers = make(map[string]any)
-	for _, name := range []string{messages.HeaderReason, messages.HeaderReasonCode, messages.HeaderSourceQueue, messages.HeaderTask, messages.HeaderTried,
+	for _, name := range []string{messages.HeaderReason, messages.HeaderReasonCode, messages.HeaderSourceQueue,
+		messages.HeaderTask, messages.HeaderTried,
 		messages.HeaderDeathReason, messages.HeaderDeathQueue, messages.HeaderTraceParent, messages.HeaderTraceState} {
 		if v := messages.TextHeader(d.Headers, name); v != "" {
 			p.Headers[name] = v

@@ -11,7 +11,6 @@ import (
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/httpapi"
-	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
 )
@@ -154,7 +153,8 @@ func quotasOf(snap *engine.QuotaSnapshot) view.Quotas {
 	}
 	for _, g := range snap.Groups {
 		q.Groups = append(q.Groups, view.QuotaTurns{
-			Group: g.Name, Waiting: g.Waiting, WaitingForQuota: g.Parked, Share: views.Finite(g.Share), TargetShare: views.Finite(g.Target),
+			Group: g.Name, Waiting: g.Waiting, WaitingForQuota: g.Parked, Share: views.Finite(g.Share),
+			TargetShare: views.Finite(g.Target),
 		})
 	}
 	return q
@@ -259,16 +259,14 @@ func quotaReason(a *engine.QuotaAnswer) string {
 	}
 }
 
-// QuotasForMetrics returns what a scrape shows of the quotas, and as of when.
-func (r *Reader) QuotasForMetrics(ctx context.Context) (q engine.QuotaSnapshot, at time.Time, err error) {
-	err = r.Query(ctx, func(now time.Time, e *engine.Engine) { q, at = quotasForMetrics(now, e), now })
+// TopQuotas returns all nodes or, where these are more than most, those of the kinds that are nearest to the roots; and
+// as of when.
+func (r *Reader) TopQuotas(ctx context.Context, most int) (q engine.QuotaSnapshot, at time.Time, err error) {
+	err = r.Query(ctx, func(now time.Time, e *engine.Engine) { q, at = topQuotas(now, e, most), now })
 	return q, at, err
 }
 
-// quotasForMetrics returns all nodes or, where these are too many, those of the kinds that are
-// nearest to the roots.
-func quotasForMetrics(now time.Time, e *engine.Engine) engine.QuotaSnapshot {
-	const most = metrics.MaxQuotaNodes
+func topQuotas(now time.Time, e *engine.Engine, most int) engine.QuotaSnapshot {
 	for kind, all := coordinator.QuotaAgent, 0; ; kind-- {
 		snap := e.Quotas(now).Snapshot(most, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind <= kind })
 		all = max(all, snap.All)

@@ -140,7 +140,8 @@ var openStates = map[coordinator.Fate]string{
 
 // byDuplicateCheck returns a task of which no more is known than that; false: its id alone.
 func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (recent.Record, bool) {
-	r := recent.Record{Task: m.Task, State: cmp.Or(recent.StateOf(m.Fate), openStates[m.Fate]), Agent: m.Agent, Attempt: m.Attempt}
+	r := recent.Record{Task: m.Task, State: cmp.Or(recent.StateOf(m.Fate), openStates[m.Fate]), Agent: m.Agent,
+		Attempt: m.Attempt}
 	if r.State == "" {
 		return r, false
 	}
@@ -338,7 +339,8 @@ func (r *Reader) sayWaits(ctx context.Context, records []recent.Record) {
 	for len(open) > 0 {
 		var texts []string // of those that were looked at, as far as they are answered
 		var next []*recent.Record
-		if err := r.inTurn(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) }); err != nil {
+		err := r.inTurn(ctx, func(now time.Time, e *engine.Engine) { texts, next = whyWaiting(now, e, open) })
+		if err != nil {
 			return
 		}
 		for i, text := range texts {
