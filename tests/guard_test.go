@@ -280,22 +280,22 @@ var table = map[string]rule{
 	"cmd/...":       {all: true},
 
 	// The rooms of the command: none knows another, and cli, which all stand on, knows none.
-	"cmd/taskbus/internal/cli": {may: []string{"config", "coordinator", "coordinator/nearest",
+	"cmd/taskbus/cli": {may: []string{"config", "coordinator", "coordinator/nearest",
 		"coordinator/bus", "coordinator/bus/amqpbus",
 		"coordinator/gateway", "coordinator/view", "messages", modCobra, modZerolog}},
-	"cmd/taskbus/internal/journal": {may: []string{"cmd/taskbus/internal/cli", "config", "coordinator",
+	"cmd/taskbus/internal/journal": {may: []string{"cmd/taskbus/cli", "config", "coordinator",
 		"coordinator/bus", "coordinator/journal", "coordinator/usage", "coordinator/usage/store", "coordinator/view",
 		"messages", modCobra}},
-	"cmd/taskbus/internal/quota": {may: []string{"agent/quota", "cmd/taskbus/internal/cli", "coordinator", "coordinator/nearest",
+	"cmd/taskbus/internal/quota": {may: []string{"agent/quota", "cmd/taskbus/cli", "coordinator", "coordinator/nearest",
 		"coordinator/callcache", "coordinator/httpapi", "coordinator/view", modCobra}},
-	"cmd/taskbus/internal/setup": {may: []string{"cmd/taskbus/internal/cli", "config", "config/quotas", "coordinator", "coordinator/bus",
+	"cmd/taskbus/internal/setup": {may: []string{"cmd/taskbus/cli", "config", "config/quotas", "coordinator", "coordinator/bus",
 		"coordinator/bus/amqpbus", "coordinator/criteria", "coordinator/fairshare", "coordinator/journal",
 		"coordinator/view", "messages", "schemas", modCobra}},
-	"cmd/taskbus/internal/task": {may: []string{"cmd/taskbus/internal/cli", "coordinator", "coordinator/bus",
+	"cmd/taskbus/internal/task": {may: []string{"cmd/taskbus/cli", "coordinator", "coordinator/bus",
 		"coordinator/httpapi", "coordinator/view", "messages", "schemas", modCobra}},
-	"cmd/taskbus/internal/fleet": {may: []string{"cmd/taskbus/internal/cli", "config", "coordinator", "coordinator/bus",
+	"cmd/taskbus/internal/fleet": {may: []string{"cmd/taskbus/cli", "config", "coordinator", "coordinator/bus",
 		"coordinator/credential", "coordinator/view", "messages", modCobra}},
-	"cmd/taskbus/internal/sim": {may: []string{"cmd/taskbus/internal/cli", "config", "config/formula",
+	"cmd/taskbus/internal/sim": {may: []string{"cmd/taskbus/cli", "config", "config/formula",
 		"config/yamlconf", "coordinator", "coordinator/gateway", "coordinator/replay", "coordinator/strategy",
 		"coordinator/view", "coordinator/simulator/...", modCobra, modPflag}},
 
@@ -374,7 +374,7 @@ func TestImportGuardFindsViolations(t *testing.T) {
 		{"cmd may all", "taskbus/cmd/taskbus", "taskbus/coordinator/bus/amqpbus", ""},
 		{"but not the client", "taskbus/cmd/taskbus", modAmqp091, "only coordinator/bus/amqpbus"},
 		{"nor what supports tests", "taskbus/cmd/taskbus", "taskbus/tests/support/membus", "nothing of tests/"},
-		{"nor of commands", "taskbus/cmd/taskbus/internal/task", "taskbus/cmd/taskbus/internal/clitest", "nothing of tests/"},
+		{"nor of commands", "taskbus/cmd/taskbus/internal/task", "taskbus/tests/support/clitest", "nothing of tests/"},
 		{"a room of the command knows no other", "taskbus/cmd/taskbus/internal/task", "taskbus/cmd/taskbus/internal/fleet",
 			rowSays},
 		{"tests may", "taskbus/tests/support/bustest", "taskbus/tests/support/membus", ""},
@@ -455,7 +455,7 @@ func importViolations(path string, imports []string) []string {
 // inTests reports whether a package is for tests only. What supports the tests of packages that are internal stands
 // beside them.
 func inTests(path string) bool {
-	return below(path, []string{module + "tests", module + "cmd/taskbus/internal/clitest"})
+	return below(path, []string{module + "tests"})
 }
 
 func seesClient(name string) bool {

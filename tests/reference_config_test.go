@@ -287,7 +287,7 @@ func variables(t *testing.T) string {
 		rows = append(rows, []string{name, v.Default, v.Meaning})
 	}
 	read := inSource(t, "config", `\benv[A-Z]\w* += "([A-Z_]+)"`)
-	for _, dir := range []string{"cmd/taskbus", "cmd/taskbus/internal/cli", "cmd/taskbus/internal/quota"} {
+	for _, dir := range []string{"cmd/taskbus", "cmd/taskbus/cli", "cmd/taskbus/internal/quota"} {
 		read = append(read, inSource(t, dir, `[gG]etenv\("([A-Z_]+)"\)`)...)
 	}
 	// Variables of the system, which are not set for Taskbus.

@@ -185,7 +185,7 @@ func exitCodes(t *testing.T) string {
 		}
 		rows = append(rows, []string{code, strings.TrimSpace(meaning)})
 	}
-	for _, value := range inSource(t, "cmd/taskbus/internal/cli", `\bExit[A-Z]\w+ += (\d+)`) {
+	for _, value := range inSource(t, "cmd/taskbus/cli", `\bExit[A-Z]\w+ += (\d+)`) {
 		if !slices.ContainsFunc(rows, func(row []string) bool { return row[0] == value }) {
 			t.Errorf("taskbus --help does not say what exit code %s is", value)
 		}

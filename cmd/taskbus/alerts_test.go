@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // A webhook that would never work is refused before anything runs, without its URL.

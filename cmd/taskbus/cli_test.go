@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
+	"taskbus/tests/support/clitest"
 )
 
 // vague are words of help that leave open what is meant.

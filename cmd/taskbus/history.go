@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/service"

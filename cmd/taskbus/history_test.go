@@ -4,7 +4,7 @@ import (
 	"errors"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/config/quotas"
 	"taskbus/coordinator/httpapi"

@@ -6,7 +6,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 )
 

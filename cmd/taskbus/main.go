@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 )

@@ -6,7 +6,7 @@ import (
 	"runtime/metrics"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
+	"taskbus/tests/support/clitest"
 )
 
 // A standby asks its leader over TLS and accepts its certificate if TASKBUS_CA names the authority, which no system

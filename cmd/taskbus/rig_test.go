@@ -1,7 +1,7 @@
 package main
 
 import (
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/tests/support/clitest"
 )
 
 // newRig is a rig for all commands.

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/cmd/taskbus/internal/fleet"
 	"taskbus/cmd/taskbus/internal/journal"
 	"taskbus/cmd/taskbus/internal/quota"

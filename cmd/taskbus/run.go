@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator/httpapi"
 )

@@ -14,11 +14,11 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // serving is a `taskbus serve` that runs in this process, on a broker in memory.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // lookEvery is how often the files of certificates are looked at, at most: at a handshake.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // version is set by the release build: -ldflags "-X main.version=v1.2.3".

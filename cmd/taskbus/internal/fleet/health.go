@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/view"
 	"taskbus/messages"
 )

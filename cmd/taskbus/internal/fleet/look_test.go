@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 func TestLookingAtTheFleet(t *testing.T) {

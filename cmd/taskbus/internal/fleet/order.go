@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/view"
 )

@@ -1,8 +1,8 @@
 package fleet
 
 import (
-	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/cmd/taskbus/internal/task"
+	"taskbus/tests/support/clitest"
 )
 
 // newRig is a rig for the commands of this package, and those that its tests use besides.

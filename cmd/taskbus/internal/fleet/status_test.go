@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // The whole fits a screen, and says what waits where, why, and what to do.

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/clitest"
 )
 
 // callBook is a journal in which a1 and a2 have both reserved quota under the id r-1, and a gateway under

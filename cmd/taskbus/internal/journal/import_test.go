@@ -10,10 +10,10 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/clitest"
 )
 
 // exportOfLogbook writes an export of these messages.

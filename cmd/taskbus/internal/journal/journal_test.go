@@ -16,11 +16,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/clitest"
 )
 
 // logbook is the journal of two leaders, of which the first does not know that it has

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/journal"
 	"taskbus/messages"

@@ -1,7 +1,7 @@
 package journal
 
 import (
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/tests/support/clitest"
 )
 
 // newRig is a rig for the commands of this package, and those that its tests use besides.

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/journal"
 )

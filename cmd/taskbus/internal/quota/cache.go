@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"taskbus/agent/quota"
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/callcache"
 	"taskbus/coordinator/httpapi"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // The cache asks the coordinators of its URLs, and hands on by itself what it does not answer.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // controlledFleet is limitedFleet with a few changes.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // Something that is no coordinator answers "OK" to everything, with an empty object: no change was made, and

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // answers is a coordinator that says what it is to say, and notes what it was asked.

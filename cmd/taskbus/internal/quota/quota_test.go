@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // limitedFleet is a coordinator with quotas: FAIR-SHARE's group of 500,000 tokens a month,

@@ -1,9 +1,9 @@
 package quota
 
 import (
-	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/cmd/taskbus/internal/fleet"
 	"taskbus/cmd/taskbus/internal/task"
+	"taskbus/tests/support/clitest"
 )
 
 // newRig is a rig for the commands of this package, and those that its tests use besides.

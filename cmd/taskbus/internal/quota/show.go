@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/nearest"

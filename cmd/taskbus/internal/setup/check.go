@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/criteria"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/config/quotas"
 	"taskbus/coordinator"

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
+	"taskbus/tests/support/clitest"
 )
 
 func TestCheckQuotas(t *testing.T) {

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
+	"taskbus/tests/support/clitest"
 )
 
 func TestCheck(t *testing.T) {

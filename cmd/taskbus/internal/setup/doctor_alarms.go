@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 )
 

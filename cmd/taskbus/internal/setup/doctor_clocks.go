@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 	"taskbus/schemas"

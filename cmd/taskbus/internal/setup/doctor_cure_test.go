@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // doctor says what a coordinator that leads finds wrong, and what to do about it.

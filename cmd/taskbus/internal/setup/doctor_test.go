@@ -13,13 +13,13 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/bus/amqpbus"
 	"taskbus/coordinator/journal"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 	"taskbus/tests/support/membus"
 )
 

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator/bus"
+	"taskbus/tests/support/clitest"
 )
 
 func TestTopologyOutput(t *testing.T) {

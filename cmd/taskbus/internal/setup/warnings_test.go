@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // An auction takes at most half of the time that a task may wait for an agent.

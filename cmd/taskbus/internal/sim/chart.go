@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/simulator/chart"
 )
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config/formula"
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator/simulator"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // TestSimulatePriorities: a scenario of priorities in an overload has a table of its own kind, of which

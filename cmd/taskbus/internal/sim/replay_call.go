@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/gateway"
 	"taskbus/coordinator/replay"

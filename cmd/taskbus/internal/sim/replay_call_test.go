@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/clitest"
 	"taskbus/config"
 	"taskbus/config/quotas"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/journal"
+	"taskbus/tests/support/clitest"
 )
 
 // recordedQuotas have a cheap model with room for one call in an hour, and a dear one with room for all.

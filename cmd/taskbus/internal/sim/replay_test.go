@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config"
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/journal"
 	"taskbus/coordinator/replay"
+	"taskbus/tests/support/clitest"
 )
 
 // recordedFleet is the configuration of the recorded term. Its sink fails all it is given.

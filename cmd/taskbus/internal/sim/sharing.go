@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/config/yamlconf"
 	"taskbus/coordinator/simulator"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 // A scenario of tenants that share a provider has tables of its own kind, and needs no trace.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/simulator"
 )
 

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 )
 
 const smallScenario = `about: a small one

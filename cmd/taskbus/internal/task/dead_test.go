@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // deadSource is a coordinator with messages in task.dead.

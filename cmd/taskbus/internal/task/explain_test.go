@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/clitest"
 )
 
 // explained is what `explain` prints of e.

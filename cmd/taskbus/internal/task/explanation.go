@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/view"
 )

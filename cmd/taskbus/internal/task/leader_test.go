@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
+	"taskbus/tests/support/clitest"
 )
 
 // Of several coordinators the one that leads is asked, wherever it stands in the list and whatever the

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
 	"taskbus/messages"
 	"taskbus/schemas"

@@ -12,9 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"taskbus/cmd/taskbus/internal/cli"
-	"taskbus/cmd/taskbus/internal/clitest"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/bus"
+	"taskbus/tests/support/clitest"
 	"taskbus/tests/support/membus"
 )
 

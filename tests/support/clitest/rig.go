@@ -19,7 +19,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"taskbus/cmd/taskbus/internal/cli"
+	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/httpapi"
