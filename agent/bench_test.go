@@ -59,7 +59,8 @@ func benchDispatch(i int) []byte {
 		At: time.Unix(1_700_000_000, 0),
 	},
 		[]byte(
-			`{"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}`))
+			`{"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512,`+
+				` "steps": [1, 2, 3]}, "dry_run": false}`))
 }
 
 func cpuTime(b *testing.B) time.Duration {

@@ -150,7 +150,8 @@ func (c Config) check() error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if !messages.ValidAgentID(c.ID) {
 		fault(
-			`ID %.40q: give 1 to 128 letters, digits and . _ : -, beginning with a letter or digit, and neither "status" nor ending in ".control"; it is the agent's key in agents.yaml`, c.ID)
+			`ID %.40q: give 1 to 128 letters, digits and . _ : -, beginning with a letter or digit, and neither "status" nor `+
+				`ending in ".control"; it is the agent's key in agents.yaml`, c.ID)
 	}
 	if len(c.Queue) > maxQueueName || !printable(c.Queue) {
 		fault("Queue %.40q: give at most %d characters of printable ASCII, or nothing for agent.<ID>", c.Queue, maxQueueName)

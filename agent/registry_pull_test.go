@@ -67,7 +67,8 @@ func (r *rig) withRegistry(pull *balance.Config, serve http.HandlerFunc) (c agen
 }
 
 // One other agent, hardly of any capacity, and 30 items that no agent holds.
-const plentyToDo = `{"agents": [{"agent_id": "a2", "state": "online", "capacity_items_per_second": 0.001, "pending_items": 0}], "global_queue_depth": 30}`
+const plentyToDo = `{"agents": [{"agent_id": "a2", "state": "online", "capacity_items_per_second": 0.001, ` +
+	`"pending_items": 0}], "global_queue_depth": 30}`
 
 // Without answers the agent goes by what the registry says, while that is younger than
 // 30 s, and then blindly; what it says is no answer.
@@ -214,7 +215,8 @@ func TestClaimsWithAnyRegistry(t *testing.T) {
 	for _, mode := range []string{balance.ModeEqual, balance.ModeLiteral, balance.ModeLiteralShare} {
 		for i, body := range []string{plentyToDo, `{"agents": [], "global_queue_depth": 0}`, `[]`, ``,
 			`{"agents": [{"pending_items": 1e99}], "global_queue_depth": 1}`,
-			`{"agents": [{"capacity_items_per_second": 1e308}, {"capacity_items_per_second": 1e308}], "global_queue_depth": 9223372036854775807}`} {
+			`{"agents": [{"capacity_items_per_second": 1e308}, {"capacity_items_per_second": 1e308}], "global_queue_depth": ` +
+				`9223372036854775807}`} {
 			t.Run(fmt.Sprint(mode, i), func(t *testing.T) {
 				inRig(t, func(r *rig) {
 					c, stop := r.withRegistry(pullConfig(mode, true),

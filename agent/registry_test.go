@@ -79,7 +79,8 @@ func TestRegistryReading(t *testing.T) {
 		// BALANCING's registry has no states.
 		{"BALANCING's",
 			say(200,
-				`{"agents":[{"agent_id":"b","capacity_items_per_second":28.5,"pending_items":40}],"total_capacity":28.5,"global_queue_depth":100}`),
+				`{"agents":[{"agent_id":"b","capacity_items_per_second":28.5,"pending_items":40}],"total_capacity":28.5,`+
+					`"global_queue_depth":100}`),
 			0, registryRead, balance.Others{Agents: 1, Pending: 40, Unclaimed: 60, Capacity: 28.5}, ""},
 		{"numbers that cannot be", say(200,
 			`{"agents":[{"agent_id":"b","capacity_items_per_second":-1,"pending_items":-40}],"global_queue_depth":-1}`),

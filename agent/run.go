@@ -109,7 +109,8 @@ func (w *worker) tellFault(err error, pause time.Duration) {
 				"for its place"
 	case lacks(err, bus.ExchangeAgents):
 		text = "the exchange " + bus.ExchangeAgents +
-			", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)"
+			", by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology " +
+			"apply)"
 	}
 	w.log.Warn(text, slog.Any("error", err), slog.Duration("pause", pause))
 }

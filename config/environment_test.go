@@ -90,7 +90,8 @@ func TestEnvironmentFaultsHoldNoPartOfTheURL(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The file is trimmed, so a leading space is no fault there.
-		if _, err := ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": path})); (err == nil) != strings.HasPrefix(bad, " ") || err != nil && leaks(err.Error()) {
+		_, err = ReadEnvironment(variables(map[string]string{"RABBITMQ_URL_FILE": path}))
+		if (err == nil) != strings.HasPrefix(bad, " ") || err != nil && leaks(err.Error()) {
 			t.Errorf("%q in a file: %v", bad, err)
 		}
 	}

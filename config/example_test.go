@@ -30,7 +30,8 @@ topology: verfy
 `), "agents.yaml")
 	fmt.Println(err)
 	// Output:
-	// agents.yaml:2:3: agents.gpu-1.max_concurrent_tasks: is missing; say how many tasks the agent may have at once (at least 1)
+	// agents.yaml:2:3: agents.gpu-1.max_concurrent_tasks: is missing; say how many tasks the agent may have at once (at
+	// least 1)
 	// agents.yaml:2:32: agents.gpu-1.max_concurent_tasks: unknown key; did you mean max_concurrent_tasks?
 	// agents.yaml:3:11: topology: must be one of declare, verify, off, not "verfy"
 }

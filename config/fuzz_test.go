@@ -28,7 +28,8 @@ func FuzzParse(f *testing.F) {
 		"global_settings: {seed: -0}",
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"1/0 + labels.a\"}}",
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"\\x01 'a\\n\"}}",
-		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"task_type.matches('a{2}') ? 1 : 0\"}}",
+		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"task_type.matches('a{2}') ? 1 : " +
+			"0\"}}",
 		"agents: {}\nassignment_strategies: {capability_match: , expression: {formula: \"labels.a.matches(task_labels.b) " +
 			"? 1 : 0\"}}",
 		strings.Repeat("[", 20_000), strings.Repeat("a: ", 5_000), strings.Repeat("- ", 20_000), strings.Repeat("? ", 2_000),

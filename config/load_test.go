@@ -89,10 +89,12 @@ func TestParseEverything(t *testing.T) {
 					Parameters: `affinity_label="zone" session_label="" formula="affinity + success_rate / (1 + load)"`},
 				{Name: "least_loaded"},
 				{Name: "market",
-					Parameters: "bid_window_ms=400 min_bid_window_ms=200 invite=all fitness=reported fallback=reward_rate (exploration=0.1)"},
+					Parameters: "bid_window_ms=400 min_bid_window_ms=200 invite=all fitness=reported fallback=reward_rate " +
+						"(exploration=0.1)"},
 				{Name: "reward_rate", Parameters: "exploration=0.1"},
 				{Name: "weighted",
-					Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 session=7 rank=0.25`},
+					Parameters: `affinity_label="zone" session_label="user" fit=0.5 free=1 success=3 speed=1 cost=0 affinity=1 ` +
+						`session=7 rank=0.25`},
 			},
 			Settings: coordinator.Settings{
 				PoisonedAfter: 2, MaxRetryAttempts: 5, StaleAfter: time.Minute, MaxQueueSize: 500, AssignmentTimeout: 0,
@@ -268,7 +270,8 @@ func TestTheEnvironmentCannotAuctionBatches(t *testing.T) {
 
 // A market is built on what its fallback is in this file.
 func TestMarketIsBuiltOnAnother(t *testing.T) {
-	const section = "agents: {}\nassignment_strategies: {market: {%s}, capability_match: , load_balanced: , weighted: {affinity_label: zone}}\n"
+	const section = "agents: {}\nassignment_strategies: {market: {%s}, capability_match: , load_balanced: , weighted: " +
+		"{affinity_label: zone}}\n"
 	tests := []struct {
 		options, terms string // terms tell the strategies apart
 		want           coordinator.Market
@@ -475,7 +478,8 @@ func TestPanicIsAFaultOfTheFile(t *testing.T) {
 	}
 	var faults *Faults
 	if err := read(); !errors.As(err, &faults) || len(faults.List) != 1 ||
-		err.Error() != "agents.yaml:1: index out of range [2] with length 2: reading this file has failed inside Taskbus; please report it, with the file" {
+		err.Error() != "agents.yaml:1: index out of range [2] with length 2: reading this file has failed inside Taskbus; "+
+			"please report it, with the file" {
 		t.Errorf("%v", err)
 	}
 }

@@ -57,7 +57,8 @@ func (d *decoder) market(listed *listedStrategies, key place, o strategy.Options
 	if !slices.Contains(listed.on, f.name) {
 		if at == key {
 			d.Fault(at,
-				"falls back to %s, which is not enabled; list that with enabled: true, or name another strategy, or %s, as its fallback", f.name, strategy.FallbackFirstMatch)
+				"falls back to %s, which is not enabled; list that with enabled: true, or name another strategy, or %s, as its "+
+					"fallback", f.name, strategy.FallbackFirstMatch)
 		} else {
 			d.Fault(at, "%s, or %s", disabled(f.name), strategy.FallbackFirstMatch)
 		}

@@ -65,7 +65,8 @@ func TestSourceWithQuotas(t *testing.T) {
 func TestVersionFollowsTheQuotas(t *testing.T) {
 	c := mustParse(t, "agents: {}")
 	version := func(text string) string { return c.WithQuotas(mustParseQuotas(t, text)).Policy().Version }
-	const base = "groups: [{id: a, total_quota_monthly_tokens: 100}, {id: b}]\nagents: [{id: x, group_id: a}]\nproviders: [{provider: p}]\n"
+	const base = "groups: [{id: a, total_quota_monthly_tokens: 100}, {id: b}]\nagents: [{id: x, group_id: " +
+		"a}]\nproviders: [{provider: p}]\n"
 	for name, same := range map[string]string{
 		"comments": "# hi\n" + base,
 		"order": "agents: [{id: x, group_id: a}]\ngroups: [{id: b}, {id: a, total_quota_monthly_tokens: " +

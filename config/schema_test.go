@@ -63,6 +63,11 @@ type property struct {
 
 func (p property) String() string { return strings.Join(p.path, ".") }
 
+// child is what a node of the schema says of one of its properties.
+func child(node map[string]any, name string) map[string]any {
+	return node["properties"].(map[string]any)[name].(map[string]any)
+}
+
 // sections gives every mapping of settings in the schema, by an example path.
 func sections(root map[string]any) map[string]map[string]any {
 	definition := func(name string) map[string]any {
@@ -72,9 +77,9 @@ func sections(root map[string]any) map[string]map[string]any {
 		"":                                       root,
 		"agents.gpu-1":                           definition("agent"),
 		"task_routing.read":                      definition("route"),
-		"task_routing.batched.batch":             definition("route")["properties"].(map[string]any)["batch"].(map[string]any),
+		"task_routing.batched.batch":             child(definition("route"), "batch"),
 		"assignment_strategies.weighted":         definition("strategy"),
-		"assignment_strategies.weighted.weights": definition("strategy")["properties"].(map[string]any)["weights"].(map[string]any),
+		"assignment_strategies.weighted.weights": child(definition("strategy"), "weights"),
 	}
 	for _, name := range []string{"global_settings", "learning", "circuit_breaker", "discovery", "dedupe", "journal",
 		"http", "events", "log", "metrics"} {
@@ -304,7 +309,7 @@ func TestSchemaWeightsAreTheStrategys(t *testing.T) {
 
 // Editors offer a market everything that it may fall back to.
 func TestSchemaFallbacksAreTheLoaders(t *testing.T) {
-	node := sections(schemaTree(t))["assignment_strategies.weighted"]["properties"].(map[string]any)[strategy.OptionFallback].(map[string]any)
+	node := child(sections(schemaTree(t))["assignment_strategies.weighted"], strategy.OptionFallback)
 	var words []string
 	for _, word := range node["enum"].([]any) {
 		words = append(words, word.(string))

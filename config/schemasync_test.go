@@ -223,7 +223,8 @@ func newProperty(facts yamlconf.Facts) *ordered {
 // compare holds the keywords of one key against what is read. A default is only held to what it is where the schema
 // has one: a key that is not given may also mean something of its own.
 func (s *schemaFile) compare(path string, at *ordered, facts yamlconf.Facts) {
-	for _, keyword := range []string{"minimum", "exclusiveMinimum", "maximum", "enum", "pattern", "default", "deprecated"} {
+	for _, keyword := range []string{"minimum", "exclusiveMinimum", "maximum", "enum", "pattern", "default",
+		"deprecated"} {
 		want, is := facts[keyword]
 		had, has := at.values[keyword]
 		_, alternatives := at.values["anyOf"]

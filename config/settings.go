@@ -88,7 +88,8 @@ func (d *decoder) settings(c *Config) readers {
 	s := &c.policy.Settings
 	weights := readers{}
 	for level := range s.Priorities.Weights {
-		weights[coordinator.Priority(level).String()] = d.Whole(&s.Priorities.Weights[level], 1, coordinator.MaxPriorityWeight)
+		weights[coordinator.Priority(level).String()] = d.Whole(&s.Priorities.Weights[level], 1,
+			coordinator.MaxPriorityWeight)
 	}
 	return readers{
 		"max_retry_attempts":            d.Whole(&s.MaxRetryAttempts, 0, 100),

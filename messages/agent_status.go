@@ -176,8 +176,9 @@ func (d *Decoder) slowAgentStatus(body []byte, m *AgentStatus) *Refusal {
 	if refusal != nil {
 		return refusal
 	}
-	*m = AgentStatus{Status: statusOf(field[string](e, "status")), CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
-		PendingItems: integer(e, "pending_items")}
+	*m = AgentStatus{Status: statusOf(field[string](e, "status")),
+		CapacityItemsPerSecond: number(e, "capacity_items_per_second"),
+		PendingItems:           integer(e, "pending_items")}
 	_, m.HasCapacity = e.fields["capacity_items_per_second"]
 	_, m.HasPending = e.fields["pending_items"]
 	if _, given := e.fields["active_task_ids"]; given {

@@ -12,10 +12,13 @@ import (
 func benchTask(tb testing.TB) []byte {
 	body :=
 		[]byte(
-			`{"message_type": "task.assign", "task_id": "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21", "task_type": "optimize_memory", ` +
-				`"payload": {"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, "memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}, ` +
+			`{"message_type": "task.assign", "task_id": "0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b21", "task_type": ` +
+				`"optimize_memory", ` +
+				`"payload": {"target": "cache-7", "goal": "halve the resident set without a restart", "limits": {"cpu": 2, ` +
+				`"memory_mb": 512, "steps": [1, 2, 3]}, "dry_run": false}, ` +
 				`"priority": 2, "correlation_id": "4bf92f3577b34da6a3ce929d0e0e4736", "timeout_seconds": 300, ` +
-				`"required_capabilities": ["go", "memory"], "labels": {"team": "platform", "region": "eu-west-1", "tier": "2"}, "group": "research"}`)
+				`"required_capabilities": ["go", "memory"], "labels": {"team": "platform", "region": "eu-west-1", "tier": "2"}, ` +
+				`"group": "research"}`)
 	if len(body) < 480 || len(body) > 560 {
 		tb.Fatalf("the sample has %d bytes, want about 500", len(body))
 	}
@@ -74,9 +77,12 @@ func BenchmarkDecodeTaskResult(b *testing.B) {
 	var bodies [2][]byte
 	for i := range bodies {
 		bodies[i] = fmt.Appendf(nil,
-			`{"message_type":"task.result","task_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d","agent_id":"worker-%[1]d","outcome":"succeeded",`+
-				`"correlation_id":"4bf92f3577b34da6a3ce929d0e0e473%[1]d","timestamp":"2026-01-31T23:59:59.123456Z","dispatch_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d.1",`+
-				`"attempt":1,"duration_ms":1234.5,"usage":{"requests":3,"input_tokens":1200,"output_tokens":345,"cost_usd":0.0123,"provider":"cloud-a","model":"m-large"}}`, i)
+			`{"message_type":"task.result","task_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d","agent_id":"worker-%[1]d",`+
+				`"outcome":"succeeded",`+
+				`"correlation_id":"4bf92f3577b34da6a3ce929d0e0e473%[1]d","timestamp":"2026-01-31T23:59:59.123456Z",`+
+				`"dispatch_id":"0198c1f2-7b1e-7cc3-9f11-3c5a9e0d4b2%[1]d.1",`+
+				`"attempt":1,"duration_ms":1234.5,"usage":{"requests":3,"input_tokens":1200,"output_tokens":345,`+
+				`"cost_usd":0.0123,"provider":"cloud-a","model":"m-large"}}`, i)
 	}
 	for _, c := range []struct {
 		name   string

@@ -11,16 +11,19 @@ import (
 
 // The smallest message of each type that is told apart by its message_type.
 const (
-	aCancel   = `{"message_type":"task.cancel","task_id":"t-1"}`
-	aClaim    = `{"message_type":"task.claim","agent_id":"a-1","claim_id":"c-1","max_items":8,"pending_items":0}`
-	aBid      = `{"task_id":"t-1","auction_id":"t-1.1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5}`
-	someBids  = `{"message_type":"task.bids","agent_id":"a-1","bids":[` + aBid + `]}`
-	aOffer    = `{"task_id":"t-1","auction_id":"t-1.1","task_type":"build","required_capabilities":[],"bid_window_ms":500,"attempt":1}`
+	aCancel  = `{"message_type":"task.cancel","task_id":"t-1"}`
+	aClaim   = `{"message_type":"task.claim","agent_id":"a-1","claim_id":"c-1","max_items":8,"pending_items":0}`
+	aBid     = `{"task_id":"t-1","auction_id":"t-1.1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5}`
+	someBids = `{"message_type":"task.bids","agent_id":"a-1","bids":[` + aBid + `]}`
+	aOffer   = `{"task_id":"t-1","auction_id":"t-1.1","task_type":"build","required_capabilities":[],` +
+		`"bid_window_ms":500,"attempt":1}`
 	anAuction = `{"message_type":"task.available","agent_id":"a-1","offers":[` + aOffer + `]}`
-	anAward   = `{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","dispatch_id":"t-1.1"}`
-	aRefusal  = `{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","reason":"lost"}`
-	aFleet    = `{"agents":3,"pending_items":49,"unclaimed_items":0,"capacity_items_per_second":28,"target_drain_seconds":1.75,"fair_share_items":28}`
-	aGrant    = `{"message_type":"task.granted","agent_id":"a-1","claim_id":"c-1","granted":8,"fleet":` + aFleet + `}`
+	anAward   = `{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1",` +
+		`"dispatch_id":"t-1.1"}`
+	aRefusal = `{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a-1","reason":"lost"}`
+	aFleet   = `{"agents":3,"pending_items":49,"unclaimed_items":0,"capacity_items_per_second":28,` +
+		`"target_drain_seconds":1.75,"fair_share_items":28}`
+	aGrant = `{"message_type":"task.granted","agent_id":"a-1","claim_id":"c-1","granted":8,"fleet":` + aFleet + `}`
 )
 
 // last moves message_type to the end, as a program may that sorts its keys.

@@ -37,7 +37,8 @@ var hostile = []struct {
 	{"everything", assign(`"priority":3,"correlation_id":"trace_123","timeout_seconds":300`,
 		`"required_capabilities":["gpu","go"],"preferred_agents":["a-1"],"excluded_agents":["a-2","a-3"]`,
 		`"group":"research","deadline":"2030-01-01T00:00:00+02:00","strategy":"least_loaded"`,
-		`"estimated_usage":{"requests":1,"input_tokens":1200,"output_tokens":300.5,"cost_usd":0.02,"provider":"p","model":"m"}`,
+		`"estimated_usage":{"requests":1,"input_tokens":1200,"output_tokens":300.5,"cost_usd":0.02,"provider":"p",`+
+			`"model":"m"}`,
 		`"labels":{"team":"a"},"allow_borrowing":false,"widen_after_seconds":20`), "", ""},
 	{"no tokens", assign(`"estimated_usage":{"requests":1,"input_tokens":0,"output_tokens":0,"provider":"p"}`), "", ""},
 	{"alternatives",
@@ -282,7 +283,8 @@ var cancels = []struct {
 }{
 	{"smallest", `{"message_type":"task.cancel","task_id":"t-1"}`, "", ""},
 	{"every field",
-		`{"message_type":"task.cancel","task_id":"t-1","reason":"not\nneeded","dispatch_id":"t-1.1","correlation_id":"trace_1"}`, "", ""},
+		`{"message_type":"task.cancel","task_id":"t-1","reason":"not\nneeded","dispatch_id":"t-1.1",` +
+			`"correlation_id":"trace_1"}`, "", ""},
 	{"unknown field", `{"message_type":"task.cancel","task_id":"t-1","force":true}`, "", ""},
 
 	{"another request", `{"message_type":"task.bid","task_id":"t-1"}`, "/message_type", "const"},

@@ -183,7 +183,8 @@ func TestTaskAssignValue(t *testing.T) {
 	body := strings.Replace(assign(`"priority":3,"correlation_id":"trace_123","timeout_seconds":1.5`,
 		`"required_capabilities":["gpu","go","gpu"],"preferred_agents":["b","a"],"excluded_agents":["d","c"]`,
 		`"group":"research","deadline":"2030-01-01T01:00:00+02:00","strategy":"least_loaded"`,
-		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"},"allow_borrowing":false,"widen_after_seconds":2.5`), "{}", payload, 1)
+		`"estimated_usage":{"requests":2,"cost_usd":0.5,"model":"m"},"labels":{"team":"x"},"allow_borrowing":false,`+
+			`"widen_after_seconds":2.5`), "{}", payload, 1)
 	m, refusal := newDecoder(t).DecodeTaskAssign([]byte(body))
 	if refusal != nil {
 		t.Fatal(refusal.Text)

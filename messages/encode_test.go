@@ -44,15 +44,18 @@ func TestAppendDispatch(t *testing.T) {
 		{"plain", sampleDispatch(), `{ "n": 12345678901234567890 }`,
 			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
 				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
-				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"payload":{ "n": 12345678901234567890 }}`},
+				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"payload":{ "n": ` +
+				`12345678901234567890 }}`},
 		{"one of a batch of ten", ofABatch, `{}`,
 			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
 				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
-				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"batch_id":"task_455.1","batch_size":10,"payload":{}}`},
+				`"priority":2,"timeout_seconds":300,"dispatch_id":"task_456.1","attempt":1,"batch_id":"task_455.1",` +
+				`"batch_size":10,"payload":{}}`},
 		{"deadline, fraction, no payload", withDeadline, "",
 			`{"message_type":"task.dispatch","task_id":"task_456","assigned_agent":"agent_789","correlation_id":"trace_123",` +
 				`"assignment_time":"2026-01-31T23:59:59.123456Z","queue":"agent.agent_789","task_type":"optimize_memory",` +
-				`"priority":2,"timeout_seconds":1.5,"deadline":"2026-01-31T23:59:59.123456Z","dispatch_id":"task_456.1","attempt":1,"payload":{}}`},
+				`"priority":2,"timeout_seconds":1.5,"deadline":"2026-01-31T23:59:59.123456Z","dispatch_id":"task_456.1",` +
+				`"attempt":1,"payload":{}}`},
 	} {
 		got := AppendDispatch([]byte("kept"), c.dispatch, []byte(c.payload))
 		if string(got) != "kept"+c.want {
@@ -78,10 +81,13 @@ func TestAppendAssignmentFailed(t *testing.T) {
 			Attempts: 2, FailedAt: at},
 	})
 	want :=
-		`{"message_type":"assignment.failed","task_id":"task_456","reason":"0 of 12 agents eligible","correlation_id":"trace_123",` +
+		`{"message_type":"assignment.failed","task_id":"task_456","reason":"0 of 12 agents eligible",` +
+			`"correlation_id":"trace_123",` +
 			`"retry_possible":true,"suggested_action":"publish the task again later, or add agents or slots",` +
-			`"reason_code":"all_agents_at_capacity","attempts":2,"candidates":{"fleet":12,"refused":{"lacks_capability":7,"full":5},` +
-			`"missing_capabilities":{"g\"pu":7,"go":2},"nearest":{"agent_id":"agent-7","why":"full","free_in_seconds":40.25}},"failed_at":"2026-01-31T23:59:59.123456Z"}`
+			`"reason_code":"all_agents_at_capacity","attempts":2,"candidates":{"fleet":12,"refused":{"lacks_capability":7,` +
+			`"full":5},` +
+			`"missing_capabilities":{"g\"pu":7,"go":2},"nearest":{"agent_id":"agent-7","why":"full",` +
+			`"free_in_seconds":40.25}},"failed_at":"2026-01-31T23:59:59.123456Z"}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -147,7 +153,8 @@ func TestRefusalFails(t *testing.T) {
 		if r != nil {
 			t.Fatal(r.Text)
 		}
-		const want = "/priority: must be <= 3 but found 9; expected 0 low, 1 normal, 2 high, 3 critical: a whole number from 0 to 3"
+		const want = "/priority: must be <= 3 but found 9; expected 0 low, 1 normal, 2 high, 3 critical: a whole number " +
+			"from 0 to 3"
 		if m.TaskID != "t-1" || m.CorrelationID != c.trace || m.ReasonCode != "invalid_message" || m.RetryPossible ||
 			m.Reason != want {
 			t.Errorf("failed %+v; want the reason %q under trace %s", m, want, c.trace)
@@ -221,21 +228,25 @@ func TestAppendTaskCompleted(t *testing.T) {
 	}{
 		{"everything", coordinator.Completed{Result: result, Task: sampleTask(), Attempt: 2, Late: true, At: at},
 			head +
-				`"task_type":"optimize_memory","correlation_id":"trace_123","agent_id":"agent_789","outcome":"failed","attempt":2,` +
-				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},"late":true,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+				`"task_type":"optimize_memory","correlation_id":"trace_123","agent_id":"agent_789","outcome":"failed",` +
+				`"attempt":2,` +
+				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},` +
+				`"late":true,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
 			TaskCompleted{TaskID: "task_456", TaskType: "optimize_memory", CorrelationID: "trace_123", AgentID: "agent_789",
 				Outcome: Failed, Attempt: 2,
 				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"}, Late: true,
 				Timestamp: at.Truncate(time.Microsecond)}},
 		{"a task of which only the id is known", coordinator.Completed{Result: result, Attempt: 2, At: at},
 			head + `"correlation_id":"the agent's","agent_id":"agent_789","outcome":"failed","attempt":2,` +
-				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},` +
+				`"timestamp":"2026-01-31T23:59:59.123456Z"}`,
 			TaskCompleted{TaskID: "task_456", CorrelationID: "the agent's", AgentID: "agent_789", Outcome: Failed, Attempt: 2,
 				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"},
 				Timestamp: at.Truncate(time.Microsecond)}},
 		{"the least", coordinator.Completed{Result: least, Attempt: 1, At: at},
 			head +
-				`"correlation_id":"task_456","agent_id":"agent_789","outcome":"succeeded","attempt":1,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
+				`"correlation_id":"task_456","agent_id":"agent_789","outcome":"succeeded","attempt":1,` +
+				`"timestamp":"2026-01-31T23:59:59.123456Z"}`,
 			TaskCompleted{TaskID: "task_456", CorrelationID: "task_456", AgentID: "agent_789", Outcome: Succeeded, Attempt: 1,
 				Timestamp: at.Truncate(time.Microsecond)}},
 	} {
@@ -275,13 +286,15 @@ func TestAppendWithdraw(t *testing.T) {
 		{full,
 			`{"message_type":"task.cancel","task_id":"task_456","reason":"` + reason +
 				`","dispatch_id":"task_456.1","correlation_id":"trace_123"}`,
-			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"trace_123","agent_id":"agent_789","reason":"` + reason + `","timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"trace_123",` +
+				`"agent_id":"agent_789","reason":"` + reason + `","timestamp":"2026-01-31T23:59:59.123456Z"}`,
 			TaskCancel{TaskID: "task_456", Reason: reason, DispatchID: "task_456.1", CorrelationID: "trace_123"},
 			TaskCancelRequested{TaskID: "task_456", CorrelationID: "trace_123", AgentID: "agent_789", Reason: reason,
 				Timestamp: at.Truncate(time.Microsecond)}},
 		{least,
 			`{"message_type":"task.cancel","task_id":"task_456"}`,
-			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"task_456","agent_id":"agent_789","timestamp":"2026-01-31T23:59:59.123456Z"}`,
+			`{"message_type":"task.cancel_requested","task_id":"task_456","correlation_id":"task_456","agent_id":"agent_789",` +
+				`"timestamp":"2026-01-31T23:59:59.123456Z"}`,
 			TaskCancel{TaskID: "task_456"},
 			TaskCancelRequested{TaskID: "task_456", CorrelationID: "task_456", AgentID: "agent_789",
 				Timestamp: at.Truncate(time.Microsecond)}},

@@ -51,8 +51,10 @@ func TestHeadersSayOnlyWhatTheBodyDoesNot(t *testing.T) {
 		{"a timeout of its own", always + `,"timeout_seconds":300}`, own},
 		{"everything",
 			always +
-				`,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"widen_after_seconds":2.5,"excluded_agents":["c"],` +
-				`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
+				`,"timeout_seconds":300,"required_capabilities":["go"],"preferred_agents":["b","a"],"widen_after_seconds":2.5,` +
+				`"excluded_agents":["c"],` +
+				`"group":"g","strategy":"least_loaded","estimated_usage":{"requests":2},"allow_borrowing":false,` +
+				`"labels":{"a":"1","b":"2"},"reply_to":"replies"}`, rich},
 	} {
 		if got := EncodeTaskHeader(c.task); got != c.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, c.want)

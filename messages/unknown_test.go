@@ -12,7 +12,8 @@ import (
 // A field that no schema has is named, whichever way the message is read; what may hold anything is left alone.
 func TestUnknownFields(t *testing.T) {
 	d := newDecoder(t)
-	const task = `{"message_type":"task.assign","task_id":"t-1","task_type":"build","payload":{"prioritiy":1},"labels":{"timeout":"5"}`
+	const task = `{"message_type":"task.assign","task_id":"t-1","task_type":"build","payload":{"prioritiy":1},` +
+		`"labels":{"timeout":"5"}`
 	many := ""
 	for i := range 2 * maxUnknown {
 		many += fmt.Sprintf(`,"x%d":0`, i)
@@ -54,28 +55,32 @@ func TestUnknownFields(t *testing.T) {
 			var m AgentStatus
 			d.DecodeAgentStatus(
 				[]byte(
-					`{"message_type":"agent.status","agent_id":"a","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
+					`{"message_type":"agent.status","agent_id":"a","status":"ready","current_load":0,"active_tasks":0,`+
+						`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
 			return m.Unknown
 		},
 		schemas.TaskResult: func(extra string) []string {
 			var m TaskResult
 			d.DecodeTaskResult(
 				[]byte(
-					`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
+					`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c",`+
+						`"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
 			return m.Unknown
 		},
 		schemas.TaskBid: func(extra string) []string {
 			m,
 				_ := d.DecodeTaskBid(
 				[]byte(
-					`{"message_type":"task.bid","agent_id":"a","task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1` + extra))
+					`{"message_type":"task.bid","agent_id":"a","task_id":"t","fitness":1,"active_tasks":0,` +
+						`"estimated_duration_seconds":1` + extra))
 			return m.Unknown
 		},
 		schemas.TaskBids: func(extra string) []string {
 			m,
 				_ := d.DecodeTaskBids(
 				[]byte(
-					`{"message_type":"task.bids","agent_id":"a","bids":[{"task_id":"t","fitness":1,"active_tasks":0,"estimated_duration_seconds":1,"inner":2}]` + extra))
+					`{"message_type":"task.bids","agent_id":"a","bids":[{"task_id":"t","fitness":1,"active_tasks":0,` +
+						`"estimated_duration_seconds":1,"inner":2}]` + extra))
 			return m.Unknown
 		},
 		schemas.TaskClaim: func(extra string) []string {
@@ -98,7 +103,9 @@ func TestUnknownFields(t *testing.T) {
 	}
 	if m := new(TaskResult); d.DecodeTaskResult(
 		[]byte(
-			`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usage":{"cost":1}}`), m) != nil || !slices.Equal(m.Unknown, []string{"usage.cost"}) {
+			`{"message_type":"task.result","agent_id":"a","task_id":"t","outcome":"failed","correlation_id":"c",`+
+				`"timestamp":"2026-03-01T12:00:00Z","usage":{"cost":1}}`), m) != nil ||
+		!slices.Equal(m.Unknown, []string{"usage.cost"}) {
 		t.Errorf("within usage: %q", m.Unknown)
 	}
 }

@@ -125,7 +125,8 @@ var table = map[string]rule{
 		"coordinator/simulator"}},
 	"coordinator/simulator/chart": {may: []string{modXimage + "/...", "coordinator/simulator",
 		"coordinator/simulator/pulling"}},
-	"messages":                   {may: []string{"schemas", "coordinator", "coordinator/nearest", "messages/internal/jsontext"}},
+	"messages": {may: []string{"schemas", "coordinator", "coordinator/nearest",
+		"messages/internal/jsontext"}},
 	"messages/internal/jsontext": {std: stdPure},
 	"schemas":                    {may: []string{modJsonschema}},
 	"config": {may: []string{modYaml, modFsnotify, "config/formula", "config/quotas", "config/yamlconf", "coordinator",
@@ -134,9 +135,11 @@ var table = map[string]rule{
 		"coordinator/nearest", "coordinator/pattern"}},
 	"config/yamlconf": {may: []string{modYaml, "coordinator", "coordinator/nearest",
 		"coordinator/pattern"}},
-	"config/formula":                        {may: []string{modCel + "/...", "coordinator", "coordinator/pattern", "coordinator/strategy"}},
-	"coordinator/bus":                       {},
-	"coordinator/bus/amqpbus":               {may: []string{"coordinator/bus", "coordinator/bus/amqpbus/internal/wire", modAmqp091, modZerolog}},
+	"config/formula": {may: []string{modCel + "/...", "coordinator", "coordinator/pattern",
+		"coordinator/strategy"}},
+	"coordinator/bus": {},
+	"coordinator/bus/amqpbus": {may: []string{"coordinator/bus", "coordinator/bus/amqpbus/internal/wire",
+		modAmqp091, modZerolog}},
 	"coordinator/bus/amqpbus/internal/wire": {may: []string{"coordinator/bus"}},
 	"coordinator/journal":                   {may: []string{"coordinator", "coordinator/bus"}},
 	"coordinator/failpoint":                 {},
@@ -158,7 +161,8 @@ var table = map[string]rule{
 	"coordinator/callcache": {may: []string{"coordinator", "coordinator/credential", "coordinator/httpapi/calls",
 		"agent/quota"}},
 	"coordinator/webhook": {may: []string{"coordinator/heard", modPrometheus, modZerolog}},
-	"coordinator/rls": {may: []string{"coordinator", "coordinator/gateway", "coordinator/pattern", "messages", modGrpc + "/...",
+	"coordinator/rls": {may: []string{"coordinator", "coordinator/gateway", "coordinator/pattern", "messages", modGrpc +
+		"/...",
 		modEnvoy + "/...", modProtobuf + "/..."}},
 	"coordinator/service": {may: []string{
 		"config", "config/quotas", "messages", "schemas",
@@ -184,17 +188,21 @@ var table = map[string]rule{
 		"coordinator/service/internal/background", "messages", modXxhash}},
 	"coordinator/service/internal/lanes": {may: []string{"coordinator", "coordinator/bus",
 		"coordinator/service/internal/background"}},
-	"coordinator/service/internal/taking":  {may: []string{"coordinator/bus"}},
-	"coordinator/service/internal/vetting": {may: []string{"config", "coordinator", "coordinator/bus", "messages", "schemas"}},
+	"coordinator/service/internal/taking": {may: []string{"coordinator/bus"}},
+	"coordinator/service/internal/vetting": {may: []string{"config", "coordinator", "coordinator/bus", "messages",
+		"schemas"}},
 	"coordinator/service/internal/callers": {may: []string{"coordinator", "coordinator/service/internal/views",
 		"coordinator/view"}},
-	"coordinator/service/internal/relay": {may: []string{"coordinator", "coordinator/bus", "coordinator/httpapi", "messages",
+	"coordinator/service/internal/relay": {may: []string{"coordinator", "coordinator/bus", "coordinator/httpapi",
+		"messages",
 		"schemas"}},
 	"coordinator/service/internal/clock": {may: []string{"coordinator/bus", "coordinator/failpoint"}},
 	"coordinator/service/internal/metrics": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",
 		"coordinator/fairshare", "coordinator/fairshare/fairqueue", "coordinator/fairshare/health",
-		"coordinator/service/internal/telemetry", "coordinator/service/internal/views", "coordinator/strategy", "coordinator/view", modPrometheus + "/..."}},
-	"coordinator/service/internal/observer": {may: []string{"config", "config/quotas", "coordinator", "coordinator/bus", "coordinator/invariant",
+		"coordinator/service/internal/telemetry", "coordinator/service/internal/views", "coordinator/strategy",
+		"coordinator/view", modPrometheus + "/..."}},
+	"coordinator/service/internal/observer": {may: []string{"config", "config/quotas", "coordinator", "coordinator/bus",
+		"coordinator/invariant",
 		"coordinator/service/internal/intake", "coordinator/service/internal/metrics",
 		"coordinator/service/internal/outbox", "coordinator/service/internal/recent",
 		"coordinator/service/internal/telemetry", "coordinator/service/internal/views", "coordinator/view", "messages",
@@ -215,7 +223,8 @@ var table = map[string]rule{
 		"coordinator/view", "messages", "schemas"}},
 	"coordinator/service/internal/intake": {may: []string{"coordinator", "coordinator/invariant",
 		"coordinator/bus", "messages", modXxhash}},
-	"coordinator/service/internal/outbox": {may: []string{"coordinator", "coordinator/bus", "messages", "schemas", modXxhash}},
+	"coordinator/service/internal/outbox": {may: []string{"coordinator", "coordinator/bus", "messages", "schemas",
+		modXxhash}},
 	"coordinator/service/internal/journaling": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",
 		"coordinator/failpoint", "coordinator/journal", "coordinator/service/internal/background", "coordinator/usage",
 		"coordinator/view", modPrometheus + "/...", modZerolog}},
@@ -253,18 +262,19 @@ var table = map[string]rule{
 	"coordinator/engine/internal/unresolved": {std: stdPure, may: []string{"coordinator"}},
 
 	// What the parts are put together in: the state knows them, and questions and audit know the state.
-	"coordinator/engine/internal/state": {std: stdPure, may: []string{"coordinator", "coordinator/invariant", "coordinator/nearest",
-		"coordinator/agentset",
-		"coordinator/auction", "coordinator/capacity", "coordinator/criteria",
-		"coordinator/engine/internal/admission", "coordinator/engine/internal/choice",
-		"coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
-		"coordinator/engine/internal/ejection", "coordinator/engine/internal/ends",
-		"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow",
-		"coordinator/engine/internal/isolation", "coordinator/engine/internal/lanes",
-		"coordinator/engine/internal/market", "coordinator/engine/internal/queue",
-		"coordinator/engine/internal/unresolved", "coordinator/fairshare", "coordinator/fairshare/fairqueue",
-		"coordinator/heap",
-		"coordinator/learning", "coordinator/llmcalls", "coordinator/quotacontrol"}},
+	"coordinator/engine/internal/state": {std: stdPure,
+		may: []string{"coordinator", "coordinator/invariant", "coordinator/nearest",
+			"coordinator/agentset",
+			"coordinator/auction", "coordinator/capacity", "coordinator/criteria",
+			"coordinator/engine/internal/admission", "coordinator/engine/internal/choice",
+			"coordinator/engine/internal/claims", "coordinator/engine/internal/dedupe",
+			"coordinator/engine/internal/ejection", "coordinator/engine/internal/ends",
+			"coordinator/engine/internal/fleet", "coordinator/engine/internal/flow",
+			"coordinator/engine/internal/isolation", "coordinator/engine/internal/lanes",
+			"coordinator/engine/internal/market", "coordinator/engine/internal/queue",
+			"coordinator/engine/internal/unresolved", "coordinator/fairshare", "coordinator/fairshare/fairqueue",
+			"coordinator/heap",
+			"coordinator/learning", "coordinator/llmcalls", "coordinator/quotacontrol"}},
 	"coordinator/engine/internal/questions": {std: stdPure, may: []string{"coordinator", "coordinator/agentset",
 		"coordinator/engine/internal/admission", "coordinator/engine/internal/fleet",
 		"coordinator/engine/internal/lanes", "coordinator/engine/internal/place",
@@ -288,7 +298,8 @@ var table = map[string]rule{
 		"messages", modCobra}},
 	"cmd/taskbus/internal/quota": {may: []string{"agent/quota", "cmd/taskbus/cli", "coordinator", "coordinator/nearest",
 		"coordinator/callcache", "coordinator/httpapi", "coordinator/view", modCobra}},
-	"cmd/taskbus/internal/setup": {may: []string{"cmd/taskbus/cli", "config", "config/quotas", "coordinator", "coordinator/bus",
+	"cmd/taskbus/internal/setup": {may: []string{"cmd/taskbus/cli", "config", "config/quotas", "coordinator",
+		"coordinator/bus",
 		"coordinator/bus/amqpbus", "coordinator/criteria", "coordinator/fairshare", "coordinator/journal",
 		"coordinator/view", "messages", "schemas", modCobra}},
 	"cmd/taskbus/internal/task": {may: []string{"cmd/taskbus/cli", "coordinator", "coordinator/bus",
@@ -305,10 +316,12 @@ var table = map[string]rule{
 }
 
 // clockless packages may use the time package for its types only.
-var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/heap", "coordinator/invariant", "coordinator/nearest",
+var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/heap", "coordinator/invariant",
+	"coordinator/nearest",
 	"coordinator/strategy", "coordinator/learning",
 	"coordinator/capacity", "coordinator/breaker", "coordinator/auction", "coordinator/pull", "coordinator/fairshare",
-	"coordinator/fairshare/arith", "coordinator/fairshare/rates", "coordinator/fairshare/calendar", "coordinator/fairshare/fairqueue",
+	"coordinator/fairshare/arith", "coordinator/fairshare/rates", "coordinator/fairshare/calendar",
+	"coordinator/fairshare/fairqueue",
 	"coordinator/fairshare/billing", "coordinator/fairshare/estimates", "coordinator/fairshare/health",
 	"coordinator/fairshare/seats",
 	"coordinator/llmcalls", "coordinator/onloss", "coordinator/quotacontrol", "coordinator/criteria", "coordinator/engine",
@@ -320,7 +333,8 @@ var clockless = []string{"coordinator", "coordinator/agentset", "coordinator/hea
 	"coordinator/engine/internal/state", "coordinator/engine/internal/questions", "coordinator/engine/internal/audit",
 	"coordinator/simulator",
 	"coordinator/simulator/pulling", "coordinator/simulator/sharing", "coordinator/simulator/priorities",
-	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "coordinator/view", "agent/balance"}
+	"coordinator/journal", "coordinator/replay", "coordinator/heard", "coordinator/usage", "coordinator/view",
+	"agent/balance"}
 
 var clockFuncs = []string{"After", "AfterFunc", "NewTicker", "NewTimer", "Now", "Since", "Sleep", "Tick", "Until"}
 
@@ -434,15 +448,18 @@ func importViolations(path string, imports []string) []string {
 			add("imports the global logger %s. Rule: no global loggers. Take a zerolog.Logger as an argument.", imp)
 		case strings.HasPrefix(imp, modAmqp091) && !seesClient(name):
 			add(
-				"imports %s. Rule: only coordinator/bus/amqpbus (and tests/ and examples/) sees the client. Use the types of coordinator/bus.", imp)
+				"imports %s. Rule: only coordinator/bus/amqpbus (and tests/ and examples/) sees the client. Use the types of "+
+					"coordinator/bus.", imp)
 		case inTests(imp) && !inTests(path):
 			add(
-				"imports %s. Rule: the product imports nothing of tests/. Move what the product needs out of tests/, or the import into a _test.go file.", imp)
+				"imports %s. Rule: the product imports nothing of tests/. Move what the product needs out of tests/, or the "+
+					"import into a _test.go file.", imp)
 		case r.all:
 		case isStd(imp):
 			if r.std == stdPure && below(imp, impureStd) {
 				add(
-					"imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as an event or an argument.", imp)
+					"imports %s. Rule: no I/O, clock, chance or context here. Move the I/O to an edge and bring its result in as "+
+						"an event or an argument.", imp)
 			}
 		case !allowed(imp, r.may):
 			add("imports %s. Rule: the row %q of the table of tests/guard_test.go allows only the standard library and %v. "+
@@ -520,7 +537,8 @@ func sourceViolations(path, file string, source []byte) ([]string, error) {
 		case *ast.FuncDecl:
 			if n.Recv == nil && n.Name.Name == "init" {
 				found = append(found, fmt.Sprintf(
-					"%s: init() function. Rule: nothing happens because a package is imported. Build the value in a constructor or a package variable.", fset.Position(n.Pos())))
+					"%s: init() function. Rule: nothing happens because a package is imported. Build the value in a constructor or "+
+						"a package variable.", fset.Position(n.Pos())))
 			}
 		case *ast.SelectorExpr:
 			x, ok := n.X.(*ast.Ident)

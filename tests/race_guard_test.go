@@ -62,7 +62,8 @@ func TestRaceGuard(t *testing.T) {
 			}
 			for _, where := range found {
 				t.Errorf(
-					"%s starts a goroutine, and scripts/test.sh tests %s without the race detector: take what needs it off the list there", where, dep.path)
+					"%s starts a goroutine, and scripts/test.sh tests %s without the race detector: take what needs it off the "+
+						"list there", where, dep.path)
 			}
 		}
 	}

@@ -115,7 +115,8 @@ func (c Config) Check() error {
 	within("load-balancing.max-discovery-interval-ms", b.MaxDiscoveryIntervalMS, low, high)
 	if b.MinDiscoveryIntervalMS > b.MaxDiscoveryIntervalMS {
 		fault(
-			"load-balancing.min-discovery-interval-ms %d is above max-discovery-interval-ms %d: lower the one or raise the other",
+			"load-balancing.min-discovery-interval-ms %d is above max-discovery-interval-ms %d: lower the one or raise the "+
+				"other",
 			b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS)
 	} else {
 		within("load-balancing.base-discovery-interval-ms", b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS,

@@ -101,7 +101,8 @@ func TestCheck(t *testing.T) {
 			b.MinDiscoveryIntervalMS, b.MaxDiscoveryIntervalMS = 800,
 				500
 		},
-			"load-balancing.min-discovery-interval-ms 800 is above max-discovery-interval-ms 500: lower the one or raise the other"},
+			"load-balancing.min-discovery-interval-ms 800 is above max-discovery-interval-ms 500: lower the one or raise the " +
+				"other"},
 		{"base below min", func(b *LoadBalancing, _ *Registry) {
 			b.BaseDiscoveryIntervalMS, b.MinDiscoveryIntervalMS = 300,
 				400
@@ -140,7 +141,8 @@ func TestCheck(t *testing.T) {
 			"load-balancing.capacity-report-interval-ms 30000: give less than registry.heartbeat-ttl-ms (30000), or every " +
 				"report is out of date before the next"},
 		{"two at once", func(b *LoadBalancing, _ *Registry) { b.MaxClaimItems, b.Mode = -1, "x" },
-			"load-balancing.mode \"x\": give equal, literal or literal-share\nload-balancing.max-claim-items -1: give 1 to 10000"},
+			"load-balancing.mode \"x\": give equal, literal or literal-share\nload-balancing.max-claim-items -1: give 1 to " +
+				"10000"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -215,7 +215,9 @@ func (c *Client) Close(ctx context.Context) error {
 	c.pools.close()
 	if n := c.teller.close(ctx); n > 0 {
 		return fmt.Errorf(
-			"quota client: the ends of %d calls or leases could not be reported in time; their quota is back when their reservations expire, but what was unconfirmed is charged as it was asked for, and calls without a reservation are not charged", n)
+			"quota client: the ends of %d calls or leases could not be reported in time; their quota is back when their "+
+				"reservations expire, but what was unconfirmed is charged as it was asked for, and calls without a reservation "+
+				"are not charged", n)
 	}
 	return nil
 }

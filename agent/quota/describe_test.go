@@ -40,7 +40,8 @@ func TestDescribed(t *testing.T) {
 			"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse", `{}`,
 			"gemini", "gemini-2.5-flash", -1},
 		"Vertex": {
-			"https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google/models/gemini-2.5-pro:generateContent", `{}`, "gemini", "gemini-2.5-pro", -1},
+			"https://eu-aiplatform.googleapis.com/v1/projects/p/locations/eu/publishers/google/models/" +
+				"gemini-2.5-pro:generateContent", `{}`, "gemini", "gemini-2.5-pro", -1},
 		"Gemini counts": {"https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:countTokens", `{}`,
 			"", "", 0},
 		"not JSON": {"https://api.openai.com/v1/chat/completions", `model=gpt-4o`, "openai", "", -1},

@@ -212,7 +212,8 @@ func TestDescribeDecides(t *testing.T) {
 // An answer passes as it comes: each event is read before the next is sent. It is charged at its
 // end; when it is closed early, or its context ends, for what has come until then.
 func TestStreamsAreNotDelayed(t *testing.T) {
-	const start = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n"
+	const start = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25," +
+		"\"output_tokens\":1}}}\n\n"
 	const delta = "data: {\"type\":\"content_block_delta\"}\n\n"
 	const end = "data: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":15}}\n\n"
 	for name, c := range map[string]struct {

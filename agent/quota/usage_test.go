@@ -15,19 +15,24 @@ var answers = map[string]struct {
 	whole  *Usage // at its end
 	cut    *Usage // closed before the last event
 }{
-	"OpenAI chat": {text: `{"id":"x","choices":[{"message":{"role":"assistant","content":"{\"usage\":{\"prompt_tokens\":9}}"}}],
-		"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":4}}}`, whole: sum(19, 10)},
+	"OpenAI chat": {
+		text: `{"id":"x","choices":[{"message":{"role":"assistant","content":"{\"usage\":{\"prompt_tokens\":9}}"}}],
+		"usage":{"prompt_tokens":19,"completion_tokens":10,"total_tokens":29,"prompt_tokens_details":{"cached_tokens":4}}}`,
+		whole: sum(19, 10)},
 	"OpenAI embeddings": {text: `{"object":"list","data":[],"usage":{"prompt_tokens":8,"total_tokens":8}}`,
 		whole: sum(8, 0)},
 	"OpenAI responses": {text: `{"object":"response","usage":{"input_tokens":36,"output_tokens":87,"total_tokens":123}}`,
 		whole: sum(36, 87)},
 	"Anthropic": {
-		text:  `{"type":"message","message":"no object","usage":{"input_tokens":20,"cache_creation_input_tokens":5,"cache_read_input_tokens":100,"output_tokens":30}}`,
+		text: `{"type":"message","message":"no object","usage":{"input_tokens":20,"cache_creation_input_tokens":5,` +
+			`"cache_read_input_tokens":100,"output_tokens":30}}`,
 		whole: sum(125, 30)},
 	"Gemini": {
-		text: `{"candidates":[],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":10,"thoughtsTokenCount":7,"totalTokenCount":21}}`, whole: sum(4, 17)},
+		text: `{"candidates":[],"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":10,"thoughtsTokenCount":7,` +
+			`"totalTokenCount":21}}`, whole: sum(4, 17)},
 	"Gemini, a list": {
-		text:  `[{"usageMetadata":{"promptTokenCount":4}},{"usageMetadata":{"promptTokenCount":4,"candidatesTokenCount":12}}]`,
+		text: `[{"usageMetadata":{"promptTokenCount":4}},{"usageMetadata":{"promptTokenCount":4,` +
+			`"candidatesTokenCount":12}}]`,
 		whole: sum(4, 12)},
 	"nothing":         {text: `{"choices":[]}`},
 	"half an answer":  {text: `{"usage":{"prompt_tokens":19,"completion_tokens":10}`},

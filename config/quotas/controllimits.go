@@ -155,7 +155,8 @@ func (l *entryLimit) plainTotal() {
 		return
 	}
 	limit := newLimit("amount", total)
-	switch interval, seconds := yamlconf.Lookup(l.entry, "reset_interval"), yamlconf.Lookup(l.entry, "reset_interval_seconds"); {
+	switch interval, seconds := yamlconf.Lookup(l.entry, "reset_interval"),
+		yamlconf.Lookup(l.entry, "reset_interval_seconds"); {
 	case seconds != nil:
 		putKey(limit, "interval_seconds", seconds)
 	case interval != nil:
@@ -241,7 +242,8 @@ func (l *entryLimit) add(limit *yaml.Node) { l.write(append(slices.Clone(l.all()
 
 // drop takes the budget or the rate out.
 func (l *entryLimit) drop(attribute string) {
-	l.write(slices.DeleteFunc(slices.Clone(l.all()), func(n *yaml.Node) bool { return yamlconf.Lookup(n, attribute) != nil }))
+	l.write(slices.DeleteFunc(slices.Clone(l.all()),
+		func(n *yaml.Node) bool { return yamlconf.Lookup(n, attribute) != nil }))
 }
 
 // find is the one of the limits that an attribute belongs to; it is made where there is none.
@@ -260,7 +262,8 @@ func (l *entryLimit) find(attribute string) (*yaml.Node, error) {
 		}
 	}
 	for _, limit := range all {
-		if yamlconf.Lookup(limit, kind) != nil || yamlconf.Lookup(limit, "amount") == nil && yamlconf.Lookup(limit, "rate") == nil {
+		if yamlconf.Lookup(limit, kind) != nil || yamlconf.Lookup(limit, "amount") == nil &&
+			yamlconf.Lookup(limit, "rate") == nil {
 			return limit, nil
 		}
 	}
@@ -271,7 +274,8 @@ func (l *entryLimit) find(attribute string) (*yaml.Node, error) {
 
 // keepPeriod has what was a part by weight until now keep its period, unless it has one.
 func (l *entryLimit) keepPeriod(limit *yaml.Node, attribute string) {
-	if l.dim == coordinator.DimConcurrency || yamlconf.Lookup(limit, "per") != nil || yamlconf.Lookup(limit, "interval_seconds") != nil {
+	if l.dim == coordinator.DimConcurrency || yamlconf.Lookup(limit, "per") != nil ||
+		yamlconf.Lookup(limit, "interval_seconds") != nil {
 		return
 	}
 	switch rate := l.node.Rates[l.dim]; {

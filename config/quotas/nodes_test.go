@@ -26,10 +26,13 @@ func TestFairShareExample(t *testing.T) {
 		return n
 	}
 	agent := func(group, name string, parent int, weight, rps, burst int64) coordinator.QuotaNode {
-		n := coordinator.QuotaNode{ID: "pool/" + group + "/" + name, Kind: coordinator.QuotaAgent, Name: name, Parent: parent, Weight: weight}
-		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight, Period: month} // initial_quota: 0
+		n := coordinator.QuotaNode{ID: "pool/" + group + "/" + name, Kind: coordinator.QuotaAgent, Name: name, Parent: parent,
+			Weight: weight}
+		n.Budgets[coordinator.DimTotalTokens] = &coordinator.QuotaLimit{Nominal: coordinator.ByWeight,
+			Period: month} // initial_quota: 0
 		n.Rates[coordinator.DimRequests] = &coordinator.QuotaLimit{
-			Nominal: rps, Per: time.Second, Burst: burst, Borrow: coordinator.Bound{Kind: coordinator.BoundAmount, Value: 0}, // a hard rate
+			Nominal: rps, Per: time.Second, Burst: burst, Borrow: coordinator.Bound{Kind: coordinator.BoundAmount,
+				Value: 0}, // a hard rate
 		}
 		return n
 	}
@@ -51,10 +54,12 @@ func TestFairShareExample(t *testing.T) {
 		}
 	}
 	// 500,000 by 5:5 and 300,000 by 2:3 of the nodes' weights.
-	if got := arith.Apportion(500_000, []int64{want[2].Weight, want[3].Weight}, nil); !slices.Equal(got, []int64{250_000, 250_000}) {
+	if got := arith.Apportion(500_000, []int64{want[2].Weight, want[3].Weight}, nil); !slices.Equal(got,
+		[]int64{250_000, 250_000}) {
 		t.Errorf("project_alpha: %v", got)
 	}
-	if got := arith.Apportion(300_000, []int64{want[5].Weight, want[6].Weight}, nil); !slices.Equal(got, []int64{120_000, 180_000}) {
+	if got := arith.Apportion(300_000, []int64{want[5].Weight, want[6].Weight}, nil); !slices.Equal(got,
+		[]int64{120_000, 180_000}) {
 		t.Errorf("project_beta: %v", got)
 	}
 }
@@ -132,10 +137,12 @@ func limitOutline(l *coordinator.QuotaLimit) string {
 func TestQuotaOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		groups := []string{
-			"{id: a, limits: {total_tokens: {amount: 7, per: day}}}", "{id: b, weight: 2}", "{id: c, parent: b}", "{id: d, parent: a, borrowing: {rule: never}}", "{id: e, parent: c}",
+			"{id: a, limits: {total_tokens: {amount: 7, per: day}}}", "{id: b, weight: 2}", "{id: c, parent: b}",
+			"{id: d, parent: a, borrowing: {rule: never}}", "{id: e, parent: c}",
 		}
 		agents := []string{"{id: x, group_id: d}", "{id: y, group_id: d, weight: 3}", "{id: z, group_id: e}"}
-		providers := []string{"{provider: p, share: by_weight, limits: {requests: {rate: 3, per: second}}}", "{provider: q, models: [{model: n}, {model: m}]}"}
+		providers := []string{"{provider: p, share: by_weight, limits: {requests: {rate: 3, per: second}}}",
+			"{provider: q, models: [{model: n}, {model: m}]}"}
 		file := func(shuffled bool) string {
 			parts := map[string][]string{"groups": groups, "agents": agents, "providers": providers}
 			keys := []string{"agents", "groups", "providers"}
@@ -208,7 +215,8 @@ func TestQuotaSumsAreThoseOfTheTree(t *testing.T) {
 			var groups []*planned
 			for range rapid.IntRange(0, 3).Draw(rt, "children") {
 				n++
-				g := &planned{name: fmt.Sprintf("g%03d", n), own: rapid.Int64Range(-1, 4).Draw(rt, "own"), weight: rapid.Int64Range(0, 3).Draw(rt, "weight")}
+				g := &planned{name: fmt.Sprintf("g%03d", n), own: rapid.Int64Range(-1, 4).Draw(rt, "own"),
+					weight: rapid.Int64Range(0, 3).Draw(rt, "weight")}
 				fmt.Fprintf(&text, "  - {id: %s, weight: %d", g.name, g.weight)
 				if parent != "" {
 					fmt.Fprintf(&text, ", parent: %s", parent)
@@ -254,7 +262,8 @@ func TestQuotaNodesAreBounded(t *testing.T) {
 		fmt.Fprintf(&b, "- {provider: p%d, share: by_weight, limits: {requests: {rate: 1, per: second}}}\n", i)
 	}
 	_, err := Parse([]byte(b.String()), "quotas.yaml")
-	if err == nil || strings.Count(err.Error(), "\n") != 0 || !strings.Contains(err.Error(), "makes more than 100000 nodes") {
+	if err == nil || strings.Count(err.Error(), "\n") != 0 ||
+		!strings.Contains(err.Error(), "makes more than 100000 nodes") {
 		t.Errorf("101,101 nodes: %v", err)
 	}
 	// Two providers that are not shared are one node each: 1 + 1000 + 98·1001 + 2 = 99,101.
@@ -289,7 +298,8 @@ func checkQuotas(t testing.TB, q *coordinator.Quotas) {
 				byWeight := l.Nominal == coordinator.ByWeight && n.Parent >= 0 && kind.of(&q.Nodes[n.Parent], dim) != nil
 				if !byWeight && (l.Nominal < 0 || l.Nominal > maxAmount) || l.Burst < 0 || l.Burst > maxAmount ||
 					(kind == kindRate) != (l.Per > 0) || kind == kindRate && l.Nominal == 0 ||
-					(l.Period.Unit == coordinator.PerInterval) != (l.Period.Interval > 0) || dim == coordinator.DimConcurrency && kind != kindSeats {
+					(l.Period.Unit == coordinator.PerInterval) != (l.Period.Interval > 0) || dim == coordinator.DimConcurrency &&
+					kind != kindSeats {
 					t.Errorf("%s: %s: %+v", n.ID, dim, l)
 				}
 			}
@@ -304,7 +314,8 @@ func checkQuotas(t testing.TB, q *coordinator.Quotas) {
 	}
 	priced := make(map[[3]string]bool)
 	for _, p := range q.Prices {
-		if key := [3]string{p.Provider, p.Model, p.Operation}; priced[key] || p.Provider == "" || min(p.PerRequest, p.InputPerMillion, p.OutputPerMillion) < 0 {
+		if key := [3]string{p.Provider, p.Model, p.Operation}; priced[key] || p.Provider == "" ||
+			min(p.PerRequest, p.InputPerMillion, p.OutputPerMillion) < 0 {
 			t.Errorf("price %+v", p)
 		} else {
 			priced[key] = true

@@ -28,7 +28,8 @@ func priceless(q *coordinator.Quotas) string {
 	becomes := map[coordinator.UnpricedRule]string{
 		coordinator.UnpricedRefuse: "calls and tasks of an LLM that do not state what they cost are refused (unpriced: " +
 			"refuse); list prices",
-		coordinator.UnpricedWarn: "only the cost that tasks and results state themselves counts (unpriced: warn); list prices",
+		coordinator.UnpricedWarn: "only the cost that tasks and results state themselves counts (unpriced: warn); list " +
+			"prices",
 	}[q.Unpriced]
 	if len(q.Prices) > 0 || becomes == "" {
 		return ""

@@ -29,7 +29,8 @@ func TestWarnings(t *testing.T) {
 			"the limit of pool/a, requests 5000 per day, bounds nothing: 2000 per week of pool/a are used up before; so it " +
 				"is with 1 more"},
 		"a week in two months": {
-			"pool: {limits: {requests: {amount: 500, per: month}}}\ngroups: [{id: a, limits: {requests: {amount: 999, per: week}}}]\n", ""},
+			"pool: {limits: {requests: {amount: 500, per: month}}}\ngroups: [{id: a, limits: {requests: {amount: 999, per: " +
+				"week}}}]\n", ""},
 		"day below week": {
 			"groups: [{id: a, limits: {requests: [{amount: 1999, per: day}, {amount: 2000, per: week}]}}]\n", ""},
 		"the week's may be borrowed": {
@@ -38,7 +39,8 @@ func TestWarnings(t *testing.T) {
 		"and so much at the most": {
 			"pool: {limits: {requests: {amount: 9000, per: week}}}\ngroups: [{id: a, limits: {requests: [{amount: 5000, " +
 				"per: day}, {amount: 2000, per: week, borrow: 3000}]}}]\n",
-			"the limit of pool/a, requests 5000 per day, bounds nothing: 2000 per week, borrow 3000 of pool/a are used up before"},
+			"the limit of pool/a, requests 5000 per day, bounds nothing: 2000 per week, borrow 3000 of pool/a are used up " +
+				"before"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found := Warnings(mustParse(t, c.file))

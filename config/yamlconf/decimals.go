@@ -36,7 +36,8 @@ func scaled(text string, places int) (n int64, ok bool) {
 // hi, which are given times 10^places as well.
 func (d *Decoder) Decimals(into *int64, places int, lo, hi int64) Reader {
 	return func(p Place) {
-		if d.facts != nil && d.note(p, Facts{"type": "number", "minimum": asFloat(lo, places), "maximum": asFloat(hi, places)}) {
+		if d.facts != nil && d.note(p, Facts{"type": "number", "minimum": asFloat(lo, places),
+			"maximum": asFloat(hi, places)}) {
 			return
 		}
 		n, ok := int64(0), p.Number()

@@ -50,7 +50,8 @@ func parse(t *testing.T, text string) (settings, string) {
 }
 
 func TestEveryKindOfValue(t *testing.T) {
-	s, faults := parse(t, "{count: 3, wait_seconds: 7, load: 0.5, on: true, mode: pull, order: strict, word: none, name: 1, "+
+	s, faults := parse(t, "{count: 3, wait_seconds: 7, load: 0.5, on: true, mode: pull, order: strict, word: none, "+
+		"name: 1, "+
 		"tags: [b, a, b], later: 8, old: x}")
 	later := s.noted.Node.Value
 	s.noted = Place{}
@@ -63,7 +64,8 @@ func TestEveryKindOfValue(t *testing.T) {
 
 // All faults come together, each with its line, column and path, and leave the destination as it was.
 func TestEveryFault(t *testing.T) {
-	s, faults := parse(t, "count: 05\nwait_seconds: \"7\"\nload: 0\non: yes\nmode: pul\nword: [all]\ntags: a\nnam: x\non: true\n")
+	s, faults := parse(t, "count: 05\nwait_seconds: \"7\"\nload: 0\non: yes\nmode: pul\nword: [all]\ntags: a\nnam: "+
+		"x\non: true\n")
 	want := []string{
 		"f.yaml:1:1: name: is missing; write one",
 		"f.yaml:1:8: count: must be a whole number from 1 to 5, not 05; write it without the leading zero: 5",

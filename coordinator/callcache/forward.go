@@ -27,7 +27,8 @@ var forwarded = []string{"reserve", "extend", "settle", "release", "consume", "c
 
 const nobody = `{"title":"No coordinator answers","status":502,"detail":"Ask again, with the same id."}` + "\n"
 
-const tooLarge = `{"title":"Body too large","status":413,"detail":"What is asked about a call has at most 8192 bytes."}` + "\n"
+const tooLarge = `{"title":"Body too large","status":413,"detail":"What is asked about a call has at most 8192 ` +
+	`bytes."}` + "\n"
 
 // newForwarder hands on what it is asked about calls, as it came, and gives back what is answered.
 func newForwarder(urls []string, by http.RoundTripper) (http.Handler, error) {

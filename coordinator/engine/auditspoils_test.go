@@ -50,7 +50,8 @@ var Spoils = []struct {
 	{"a task gathers nowhere", func(r Books) { r.k.Batches.Clear() }, invariant.TaskState, ""},
 	{"a task gathers twice", func(r Books) {
 		o := r.open("together")
-		r.k.Batches.Gather(r.k.Now, state.BatchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.k.Now.Add(time.Hour), time.Time{})
+		r.k.Batches.Gather(r.k.Now, state.BatchKeyOf(o), o, coordinator.Batch{MaxSize: 9}, r.k.Now.Add(time.Hour),
+			time.Time{})
 	}, invariant.TaskState, "together"},
 	{"a task that has ended is held still", func(r Books) { r.open("early").Over = true }, invariant.TaskState,
 		"early"},

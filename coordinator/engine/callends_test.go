@@ -54,7 +54,8 @@ func TestCallWaitsForATask(t *testing.T) {
 // Of seats that all are taken and a budget that is used up the latter is named: it lasts longer.
 func TestCallIsToldOfWhatLastsLongest(t *testing.T) {
 	r := calls(t,
-		"groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, concurrency: {amount: 1}}}]\nreservation_ttl_seconds: 60\n")
+		"groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}, concurrency: {amount: "+
+			"1}}}]\nreservation_ttl_seconds: 60\n")
 	seat := func(id string, n float64) *coordinator.Call {
 		c := ofTeam(coordinator.CallReserve, id, n, 0)
 		c.Seats = 1

@@ -124,7 +124,8 @@ func TestSpentIDs(t *testing.T) {
 // What an agent tells of itself changes no estimate.
 func TestChargesTeachNobody(t *testing.T) {
 	r := calls(t,
-		"pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, group_id: team}]\n")
+		"pool: {limits: {total_tokens: {amount: 1000000000, per: month}}}\ngroups: [{id: team}]\nagents: [{id: x, "+
+			"group_id: team}]\n")
 	asked := func() int64 {
 		c := callOf(coordinator.CallCheck, "z")
 		c.Usage.Model = "m"

@@ -379,7 +379,8 @@ func (e *Engine) IsKept(id coordinator.AgentID) bool {
 }
 
 func (e *Engine) IsIsolating() bool {
-	return e.k.Fleet.Kept() != nil || slices.ContainsFunc(e.k.Fleet.Agents, func(a *state.Agent) bool { return a.Alone > 0 })
+	return e.k.Fleet.Kept() != nil || slices.ContainsFunc(e.k.Fleet.Agents,
+		func(a *state.Agent) bool { return a.Alone > 0 })
 }
 
 // Suspects are the agents that have been silent for a while.

@@ -26,7 +26,8 @@ func TestFollowerHasNoDispatchThatWasNotPublished(t *testing.T) {
 	}
 }
 
-// TestFollowerCountsLeaseOfSameMoment: a dispatch that was never answered turns out to have arrived when its agent gives
+// TestFollowerCountsLeaseOfSameMoment: a dispatch that was never answered turns out to have arrived when its agent
+// gives
 // it back. Its deadline stays where it was, in the leader and in the one that folds its records.
 func TestFollowerCountsLeaseOfSameMoment(t *testing.T) {
 	r := leads(t, policyOf(worker("a")))
@@ -103,7 +104,8 @@ func TestFollowerKnowsThatEndsAreUnknown(t *testing.T) {
 	}
 }
 
-// TestLeaseOfAgentThatIsTrackedNoMore: its deadline is watched no more, as that of any other of an agent that reports no
+// TestLeaseOfAgentThatIsTrackedNoMore: its deadline is watched no more, as that of any other of an agent that reports
+// no
 // ends, but for one that is given back.
 func TestLeaseOfAgentThatIsTrackedNoMore(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(2)))
@@ -133,7 +135,8 @@ func (r *rig) isTracked(id coordinator.AgentID) bool {
 	return false
 }
 
-// TestSnapshotForgetsWithTheWindow: whatever the leader has looked up since, and the one that folds its records has not,
+// TestSnapshotForgetsWithTheWindow: whatever the leader has looked up since, and the one that folds its records has
+// not,
 // the snapshots of both have the ids of the dedupe window, and no others.
 func TestSnapshotForgetsWithTheWindow(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(9)).set(func(s *coordinator.Settings) {
@@ -182,7 +185,8 @@ func TestLateSuccessCountsForCapacity(t *testing.T) {
 	}
 }
 
-// TestFollowerCountsDispatchOfATaskThatHasEnded: a dispatch is confirmed after its agent has said how it ended, or after
+// TestFollowerCountsDispatchOfATaskThatHasEnded: a dispatch is confirmed after its agent has said how it ended, or
+// after
 // the agent that had the task before has done it. In the leader and in the one that folds its records it was given to
 // the agent.
 func TestFollowerCountsDispatchOfATaskThatHasEnded(t *testing.T) {

@@ -212,5 +212,6 @@ func (h *history) same(what string, got, want durable) {
 
 // without are the lines of one that the other lacks.
 func without(lines, others []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(lines), func(s string) bool { return slices.Contains(others, s) }), "")
+	return strings.Join(slices.DeleteFunc(slices.Clone(lines), func(s string) bool { return slices.Contains(others, s) }),
+		"")
 }

@@ -93,7 +93,8 @@ func CheckIndexes(t failer, e *Engine) {
 				slices.Contains(e.k.Retries.All(), o)) {
 			t.Fatalf("%s in state %d: expire %d, retry %d", o.Task.ID, o.Stage, o.Expire.Index, o.Retry.Index)
 		}
-		if pending := o.Stage == state.Waiting || o.Stage == state.Unscored; (o.Lane.InLine()) != (pending && e.k.MayMove(o)) {
+		if pending := o.Stage == state.Waiting || o.Stage == state.Unscored; (o.Lane.InLine()) != (pending &&
+			e.k.MayMove(o)) {
 			t.Fatalf("%s in state %d stands in line: %v", o.Task.ID, o.Stage, o.Lane.InLine())
 		}
 		switch o.Stage {
@@ -122,7 +123,8 @@ func CheckIndexes(t failer, e *Engine) {
 		case state.Gathering:
 			gathering++
 			count[o.Task.Priority]++
-			if members, closes := e.k.Batches.Gathering(state.BatchKeyOf(o)); !slices.Contains(members, o) || !o.Retry.At.Equal(closes) {
+			if members, closes := e.k.Batches.Gathering(state.BatchKeyOf(o)); !slices.Contains(members, o) ||
+				!o.Retry.At.Equal(closes) {
 				t.Fatalf("%s waits for others until %v, but they do not know of it: %v", o.Task.ID, closes, members)
 			} else if limits := e.k.Policy.Routes[o.Task.Type].Batch; len(members) >= limits.MaxSize {
 				t.Fatalf("%d tasks like %s gather, of at most %d", len(members), o.Task.ID, limits.MaxSize)
@@ -140,7 +142,8 @@ func CheckIndexes(t failer, e *Engine) {
 			}
 		})
 	}
-	if wrong, n := e.k.Batches.Check(func(state.BatchKey, *state.Task) bool { return true }); n != gathering || e.k.Batches.Sharing() {
+	if wrong, n := e.k.Batches.Check(func(state.BatchKey, *state.Task) bool { return true }); n != gathering ||
+		e.k.Batches.Sharing() {
 		t.Fatalf("%d tasks gather, %d are in batches, wrongly %v; some are not sealed: %v", gathering, n, wrong,
 			e.k.Batches.Sharing())
 	}
@@ -313,7 +316,10 @@ func checkMarket(t failer, e *Engine) {
 // checkIsolated looks at the groups of the tasks that must be alone.
 func checkIsolated(t failer, e *Engine) {
 	t.Helper()
-	err := e.k.Isolated.Check(func(o *state.Task) (*state.Class, bool) { return o.Needs.Class, o.Alone && e.k.Held[o.Handle] == o })
+	err := e.k.Isolated.Check(func(o *state.Task) (*state.Class, bool) {
+		return o.Needs.Class, o.Alone &&
+			e.k.Held[o.Handle] == o
+	})
 	if err != nil {
 		t.Fatalf("those that must be alone: %v", err)
 	}
@@ -333,7 +339,8 @@ func checkRefused(t failer, e *Engine, o *state.Task) {
 		return // its class is of when it came back: it is found anew before it is decided
 	}
 	c, f := o.Needs.Class, &e.k.Fleet
-	if c == nil || len(f.Agents) == 0 || len(c.Usable) != len(f.Ready) || e.k.Pending.Find([]byte(c.Key)) != &c.WaitingClass {
+	if c == nil || len(f.Agents) == 0 || len(c.Usable) != len(f.Ready) ||
+		e.k.Pending.Find([]byte(c.Key)) != &c.WaitingClass {
 		return
 	}
 	var got choice.Kept

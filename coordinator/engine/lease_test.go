@@ -69,9 +69,11 @@ func TestLeaseBeginsWithTheWork(t *testing.T) {
 		text  string
 	}{
 		{"begun at once", 0, 11 * time.Second,
-			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since the dispatch reached its queue (dispatch t.1)"},
+			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since the dispatch reached " +
+				"its queue (dispatch t.1)"},
 		{"waits in the queue", 4 * time.Second, 15 * time.Second,
-			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since its latest report that did not list the task yet (dispatch t.1)"},
+			"a has not told how it ended: 10s (timeout_seconds), and 1s for its word, have passed since its latest report " +
+				"that did not list the task yet (dispatch t.1)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := tracking(t, policyOf(worker("a")))

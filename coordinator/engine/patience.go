@@ -44,7 +44,8 @@ func (k *kernel) expired(now time.Time, t *state.Task) {
 		k.Fail(now, t, coordinator.ReasonDeadlineExceeded, "the deadline has passed", nil)
 	default:
 		k.Fail(now, t, coordinator.ReasonRetriesExhausted, fmt.Sprintf(
-			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow another dispatch in time%s",
+			"so much came back that the retry budget (a tenth of the first dispatches plus %d a second) did not allow "+
+				"another dispatch in time%s",
 			queue.RetryFloor, t.CameBefore()), nil)
 	}
 }

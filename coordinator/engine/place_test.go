@@ -303,7 +303,10 @@ func TestQuotasForReaders(t *testing.T) {
 		t.Errorf("refused %v, %d nodes of %d; want one, and 4 of 4", s.Refused, len(s.Nodes), s.All)
 	}
 	r.tell(says("a", "a1").used(500, 500))
-	s = r.Quotas(r.now).Snapshot(2, func(n *coordinator.QuotaNode, _ string) bool { return n.Kind == coordinator.QuotaGroup })
+	s = r.Quotas(r.now).Snapshot(2, func(n *coordinator.QuotaNode,
+		_ string) bool {
+		return n.Kind == coordinator.QuotaGroup
+	})
 	if s.Reserved != 2000 || s.Used != 1000 || len(s.Nodes) != 2 || s.All != 3 {
 		t.Errorf("%d tokens set aside for %d; %d nodes of %d; want 2000, 1000; 2 of 3", s.Reserved, s.Used, len(s.Nodes),
 			s.All)
@@ -326,7 +329,8 @@ func TestExplainQuota(t *testing.T) {
 	r := ready(t, policyOf(worker("a").slots(10)).quotas(quotasOf().group("team", 1, daily(1000))))
 	r.give(job("t1").of("team").tokens(500, 100))
 	ask := func(group string, in, out float64) engine.QuotaAnswer {
-		a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group, Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
+		a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group,
+			Usage: coordinator.Usage{InputTokens: in, OutputTokens: out}})
 		if !ok {
 			t.Fatal("there are no quotas")
 		}
@@ -341,7 +345,8 @@ func TestExplainQuota(t *testing.T) {
 		{"team", 300, 100, true, ""}, // 600 + 400 are the whole
 		// 600 are set aside
 		{"team", 301, 100, false,
-			"too little is left of the budget of pool/team in total_tokens: 400 left, 401 asked; back when something of it ends"},
+			"too little is left of the budget of pool/team in total_tokens: 400 left, 401 asked; back when something of it " +
+				"ends"},
 		{"team", 900, 101, false, "it needs more total_tokens at once than the budget of pool/team ever allows"},
 		{"nobody", 1e6, 1e6, true, ""},
 	} {

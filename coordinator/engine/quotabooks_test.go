@@ -90,7 +90,8 @@ func CheckParked(t failer, e *Engine) {
 				_, behind := q.Ahead(e.k.Now, c, o.Level) // in another queue: for a rate that it would have to share
 				if v := e.k.Quotas.Ledger.Explain(e.k.Now, &p, &c).Verdict; v.OK && !behind {
 					t.Fatalf(
-						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it lacked: %v",
+						"%s waits for quota (%s, tried again at %v), and there is enough for it to go to %s and %q %q, for whom it "+
+							"lacked: %v",
 						o.Task.ID, w.Lacks.Describe(), w.Lacks.RetryAt, a.Spec.ID, c.Provider, c.Model, w.Without != nil &&
 							w.Without.Agents.Has(i))
 				}

@@ -115,7 +115,8 @@ func TestQuotaWeightZero(t *testing.T) {
 		t.Errorf("while paying waits: %v", n)
 	}
 	if p, _ := r.Place(r.now, r.someone(
-		"scraps")); p.Unbounded != "group scraps, or one that it is part of, has weight 0: it is served when no group beside it with weight waits" {
+		"scraps")); p.Unbounded != "group scraps, or one that it is part of, has weight 0: it is served when no group "+
+		"beside it with weight waits" {
 		t.Errorf("scraps: %q", p.Unbounded)
 	}
 	if n := r.servedOf(20, 200, 100); n["scraps"] != 10 || n["crumbs"] != 10 {

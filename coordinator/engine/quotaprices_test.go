@@ -116,7 +116,8 @@ func TestPayerOfATaskWithoutGroup(t *testing.T) {
 			policy := func() *policyBuilder {
 				return policyOf(worker(c.agent)).
 					under(t,
-						"groups: [{id: team}, {id: rest}]\nagents: [{id: a, group_id: team}]\npool: {limits: {total_tokens: {amount: 1000, per: day}}}\n")
+						"groups: [{id: team}, {id: rest}]\nagents: [{id: a, group_id: team}]\npool: {limits: {total_tokens: {amount: "+
+							"1000, per: day}}}\n")
 			}
 			r, heir := ready(t, policy()), ready(t, policy())
 			r.Record(true)

@@ -285,6 +285,7 @@ func TestRulesOutlastTakeOvers(t *testing.T) {
 
 // mayWork tells whether there is quota for a small task.
 func (r *serves) mayWork(agent coordinator.AgentID, group string) bool {
-	a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group, Agent: agent, Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
+	a, ok := r.Quotas(r.now).Explain(&engine.QuotaQuestion{Group: group, Agent: agent,
+		Usage: coordinator.Usage{Requests: 1, InputTokens: 1}})
 	return ok && a.Explanation.Verdict.OK
 }

@@ -142,7 +142,8 @@ func TestGatewayNamesNobody(t *testing.T) {
 	part.Meant = coordinator.UsagePart
 	spent := *part
 	spent.Op = coordinator.CallCharge
-	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nagents: [{id: worker-1, group_id: team}]\n"
+	const team = "groups: [{id: team, limits: {total_tokens: {amount: 1000, per: day}}}]\nagents: [{id: worker-1, " +
+		"group_id: team}]\n"
 	for name, c := range map[string]struct {
 		file string
 		call *coordinator.Call
@@ -212,7 +213,8 @@ func TestTaskOfAnUnknownGroup(t *testing.T) {
 		"listed": {team, "team", ""},
 		"none":   {team, "", ""},
 		"misspelt": {team, "tema",
-			`/group: quotas.yaml lists no group "tema"; did you mean team? Else correct group, list the group, or set unknown_callers: allow there`},
+			`/group: quotas.yaml lists no group "tema"; did you mean team? Else correct group, list the group, or set ` +
+				`unknown_callers: allow there`},
 		"like none": {team, "research",
 			`/group: quotas.yaml lists no group "research"; correct group, list the group, or set unknown_callers: allow there`},
 		"an agent's id":        {team + "agents: [{id: a, group_id: team}]\n", "a", `lists no group "a"`},
@@ -379,7 +381,8 @@ func TestTaskWithoutAGroupCostsWhatItsAgentsModelDoes(t *testing.T) {
 // group that calls a model has tasks of both sorts, and 1,000 tokens of a day. The type's results teach what
 // it takes: 30 tokens each, as those of a group without a model do.
 func TestTaskWithoutLLMDoesNotWaitForTokens(t *testing.T) {
-	const team = "groups: [{id: team, provider: openai, model: big, limits: {total_tokens: {amount: 1000, per: day}}}]\nproviders: [{provider: openai}]\n"
+	const team = "groups: [{id: team, provider: openai, model: big, limits: {total_tokens: {amount: 1000, per: " +
+		"day}}}]\nproviders: [{provider: openai}]\n"
 	r := ready(t, policyOf(worker("a").slots(100)).under(t, team))
 	r.give(job("t1").of("team").tokens(500, 300))
 	want(t, r.assign(job("t2").of("team").tokens(200, 200))) // it waits

@@ -289,8 +289,10 @@ func TestExplainOfATaskWithAChoice(t *testing.T) {
 			t.Errorf("%s: %q, want %q", id, got, want)
 		}
 	}
-	const openai = "openai passed over: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends"
-	const lab = "lab passed over: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back when something of it ends"
+	const openai = "openai passed over: too little is left of the budget of openai in total_tokens: 200 left, 300 " +
+		"asked; back when something of it ends"
+	const lab = "lab passed over: too little is left of the budget of lab in total_tokens: 200 left, 300 asked; back " +
+		"when something of it ends"
 	t1 := job("t1").of("team").tokens(700, 100).either("openai/big", "lab")
 	explained("before t1", &t1.Task, "openai chosen",
 		"lab passed over: it needs more total_tokens at once than the budget of lab ever allows")

@@ -59,7 +59,8 @@ func TestUnscoredHoldsNobodyUp(t *testing.T) {
 	want(t, r.pass(30*time.Second), "fail bad no_eligible_agents", "fail bad2 no_eligible_agents",
 		"fail bad3 no_eligible_agents")
 	if got :=
-		r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score (the formula fails: no such key: w); nearest: a (without a score)" {
+		r.failures[0].Failure.Text; got != "0 of 2 agents eligible: 2 without a score (the formula fails: no such key: w);"+
+		" nearest: a (without a score)" {
 		t.Errorf("%q", got)
 	}
 }

@@ -74,7 +74,8 @@ func TestUnscoredTasksSayWhy(t *testing.T) {
 	r := ready(t, policyOf(worker("a").can("go")).route("x", "go").expressed(t, weighs))
 	bad := job("bad").kind("x").by(strategy.ExpressionName)
 	r.assign(bad)
-	const want = "0 of 1 agents eligible: 1 without a score (the formula fails: no such key: w); nearest: a (without a score)"
+	const want = "0 of 1 agents eligible: 1 without a score (the formula fails: no such key: w); nearest: a (without a " +
+		"score)"
 	if text, ok := r.Waiters(r.now).Why(&bad.Task); text != want || !ok {
 		t.Errorf("%q, %v; want %q", text, ok, want)
 	}

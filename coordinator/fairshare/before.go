@@ -158,7 +158,8 @@ func (b *budget) restore(r *coordinator.QuotaBefore) bool {
 	if len(v) <= rowUsedBefore || !b.restorePeriod(r) {
 		return false
 	}
-	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[rowUsed], v[rowSpent], v[rowLent], v[rowBorrowed],
+	b.used, b.spent, b.lent, b.borrowed, b.lentOut, b.borrowedIn, b.credits = v[rowUsed], v[rowSpent], v[rowLent],
+		v[rowBorrowed],
 		v[rowLentOut], v[rowBorrowedIn], v[rowCredits]
 	b.nominal, b.share = max(0, b.base+v[rowNominal]), max(0, b.baseShare+v[rowShare])
 	b.owes, b.alerted, b.before.used = v[rowOwes], v[rowAlerted], v[rowUsedBefore]

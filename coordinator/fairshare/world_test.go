@@ -33,7 +33,8 @@ type world struct {
 
 func newWorld(t *rapid.T, q *coordinator.Quotas) *world {
 	w := &world{t: t, l: NewLedger(), now: epoch, groups: []string{"", "unknown"},
-		agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*rates.Shaper]*rateLog{}, told: map[string]int64{}}
+		agents: []coordinator.AgentID{"", "unknown"}, quotas: q, rates: map[*rates.Shaper]*rateLog{},
+		told: map[string]int64{}}
 	for i := range q.Nodes {
 		switch n := &q.Nodes[i]; {
 		case n.Kind == coordinator.QuotaGroup && !slices.Contains(w.groups, n.Name):

@@ -50,7 +50,8 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 		web.Problem(w, http.StatusForbidden, "Reports over HTTP are off",
 			"This coordinator has no secret to know agents by. Put one of at least 32 characters into a file, name the file "+
 				"in TASKBUS_AGENT_SECRET_FILE "+
-				"(or put the secret into TASKBUS_AGENT_SECRET), start the coordinator again, and give each agent what `taskbus agents token ID` prints. "+
+				"(or put the secret into TASKBUS_AGENT_SECRET), start the coordinator again, and give each agent what `taskbus "+
+				"agents token ID` prints. "+
 				"Over RabbitMQ agents report with agent.status, which needs none of it.")
 		return false
 	}
@@ -60,7 +61,8 @@ func (i *identity) shown(w http.ResponseWriter, r *http.Request, agent string) b
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus agents"`)
 	web.Problem(w, http.StatusUnauthorized, "Not authorised",
-		"Send one header Authorization: Bearer with the agent's own token, as `taskbus agents token ID` prints it where the coordinator's TASKBUS_AGENT_SECRET is known.")
+		"Send one header Authorization: Bearer with the agent's own token, as `taskbus agents token ID` prints it where "+
+			"the coordinator's TASKBUS_AGENT_SECRET is known.")
 	return false
 }
 

@@ -59,7 +59,8 @@ func (p *permission) granted(w http.ResponseWriter, r *http.Request) bool {
 		web.Problem(w, http.StatusForbidden, "Changes are off",
 			"This coordinator has no admin token. Put one of at least 32 characters into a file, name the file in "+
 				"TASKBUS_ADMIN_TOKEN_FILE "+
-				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with the token.")
+				"(or put the token into TASKBUS_ADMIN_TOKEN), start the coordinator again, and send Authorization: Bearer with "+
+				"the token.")
 		return false
 	}
 	var detail string
@@ -153,13 +154,15 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, id string) {
 	reason, given := query["reason"]
 	if said != nil {
 		if given {
-			web.Problem(w, http.StatusBadRequest, "Two reasons", "The reason is given in the query and in the body; give it once.")
+			web.Problem(w, http.StatusBadRequest, "Two reasons",
+				"The reason is given in the query and in the body; give it once.")
 			return
 		}
 		reason = *said
 	}
 	if utf8.RuneCountInString(reason) > MaxReason {
-		web.Problem(w, http.StatusBadRequest, "Reason too long", fmt.Sprintf("A reason has at most %d characters.", MaxReason))
+		web.Problem(w, http.StatusBadRequest, "Reason too long",
+			fmt.Sprintf("A reason has at most %d characters.", MaxReason))
 		return
 	}
 	c, err := a.src.Cancel(r.Context(), id, messages.Clean(reason, MaxReason*utf8.UTFMax))

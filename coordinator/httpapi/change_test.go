@@ -152,9 +152,11 @@ func TestCancel(t *testing.T) {
 		{"it may still be done: accepted, not done", say(view.CancelRequested), "/tasks/task-1", "", 202, "cancel task-1",
 			`"cancel_requested"`},
 
-		{"a reason in the body", say(view.Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200, "cancel task-1 by mistake",
+		{"a reason in the body", say(view.Cancelled), "/tasks/task-1", `{"reason": "by mistake"}`, 200,
+			"cancel task-1 by mistake",
 			""},
-		{"a reason in the query", say(view.Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200, "cancel task-1 by mistake",
+		{"a reason in the query", say(view.Cancelled), "/tasks/task-1?reason=by%20mistake", "", 200,
+			"cancel task-1 by mistake",
 			""},
 		{"an empty object", say(view.Cancelled), "/tasks/task-1", `{}`, 200, "cancel task-1", ""},
 		{"a reason for terminals to trip over", say(view.Cancelled), "/tasks/task-1", `{"reason": "a\u001b[2J\nb"}`, 200,
@@ -167,7 +169,8 @@ func TestCancel(t *testing.T) {
 		{"an id with every character", say(view.Cancelled), "/tasks/a.b_c:d-1", "", 200, "cancel a.b_c:d-1", ""},
 
 		{"a reason too long", say(view.Cancelled), "/tasks/task-1", `{"reason": "` + longest + `x"}`, 400, "", "2048"},
-		{"a reason too long, in the query", say(view.Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1), "",
+		{"a reason too long, in the query", say(view.Cancelled), "/tasks/task-1?reason=" + strings.Repeat("x", MaxReason+1),
+			"",
 			400, "", "2048"},
 		{"two reasons", say(view.Cancelled), "/tasks/task-1?reason=a", `{"reason": "b"}`, 400, "", "once"},
 		{"a reason twice", say(view.Cancelled), "/tasks/task-1?reason=a&reason=b", "", 400, "", "2 times"},

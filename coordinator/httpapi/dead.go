@@ -88,7 +88,8 @@ func (a *api) deadOne(w http.ResponseWriter, r *http.Request) {
 }
 
 // deadOrder answers POST /dead/resend and /dead/drop.
-func (a *api) deadOrder(act func(src Source, ctx context.Context, keys []string) (view.DeadDone, error)) http.HandlerFunc {
+func (a *api) deadOrder(act func(src Source, ctx context.Context, keys []string) (view.DeadDone,
+	error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var keys []string
 		const want = `such as {"keys": ["3f2a09c1d4e5b678"]}; GET /dead lists the keys`

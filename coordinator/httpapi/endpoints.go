@@ -65,7 +65,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			change: a.changing(a.order(o))}
 	}
 	told := func(name string, op coordinator.CallOp, about string) endpoint {
-		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost, change: a.calls.Post(op)}
+		return endpoint{path: "/v1/quota/" + name, about: "*** POST: " + about, method: http.MethodPost,
+			change: a.calls.Post(op)}
 	}
 	gateway := func(name, about string, change http.Handler) endpoint {
 		return endpoint{path: "/v1/quota/" + name, about: about, method: http.MethodGet, change: change}
@@ -133,7 +134,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		},
 		read("/v1/quota/providers/{id}", "all nodes of a provider's tree", g.larges.few(a.quotaProvider())),
 		asked("/v1/quota/explain",
-			"whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
+			"whether there is quota now, and which limit binds: ?group=&agent=&provider=&model=&task_type=&requests=&"+
+				"input_tokens=&output_tokens=&cost_usd=&allow_borrowing=", a.explainQuota),
 		told("reserve", coordinator.CallReserve, "sets quota aside for an LLM call"),
 		told("extend", coordinator.CallExtend, "sets more aside for it, or for longer"),
 		told("settle", coordinator.CallSettle, "tells what it has used"),
@@ -143,7 +145,8 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			"tells of a call that was made without asking: it is charged whatever the limits"),
 		told("check", coordinator.CallCheck, "whether there would be quota now"),
 		{
-			path: calls.ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this one leads",
+			path: calls.ForwardPath, about: "*** POST: for other coordinators, which forward what they are asked while this " +
+				"one leads",
 			method: http.MethodPost, change: http.HandlerFunc(a.calls.Forwarded),
 		},
 		gateway("auth", "*** for nginx's auth_request: sets quota aside by the headers X-Quota-*, or says no with 403",
@@ -159,7 +162,9 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 			g.past.few(a.forecast)),
 		{
 			path: "/v1/quota/reconcile", method: http.MethodPost, change: http.HandlerFunc(a.reconcile),
-			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&tolerance_usd=",
+			about: "POST a provider's bill as CSV: where it differs from the history; nothing is kept: ?by=day|month|total&" +
+				"from=&to=&provider=&columns=&models=&agents=&groups=&tolerance_percent=&tolerance_tokens=&tolerance_requests=&" +
+				"tolerance_usd=",
 		},
 		{
 			path:   "/v1/quota/history/rebuild",

@@ -70,7 +70,8 @@ func (a *api) allQuotas(ctx context.Context) (view.Quotas, error) {
 }
 
 // forecasts are those of all budgets, or of one node's.
-func (a *api) forecasts(ctx context.Context, q *view.Quotas, only string, f *view.Forecasts) ([]view.BudgetForecast, error) {
+func (a *api) forecasts(ctx context.Context, q *view.Quotas, only string, f *view.Forecasts) ([]view.BudgetForecast,
+	error) {
 	zone := a.history.Zone()
 	past, err := usage.ReadPast(f.At, f.Projection.Since, f.Projection.Gaps, zone,
 		func(q usage.Query) ([]usage.Row, bool, error) { return a.history.Usage(ctx, q) })

@@ -131,7 +131,8 @@ func historyQuery(given map[string]string, q *usage.Query) error {
 }
 
 func historyRow(r *usage.Row) view.HistoryRow {
-	return view.HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model, Source: r.Source,
+	return view.HistoryRow{Day: r.Day, Group: r.Group, Agent: r.Agent, Provider: r.Provider, Model: r.Model,
+		Source:        r.Source,
 		HistoryCounts: historyCounts(&r.Counts)}
 }
 

@@ -73,7 +73,8 @@ func TestHistoryEndpoints(t *testing.T) {
 		has          string // all of the body, without white space, must contain each of these
 	}{
 		{"by day", "/v1/quota/history", fakeHistory{rows: rows, state: state}, 200, usage.Query{By: "day", Limit: 1000},
-			`{"by":"day", "day":"2026-11-21" "group":"g" "total_tokens":100, "cost_usd":0.25, "calls":1, "more":false "state":"following" "lost":3 "since":"2026-11-20T08:00:00Z"`},
+			`{"by":"day", "day":"2026-11-21" "group":"g" "total_tokens":100, "cost_usd":0.25, "calls":1, "more":false ` +
+				`"state":"following" "lost":3 "since":"2026-11-20T08:00:00Z"`},
 		{"narrowed",
 			"/v1/quota/history?group=g&agent=a&provider=openai&model=x/y&from=2026-11-01&to=2026-11-30&by=month&limit=5",
 			fakeHistory{}, 200,
@@ -99,7 +100,8 @@ func TestHistoryEndpoints(t *testing.T) {
 			usage.Query{By: "day", Limit: 1000}, `thedatabaseisaway`},
 		// 0.25 + 0.75 dollars; three quarters of them b's.
 		{"cost", "/v1/quota/cost?group=g", fakeHistory{rows: rows}, 200, usage.Query{By: "total", Group: "g"},
-			`"cost_usd":1, "agents":[{"group":"g","agent":"b","share":0.75, "models":[{"provider":"openai","model":"gpt-4o","share":1,`},
+			`"cost_usd":1, "agents":[{"group":"g","agent":"b","share":0.75, "models":[{"provider":"openai","model":"gpt-4o",` +
+				`"share":1,`},
 		{"the dearest", "/v1/quota/cost?limit=1", fakeHistory{rows: rows}, 200, usage.Query{By: "total"}, `"more":true`},
 		{"without quotas", "/v1/quota/history", fakeHistory{err: fmt.Errorf("%w: waiting", ErrNoQuotas)}, 404,
 			usage.Query{By: "day", Limit: 1000}, `noquotas.yaml`},
@@ -287,7 +289,9 @@ func TestReconcileEndpoint(t *testing.T) {
 		// 300 against 303 are within a percent; 0.75 and 0.70 dollars are not, nor within a cent.
 		{"differs", "models=gpt-4o-0806=gpt-4o&provider=openai", "text/csv; charset=utf-8", bill, fakeHistory{rows: rows},
 			200,
-			`"agrees":false "compared":2 "differ":1 {"day":"2026-11-22","provider":"openai","model":"gpt-4o","measure":"cost_usd","history":0.75,"bill":0.7,"difference":0.05,"relative":0.07142857142857142} "columns":["date","provider","model","input_tokens","cost_usd"]`},
+			`"agrees":false "compared":2 "differ":1 {"day":"2026-11-22","provider":"openai","model":"gpt-4o",` +
+				`"measure":"cost_usd","history":0.75,"bill":0.7,"difference":0.05,"relative":0.07142857142857142} ` +
+				`"columns":["date","provider","model","input_tokens","cost_usd"]`},
 		{"agrees", "models=gpt-4o-0806=gpt-4o&tolerance_usd=0.05", "text/csv", bill, fakeHistory{rows: rows}, 200,
 			`"agrees":true "differences":[] "lines":2`},
 		{"in all", "by=total&tolerance_percent=10&models=gpt-4o-0806=gpt-4o", "text/csv", bill, fakeHistory{rows: rows}, 200,

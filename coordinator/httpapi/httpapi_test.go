@@ -238,8 +238,9 @@ func TestEndpoints(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	task := view.Task{
 		ID: "task-1", Type: "summarise", Priority: 2, TraceID: "trace-1", State: "dispatched", Agent: "agent-a",
-		AcceptedAt:  at,
-		Explanation: &view.Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3, Eligible: 2},
+		AcceptedAt: at,
+		Explanation: &view.Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3,
+			Eligible: 2},
 	}
 	score := view.Number(0.85)
 	explained := view.TaskExplanation{
@@ -259,19 +260,22 @@ func TestEndpoints(t *testing.T) {
 	}{
 		{"healthy is 200", fakeSource{health: view.Health{Status: view.Healthy}}, "/health", 200, "application/json",
 			[]string{`"status": "healthy"`}},
-		{"degraded is 200: it still works", fakeSource{health: view.Health{Status: view.Degraded}}, "/health", 200, "application/json",
+		{"degraded is 200: it still works", fakeSource{health: view.Health{Status: view.Degraded}}, "/health", 200,
+			"application/json",
 			[]string{`"degraded"`}},
 		{"critical is 503", fakeSource{health: view.Health{Status: view.Critical,
 			Checks: map[string]view.Check{"fleet": {Status: "critical", Detail: "0 of 3 agents online"}}}},
 			"/health", 503, "application/json", []string{`"critical"`, "0 of 3 agents online"}},
-		{"an unknown word is not healthy", fakeSource{health: view.Health{Status: "fine"}}, "/health", 503, "application/json",
+		{"an unknown word is not healthy", fakeSource{health: view.Health{Status: "fine"}}, "/health", 503,
+			"application/json",
 			nil},
 
 		{"alive even when critical and not ready", fakeSource{health: view.Health{Status: view.Critical}}, "/livez", 200,
 			"application/json", []string{`"alive": true`}},
 		{"ready", fakeSource{ready: view.Readiness{Ready: true, State: "active"}}, "/readyz", 200, "application/json",
 			[]string{`"active"`}},
-		{"standby is not ready", fakeSource{ready: view.Readiness{State: "standby", Detail: "another instance leads"}}, "/readyz",
+		{"standby is not ready", fakeSource{ready: view.Readiness{State: "standby", Detail: "another instance leads"}},
+			"/readyz",
 			503, "application/json",
 			[]string{`"standby"`, "another instance leads"}},
 
@@ -280,7 +284,8 @@ func TestEndpoints(t *testing.T) {
 		{"status not available", fakeSource{statusErr: errors.New("the engine does not answer")}, "/status", 503,
 			"application/problem+json",
 			[]string{"the engine does not answer", "Try again"}},
-		{"a value JSON does not know", fakeSource{status: view.Status{Agents: []view.Agent{{Load: math.NaN()}}}}, "/status", 500,
+		{"a value JSON does not know", fakeSource{status: view.Status{Agents: []view.Agent{{Load: math.NaN()}}}}, "/status",
+			500,
 			"application/problem+json",
 			[]string{"report it"}},
 
@@ -307,7 +312,8 @@ func TestEndpoints(t *testing.T) {
 			[]string{`"task_id": "task-1"`, `"correlation_id": "trace-1"`}},
 		{"a task that is not remembered", fakeSource{}, "/tasks/task-2", 404, "application/problem+json",
 			[]string{"task-2", "window of the duplicate check", "assignment.failed"}},
-		{"an explanation", fakeSource{explained: map[string]view.TaskExplanation{"task-1": explained}}, "/tasks/task-1/explain",
+		{"an explanation", fakeSource{explained: map[string]view.TaskExplanation{"task-1": explained}},
+			"/tasks/task-1/explain",
 			200, "application/json",
 			[]string{"best of 2 eligible among 3", `"decided_at": "2026-03-01T12:00:00Z"`, `"outcome": "expired"`, `"now": {`,
 				`"value": null`, `"score": 0.85`}},
@@ -400,7 +406,8 @@ func TestUnknownParameters(t *testing.T) {
 	src := &fakeSource{
 		health: view.Health{Status: view.Healthy}, ready: view.Readiness{Ready: true}, list: []view.Task{{ID: "t"}},
 		explained: map[string]view.TaskExplanation{"t": {ID: "t"}},
-		quotas:    view.Quotas{Nodes: []view.QuotaNode{{ID: "t", Kind: "group", Name: "t"}, {ID: "t/t", Kind: "agent", Name: "t"}}},
+		quotas: view.Quotas{Nodes: []view.QuotaNode{{ID: "t", Kind: "group", Name: "t"},
+			{ID: "t/t", Kind: "agent", Name: "t"}}},
 	}
 	h := New(src, metrics, Options{})
 	for _, e := range (&api{src: src, permission: newPermission(nil)}).endpoints(metrics) {
@@ -459,7 +466,8 @@ func TestMethods(t *testing.T) {
 }
 
 func TestHead(t *testing.T) {
-	server := httptest.NewServer(New(&fakeSource{health: view.Health{Status: view.Critical}}, metrics, Options{LoopbackHosts: true}))
+	server := httptest.NewServer(New(&fakeSource{health: view.Health{Status: view.Critical}}, metrics,
+		Options{LoopbackHosts: true}))
 	defer server.Close()
 	r, err := http.Head(server.URL + "/health")
 	if err != nil {

@@ -96,9 +96,11 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 // answers are the types of what is answered; those inside them come along.
 var answers = []any{
 	view.LossAcknowledged{},
-	gateway.Problem{}, gateway.QuotaProblem{}, calls.CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{}, view.TaskList{},
+	gateway.Problem{}, gateway.QuotaProblem{}, calls.CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{},
+	view.TaskList{},
 	view.TaskExplanation{}, view.Prospect{}, view.Cancellation{}, view.CapabilityList{}, view.AgentStats{},
-	view.Quotas{}, view.QuotaGroup{}, view.QuotaAgent{}, view.QuotaProvider{}, view.QuotaAnswer{}, view.QuotaControls{}, view.QuotaChanged{}, view.DeadList{},
+	view.Quotas{}, view.QuotaGroup{}, view.QuotaAgent{}, view.QuotaProvider{}, view.QuotaAnswer{}, view.QuotaControls{},
+	view.QuotaChanged{}, view.DeadList{},
 	view.DeadDone{},
 	view.HistoryList{}, view.CostReport{}, view.Forecasts{}, view.Reconciled{}, view.Rebuilt{},
 }
@@ -307,7 +309,8 @@ func commentsOf(t *testing.T) map[string]string {
 func TestOpenAPIAnswersOfReads(t *testing.T) {
 	d, h := document(t), New(&fakeSource{}, metrics, Options{})
 	made := map[string]bool{"/health": true, "/status": true, "/v1/quota/explain": true}
-	for _, e := range (&api{src: &fakeSource{}, permission: newPermission(nil), calls: calls.New(nil, calls.Options{})}).endpoints(nil) {
+	for _, e := range (&api{src: &fakeSource{}, permission: newPermission(nil),
+		calls: calls.New(nil, calls.Options{})}).endpoints(nil) {
 		if e.read == nil || made[e.path] {
 			continue
 		}
@@ -345,12 +348,15 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 	agent.ID, agent.Kind, agent.Name, agent.Parent = "pool/g/a", "agent", "a", "pool/g"
 	provider := view.QuotaNode{ID: "openai", Kind: "pool", Name: "openai", Weight: 1, Budgets: []view.QuotaBudget{},
 		Rates: []view.QuotaRate{}}
-	trees := &fakeSource{quotas: view.Quotas{Configured: true, Nodes: []view.QuotaNode{node, agent, provider}, TotalNodes: 3,
-		Groups: []view.QuotaTurns{{Group: "g", Waiting: 1}}},
-		quotaAnswer: view.QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1}, Node: "pool/g",
+	trees := &fakeSource{quotas: view.Quotas{Configured: true, Nodes: []view.QuotaNode{node, agent, provider},
+		TotalNodes: 3,
+		Groups:     []view.QuotaTurns{{Group: "g", Waiting: 1}}},
+		quotaAnswer: view.QuotaAnswer{Group: "g", GroupKnown: true, Amounts: map[string]float64{"requests": 1},
+			Node:      "pool/g",
 			Dimension: "requests", Limit: "rate", RetryAt: at,
-			Nodes: []string{"pool/g"}, Limits: []view.QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate", Refuses: true,
-				Binds: true, Renews: at}}}}
+			Nodes: []string{"pool/g"}, Limits: []view.QuotaLimit{{Node: "pool/g", Dimension: "requests", Limit: "rate",
+				Refuses: true,
+				Binds:   true, Renews: at}}}}
 	none := &fakeSource{quotasErr: ErrNoQuotas}
 	checked := make(map[string]map[int]bool)
 	check := func(src *fakeSource, template string, req request) {
@@ -376,7 +382,8 @@ func TestOpenAPIAnswersOfQuotas(t *testing.T) {
 		check(granted(), path, request{http.MethodPost, path, `{"reservation_id": "r-1"}`, nil})
 		check(granted(), path, request{http.MethodPost, path, `[]`, [][2]string{asGateway}})
 		check(granted(), path, request{http.MethodPost, path, `{}`, [][2]string{asGateway, {"Content-Type", "text/xml"}}})
-		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", calls.MaxCallBody+1), [][2]string{asGateway}})
+		check(granted(), path, request{http.MethodPost, path, strings.Repeat(" ", calls.MaxCallBody+1),
+			[][2]string{asGateway}})
 	}
 	for _, path := range []string{"/v1/quota/auth", "/v1/quota/auth/settle"} {
 		for _, src := range []*fakeSource{granted(), full, refusedBy(coordinator.CallRefused),

@@ -58,7 +58,9 @@ func (a *api) control(w http.ResponseWriter, r *http.Request) {
 
 // readChange reads the body, or answers the request.
 func readChange(w http.ResponseWriter, r *http.Request) (q view.QuotaChange, ok bool) {
-	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", "boost": {"total_tokens": "+50%"}, "for_seconds": 7200}, or {"node": "pool/team-a", "correct": {"total_tokens": -1900}}`
+	const want = `such as {"node": "pool/team-a", "set": {"weight": 5}, "reason": "..."}, or {"node": "pool/team-a", ` +
+		`"boost": {"total_tokens": "+50%"}, "for_seconds": 7200}, or {"node": "pool/team-a", "correct": {"total_tokens": ` +
+		`-1900}}`
 	var node, until, by, reason *string
 	var set, boost, correct []view.QuotaValue
 	var seconds *float64

@@ -16,7 +16,8 @@ import (
 // What is asked for arrives as it was meant, and is answered with what stands.
 func TestQuotaChanges(t *testing.T) {
 	until := time.Date(2026, 12, 1, 18, 0, 0, 0, time.UTC)
-	stands := view.QuotaChanged{Controls: []view.QuotaControl{{ID: "set-1", Kind: "set", Target: "pool/alpha", Key: "weight",
+	stands := view.QuotaChanged{Controls: []view.QuotaControl{{ID: "set-1", Kind: "set", Target: "pool/alpha",
+		Key:   "weight",
 		Value: "5"}}, Nodes: someQuotas.Nodes[:1]}
 	for _, tc := range []struct {
 		name string
@@ -25,20 +26,25 @@ func TestQuotaChanges(t *testing.T) {
 		want any    // and in which words
 	}{
 		{"set", request{"POST", "/v1/quota/controls",
-			`{"node":"pool/alpha","set":{"weight":5,"total_tokens.amount":"2000000","cost_usd.rate":0.10},"by":"ann","reason":"core"}`, nil}, "control pool/alpha",
-			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd.rate", Value: "0.10"}, {Key: "total_tokens.amount", Value: "2000000"},
+			`{"node":"pool/alpha","set":{"weight":5,"total_tokens.amount":"2000000","cost_usd.rate":0.10},"by":"ann",` +
+				`"reason":"core"}`, nil}, "control pool/alpha",
+			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd.rate", Value: "0.10"},
+				{Key: "total_tokens.amount", Value: "2000000"},
 				{Key: "weight", Value: "5"}}, By: "ann", Reason: "core"}},
 		{"boost for a time", request{"POST", "/v1/quota/controls",
 			`{"node":"openai/gpt-4o/alpha","boost":{"requests":"+50%"},"for_seconds":7200}`, nil}, "control openai/gpt-4o/alpha",
-			view.QuotaChange{Node: "openai/gpt-4o/alpha", Values: []view.QuotaValue{{Key: "requests", Value: "+50%"}}, Boost: true,
-				For: 2 * time.Hour}},
+			view.QuotaChange{Node: "openai/gpt-4o/alpha", Values: []view.QuotaValue{{Key: "requests", Value: "+50%"}},
+				Boost: true,
+				For:   2 * time.Hour}},
 		{"until a time, and no set", request{"POST", "/v1/quota/controls",
 			`{"node":"pool","boost":{"total_tokens":"+1"},"until":"2026-12-01T19:00:00+01:00","set":null}`, nil}, "control pool",
-			view.QuotaChange{Node: "pool", Values: []view.QuotaValue{{Key: "total_tokens", Value: "+1"}}, Boost: true, Until: until}},
+			view.QuotaChange{Node: "pool", Values: []view.QuotaValue{{Key: "total_tokens", Value: "+1"}}, Boost: true,
+				Until: until}},
 		{"correct", request{"POST", "/v1/quota/controls",
 			`{"node":"pool/alpha","correct":{"total_tokens":-1900,"cost_usd":"+0.50"},"by":"ann","reason":"t-1 lied"}`, nil},
 			"control pool/alpha",
-			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd", Value: "+0.50"}, {Key: "total_tokens", Value: "-1900"}},
+			view.QuotaChange{Node: "pool/alpha", Values: []view.QuotaValue{{Key: "cost_usd", Value: "+0.50"},
+				{Key: "total_tokens", Value: "-1900"}},
 				Correct: true, By: "ann", Reason: "t-1 lied"}},
 		{"end one", request{"DELETE", "/v1/quota/controls/set-1", ``, nil}, "uncontrol set-1", nil},
 		// Equal entries are equal texts.
@@ -48,7 +54,8 @@ func TestQuotaChanges(t *testing.T) {
 				Reason: "new"}},
 		{"an agent", request{"PUT", "/v1/quota/agents/b.1",
 			`{"group_id":"beta","limits":{"requests":[{"rate":1,"per":"second"}]}}`, nil}, "register b.1",
-			view.QuotaEntry{Agent: true, ID: "b.1", Entry: `{"group_id":"beta","limits":{"requests":[{"per":"second","rate":1}]}}`}},
+			view.QuotaEntry{Agent: true, ID: "b.1", Entry: `{"group_id":"beta","limits":{"requests":[{"per":"second",` +
+				`"rate":1}]}}`}},
 		{"not a group any more", request{"DELETE", "/v1/quota/groups/beta", ``, nil}, "unregister group beta", nil},
 		{"not an agent any more", request{"DELETE", "/v1/quota/agents/b.1", `{}`, nil}, "unregister agent b.1", nil},
 	} {
@@ -219,8 +226,9 @@ func TestListOfQuotaControls(t *testing.T) {
 		!strings.Contains(body(t, r), `"controls": []`) {
 		t.Errorf("without any: %d", r.StatusCode)
 	}
-	src.controls.Controls = []view.QuotaControl{{ID: "boost-1", Kind: "boost", Target: "pool/alpha", Key: "weight", Value: "-1",
-		Rule: "idle", Suspended: "it does not fit"}}
+	src.controls.Controls = []view.QuotaControl{{ID: "boost-1", Kind: "boost", Target: "pool/alpha", Key: "weight",
+		Value: "-1",
+		Rule:  "idle", Suspended: "it does not fit"}}
 	r := ask(New(src, metrics, Options{}), http.MethodGet, "/v1/quota/controls", "localhost")
 	if text := body(t, r); r.StatusCode != 200 || !strings.Contains(text, `"suspended": "it does not fit"`) ||
 		!strings.Contains(text, `"rule": "idle"`) || strings.Contains(text, "until") {

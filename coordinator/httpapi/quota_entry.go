@@ -16,7 +16,8 @@ const maxEntryText = 8 << 10
 // readEntry reads the entry of a group or agent, or answers the request. Equal entries give equal
 // texts, however they are written. What may be in it the reader of quotas.yaml says.
 func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
-	const want = `an object with the keys of groups[] or agents[] in quotas.yaml, such as {"weight": 2} or {"group_id": "team-a"}`
+	const want = `an object with the keys of groups[] or agents[] in quotas.yaml, such as {"weight": 2} or ` +
+		`{"group_id": "team-a"}`
 	body, ok := web.Whole(w, r.Body, "Body too large", "body", "; it must be "+want+".")
 	if !ok {
 		return "", false
@@ -35,7 +36,8 @@ func readEntry(w http.ResponseWriter, r *http.Request) (string, bool) {
 	if object, is := value.(map[string]any); is && len(object) == 0 {
 		web.BadBody(w,
 			want+
-				`; with nothing in it the entry would take a share from the others, so that it must say of what weight: {"weight": 1}`)
+				`; with nothing in it the entry would take a share from the others, so that it must say of what weight: `+
+				`{"weight": 1}`)
 		return "", false
 	}
 	var text bytes.Buffer

@@ -26,12 +26,14 @@ var someQuotas = view.Quotas{
 				ResetTime: renews},
 		}},
 		{ID: "pool/alpha/agent_1", Kind: "agent", Name: "agent_1", Parent: "pool/alpha", Weight: 3,
-			Budgets: []view.QuotaBudget{{Dimension: "total_tokens", Limit: 300_000, Cap: 300_000, Used: 50_000, Remaining: 250_000}},
-			Rates:   []view.QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 2, Burst: 10, Remaining: 7}}},
+			Budgets: []view.QuotaBudget{{Dimension: "total_tokens", Limit: 300_000, Cap: 300_000, Used: 50_000,
+				Remaining: 250_000}},
+			Rates: []view.QuotaRate{{Dimension: "requests", Amount: 5, PerSeconds: 2, Burst: 10, Remaining: 7}}},
 		{ID: "openai/alpha", Kind: "group", Name: "alpha", Parent: "openai"},
 		{ID: "openai/alpha/agent_1", Kind: "agent", Name: "agent_1", Parent: "openai/alpha"},
 	},
-	Groups: []view.QuotaTurns{{Group: "alpha", Waiting: 3, WaitingForQuota: 2, Share: 0.5, TargetShare: 0.4}, {Group: "other"}},
+	Groups: []view.QuotaTurns{{Group: "alpha", Waiting: 3, WaitingForQuota: 2, Share: 0.5, TargetShare: 0.4},
+		{Group: "other"}},
 }
 
 func TestQuotaEndpoints(t *testing.T) {
@@ -57,15 +59,18 @@ func TestQuotaEndpoints(t *testing.T) {
 		// FAIR-SHARE's fields: 500,000 less 100,000 and 20,000 are 380,000.
 		{"a group", fakeSource{quotas: someQuotas}, "/v1/quota/groups/alpha", 200,
 			view.QuotaSelection{Group: "alpha", Limit: MaxQuotaLimit},
-			`"group_id":"alpha" "total_quota":500000, "used_quota":100000, "reserved_quota":20000, "remaining_quota":380000, "reset_time":"2026-12-01T00:00:00Z" "waiting":3 "openai/alpha/agent_1"`},
+			`"group_id":"alpha" "total_quota":500000, "used_quota":100000, "reserved_quota":20000, "remaining_quota":380000, ` +
+				`"reset_time":"2026-12-01T00:00:00Z" "waiting":3 "openai/alpha/agent_1"`},
 		// 5 in 2 seconds are 2.5 a second.
 		{"an agent", fakeSource{quotas: someQuotas}, "/v1/quota/agents/agent_1", 200,
 			view.QuotaSelection{Agent: "agent_1", Limit: MaxQuotaLimit},
 			`"agent_id":"agent_1" "weight":3 "allocated_quota":300000, "used_quota":50000, "remaining_quota":250000, ` +
-				`"group_info":{"id":"alpha","total":500000,"used":100000,"remaining":380000} "token_bucket":{"capacity":10,"fill_rate":2.5,"current_tokens":7}`},
+				`"group_info":{"id":"alpha","total":500000,"used":100000,"remaining":380000} "token_bucket":{"capacity":10,` +
+				`"fill_rate":2.5,"current_tokens":7}`},
 		{"a provider", fakeSource{quotas: view.Quotas{Nodes: someQuotas.Nodes[2:]}}, "/v1/quota/providers/openai", 200,
 			view.QuotaSelection{Provider: "openai", Limit: MaxQuotaLimit}, `"provider":"openai" "openai/alpha/agent_1"`},
-		{"a provider's key", fakeSource{quotas: view.Quotas{Nodes: []view.QuotaNode{{ID: "openai@b", Kind: "pool", Name: "openai@b"}}}},
+		{"a provider's key", fakeSource{quotas: view.Quotas{Nodes: []view.QuotaNode{{ID: "openai@b", Kind: "pool",
+			Name: "openai@b"}}}},
 			"/v1/quota/providers/openai@b", 200, view.QuotaSelection{Provider: "openai@b", Limit: MaxQuotaLimit},
 			`"provider":"openai@b" "node":"openai@b"`},
 		{"a key of no provider", fakeSource{}, "/v1/quota/providers/@b", 400, view.QuotaSelection{}, ``},
@@ -75,7 +80,8 @@ func TestQuotaEndpoints(t *testing.T) {
 			view.QuotaSelection{Provider: "openai@z", Limit: MaxQuotaLimit}, `aprovideropenai@z`},
 		{"a node", fakeSource{quotas: view.Quotas{Nodes: someQuotas.Nodes[:1]}}, "/v1/quota/nodes/pool/alpha", 200,
 			view.QuotaSelection{Node: "pool/alpha", Limit: MaxQuotaLimit}, `"node":"pool/alpha" "kind":"group"`},
-		{"a group without a budget", fakeSource{quotas: view.Quotas{Nodes: []view.QuotaNode{{ID: "pool/x", Kind: "group", Name: "x"}}}},
+		{"a group without a budget", fakeSource{quotas: view.Quotas{Nodes: []view.QuotaNode{{ID: "pool/x", Kind: "group",
+			Name: "x"}}}},
 			"/v1/quota/groups/x", 200, view.QuotaSelection{Group: "x", Limit: MaxQuotaLimit},
 			`"total_quota":null "remaining_quota":null "reset_time":null`},
 		{"an agent that is a group", fakeSource{quotas: someQuotas}, "/v1/quota/agents/alpha", 404,
@@ -85,7 +91,8 @@ func TestQuotaEndpoints(t *testing.T) {
 		{"of no quotas", fakeSource{quotasErr: ErrNoQuotas}, "/v1/quota/groups/alpha", 404,
 			view.QuotaSelection{Group: "alpha", Limit: MaxQuotaLimit}, `hasnoquotas.yaml docs/quotas.md`},
 		{"of what is no id", fakeSource{}, "/v1/quota/groups/..a", 400, view.QuotaSelection{}, ``},
-		{"a node too long", fakeSource{}, "/v1/quota/nodes/" + strings.Repeat("a", maxNodeID+1), 400, view.QuotaSelection{}, ``},
+		{"a node too long", fakeSource{}, "/v1/quota/nodes/" + strings.Repeat("a", maxNodeID+1), 400, view.QuotaSelection{},
+			``},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := ask(New(&c.source, metrics, Options{}), http.MethodGet, c.target, "localhost")
@@ -111,7 +118,8 @@ func TestExplainQuota(t *testing.T) {
 		says   string
 	}{
 		"": {200, view.QuotaQuestion{}, `"admitted": false`},
-		"group=alpha&agent=a.1&provider=openai&model=o/m&task_type=t&requests=2&input_tokens=4000&output_tokens=5.5&cost_usd=0.01&allow_borrowing=false": {200,
+		"group=alpha&agent=a.1&provider=openai&model=o/m&task_type=t&requests=2&input_tokens=4000&output_tokens=5.5&" +
+			"cost_usd=0.01&allow_borrowing=false": {200,
 			view.QuotaQuestion{Group: "alpha", Agent: "a.1", Provider: "openai", Model: "o/m", TaskType: "t", Requests: 2,
 				InputTokens: 4000, OutputTokens: 5.5, CostUSD: 0.01, NoBorrowing: true},
 			`"retry_at": "2026-12-01T00:00:00Z"`},
@@ -133,7 +141,8 @@ func TestExplainQuota(t *testing.T) {
 			"alternatives must be PROVIDER or PROVIDER/MODEL"},
 		"alternatives=lab/": {400, view.QuotaQuestion{},
 			"alternatives must be PROVIDER or PROVIDER/MODEL"},
-		"alternatives=lab&model=m":                       {400, view.QuotaQuestion{}, "alternatives stand for provider and model"},
+		"alternatives=lab&model=m": {400, view.QuotaQuestion{},
+			"alternatives stand for provider and model"},
 		"alternatives=" + strings.Repeat("a,", 16) + "a": {400, view.QuotaQuestion{}, "at most 16"},
 	} {
 		src := &fakeSource{quotaAnswer: answer}

@@ -110,7 +110,8 @@ func (a *api) compared(ctx context.Context, w http.ResponseWriter, bill *usage.B
 		Lines:  bill.Lines,
 		Agrees: result.Differ == 0, Compared: result.Keys, Differ: result.Differ,
 		More:   len(result.Differences) > maxDifferences,
-		Totals: []view.BillTotal{}, Differences: []view.BillDifference{}, Lost: historyCounts(&result.Lost), Projection: projection,
+		Totals: []view.BillTotal{}, Differences: []view.BillDifference{}, Lost: historyCounts(&result.Lost),
+		Projection: projection,
 	}
 	for _, t := range result.Totals {
 		d.Totals = append(d.Totals, billTotal(&usage.Difference{Measure: t.Measure, Ours: t.Ours, Bill: t.Bill}))

@@ -16,7 +16,8 @@ func expectModest(t *testing.T, body []byte) {
 	runtime.ReadMemStats(&before)
 	_, _ = Decode(body)
 	runtime.ReadMemStats(&after)
-	if used, most := after.TotalAlloc-before.TotalAlloc, uint64(mostAllocated*len(body)*5/4+2*allocatedAnyway); used > most {
+	if used, most := after.TotalAlloc-before.TotalAlloc,
+		uint64(mostAllocated*len(body)*5/4+2*allocatedAnyway); used > most {
 		t.Errorf("%d bytes allocated for a message of %d", used, len(body))
 	}
 }

@@ -124,9 +124,11 @@ func TestReaderRefuses(t *testing.T) {
 		{"last part missing", [][]byte{aPart(1, "s", 0, false), says(1, 11, 5)},
 			"the snapshot that begins at offset 5, where reading began, has no end"},
 		{"damaged", [][]byte{aBatch(1, 1, 2), damaged()},
-			"the message at offset 6 of coordinator.journal is damaged: its checksum is wrong; `taskbus serve --journal-skip-corrupt`"},
+			"the message at offset 6 of coordinator.journal is damaged: its checksum is wrong; `taskbus serve " +
+				"--journal-skip-corrupt`"},
 		{"newer", [][]byte{leader, later(byte(len(recordTypes)), func(c *coder) { c.write(1) })},
-			"offset 6 of coordinator.journal: " + "kind of record 30, and this version of taskbus knows them up to 29" + ": taskbus 1.4.0 wrote it; start that version"},
+			"offset 6 of coordinator.journal: " + "kind of record 30, and this version of taskbus knows them up to 29" +
+				": taskbus 1.4.0 wrote it; start that version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := NewReader()

@@ -449,7 +449,8 @@ unknown_callers: allow
 providers:
   - {provider: stays, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}}, limits: {requests: {rate: 1000, per: minute}}}
 `
-	alone(t, stays+`  - {provider: gone, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}}, limits: {requests: {rate: 1000, per: minute}}}
+	alone(t, stays+`  - {provider: gone, on_loss: safe, safe_limits: {requests: {amount: 1, per: day}},
+     limits: {requests: {rate: 1000, per: minute}}}
 `, func(l *lone) {
 		l.asked(of("gone", aCall(coordinator.CallReserve, "1", 10)), coordinator.CallGranted)
 		l.under(stays)

@@ -212,7 +212,8 @@ func (f *facts) returned(at time.Time, ev *coordinator.TaskReturned) bool {
 	if d.end != nil {
 		former = *d.end
 	}
-	d.end = &ending{agent: d.agent, after: at.Sub(d.at), reported: former.reported, attempted: former.attempted, work: former.work,
+	d.end = &ending{agent: d.agent, after: at.Sub(d.at), reported: former.reported, attempted: former.attempted,
+		work:  former.work,
 		usage: former.usage}
 	switch ev.Cause {
 	case coordinator.ReturnRejected:

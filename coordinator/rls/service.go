@@ -68,7 +68,8 @@ func (l *limiter) ShouldRateLimit(ctx context.Context, q *pb.RateLimitRequest) (
 	for i, d := range descriptors {
 		if d.GetIsNegativeHits() {
 			return nil, status.Error(codes.InvalidArgument,
-				"is_negative_hits is not answered: what was charged is not given back; charge what was used when the call has ended")
+				"is_negative_hits is not answered: what was charged is not given back; charge what was used when the call has "+
+					"ended")
 		}
 		demands[i] = read(d, q.GetHitsAddend())
 		if demands[i].asks {

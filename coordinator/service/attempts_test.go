@@ -162,7 +162,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 	r, _ := s.Find("t-1")
 	all := recent.Attempts(&r)
-	if n := len(all); n != recent.MaxPastAttempts+1 || all[n-1].Number != 100 || all[0].Number != 100-recent.MaxPastAttempts {
+	if n := len(all); n != recent.MaxPastAttempts+1 || all[n-1].Number != 100 ||
+		all[0].Number != 100-recent.MaxPastAttempts {
 		t.Errorf("%d attempts, from %d to %d", n, all[0].Number, all[n-1].Number)
 	}
 }

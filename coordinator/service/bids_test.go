@@ -18,7 +18,8 @@ import (
 	"taskbus/tests/support/membus"
 )
 
-const bidOfA1 = `{"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","fitness":0.75,"active_tasks":2,"estimated_duration_seconds":1.5%s}`
+const bidOfA1 = `{"message_type":"task.bid","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","fitness":0.75,` +
+	`"active_tasks":2,"estimated_duration_seconds":1.5%s}`
 
 const claimOfA1 = `{"message_type":"task.claim","agent_id":"a1","claim_id":"c-1","max_items":28,"pending_items":3%s}`
 
@@ -178,12 +179,14 @@ func TestRepliesToAgents(t *testing.T) {
 		{
 			coordinator.Award{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", DispatchID: "t-1.2", TraceID: "trace"},
 			schemas.TaskAwarded, "trace",
-			`{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","dispatch_id":"t-1.2","correlation_id":"trace"}`,
+			`{"message_type":"task.awarded","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","dispatch_id":"t-1.2",` +
+				`"correlation_id":"trace"}`,
 		},
 		{
 			coordinator.RejectBid{Agent: "a1", Task: "t-1", AuctionID: "t-1.1", TraceID: "trace",
 				Reason: coordinator.BidNotInvited}, schemas.BidRejected, "trace",
-			`{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"not_invited","correlation_id":"trace"}`,
+			`{"message_type":"task.bid_rejected","task_id":"t-1","auction_id":"t-1.1","agent_id":"a1","reason":"not_invited",` +
+				`"correlation_id":"trace"}`,
 		},
 		{
 			coordinator.RejectBid{Agent: "a1", Task: "t-1", TraceID: "trace", Reason: coordinator.BidLate}, schemas.BidRejected,
@@ -196,12 +199,14 @@ func TestRepliesToAgents(t *testing.T) {
 					Agents: 3, Pending: 7, Unclaimed: 49, Capacity: 28.5, Target: 1500 * time.Millisecond, FairShare: 31,
 				}}, schemas.TaskGranted, "",
 			`{"message_type":"task.granted","agent_id":"a1","claim_id":"c-1","granted":28,"reason":"fair_share",` +
-				`"fleet":{"agents":3,"pending_items":7,"unclaimed_items":49,"capacity_items_per_second":28.5,"target_drain_seconds":1.5,"fair_share_items":31}}`,
+				`"fleet":{"agents":3,"pending_items":7,"unclaimed_items":49,"capacity_items_per_second":28.5,` +
+				`"target_drain_seconds":1.5,"fair_share_items":31}}`,
 		},
 		{
 			coordinator.ClaimsForgotten{Agent: "a1"}, schemas.TaskGranted, "",
 			`{"message_type":"task.granted","agent_id":"a1","claim_id":"any","granted":0,"reason":"new_session",` +
-				`"fleet":{"agents":0,"pending_items":0,"unclaimed_items":0,"capacity_items_per_second":0,"target_drain_seconds":0,"fair_share_items":0}}`,
+				`"fleet":{"agents":0,"pending_items":0,"unclaimed_items":0,"capacity_items_per_second":0,` +
+				`"target_drain_seconds":0,"fair_share_items":0}}`,
 		},
 	} {
 		t.Run(c.messageType, func(t *testing.T) {

@@ -290,7 +290,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 			t.Fatalf("%d calls wait for a leader that answers, want 3", n)
 		}
 		// /status shows it, and why; it is logged once.
-		const begun = "calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be asked; " +
+		const begun = "calls are admitted without the leader, as on_loss in quotas.yaml says, and charged when it can be " +
+			"asked; " +
 			"if this lasts longer than a takeover see that http.advertise_url (TASKBUS_ADVERTISE_URL) of the leader is " +
 			"where others reach it"
 		line := standby.lineOf(begun)
@@ -310,7 +311,8 @@ func TestWhatIsNotChargedIsTold(t *testing.T) {
 		far.reached.Store(true)
 		standby.pass(2 * callgate.ReportEvery)
 		if line := standby.lineOf(
-			"the leader can be asked about calls again; so many were admitted without it, and it is told of them"); line["calls"] != 3.0 {
+			"the leader can be asked about calls again; so many were admitted without it, and it is told of " +
+				"them"); line["calls"] != 3.0 {
 			t.Errorf("%v", line)
 		}
 		// The standby has a quotas.yaml that the leader of this test lacks, and says that.

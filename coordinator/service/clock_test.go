@@ -39,7 +39,8 @@ func (r *rig) onClock(now func() time.Time) *rig {
 func (r *rig) heartbeatOf(agent string, by time.Duration) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":0,`+
+			`"available_capacity":1,"timestamp":%q}`,
 		agent, time.Now().Add(by).Format(time.RFC3339Nano)))
 }
 

@@ -61,7 +61,8 @@ func BenchmarkRegisteredGroup(b *testing.B) {
 	}
 }
 
-const groupedQuotas = `pool: {limits: {total_tokens: {amount: 100000000000, per: year}, requests: {amount: 10000000, per: year}}}
+const groupedQuotas = `
+pool: {limits: {total_tokens: {amount: 100000000000, per: year}, requests: {amount: 10000000, per: year}}}
 groups:
   - {id: team, weight: 3, limits: {total_tokens: {amount: 50000000000, per: year}}}
   - {id: other_team, limits: {total_tokens: {amount: 30000000000, per: year}}}

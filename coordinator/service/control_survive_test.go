@@ -149,7 +149,8 @@ func TestRulesAreAskedAtMidnight(t *testing.T) {
 			t.Errorf("poor has the weight %d, want 3", weight())
 		}
 		if text := r.log.String(); !strings.Contains(text,
-			`"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight 3 instead of 4","message":"the quotas are changed"`) {
+			`"rule":"idle","by":"rule idle","reason":"under 10 % of its own used on one day (0 of 1000 on the last): weight `+
+				`3 instead of 4","message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
 		r.broker.Cut() // the next leader knows it, and goes on counting

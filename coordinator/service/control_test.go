@@ -124,7 +124,8 @@ func TestQuotaCorrection(t *testing.T) {
 		}
 		r.stands()
 		if text := r.log.String(); !strings.Contains(text,
-			`"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied","message":"the quotas are changed"`) {
+			`"kind":"correct","target":"pool/poor/a1","key":"total_tokens","value":"-1600","by":"ann","reason":"it lied",`+
+				`"message":"the quotas are changed"`) {
 			t.Errorf("not logged:\n%s", text)
 		}
 	})

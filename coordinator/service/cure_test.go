@@ -25,7 +25,8 @@ func TestTasksSayWhyTheyWait(t *testing.T) {
 			"b-2": "0 of 2 agents eligible: 2 full; nearest: a1 (full)",
 			"b-3": "0 of 2 agents eligible: 2 full; nearest: a1 (full)",
 			"t-0": "0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
-			"t-1": "waits for its preferred agents alone (a2) for at most 20 s more, then for any: 0 of 2 agents eligible: 1 lack `gpu`, 1 full; nearest: a2 (full)",
+			"t-1": "waits for its preferred agents alone (a2) for at most 20 s more, then for any: 0 of 2 agents eligible: 1 " +
+				"lack `gpu`, 1 full; nearest: a2 (full)",
 		}
 		found := r.service.Tasks(context.Background(), view.TaskFilter{State: "pending"})
 		for _, k := range found {

@@ -39,7 +39,8 @@ func TestDeadLettersAreListed(t *testing.T) {
 		r.publish(bus.QueueAssign, "no JSON", func(p *bus.Properties) { p.AppID, p.MessageID = "shop", "m-1" })
 		r.task("t-2", "build", `,"priority":9`)
 		r.send(bus.QueueDead, taskBody("t-3", "train", ""), func(p *bus.Properties) {
-			p.Headers = map[string]any{messages.HeaderDeathReason: "delivery_limit", messages.HeaderDeathQueue: bus.QueueAssignHigh}
+			p.Headers = map[string]any{messages.HeaderDeathReason: "delivery_limit",
+				messages.HeaderDeathQueue: bus.QueueAssignHigh}
 		})
 		r.settle()
 		l, err := r.service.DeadLetters(r.t.Context(), view.DeadFilter{Limit: 2})
@@ -120,7 +121,8 @@ func TestPoisonedTaskIsSentAgain(t *testing.T) {
 			!strings.Contains(string(m.Body), `"payload":`+payload) {
 			t.Errorf("dispatched %s", m.Body)
 		}
-		if header := messages.TextHeader(m.Headers, messages.HeaderTask); !strings.Contains(header, `"reply_to":"shop.answers"`) ||
+		if header := messages.TextHeader(m.Headers, messages.HeaderTask); !strings.Contains(header,
+			`"reply_to":"shop.answers"`) ||
 			messages.TextHeader(m.Headers, messages.HeaderTried) != "" {
 			t.Errorf("with the headers %v", m.Headers)
 		}
@@ -171,7 +173,8 @@ func TestDeadLetterIsRenewedBeforeItsQueueDropsIt(t *testing.T) {
 		before := r.deadKeys(view.DeadFilter{})
 		r.settle()
 		m := r.only(bus.QueueDead)
-		if _, counted := m.Headers["x-delivery-count"]; counted || messages.TextHeader(m.Headers, messages.HeaderDeathReason) != "maxlen" ||
+		if _, counted := m.Headers["x-delivery-count"]; counted ||
+			messages.TextHeader(m.Headers, messages.HeaderDeathReason) != "maxlen" ||
 			m.Redelivered {
 			t.Errorf("not renewed: %v", m.Headers)
 		}

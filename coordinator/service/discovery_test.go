@@ -26,7 +26,8 @@ discovery:
 func (r *rig) announce(agent, queue, capability string) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":0,"available_capacity":2,"timestamp":%q,"queue":%q,"capabilities":[%q],"active_task_ids":[]}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":0,`+
+			`"available_capacity":2,"timestamp":%q,"queue":%q,"capabilities":[%q],"active_task_ids":[]}`,
 		agent, time.Now().Format(time.RFC3339Nano), queue, capability))
 	r.pass(time.Second)
 }
@@ -74,7 +75,8 @@ func (r *rig) foreignQueue(name string, bodies ...string) {
 func (r *rig) leaves(agent string) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"offline","current_load":0,"active_tasks":0,"available_capacity":0,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"offline","current_load":0,"active_tasks":0,`+
+			`"available_capacity":0,"timestamp":%q}`,
 		agent, time.Now().Format(time.RFC3339Nano)))
 }
 

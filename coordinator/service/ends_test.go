@@ -171,7 +171,8 @@ func TestNothingIsReadBehindAnUnreadResult(t *testing.T) {
 				r.outbox.Published()
 			}
 			r.onResult(bus.Delivery{Queue: bus.StreamResult, Body: body("t-2"), Offset: offsets[1]})
-			r.onResult(bus.Delivery{Queue: bus.StreamResult, Properties: bus.Properties{Type: intake.TypeFence}, Offset: offsets[2]})
+			r.onResult(bus.Delivery{Queue: bus.StreamResult, Properties: bus.Properties{Type: intake.TypeFence},
+				Offset: offsets[2]})
 			if n := len(r.s.loop.inbox) - before; n != 0 || ending.acked != 0 {
 				t.Errorf("%d events and %d acknowledgements in a session that has ended, want none", n, ending.acked)
 			}

@@ -251,7 +251,8 @@ task_routing:
 		for range 30 { // in five minutes no agent is new any more
 			for agent, active := range map[string]int{"a1": 2, "a2": 0, "a3": 5} {
 				r.publish(bus.StreamStatus, fmt.Sprintf(
-					`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
+					`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":%d,`+
+						`"available_capacity":%d,"timestamp":%q}`,
 					agent, active, 5-active, time.Now().Format(time.RFC3339Nano)))
 			}
 			r.pass(10 * time.Second)
@@ -288,7 +289,8 @@ func TestDispatchExplainsItself(t *testing.T) {
 		r.heartbeat("a2", 0)
 		r.task("t-1", "train", "")
 		if got, want := r.only("agent.a2").text("explanation"),
-			"a2 by capability_match, best of 1 eligible among 2 agents (load 0); out: 1 lack a required capability (a1)"; got != want {
+			"a2 by capability_match, best of 1 eligible among 2 agents (load 0); out: 1 lack a required capability "+
+				"(a1)"; got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 		x := r.explained("t-1").Explanation

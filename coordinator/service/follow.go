@@ -131,10 +131,11 @@ func (r *session) lead(ctx context.Context) error {
 	}
 	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
 	if behind { // before anything is given out
-		r.ledger.Restore(ctx, journaling.Books{Nodes: r.s.reading.Budgets, Correct: func(set []coordinator.QuotaControl) error {
-			_, err := controlling{r}.Change(set, nil, nil)
-			return err
-		}})
+		r.ledger.Restore(ctx, journaling.Books{Nodes: r.s.reading.Budgets,
+			Correct: func(set []coordinator.QuotaControl) error {
+				_, err := controlling{r}.Change(set, nil, nil)
+				return err
+			}})
 	}
 	r.lasting("watches progress", r.watchProgress)
 	if r.ledger != nil {
@@ -224,7 +225,8 @@ func (r *session) take(ctx context.Context) error {
 		return err
 	}
 	close(r.begun)
-	return r.openWindow(ctx, taking.Queue{Name: bus.QueueAssign, Window: r.window, Handle: r.onTask, Held: r.held.TotalBytes,
+	return r.openWindow(ctx, taking.Queue{Name: bus.QueueAssign, Window: r.window, Handle: r.onTask,
+		Held: r.held.TotalBytes,
 		Told: func(n int) { r.post(coordinator.IntakeChanged{Window: n}) }})
 }
 

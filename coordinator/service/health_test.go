@@ -109,7 +109,8 @@ func TestHealthOfAFleetThatTakesNothing(t *testing.T) {
 		load := func(load float64) {
 			for _, agent := range []string{"a1", "a2"} {
 				r.publish(bus.StreamStatus, fmt.Sprintf(
-					`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":%g,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+					`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":%g,"active_tasks":0,`+
+						`"available_capacity":1,"timestamp":%q}`,
 					agent, load, time.Now().Format(time.RFC3339Nano)))
 			}
 		}

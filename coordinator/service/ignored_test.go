@@ -204,7 +204,8 @@ func TestLinesAboutRefusedMessagesNameTheirSender(t *testing.T) {
 			r.request("task.request.a1", "a1", schemas.TaskCancel,
 				`{"message_type":"task.cancel","task_id":"t-1","correlation_id":"trace-1","reason":"hunter2"}`)
 		},
-			`map[message_id:m-1 message_type:task.cancel queue:task.request routing_key:task.request.a1 task_id:t-1 trace_id:trace-1 user_id:a1]`},
+			`map[message_id:m-1 message_type:task.cancel queue:task.request routing_key:task.request.a1 task_id:t-1 ` +
+				`trace_id:trace-1 user_id:a1]`},
 		{"no JSON", parked, func(r *rig) {
 			r.publish(bus.QueueAssign, "hunter2", func(p *bus.Properties) {
 				p.AppID, p.MessageID, p.Type = "shop", "m 2", "task\n"
@@ -220,7 +221,8 @@ func TestLinesAboutRefusedMessagesNameTheirSender(t *testing.T) {
 				func(p *bus.Properties) { p.Headers = map[string]any{"x-first-death-queue": "agent.a1"} })
 		}, `map[came_back_from:agent.a1 queue:task.reassign routing_key:task.reassign]`},
 		{"a bid", "invalid bid or claim ignored", func(r *rig) { r.request("task.request.a2", "a2", "", badBid) },
-			`map[agent_id:a1 message_id:m-1 message_type:task.bid path:/fitness routing_key:task.request.a2 task_id:t-1 trace_id:trace-1 user_id:a2]`},
+			`map[agent_id:a1 message_id:m-1 message_type:task.bid path:/fitness routing_key:task.request.a2 task_id:t-1 ` +
+				`trace_id:trace-1 user_id:a2]`},
 		{"a claim of no agent", "invalid bid or claim ignored; its agent_id cannot be read", func(r *rig) {
 			r.publish(bus.QueueRequest, `{"message_type":"task.claim"}`)
 		}, `map[message_type:task.claim path: routing_key:task.request]`},

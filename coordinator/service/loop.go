@@ -100,7 +100,8 @@ func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *
 
 // lead makes the session lead: from here on its performer gets the effects. commits may
 // be nil. begin has an engine that followed lead.
-func (l *loop) lead(session uint64, p performer, c *journaling.Commits, t *journaling.Cursor, begin func(now time.Time)) {
+func (l *loop) lead(session uint64, p performer, c *journaling.Commits, t *journaling.Cursor,
+	begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
 		l.performer, l.commits, l.cursor = p, c, t
 		begin(now)

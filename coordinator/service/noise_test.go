@@ -129,8 +129,10 @@ func TestInvalidReportsNameTheirAgent(t *testing.T) {
 		{"a result", bus.StreamResult, `{"message_type":"task.result","agent_id":"gpu-1","outcome":"fine"}`,
 			`"agent_id":"gpu-1","message":"invalid result ignored"`, "cannot be read"},
 		{"a misspelt result", bus.StreamResult,
-			`{"message_type":"task.result","agent_id":"gpu-1","task_id":"t-1","outcom":"succeeded","correlation_id":"c","timestamp":"2030-01-01T00:00:00Z"}`,
-			`"reason":"the message: outcome is missing; it has outcom: did you mean outcome?","task_id":"t-1","agent_id":"gpu-1"`, "cannot be read"},
+			`{"message_type":"task.result","agent_id":"gpu-1","task_id":"t-1","outcom":"succeeded","correlation_id":"c",` +
+				`"timestamp":"2030-01-01T00:00:00Z"}`,
+			`"reason":"the message: outcome is missing; it has outcom: did you mean outcome?","task_id":"t-1",` +
+				`"agent_id":"gpu-1"`, "cannot be read"},
 		{"a result of no agent", bus.StreamResult, `{}`, `"message":"invalid result ignored; its agent_id cannot be read"`,
 			`"agent_id"`},
 	} {

@@ -42,7 +42,8 @@ task_routing:
 			t.Errorf("assignment.failed %s", m.Body)
 		}
 		dead := r.only(bus.QueueDead)
-		if dead.text("task_id") != "t-1" || dead.Headers[messages.HeaderReasonCode] != "poisoned" || dead.Headers[messages.HeaderTask] == nil ||
+		if dead.text("task_id") != "t-1" || dead.Headers[messages.HeaderReasonCode] != "poisoned" ||
+			dead.Headers[messages.HeaderTask] == nil ||
 			!strings.Contains(messages.TextHeader(dead.Headers, messages.HeaderTried), `"failed":[`) {
 			t.Errorf("parked %s with headers %v", dead.Body, dead.Headers)
 		}

@@ -81,7 +81,8 @@ func quotasIn(t *testing.T, text string) *coordinator.Quotas {
 func (r *rig) tenSlots(properties ...func(*bus.Properties)) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":10,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,`+
+			`"available_capacity":10,"timestamp":%q}`,
 		time.Now().Format(time.RFC3339Nano)), properties...)
 }
 
@@ -218,7 +219,8 @@ providers:
   - {provider: lab, limits: {total_tokens: {amount: 500, per: hour}}}
 alert_percents: []
 `
-	const either = `,"group":"team","estimated_usage":{"input_tokens":%d,"output_tokens":100,"alternatives":[{"provider":"openai","model":"big"},{"provider":"lab"}]}`
+	const either = `,"group":"team","estimated_usage":{"input_tokens":%d,"output_tokens":100,` +
+		`"alternatives":[{"provider":"openai","model":"big"},{"provider":"lab"}]}`
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, quotaFleet)
 		r.under(twoModels)
@@ -262,7 +264,9 @@ alert_percents: []
 				"when something of it ends"
 		if got := why(made.Explanation); len(got) != 2 ||
 			!strings.HasPrefix(got[0],
-				"openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked; back when something of it ends") || got[1] != "lab true: it alone has quota now" || made.Explanation.Routing == nil {
+				"openai false: it has no quota: too little is left of the budget of openai in total_tokens: 200 left, 300 asked;"+
+					" back when something of it ends") || got[1] != "lab true: it alone has quota now" ||
+			made.Explanation.Routing == nil {
 			t.Errorf("why it was sent there: %q", got)
 		}
 		if got := why(waits.Explanation); len(got) != 2 || !strings.HasPrefix(got[1], lacksLab) ||
@@ -363,7 +367,8 @@ func TestExplainQuota(t *testing.T) {
 // A misspelt group is refused as an invalid message is: told, counted, explained and kept.
 func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
 	inQuotaRig(t, func(r *rig) {
-		const why = `/group: quotas.yaml lists no group "poro"; did you mean poor? Else correct group, list the group, or set unknown_callers: allow there`
+		const why = `/group: quotas.yaml lists no group "poro"; did you mean poor? Else correct group, list the group, or ` +
+			`set unknown_callers: allow there`
 		if p, err := r.service.WhatIf(context.Background(),
 			[]byte(taskBody("t-1", "build", `,"group":"poro"`))); err != nil || p.ReasonCode != "invalid_message" ||
 			p.Reason != why {
@@ -381,7 +386,8 @@ func TestTaskOfAnUnknownGroupIsRefused(t *testing.T) {
 			t.Errorf("explained %+v", x)
 		}
 		if got := scraped(t,
-			r.service.options.Registry)[`taskbus_assignments_total{reason="invalid_message",result="failed",strategy=""}`]; got != 1 {
+			r.service.options.Registry)[`taskbus_assignments_total{reason="invalid_message",result="failed",`+
+			`strategy=""}`]; got != 1 {
 			t.Errorf("%g are counted, want 1", got)
 		}
 		r.task("t-2", "build", `,"group":"poor"`)

@@ -276,7 +276,8 @@ func TestSenderOfARelayedStatusIsChecked(t *testing.T) {
 				r.connect()
 				r.publish(bus.StreamStatus,
 					`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
-						`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity_items_per_second":99,"pending_items":1,"relayed":true}`,
+						`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity_items_per_second":99,"pending_items":1,`+
+						`"relayed":true}`,
 					func(p *bus.Properties) { p.UserID = c.user })
 				if counts := r.info("a1").State == "online"; counts != c.counts {
 					t.Errorf("counts: %v, want %v", counts, c.counts)

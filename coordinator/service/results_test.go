@@ -125,7 +125,8 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 		t.Run(c.mode+" "+c.user, func(t *testing.T) {
 			inRig(t, strings.Replace(fleet, "agents:\n", "agents:\n  auth: "+c.mode+"\n", 1), func(r *rig) {
 				r.publish(bus.StreamStatus, fmt.Sprintf(
-					`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+					`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
+						`"available_capacity":1,"timestamp":%q}`,
 					time.Now().Format(time.RFC3339Nano)), asA1)
 				r.task("t-1", "build", "")
 				r.result("a1", "t-1", "succeeded", "", func(p *bus.Properties) { p.UserID = c.user })
@@ -145,7 +146,8 @@ func TestSenderOfAResultIsChecked(t *testing.T) {
 func TestKeyOfAnotherAgent(t *testing.T) {
 	status := func(relayed string) string {
 		return fmt.Sprintf(
-			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q%s}`,
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
+				`"available_capacity":1,"timestamp":%q%s}`,
 			time.Now().Format(time.RFC3339Nano), relayed)
 	}
 	for _, mode := range []string{"off", "warn", "strict"} {

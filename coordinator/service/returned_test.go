@@ -58,14 +58,16 @@ func TestHeadersOfADispatch(t *testing.T) {
 			first, other = other, first
 		}
 		m := r.only(first)
-		if header := messages.TextHeader(m.Headers, messages.HeaderTask); len(m.Headers) != 1 || header == "" || len(header) > 70 {
+		if header := messages.TextHeader(m.Headers, messages.HeaderTask); len(m.Headers) != 1 || header == "" ||
+			len(header) > 70 {
 			t.Errorf("first attempt: headers %v, want only %s of at most 70 bytes", m.Headers, messages.HeaderTask)
 		}
 		r.reject(first)
 		r.pass(time.Second)
 		m = r.only(other)
 		const want = `"attempt":2,"tried":[`
-		if tried := messages.TextHeader(m.Headers, messages.HeaderTried); !strings.Contains(tried, want) || m.fields["attempt"] != 2.0 {
+		if tried := messages.TextHeader(m.Headers, messages.HeaderTried); !strings.Contains(tried, want) ||
+			m.fields["attempt"] != 2.0 {
 			t.Errorf("second attempt: %s is %q, want it to hold %s", messages.HeaderTried, tried, want)
 		}
 	})
@@ -84,7 +86,8 @@ func TestProducerIsToldOfAnUnreadableReturn(t *testing.T) {
 		defer s.Close(context.Background())
 		const body = `{"message_type":"task.dispatch","task_id":"t-1","correlation_id":"trace-9","priority":9}`
 		r.publish(bus.QueueReassign, body, func(p *bus.Properties) {
-			p.Headers = map[string]any{messages.HeaderTask: `{"accepted_at":1,"content_hash":"00000000000000ab","reply_to":"my.replies"}`}
+			p.Headers = map[string]any{messages.HeaderTask: `{"accepted_at":1,"content_hash":"00000000000000ab",` +
+				`"reply_to":"my.replies"}`}
 		})
 		for _, queue := range []string{bus.QueueFailed, "my.replies"} {
 			if m := r.only(queue); m.text("task_id") != "t-1" || m.text("correlation_id") != "trace-9" ||
@@ -177,7 +180,8 @@ func TestReturnsAreSeenBehindOthersThatWait(t *testing.T) {
 					d := dispatchOf(task, "gone", 1, time.Now())
 					d.Queue, d.Timeout = "agent.gone", time.Minute
 					r.send(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
-						p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderDeathReason: reason}
+						p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task),
+							messages.HeaderDeathReason: reason}
 					})
 				}
 				a1 := r.worker("a1", true)

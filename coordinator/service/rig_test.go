@@ -218,7 +218,8 @@ func taskBody(id, taskType, extra string) string {
 func (r *rig) heartbeat(agent string, active int) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":%d,"available_capacity":%d,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":%d,`+
+			`"available_capacity":%d,"timestamp":%q}`,
 		agent, active, 1-active, time.Now().Format(time.RFC3339Nano)))
 }
 

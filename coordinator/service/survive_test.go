@@ -67,7 +67,8 @@ func TestAcceptedAtIsNoLaterThanNow(t *testing.T) {
 		d := dispatchOf(task, "a9", 1, time.Now())
 		d.Queue, d.Timeout = "agent.a9", time.Minute
 		r.publish(bus.QueueReassign, string(messages.AppendDispatch(nil, d, []byte(`{}`))), func(p *bus.Properties) {
-			p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task), messages.HeaderDeathReason: "expired"}
+			p.Headers = map[string]any{messages.HeaderTask: messages.EncodeTaskHeader(task),
+				messages.HeaderDeathReason: "expired"}
 		})
 		r.pass(2 * time.Second) // its back-off: at most 250 ms
 		r.task("t-2", "build", "")

@@ -94,8 +94,9 @@ func TestAgentWhoseConsumerIsGone(t *testing.T) {
 		if got := fmt.Sprint(a2.has()); got != "[held]" {
 			t.Errorf("a2 has %s, want the task that a1 held; log:\n%s", got, r.log)
 		}
-		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" || !strings.Contains(messages.TextHeader(d.Headers, messages.HeaderTried),
-			`"a1"`) {
+		if d := a2.held[0]; attemptID(d.MessageID) != "held.2" ||
+			!strings.Contains(messages.TextHeader(d.Headers, messages.HeaderTried),
+				`"a1"`) {
 			t.Errorf("dispatch %s with %v, want a second attempt: a1 had it in hand", d.MessageID, d.Headers)
 		}
 	})
@@ -299,7 +300,8 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 		r.pass(30 * time.Second)
 		safe := r.consumerOf("safe", many)
 		r.publish(bus.StreamStatus, fmt.Sprintf(
-			`{"message_type":"agent.status","agent_id":"safe","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1000,"timestamp":%q,"active_task_ids":[]}`,
+			`{"message_type":"agent.status","agent_id":"safe","status":"ready","current_load":0,"active_tasks":0,`+
+				`"available_capacity":1000,"timestamp":%q,"active_task_ids":[]}`,
 			time.Now().Format(time.RFC3339Nano)))
 		r.pass(15 * time.Second) // 40 s of silence, and five; the dispatches expire after 60 s
 		if n := len(safe.has()); n != many {

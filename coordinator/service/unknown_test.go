@@ -33,17 +33,20 @@ func TestUnknownFieldsAreToldOfOnce(t *testing.T) {
 		r.task("t-4", "build", `,"prioritiy":3`, from("", "q-1"))     // another producer, known by its queue alone
 		r.task("t-5", "build", `,"prioritiy":3`, from("", "q-1"))
 		r.publish(bus.StreamStatus,
-			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
+				`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
 		for range 2 {
 			r.publish(bus.StreamResult,
-				`{"message_type":"task.result","agent_id":"a1","task_id":"t-0","outcome":"failed","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","eror":"x"}`)
+				`{"message_type":"task.result","agent_id":"a1","task_id":"t-0","outcome":"failed","correlation_id":"c",`+
+					`"timestamp":"2026-03-01T12:00:00Z","eror":"x"}`)
 		}
 		lines := r.unknownLines()
 		if len(lines) != 5 {
 			t.Fatalf("%d lines, want 5:\n%s", len(lines), strings.Join(lines, ""))
 		}
 		for i, want := range []string{
-			`"message_type":"task.assign","field":"prioritiy","did_you_mean":"did you mean priority?","app_id":"shop","reply_to":"q-1"`,
+			`"message_type":"task.assign","field":"prioritiy","did_you_mean":"did you mean priority?","app_id":"shop",` +
+				`"reply_to":"q-1"`,
 			`"field":"timeout","did_you_mean":"did you mean timeout_seconds?","app_id":"shop"`,
 			`"field":"prioritiy","did_you_mean":"did you mean priority?","reply_to":"q-1"`,
 			`"message_type":"agent.status","field":"capacity"`,
@@ -103,14 +106,16 @@ func TestStrictMessages(t *testing.T) {
 			t.Errorf("parked %s", dead.Body)
 		}
 		r.publish(bus.StreamStatus,
-			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
+			`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0,"active_tasks":0,`+
+				`"available_capacity":1,"timestamp":"2026-03-01T12:00:00Z","capacity":3}`)
 		if a := r.agent("a1"); a.State != "online" {
 			t.Errorf("a heartbeat is refused: %s", a.State)
 		}
 		r.task("t-2", "build", `,"priority":3`)
 		d := r.only("agent.a1")
 		r.publish(bus.StreamResult, fmt.Sprintf(
-			`{"message_type":"task.result","agent_id":"a1","task_id":"t-2","dispatch_id":%q,"outcome":"succeeded","correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usgae":{}}`, d.text("dispatch_id")))
+			`{"message_type":"task.result","agent_id":"a1","task_id":"t-2","dispatch_id":%q,"outcome":"succeeded",`+
+				`"correlation_id":"c","timestamp":"2026-03-01T12:00:00Z","usgae":{}}`, d.text("dispatch_id")))
 		if x := r.explained("t-2"); x.State != "succeeded" {
 			t.Errorf("a result is refused: %+v", x)
 		}

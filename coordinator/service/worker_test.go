@@ -107,7 +107,8 @@ func (r *rig) reportTasks(agent string, tasks ...string) {
 	}
 	ids, _ := json.Marshal(tasks) // of strings: cannot fail
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":%d,"available_capacity":%d,"timestamp":%q,"active_task_ids":%s}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0.0,"active_tasks":%d,`+
+			`"available_capacity":%d,"timestamp":%q,"active_task_ids":%s}`,
 		agent, len(tasks), max(0, 10-len(tasks)), time.Now().Format(time.RFC3339Nano), ids))
 }
 
@@ -115,7 +116,8 @@ func (r *rig) reportTasks(agent string, tasks ...string) {
 func (r *rig) offline(agent string) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
-		`{"message_type":"agent.status","agent_id":%q,"status":"offline","current_load":0.0,"active_tasks":0,"available_capacity":0,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"offline","current_load":0.0,"active_tasks":0,`+
+			`"available_capacity":0,"timestamp":%q}`,
 		agent, time.Now().Format(time.RFC3339Nano)))
 }
 
@@ -127,7 +129,8 @@ func (r *rig) result(agent, task, outcome, extra string, properties ...func(*bus
 
 func resultBody(agent, task, outcome, extra string) string {
 	return fmt.Sprintf(
-		`{"message_type":"task.result","task_id":%q,"agent_id":%q,"outcome":%q,"correlation_id":"trace-of-%s","timestamp":%q%s}`,
+		`{"message_type":"task.result","task_id":%q,"agent_id":%q,"outcome":%q,"correlation_id":"trace-of-%s",`+
+			`"timestamp":%q%s}`,
 		task, agent, outcome, task, time.Now().Format(time.RFC3339Nano), extra)
 }
 

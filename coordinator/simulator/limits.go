@@ -104,8 +104,10 @@ func (c cost) excess() string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"%d runs (seeds × strategies) of about %.3g tasks, up to %.3g heartbeats and %.3g crashes each are %.3g moments, and %.3g are the most; "+
-			"have fewer seeds, strategies, agents or tasks, a shorter duration or drain, or longer heartbeat_seconds or mtbf_seconds",
+		"%d runs (seeds × strategies) of about %.3g tasks, up to %.3g heartbeats and %.3g crashes each are %.3g moments, "+
+			"and %.3g are the most; "+
+			"have fewer seeds, strategies, agents or tasks, a shorter duration or drain, or longer heartbeat_seconds or "+
+			"mtbf_seconds",
 		c.runs, c.tasks, c.beats, c.restarts, all, float64(maxMoments))
 }
 
@@ -119,7 +121,8 @@ func (w *world) crowded() error {
 			w.tasks.count)
 	case w.open >= w.maxOpen:
 		what = fmt.Sprintf(
-			"%d tasks are open at once, which are the most that fit into memory; let fewer arrive, have more agents, or set a smaller max_queue_size", w.open)
+			"%d tasks are open at once, which are the most that fit into memory; let fewer arrive, have more agents, or set "+
+				"a smaller max_queue_size", w.open)
 	default:
 		return nil
 	}

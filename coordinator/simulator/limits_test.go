@@ -34,7 +34,8 @@ func TestLimits(t *testing.T) {
 			"service_by_type.job: its mean divided by speed"},
 		// 1e6/s · 100 s = 1e8.
 		{"too many at random", "rate: 1", "rate: 1e6", 5,
-			"workloads[0]: about 1e+08 tasks of it arrive in one run, with those before it 1e+08, and 2e+07 are the most; let fewer arrive"},
+			"workloads[0]: about 1e+08 tasks of it arrive in one run, with those before it 1e+08, and 2e+07 are the most; " +
+				"let fewer arrive"},
 		// ⌈100 s/3 s⌉ · 1e6 = 3.4e7.
 		{"too large bursts", arrivals, "{bursts: {every_seconds: 3, size: 1000000}}", 5, "about 3.4e+07 tasks"},
 		// 1e5 agents · 3700 s/1 ms = 3.7e11 heartbeats.

@@ -60,7 +60,8 @@ func (p *Priorities) excess(seeds int) string {
 	each := p.Load * float64(p.Slots) / p.Duration.Mean * p.For.Seconds()
 	if all := 4 * each * float64(seeds); each > most || all > maxMoments || math.IsInf(each, 0) {
 		return fmt.Sprintf(
-			"%d seeds × %.3g tasks in each of four orders are more than %.3g in one run or %.3g in all; have fewer seeds, slots or seconds", seeds, each, float64(most), float64(maxMoments))
+			"%d seeds × %.3g tasks in each of four orders are more than %.3g in one run or %.3g in all; have fewer seeds, "+
+				"slots or seconds", seeds, each, float64(most), float64(maxMoments))
 	}
 	return ""
 }

@@ -18,7 +18,8 @@ func anyScenario(t *rapid.T) string {
 		rapid.IntRange(0, 1000).Draw(t, "seed"))
 	for g := range rapid.IntRange(1, 3).Draw(t, "groups") {
 		fmt.Fprintf(&b,
-			"  - {name: g%d, count: %d, slots: %d, capabilities: %s, service: %s, success_rate: %s, heartbeat_seconds: %s, heartbeat_loss: %s, reports: %s, busy_when_full: %s, accept_timeout_seconds: %s%s%s}\n",
+			"  - {name: g%d, count: %d, slots: %d, capabilities: %s, service: %s, success_rate: %s, heartbeat_seconds: %s, "+
+				"heartbeat_loss: %s, reports: %s, busy_when_full: %s, accept_timeout_seconds: %s%s%s}\n",
 			g, rapid.IntRange(1, 4).Draw(t, "count"), rapid.IntRange(1, 3).Draw(t, "slots"),
 			pick("capabilities", "[x]", "[x, y]"),
 			pick("service", "1", "{exponential: {mean: 5}}", "{lognormal: {mean: 10, sigma: 1}}"),
@@ -28,14 +29,16 @@ func anyScenario(t *rapid.T) string {
 	}
 	fmt.Fprintf(&b, "  - {name: sure, capabilities: [x, y], service: 1}\nworkloads:\n")
 	fmt.Fprintf(&b,
-		"  - {task_type: one, required_capabilities: [x], arrivals: %s, timeout_seconds: %s, priorities: {low: 1, critical: 1}}\n",
+		"  - {task_type: one, required_capabilities: [x], arrivals: %s, timeout_seconds: %s, priorities: {low: 1, "+
+			"critical: 1}}\n",
 		pick("arrivals", "{poisson: {rate: 1}}", "{bursts: {every_seconds: 20, size: 30}}", "{closed: {tasks: 10}}"),
 		pick("timeout", "3", "300"))
 	fmt.Fprintf(&b, "  - {task_type: two, required_capabilities: [x, y], arrivals: {constant: {rate: 0.5}}, count: 100}\n")
 	fmt.Fprintf(&b, "strategies:\n  - %s\n  - {name: heartbeat_only, advertised_slots: 50}\n",
 		pick("strategy", "random", "round_robin", "least_loaded", "load_balanced", "reward_rate"))
 	fmt.Fprintf(&b,
-		"settings: {assignment_timeout_seconds: %s, max_queue_size: %s, stale_agent_threshold_seconds: 30, eligible_statuses: %s}\n",
+		"settings: {assignment_timeout_seconds: %s, max_queue_size: %s, stale_agent_threshold_seconds: 30, "+
+			"eligible_statuses: %s}\n",
 		pick("assignment", "0", "30"), pick("queue", "20", "10000"), pick("eligible", "[ready]", "[ready, busy]"))
 	return b.String()
 }

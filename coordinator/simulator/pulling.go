@@ -98,7 +98,8 @@ func (p *Pulling) excess(s *Scenario) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"%d runs (seeds × controllers) of about %.3g claims and items under all loads, for each of which %d agents are looked at, are %.3g looks, and %.3g are the most; "+
+		"%d runs (seeds × controllers) of about %.3g claims and items under all loads, for each of which %d agents are "+
+			"looked at, are %.3g looks, and %.3g are the most; "+
 			"have fewer seeds, controllers, loads or agents, smaller capacities, or a shorter duration",
 		runs, one, len(p.Agents), all, float64(maxMoments))
 }

@@ -92,9 +92,10 @@ func (r *reader) variant(p spot, settings coordinator.Settings) Variant {
 		r.strategyName(&v.Strategy)(p)
 	} else {
 		r.object(p, fields{
-			"name":             r.strategyName(&v.Strategy),
-			"label":            r.text(&v.Label),
-			"weights":          mapOf(r, &v.Weights, "terms to weights", func(w *float64) yamlconf.Reader { return r.Number(w, 0, strategy.MaxWeight) }),
+			"name":  r.strategyName(&v.Strategy),
+			"label": r.text(&v.Label),
+			"weights": mapOf(r, &v.Weights, "terms to weights",
+				func(w *float64) yamlconf.Reader { return r.Number(w, 0, strategy.MaxWeight) }),
 			"affinity_label":   r.text(&v.AffinityLabel),
 			"session_label":    r.text(&v.SessionLabel),
 			"exploration":      r.Number(&v.Exploration, 0, 1),
@@ -136,7 +137,8 @@ func (r *reader) strategyName(into *string) yamlconf.Reader {
 	return func(p spot) {
 		if p.Node.Value == strategy.MarketName {
 			r.Fault(p,
-				"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that")
+				"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only "+
+					"slower; name that")
 			return
 		}
 		known(p)

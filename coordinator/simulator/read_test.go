@@ -113,7 +113,8 @@ func TestReadFaults(t *testing.T) {
 		{"unknown strategy", "[least_loaded]", "[least_loadd]", 6,
 			`no strategy is called "least_loadd"; did you mean least_loaded?`},
 		{"a market", "[least_loaded]", "[market]", 6,
-			"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower; name that"},
+			"agents of a simulation do not bid, and a market without bids is the strategy that it falls back to, only slower;" +
+				" name that"},
 		{"an option that the strategy has not", "[least_loaded]", "[{name: least_loaded, exploration: 0.1}]", 6,
 			"exploration"},
 		{"an option of a reference", "[least_loaded]", "[{name: random, exploration: 0.1}]", 6,
@@ -136,7 +137,8 @@ func TestReadFaults(t *testing.T) {
 		{"not an id", "name: a", "name: a b", 3, "must be 1 to 100 letters, digits"},
 		{"alias", "[least_loaded]", "&a [*a]", 6, "the alias *a is not allowed"},
 		{"two documents", "strategies:", "---\nstrategies:", 6, "a second document begins"},
-		{"a list for a mapping", "{name: a, capabilities: [x], service: 1}", "[a]", 3, "must be a mapping of settings, not a list"},
+		{"a list for a mapping", "{name: a, capabilities: [x], service: 1}", "[a]", 3,
+			"must be a mapping of settings, not a list"},
 		{"broken YAML", "fleet:", "fleet: [", 3, "cannot be read: did not find"},
 	}
 	for _, tt := range tests {

@@ -83,6 +83,7 @@ func (s *Sharing) Excess(seeds, calls int) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"%d seeds × %d weights × %d calls of all tenants, under each policy, are %.3g dispatches, and %.3g are the most; have fewer seeds, weights or calls",
+		"%d seeds × %d weights × %d calls of all tenants, under each policy, are %.3g dispatches, and %.3g are the most; "+
+			"have fewer seeds, weights or calls",
 		seeds, len(s.Weights), calls, all, float64(maxMoments))
 }

@@ -19,13 +19,22 @@ import (
 //   - Anthropic, console "Cost", claude_api_cost_….csv: likewise (August 2026: with api_key_id).
 //   - OpenRouter, "Activity": likewise (May 2026).
 const (
-	openAICosts      = "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity,quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email,api_source\n"
-	openAIUsage      = "start_time,end_time,start_time_iso,end_time_iso,project_id,num_model_requests,user_id,api_key_id,model,batch,service_tier,input_tokens,output_tokens,input_cached_tokens,input_uncached_tokens,input_text_tokens,output_text_tokens,input_cached_text_tokens,input_audio_tokens,input_cached_audio_tokens,output_audio_tokens,input_image_tokens,input_cached_image_tokens,output_image_tokens\n"
-	openAIEmpty      = "start_time,end_time,start_time_iso,end_time_iso\n"
-	anthropicUsage   = "usage_date_utc,model_version,api_key,workspace,usage_type,context_window,usage_input_tokens_no_cache,usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h,usage_input_tokens_cache_read,usage_output_tokens,web_search_count,inference_geo,speed\n"
-	anthropicUsage25 = "usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_write,usage_input_tokens_cache_read,usage_output_tokens,web_search_count\n"
-	anthropicCosts   = "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd,list_price_usd,cost_type,inference_geo,speed,api_key_id,api_key_status\n"
-	openRouter       = "Date,Slug,Usage,BYOK Usage,Requests,Prompt Tokens,Completion Tokens,Reasoning Tokens\n"
+	openAICosts = "start_time,end_time,start_time_iso,end_time_iso,amount_value,amount_currency,quantity," +
+		"quantity_unit,line_item,user_id,api_key_id,project_id,organization_id,project_name,organization_name,user_email," +
+		"api_source\n"
+	openAIUsage = "start_time,end_time,start_time_iso,end_time_iso,project_id,num_model_requests,user_id," +
+		"api_key_id,model,batch,service_tier,input_tokens,output_tokens,input_cached_tokens,input_uncached_tokens," +
+		"input_text_tokens,output_text_tokens,input_cached_text_tokens,input_audio_tokens,input_cached_audio_tokens," +
+		"output_audio_tokens,input_image_tokens,input_cached_image_tokens,output_image_tokens\n"
+	openAIEmpty    = "start_time,end_time,start_time_iso,end_time_iso\n"
+	anthropicUsage = "usage_date_utc,model_version,api_key,workspace,usage_type,context_window," +
+		"usage_input_tokens_no_cache,usage_input_tokens_cache_write_5m,usage_input_tokens_cache_write_1h," +
+		"usage_input_tokens_cache_read,usage_output_tokens,web_search_count,inference_geo,speed\n"
+	anthropicUsage25 = "usage_date_utc,model_version,usage_input_tokens_no_cache,usage_input_tokens_cache_write," +
+		"usage_input_tokens_cache_read,usage_output_tokens,web_search_count\n"
+	anthropicCosts = "usage_date_utc,model,workspace,api_key,usage_type,context_window,token_type,cost_usd," +
+		"list_price_usd,cost_type,inference_geo,speed,api_key_id,api_key_status\n"
+	openRouter = "Date,Slug,Usage,BYOK Usage,Requests,Prompt Tokens,Completion Tokens,Reasoning Tokens\n"
 )
 
 func TestBillsAsProvidersExportThem(t *testing.T) {
@@ -44,7 +53,8 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			// is a line without an amount. The project's name goes before its id.
 			"OpenAI's costs", openAICosts +
 				"1790467200,1790553600,2026-09-27T00:00:00+00:00,2026-09-28T00:00:00+00:00,,,,,,,,,,,,,\n" +
-				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.003835980000000000000000000000,usd,,,\"gpt-5-nano, input_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n" +
+				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.003835980000000000000000000000,usd," +
+				",,\"gpt-5-nano, input_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n" +
 				"1790553600,1790640000,2026-09-28T00:00:00+00:00,2026-09-29T00:00:00+00:00,0.5,usd,1000,tokens,\"gpt-5-nano, " +
 				"output_tokens\",,key_1,proj_a,org-x,Proj A,X,a@example.org,\n",
 			BillOptions{},
@@ -72,12 +82,16 @@ func TestBillsAsProvidersExportThem(t *testing.T) {
 			// Minutes of a day are added up: 3 + 25 requests, of 4212 + 15738 and 1673 + 1482 tokens.
 			// input_tokens has the cached ones in it.
 			"OpenAI's usage", openAIUsage +
-				"1790553600,1790553660,2026-09-28T00:00:00+00:00,2026-09-28T00:01:00+00:00,proj_a,3.0,,key_1,gpt-4o-2024-08-06,False,default,4212,1673,1280,2932,4212,1673,1280,0,0,0,0,0,0\n" +
-				"1790553660,1790553720,2026-09-28T00:01:00+00:00,2026-09-28T00:02:00+00:00,proj_a,25.0,,key_1,gpt-4o-2024-08-06,False,default,15738,1482,0,15738,15738,1482,0,0,0,0,0,0,0\n",
+				"1790553600,1790553660,2026-09-28T00:00:00+00:00,2026-09-28T00:01:00+00:00,proj_a,3.0,,key_1,gpt-4o-2024-08-06," +
+				"False,default,4212,1673,1280,2932,4212,1673,1280,0,0,0,0,0,0\n" +
+				"1790553660,1790553720,2026-09-28T00:01:00+00:00,2026-09-28T00:02:00+00:00,proj_a,25.0,,key_1,gpt-4o-2024-08-06," +
+				"False,default,15738,1482,0,15738,15738,1482,0,0,0,0,0,0,0\n",
 			BillOptions{Models: map[string]string{"gpt-4o-2024-08-06": "gpt-4o"}},
 			map[Key]billed{day("gpt-4o", "proj_a", "key_1"): {measures: [4]int64{28, 19_950, 3155, 0}}},
 			"date provider model group agent requests input_tokens output_tokens",
-			"end_time start_time_iso end_time_iso user_id batch service_tier input_cached_tokens input_uncached_tokens input_text_tokens output_text_tokens input_cached_text_tokens input_audio_tokens input_cached_audio_tokens output_audio_tokens input_image_tokens input_cached_image_tokens output_image_tokens",
+			"end_time start_time_iso end_time_iso user_id batch service_tier input_cached_tokens input_uncached_tokens " +
+				"input_text_tokens output_text_tokens input_cached_text_tokens input_audio_tokens input_cached_audio_tokens " +
+				"output_audio_tokens input_image_tokens input_cached_image_tokens output_image_tokens",
 		},
 		{
 			// Its input is told in four columns: 100 + 20 + 3 + 4000 + 7 more of another context window.
@@ -166,10 +180,12 @@ func TestExportsThatAreRefused(t *testing.T) {
 			"line 2: the cost is in eur: it must be in US dollars"},
 		// DeepSeek's costs are in yuan, and in its amounts a column "amount" counts tokens.
 		{"yuan",
-			"user_id,start_time_iso,end_time_iso,model,wallet_type,cost,currency\nu,2026-09-28T00:00:00+08:00,2026-09-29T00:00:00+08:00,deepseek-chat,paid,2.8,CNY\n", "line 1: there is no column date"},
+			"user_id,start_time_iso,end_time_iso,model,wallet_type,cost,currency\nu,2026-09-28T00:00:00+08:00," +
+				"2026-09-29T00:00:00+08:00,deepseek-chat,paid,2.8,CNY\n", "line 1: there is no column date"},
 		{"yuan, by the day", "date,model,cost,currency\n2026-09-28,deepseek-chat,2.8,CNY\n", "line 2: the cost is in CNY"},
 		{"tokens called amounts",
-			"user_id,start_time_iso,end_time_iso,model,api_key_name,api_key,type,price,amount\nu,2026-09-28T00:00:00+08:00,,m,k,sk,output_tokens,0.1,500\n", "line 1: "},
+			"user_id,start_time_iso,end_time_iso,model,api_key_name,api_key,type,price,amount\nu,2026-09-28T00:00:00+08:00,," +
+				"m,k,sk,output_tokens,0.1,500\n", "line 1: "},
 		{"parts and a whole", "date,usage_input_tokens,usage_input_tokens_no_cache\n2026-09-28,5,3\n",
 			"line 1: the columns \"usage_input_tokens\" and \"usage_input_tokens_no_cache\" both mean input_tokens"},
 		{"a part that is no number", "date,usage_input_tokens_no_cache,usage_input_tokens_cache_read\n2026-09-28,5,many\n",

@@ -28,12 +28,15 @@ func TestReadBill(t *testing.T) {
 		has        string
 		ignored    []string
 	}{
-		{"plain", "date,provider,model,input_tokens,output_tokens,requests,cost_usd\n2026-11-22,openai,gpt-4o,100,20,2,0.0125\n", BillOptions{},
+		{"plain", "date,provider,model,input_tokens,output_tokens,requests,cost_usd\n2026-11-22,openai,gpt-4o,100,20,2," +
+			"0.0125\n", BillOptions{},
 			map[Key]billed{{Day: "2026-11-22", Provider: "openai", Model: "gpt-4o"}: {[4]int64{2, 100, 20, 0}, 12_500_000}},
 			"date provider model requests input_tokens output_tokens cost_usd", nil},
 		// Two lines of one key: 100 + 5; and an export's own names, with a byte order mark, semicolons and quotes.
-		{"other names", "\ufeffUsage Date;Model Name;API Key;Prompt Tokens;Region;Cost (USD)\r\n2026-11-22T23:59:59Z;\"gpt-4o\";k1;100;eu;$1.5\r\n2026-11-22;gpt-4o;k1;5;us;\r\n", BillOptions{Provider: "openai"},
-			map[Key]billed{{Day: "2026-11-22", Provider: "openai", Model: "gpt-4o", Agent: "k1"}: {[4]int64{0, 105, 0, 0}, 1_500_000_000}},
+		{"other names", "\ufeffUsage Date;Model Name;API Key;Prompt Tokens;Region;Cost (USD)\r\n2026-11-22T23:59:59Z;" +
+			"\"gpt-4o\";k1;100;eu;$1.5\r\n2026-11-22;gpt-4o;k1;5;us;\r\n", BillOptions{Provider: "openai"},
+			map[Key]billed{{Day: "2026-11-22", Provider: "openai", Model: "gpt-4o", Agent: "k1"}: {[4]int64{0, 105, 0, 0},
+				1_500_000_000}},
 			"date provider model agent input_tokens cost_usd", []string{"Region"}},
 		{"names that are said", "when,what,who,cost,amount\n1795305599,gpt-4o-2024-08-06,sk-1,7,-0.0000000015\n", BillOptions{
 			Columns: map[string]string{"date": "When", "model": "what", "agent": "who", "cost_usd": "amount"},
@@ -64,20 +67,26 @@ func TestBillsThatAreRefused(t *testing.T) {
 		{"no lines", head, "line 2: there are no lines below"},
 		{"no date", "model,cost_usd\nx,1\n", "line 1: there is no column date; the columns are model, cost_usd"},
 		{"nothing to compare", "date,model\n2026-11-22,x\n", "line 1: there is nothing to compare"},
-		{"one column twice", "date,cost,amount\n2026-11-22,1,1\n", `line 1: the columns "cost" and "amount" both mean cost_usd`},
+		{"one column twice", "date,cost,amount\n2026-11-22,1,1\n",
+			`line 1: the columns "cost" and "amount" both mean cost_usd`},
 		{"a date", head + "2026-11-22,x,1,1\n22/11/2026,x,1,1\n", `line 3: "22/11/2026" is not a date such as 2026-11-22`},
 		{"no such day", head + "2026-02-30,x,1,1\n", "line 2:"},
-		{"a fraction of a token", head + "2026-11-22,x,1.5,1\n", `line 2: input_tokens is "1.5": it must be a number such as 1250`},
+		{"a fraction of a token", head + "2026-11-22,x,1.5,1\n",
+			`line 2: input_tokens is "1.5": it must be a number such as 1250`},
 		{"negative tokens", head + "2026-11-22,x,-1,1\n", `line 2: input_tokens is "-1"`},
 		{"too many tokens", head + "2026-11-22,x,1234567890123456,1\n", "line 2: input_tokens is"},
-		{"cost with an exponent", head + "2026-11-22,x,1,1e9\n", `line 2: cost_usd is "1e9": it must be a number such as 0.0125, in US dollars`},
+		{"cost with an exponent", head + "2026-11-22,x,1,1e9\n",
+			`line 2: cost_usd is "1e9": it must be a number such as 0.0125, in US dollars`},
 		{"cost of another country", head + "2026-11-22,x,1,\"1,50\"\n", `line 2: cost_usd is "1,50"`},
 		{"not a number", head + "2026-11-22,x,1,NaN\n", "line 2: cost_usd"},
-		{"too few fields", head + "2026-11-22,x\n2026-11-23,x,1,1,1\n", "line 2: wrong number of fields; line 3: wrong number of fields"},
+		{"too few fields", head + "2026-11-22,x\n2026-11-23,x,1,1,1\n",
+			"line 2: wrong number of fields; line 3: wrong number of fields"},
 		{"a quote without end", head + "2026-11-22,x,1,1\n2026-11-22,\"x,1,1\n", "line "},
 		{"too long", head + "2026-11-22," + strings.Repeat("x", 201) + ",1,1\n", "line 2: field 2 has more than 200 bytes"},
-		{"a sum beyond belief", head + strings.Repeat("2026-11-22,x,999999999999999,1\n", 2), "line 3: its input_tokens add up to more than"},
-		{"a fortune", head + strings.Repeat("2026-11-22,x,1,99999999\n", 2), "line 3: its costs add up to more than 100,000,000"},
+		{"a sum beyond belief", head + strings.Repeat("2026-11-22,x,999999999999999,1\n", 2),
+			"line 3: its input_tokens add up to more than"},
+		{"a fortune", head + strings.Repeat("2026-11-22,x,1,99999999\n", 2),
+			"line 3: its costs add up to more than 100,000,000"},
 		{"a web page", "<!DOCTYPE html>\n<html>\n", "line 1: there is no column date"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -115,7 +124,8 @@ func TestBillsOfAnyBytes(t *testing.T) {
 }
 
 func use(day, agent, model string, input, cost int64) Row {
-	return Row{Key{Day: day, Group: "g", Agent: agent, Provider: "openai", Model: model, Source: SourceTask}, Counts{Requests: 1, InputTokens: input, TotalTokens: input, Cost: cost, Settled: 1}}
+	return Row{Key{Day: day, Group: "g", Agent: agent, Provider: "openai", Model: model, Source: SourceTask},
+		Counts{Requests: 1, InputTokens: input, TotalTokens: input, Cost: cost, Settled: 1}}
 }
 
 func TestReconcile(t *testing.T) {
@@ -125,8 +135,9 @@ func TestReconcile(t *testing.T) {
 		use("2026-11-21", "b", "gpt-4o", 200, 2_000),
 		use("2026-11-22", "a", "gpt-4o", 300, 3_000),
 		use("2026-11-22", "a", "mini", 50, 500), // not on the bill
-		{Key{Day: "2026-11-22", Provider: "anthropic", Model: "claude", Source: SourceTask}, Counts{InputTokens: 1}}, // another provider's
-		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}},                                                // it is not known whose
+		{Key{Day: "2026-11-22", Provider: "anthropic", Model: "claude", Source: SourceTask},
+			Counts{InputTokens: 1}}, // another provider's
+		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}}, // it is not known whose
 	}
 	bill := readBill(t, `date,provider,model,input_tokens,cost_usd
 2026-11-21,openai,gpt-4o,1200,0.0119995
@@ -162,14 +173,17 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("%v", d.Relative())
 	}
 	// In all, by provider and model, the bill has 1,600 tokens and we 1,500 of gpt-4o: 6.25 %.
-	if r := Reconcile(rows, bill, ByTotal, "", "", Tolerance{Percent: 6.25, Tokens: 50, Cost: 500}); len(r.Differences) != 0 {
+	if r := Reconcile(rows, bill, ByTotal, "", "", Tolerance{Percent: 6.25, Tokens: 50,
+		Cost: 500}); len(r.Differences) != 0 {
 		t.Errorf("got %+v", r.Differences)
 	}
-	if r := Reconcile(rows, bill, ByMonth, "", "", Tolerance{Percent: 6.2, Tokens: 50, Cost: 1000}); len(r.Differences) != 1 || r.Differences[0].Day != "2026-11" {
+	if r := Reconcile(rows, bill, ByMonth, "", "", Tolerance{Percent: 6.2, Tokens: 50,
+		Cost: 1000}); len(r.Differences) != 1 || r.Differences[0].Day != "2026-11" {
 		t.Errorf("got %+v", r.Differences)
 	}
 	// From the 20th on there are 5 tokens more that the bill does not have.
-	if r := Reconcile(rows, bill, ByDay, "2026-11-20", "2026-11-21", Tolerance{}); len(r.Differences) != 2 || !r.Differences[0].OnlyOurs {
+	if r := Reconcile(rows, bill, ByDay, "2026-11-20", "2026-11-21", Tolerance{}); len(r.Differences) != 2 ||
+		!r.Differences[0].OnlyOurs {
 		t.Errorf("got %+v", r.Differences)
 	}
 }
@@ -181,7 +195,8 @@ func TestReconcileWithItself(t *testing.T) {
 		text := "date,model,api_key,input_tokens,cost_usd\n"
 		for range rapid.IntRange(1, 20).Draw(t, "rows") {
 			day := rapid.SampledFrom([]string{"2026-11-21", "2026-11-22"}).Draw(t, "day")
-			agent, model := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "agent"), rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")
+			agent, model := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "agent"),
+				rapid.SampledFrom([]string{"x", "y"}).Draw(t, "model")
 			n := int64(rapid.IntRange(0, 999_999).Draw(t, "tokens"))
 			rows = append(rows, use(day, agent, model, n, n))
 			text += day + "," + model + "," + agent + "," + itoa(n) + "," + "0." + pad(n) + "\n"
@@ -212,7 +227,8 @@ func pad(n int64) string {
 // Bills come from outside: whatever they are, they are read or refused, and what is read is
 // within bounds.
 func FuzzReadBill(f *testing.F) {
-	f.Add([]byte("date,provider,model,agent,input_tokens,output_tokens,requests,cost_usd\n2026-11-22,openai,gpt-4o,a,1,2,3,0.5\n"))
+	f.Add([]byte("date,provider,model,agent,input_tokens,output_tokens,requests,cost_usd\n2026-11-22,openai,gpt-4o,a,1," +
+		"2,3,0.5\n"))
 	f.Add([]byte("\ufeffUsage Date;Cost (USD)\n\"2026-11-22T00:00:00Z\";-$1.000000001\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		b, err := ReadBill(text, BillOptions{})

@@ -67,8 +67,10 @@ type Batch struct {
 
 // ErrOtherJournal says that the rows are not of this journal.
 var ErrOtherJournal = errors.New(
-	"the journal is not the one that the history was made from: it was deleted and begun anew, or belongs to another broker; " +
-		"`taskbus quota history --rebuild` takes this one over and keeps what is there, another TASKBUS_HISTORY begins a history of its own")
+	"the journal is not the one that the history was made from: it was deleted and begun anew, or belongs to another " +
+		"broker; " +
+		"`taskbus quota history --rebuild` takes this one over and keeps what is there, another TASKBUS_HISTORY begins a " +
+		"history of its own")
 
 // Other tells of the message at the mark, or of the first one behind it where that is not there any
 // more, that it is of another journal: by its checksum; or, because it was written before the mark's own,

@@ -172,7 +172,8 @@ func (r *rig) launch(name, fleet string) *service {
 	path, limits, address := r.file(name+".yaml"), r.file("limits.yaml"), freeAddress()
 	check(os.WriteFile(path, []byte(fleet), 0o600))
 	_, port, _ := net.SplitHostPort(address)
-	env := append([]string{"RABBITMQ_URL=" + r.url, "COORDINATOR_PORT=" + port, "TASKBUS_HTTP_BIND=127.0.0.1", "LOG_LEVEL=INFO",
+	env := append([]string{"RABBITMQ_URL=" + r.url, "COORDINATOR_PORT=" + port, "TASKBUS_HTTP_BIND=127.0.0.1",
+		"LOG_LEVEL=INFO",
 		"LOG_FORMAT=json", "ASSIGNMENT_STRATEGY="}, r.scenario.env...)
 	if r.scenario.quotas != "" {
 		check(os.WriteFile(limits, []byte(r.scenario.quotas), 0o600))

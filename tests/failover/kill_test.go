@@ -17,7 +17,8 @@ import (
 // takeOverWithin is the promise after the death of the leader's process.
 const takeOverWithin = 2 * time.Second
 
-// TestTakeOverInTime has the tests that hold a take-over to a time. Nothing runs beside them: on two cores that are busy
+// TestTakeOverInTime has the tests that hold a take-over to a time. Nothing runs beside them: on two cores that are
+// busy
 // with other brokers and coordinators the times would be of these.
 func TestTakeOverInTime(t *testing.T) {
 	t.Run("the leader is killed", leaderIsKilled)

@@ -164,7 +164,8 @@ func (c cell) report(r *rig, begun time.Time) {
 	r.mu.Unlock()
 	wire := r.trace.Counts()
 	r.t.Logf(
-		"%v, seed %d: %d tasks confirmed, %d without an end, %d duplicated, %d recovered; %d coordinators, %d connections, %d tasks delivered, %d acked; faults: %s. %s",
+		"%v, seed %d: %d tasks confirmed, %d without an end, %d duplicated, %d recovered; %d coordinators, %d connections,"+
+			" %d tasks delivered, %d acked; faults: %s. %s",
 		time.Since(begun).Round(100*time.Millisecond), r.seed, confirmed, len(open), duplicated, recovered,
 		len(r.processes), wire.Connections, wire.Delivered, wire.Acked, strings.Join(faults, ", "), spoken)
 	if r.t.Failed() {

@@ -183,7 +183,8 @@ var nemeses = []nemesis{
 // is idle but for a few of them. What is recorded is larger than a message may be with each change of it.
 var soakFleet = strings.NewReplacer(
 	"task_routing:",
-	"  a7: {capabilities: [brief], max_concurrent_tasks: 10, health_check_interval: 1, accept_timeout_seconds: 600, timeout_seconds: 5}\ntask_routing:\n  brief: {required_capabilities: [brief]}",
+	"  a7: {capabilities: [brief], max_concurrent_tasks: 10, health_check_interval: 1, accept_timeout_seconds: 600, "+
+		"timeout_seconds: 5}\ntask_routing:\n  brief: {required_capabilities: [brief]}",
 ).Replace(fleet(6, 10, "window: 400", "lanes: []")) + "journal: {record_inputs: true}\n"
 
 // soakers are the agents of a soak; briefly is how the last of them works.

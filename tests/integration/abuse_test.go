@@ -210,7 +210,8 @@ func TestSlowClientsHoldNobodyUp(t *testing.T) {
 		case 1: // a body that does not come
 			_,
 				err = fmt.Fprintf(conn,
-				"POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer %s\r\nX-Quota-Agent: rich\r\nContent-Length: 8000\r\n\r\n{",
+				"POST /v1/quota/reserve HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAuthorization: Bearer "+
+					"%s\r\nX-Quota-Agent: rich\r\nContent-Length: 8000\r\n\r\n{",
 				credential.AgentToken([]byte(agentSecret), "rich"))
 		default: // nothing at all
 		}

@@ -32,7 +32,8 @@ var quartetIDs = []string{"a1", "a2", "a3", "a4"}
 // pair is quartet with two of its agents.
 func pair(t *testing.T) string {
 	return replaced(t, quartet,
-		"  a3: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1}\n  a4: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1}\n", "")
+		"  a3: {capabilities: [code], max_concurrent_tasks: 2, health_check_interval: 1}\n  a4: {capabilities: [code], "+
+			"max_concurrent_tasks: 2, health_check_interval: 1}\n", "")
 }
 
 // SIGKILL of an agent in mid-task: what it held completes elsewhere, once, within

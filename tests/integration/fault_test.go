@@ -319,7 +319,8 @@ func TestStrictAuthentication(t *testing.T) {
 		t.Errorf("after a forged heartbeat: %+v", a)
 	}
 	c.log.await(t,
-		"message refused: the agent must publish it as its own user, with the property user_id (said once for each agent and message type)")
+		"message refused: the agent must publish it as its own user, with the property user_id (said once for each agent "+
+			"and message type)")
 
 	own := beat(id, 0, 2).message()
 	own.UserId = id

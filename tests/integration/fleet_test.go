@@ -221,8 +221,10 @@ func TestDiscoveryTakesNobodysMessages(t *testing.T) {
 	r.holds(stray, len(bodies)+1) // the task behind the invoices
 	announce("worker-2", stray, "offline")
 	c.log.await(t,
-		"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken back from it for a while: "+
-			"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each queue and session)")
+		"the queue that this agent announced holds messages that are no dispatches; they stay there, and nothing is taken "+
+			"back from it for a while: "+
+			"see whose queue it is, and let discovery.queues admit only queues that are the agents' own (said once for each "+
+			"queue and session)")
 	r.holds(stray, len(bodies))
 	announce("worker-3", "", "ready")
 	c.awaitEligible("worker-3")

@@ -139,7 +139,8 @@ func nginxProgram(t *testing.T) string {
 		}
 	}
 	t.Fatal(
-		"there is no nginx: run scripts/ensure.sh test-tools (Debian: apt-get install nginx), or set TASKBUS_TEST_NO_NGINX=1 to do without")
+		"there is no nginx: run scripts/ensure.sh test-tools (Debian: apt-get install nginx), or set " +
+			"TASKBUS_TEST_NO_NGINX=1 to do without")
 	return ""
 }
 

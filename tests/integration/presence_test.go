@@ -112,7 +112,8 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("all tasks were with the survivors %v after the threshold had passed, want within %v in one of them", late, limit)
+	t.Errorf("all tasks were with the survivors %v after the threshold had passed, want within %v in one of them", late,
+		limit)
 }
 
 // vanishAtOnce gives how long after the threshold of 4 s all tasks of the 500 were with the survivors.

@@ -181,14 +181,16 @@ func (gopher) declare(t *testing.T, r *rig) map[string]bool {
 
 func (gopher) work(t *testing.T, r *rig) map[string]map[string]any {
 	r.publish(bus.StreamStatus, amqp.Publishing{Body: []byte(
-		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,"available_capacity":2,"timestamp":"2025-08-07T10:30:45.123456"}`)})
+		`{"message_type":"agent.status","agent_id":"a1","status":"ready","current_load":0.0,"active_tasks":0,` +
+			`"available_capacity":2,"timestamp":"2025-08-07T10:30:45.123456"}`)})
 	for _, n := range []string{"1", "2"} {
 		r.publish(bus.QueueAssign, amqp.Publishing{Body: []byte(
 			`{"message_type":"task.assign","task_id":"task_` + n + `","task_type":"build","payload":{"number":` + n +
 				`},"priority":2,"correlation_id":"trace_` + n + `","timeout_seconds":300}`)})
 	}
 	r.publish(bus.QueueAssign, amqp.Publishing{Body: []byte(
-		`{"message_type":"task.assign","task_id":"task_3","task_type":"translate","payload":{},"priority":0,"correlation_id":"trace_3","timeout_seconds":300}`)})
+		`{"message_type":"task.assign","task_id":"task_3","task_type":"translate","payload":{},"priority":0,` +
+			`"correlation_id":"trace_3","timeout_seconds":300}`)})
 	got := map[string]map[string]any{}
 	for _, d := range append(r.broker.Get(t, "agent.a1", 2), r.broker.Get(t, bus.QueueFailed, 1)...) {
 		var m map[string]any

@@ -18,7 +18,8 @@ func TestReload(t *testing.T) {
 
 	t.Log("a new agent and a new route, without a restart")
 	grown := replaced(t, fleet, "task_routing:",
-		"  a3: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:\n  speak: {required_capabilities: [french]}")
+		"  a3: {capabilities: [french], max_concurrent_tasks: 1, health_check_interval: 1}\ntask_routing:\n  speak: "+
+			"{required_capabilities: [french]}")
 	r.writeConfig(grown)
 	c.awaitStatus("the new agent is known", func(s view.Status) bool { return len(s.Agents) == 3 })
 	if got := c.status().Config; got.Version == first.Version || !got.LastReloadOK {

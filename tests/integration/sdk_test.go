@@ -188,7 +188,8 @@ func TestAgentsBeforeTheFirstCoordinator(t *testing.T) {
 	b := r.open()
 	a1 := r.agent(b, agentSpec{ID: "a1", Slots: 2})
 	a1.log.await(t,
-		"the exchange taskbus.agents, by which agents report, does not exist yet; waiting for a coordinator to declare it (or for taskbus topology apply)")
+		"the exchange taskbus.agents, by which agents report, does not exist yet; waiting for a coordinator to declare it "+
+			"(or for taskbus topology apply)")
 	c := r.start()
 	c.awaitEligible("a1")
 	b.offer(r.client, task("t-1", "build"))

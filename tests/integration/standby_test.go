@@ -68,7 +68,8 @@ func TestCommandsAskTheOneThatLeads(t *testing.T) {
 	if want := " at " + leader.base + ", epoch 1"; code != 0 || !strings.Contains(unwrapped(out), want) {
 		t.Errorf("%d: %q is missing in\n%s%s", code, want, out, said)
 	}
-	for _, want := range []string{"standbys    http://127.0.0.1:1 does not answer", second.base + " standby", "\nagents "} {
+	for _, want := range []string{"standbys    http://127.0.0.1:1 does not answer", second.base + " standby",
+		"\nagents "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s%s", want, out, said)
 		}

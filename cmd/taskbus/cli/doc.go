@@ -1,4 +1,4 @@
-// Package cli answers: what do all commands of taskbus have in common?
+// Package cli answers: what do all commands share?
 //
 // It has what they need of the world outside, the client of a coordinator's HTTP interface, flags, exit codes, the
 // page on which every command prints ([Page]), and how times and amounts look. It must never know a command, and

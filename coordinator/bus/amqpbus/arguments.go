@@ -64,7 +64,8 @@ func quorumArguments(q bus.Queue) amqp.Table {
 func lost(kind bus.QueueKind) string {
 	switch kind {
 	case bus.Quorum:
-		return "it is not replicated, and what is rejected, expires or fails too often is not dead-lettered at least once (a policy with a dead-letter exchange helps)"
+		return "it is not replicated, and what is rejected, expires or fails too often is not dead-lettered at least once " +
+			"(a policy with a dead-letter exchange helps)"
 	case bus.Stream:
 		return "a coordinator that starts does not see the past, and only one coordinator gets each message"
 	default:
@@ -80,7 +81,8 @@ func differs(q bus.Queue, plain bool, broker string) bus.Finding {
 			"exists as a plain durable queue instead of a %s and is used as it is: %s", q.Kind, lost(q.Kind))}
 	}
 	return bus.Finding{Object: q.Name, Text: fmt.Sprintf(
-		"exists with other arguments than a %s of this topology and is used as it is; if it is a plain queue, %s (broker: %s)",
+		"exists with other arguments than a %s of this topology and is used as it is; if it is a plain queue, %s (broker: "+
+			"%s)",
 		describe(q.Kind), lost(q.Kind), broker)}
 }
 
@@ -91,7 +93,8 @@ func incomparable(q bus.Queue) bus.Finding {
 		"exists, but whether it is a %s of this topology cannot be verified: this user lacks the configure permission on it",
 		describe(q.Kind))
 	if q.Kind == bus.Quorum && q.DeadLetter != "" {
-		text += "; messages to it are given no expiration, because a queue without our dead-letter rule would lose them, and so what is not taken in time is not noticed"
+		text += "; messages to it are given no expiration, because a queue without our dead-letter rule would lose them, " +
+			"and so what is not taken in time is not noticed"
 	}
 	return bus.Finding{Object: q.Name, Text: text}
 }
@@ -101,10 +104,12 @@ func incomparable(q bus.Queue) bus.Finding {
 func locked(q bus.Queue) bus.Finding {
 	if q.Temporary {
 		return bus.Finding{Object: q.Name,
-			Text: "exists as a lasting queue instead of a temporary one and is used as it is: others may consume it, and it stays, with what is in it, when the session ends"}
+			Text: "exists as a lasting queue instead of a temporary one and is used as it is: others may consume it, and it " +
+				"stays, with what is in it, when the session ends"}
 	}
 	return bus.Finding{Object: q.Name,
-		Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with that connection"}
+		Text: "is an exclusive queue of another connection: it can be published to, but not consumed, and it goes with " +
+			"that connection"}
 }
 
 func describe(kind bus.QueueKind) string {

@@ -106,7 +106,8 @@ func (t *target) String() string {
 func parseTarget(broker string) (*target, error) {
 	bad := func(what string) error {
 		return fmt.Errorf(
-			"broker URL (not shown, it holds a password): %s; expected amqp://user:password@host:5672/vhost with reserved characters percent-encoded", what)
+			"broker URL (not shown, it holds a password): %s; expected amqp://user:password@host:5672/vhost with reserved "+
+				"characters percent-encoded", what)
 	}
 	scheme, rest, ok := strings.Cut(broker, "://")
 	if !ok || (scheme != "amqp" && scheme != "amqps") {

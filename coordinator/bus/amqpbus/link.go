@@ -83,7 +83,8 @@ func (b *Bus) headersDropped(role string) func() {
 		if !told {
 			told = true
 			b.cfg.Logger.Warn().Str("connection", role).Msg(
-				"a message came with headers beyond what an AMQP client reads (32 levels, 8,192 elements, the types of AMQP 0-9-1); it is taken without its headers (said once for each connection)")
+				"a message came with headers beyond what an AMQP client reads (32 levels, 8,192 elements, the types of AMQP " +
+					"0-9-1); it is taken without its headers (said once for each connection)")
 		}
 	}
 }

@@ -59,7 +59,8 @@ func (p publishers) open(l *link, e bus.Edge, log zerolog.Logger) error {
 		one.renewed = func() {
 			log.Info().
 				Msg(
-					"the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather than the message")
+					"the broker refused a message: publishing goes on with another channel, in case it refuses the channel rather " +
+						"than the message")
 		}
 		channel, err := one.open()
 		if err != nil {

@@ -164,7 +164,8 @@ func (t *topology) exchange(ctx context.Context, x bus.Exchange) error {
 	}
 	if reply := refusal(err, amqp.PreconditionFailed); reply != nil {
 		t.record(bus.Finding{Object: x.Name, Text: fmt.Sprintf(
-			"exists with other settings than those of a durable %s exchange and is used as it is: what is published to it may not be routed where it should (broker: %s)",
+			"exists with other settings than those of a durable %s exchange and is used as it is: what is published to it "+
+				"may not be routed where it should (broker: %s)",
 			x.Kind, t.link.target.scrub(reply.Reason))})
 		return nil
 	}

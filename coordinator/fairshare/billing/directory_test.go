@@ -71,7 +71,8 @@ func TestDirectoryMarksGuesses(t *testing.T) {
 	u := coordinator.Usage{Provider: "openai", InputTokens: 100}
 	charge, guessed, _ := d.ForCall(&coordinator.Call{Op: coordinator.CallReserve, Usage: u, Seats: 2}, estimates.New())
 	// 100 in, 512 assumed out; a request of 7 micro-USD; 2 seats
-	if want := (coordinator.Amounts{1, 100, estimates.DefaultOutput, 100 + estimates.DefaultOutput, 7, 2}); charge.Amounts != want ||
+	if want := (coordinator.Amounts{1, 100, estimates.DefaultOutput, 100 + estimates.DefaultOutput, 7,
+		2}); charge.Amounts != want ||
 		guessed.Of != tokens {
 		t.Errorf("%v, guessed %06b; want %v, %06b", charge.Amounts, guessed, want, tokens)
 	}

@@ -61,7 +61,8 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	}
 	if !c.gateways.Known() && len(c.secret) == 0 && r.TLS == nil {
 		web.Problem(w, http.StatusForbidden, "Calls are off",
-			"No client may ask this coordinator for quota yet: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, `taskbus agents token ID`), "+
+			"No client may ask this coordinator for quota yet: set TASKBUS_AGENT_SECRET_FILE (each agent has a token then, "+
+				"`taskbus agents token ID`), "+
 				"TASKBUS_GATEWAY_TOKEN_FILE for gateways, or certificates; docs/howto/gateways.md says how.")
 		return caller{}, false
 	}
@@ -73,7 +74,8 @@ func (c *callers) of(w http.ResponseWriter, r *http.Request, named string) (call
 	}
 	w.Header().Set("WWW-Authenticate", `Bearer realm="taskbus quota"`)
 	web.Problem(w, http.StatusUnauthorized, "Not authorised",
-		"Send one header Authorization: Bearer with the agent's own token (`taskbus agents token ID`) and its id in agent_id or X-Quota-Agent, or the gateways' token, or a certificate with the agent's id as its common name.")
+		"Send one header Authorization: Bearer with the agent's own token (`taskbus agents token ID`) and its id in "+
+			"agent_id or X-Quota-Agent, or the gateways' token, or a certificate with the agent's id as its common name.")
 	return caller{}, false
 }
 

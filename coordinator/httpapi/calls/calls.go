@@ -55,8 +55,9 @@ func New(src Source, opts Options) *Calls {
 	plain := callAnswers{legacy: opts.LegacyLimitHeaders}
 	return &Calls{
 		src: src, browsers: http.NewCrossOriginProtection(), peers: credential.Hash(opts.PeerToken),
-		callers: callers{secret: slices.Clone(opts.AgentSecret), gateways: gateway.NewRoster(opts.GatewayToken, opts.GatewayNames)},
-		prefix:  "r-" + strings.ToLower(rand.Text()[:13]) + "-", answers: plain, nginxAnswers: authAnswers{plain},
+		callers: callers{secret: slices.Clone(opts.AgentSecret),
+			gateways: gateway.NewRoster(opts.GatewayToken, opts.GatewayNames)},
+		prefix: "r-" + strings.ToLower(rand.Text()[:13]) + "-", answers: plain, nginxAnswers: authAnswers{plain},
 	}
 }
 

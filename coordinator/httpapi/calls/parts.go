@@ -20,7 +20,8 @@ const (
 // alternativesMember is a list of models that a call may go to.
 func alternativesMember(into *[]coordinator.Service) web.Member {
 	return web.Member{Name: "alternatives", Read: func(value json.RawMessage) string {
-		const must = `must be a list of 1 to 16 such as [{"provider": "openai", "model": "gpt-4o"}, {"provider": "anthropic", "model": "claude-sonnet-4-5"}]`
+		const must = `must be a list of 1 to 16 such as [{"provider": "openai", "model": "gpt-4o"}, {"provider": ` +
+			`"anthropic", "model": "claude-sonnet-4-5"}]`
 		var list []json.RawMessage
 		if err := json.Unmarshal(value, &list); err != nil || len(list) == 0 || len(list) > coordinator.MaxAlternatives {
 			return must

@@ -191,7 +191,8 @@ func TestItemsAreConserved(t *testing.T) {
 // least what it would be if it got every item at once: ρ/(1−ρ) = 1 (M/M/1).
 func TestUtilisationIsThatOfTheory(t *testing.T) {
 	s := scenario(t,
-		"  agents: [{name: a, capacity_items_per_second: 2}]\n  loads: [{arrivals_per_second: 1}]\n  controllers: [fixed, literal, equal]\n")
+		"  agents: [{name: a, capacity_items_per_second: 2}]\n  loads: [{arrivals_per_second: 1}]\n  controllers: [fixed, "+
+			"literal, equal]\n")
 	s.Duration, s.WarmUp = 20_000*time.Second, 100*time.Second
 	r, err := Play(t.Context(), s, nil)
 	if err != nil {

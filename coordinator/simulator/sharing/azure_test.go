@@ -69,7 +69,8 @@ func TestServiceGap(t *testing.T) {
 			gaps["reserve_max"], gaps["round_robin"]
 		if !(0 < mean && mean < input && input < finish && finish < reserve && 10*reserve < robin) {
 			t.Errorf(
-				"at %s the order of policies is not: the mean, the input, charging at the end, reserving the most, turns by request", c.Label)
+				"at %s the order of policies is not: the mean, the input, charging at the end, reserving the most, turns by "+
+					"request", c.Label)
 		}
 		// What Taskbus charges is as good as the mean, or better than the input at any rate.
 		if own := gaps["taskbus"]; !(0 < own && own < input) {

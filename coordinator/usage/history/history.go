@@ -157,7 +157,8 @@ func (h *History) opened(ctx context.Context) (*store.Store, error) {
 			return s, nil
 		}
 		h.o.Logger.Warn().Err(gone).Msg(
-			"the history of usage is opened anew; what was in the file it makes anew from the journal, as far as that reaches back")
+			"the history of usage is opened anew; what was in the file it makes anew from the journal, as far as that " +
+				"reaches back")
 		h.mu.Lock()
 		h.store = nil
 		h.mu.Unlock()

@@ -188,16 +188,19 @@ func (h *History) anew(ctx context.Context) (made Rebuilt, err error) {
 	if !ok {
 		return made,
 			errors.New(
-				"the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the history is as it was")
+				"the journal holds neither its beginning nor a complete snapshot, so that nothing can be made of it; the " +
+					"history is as it was")
 	}
 	if b.To.Offset < old.Offset && !other && !b.To.Since.After(old.At) {
 		return made,
 			fmt.Errorf(
-				"the journal was read up to offset %d only, and the history is up to %d: order it again, or, if it is another broker's, name another TASKBUS_HISTORY; the history is as it was", b.To.Offset, old.Offset)
+				"the journal was read up to offset %d only, and the history is up to %d: order it again, or, if it is another "+
+					"broker's, name another TASKBUS_HISTORY; the history is as it was", b.To.Offset, old.Offset)
 	}
 	if other && !imported.IsZero() && b.To.Since.Before(old.At) {
 		return made, errors.New("the journal was imported from an export, of which the history may hold some: " +
-			"stop the coordinator, and copy it the history of the one with whose TASKBUS_HISTORY it was imported; the history is as it was")
+			"stop the coordinator, and copy it the history of the one with whose TASKBUS_HISTORY it was imported; the " +
+			"history is as it was")
 	}
 	made = Rebuilt{Since: b.To.Since, Offset: b.To.Offset, Rows: len(b.Rows)}
 	whole := b.To.Since // from when on all is in the journal: the export may lack what came behind it

@@ -35,7 +35,8 @@ func (s *Store) move(ctx context.Context, tx *sql.Tx, from, to usage.Mark) error
 	if to.Again.Doubts {
 		doubts = 1
 	}
-	r, err := tx.ExecContext(ctx, s.text(`UPDATE usage_mark SET journal_offset = $1, checksum = $2, epoch = $3, next_record = $4,
+	r, err := tx.ExecContext(ctx, s.text(
+		`UPDATE usage_mark SET journal_offset = $1, checksum = $2, epoch = $3, next_record = $4,
 		again_offset = $5, again_epoch = $6, again_next = $7, again_doubts = $8, since_ns = $9, at_ns = $10, generation = $11
 		WHERE journal_offset = $12 AND generation = $13 AND checksum = $14`),
 		to.Offset, int64(to.Check), int64(to.Epoch), int64(to.Next), to.Again.Offset, int64(to.Again.Epoch),

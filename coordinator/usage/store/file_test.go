@@ -63,7 +63,8 @@ func TestSQLiteRefusesAnotherFile(t *testing.T) {
 		want []string
 	}{
 		"no database": {func(path string) {
-			const notes = "this is no database, but somebody's notes, and they are longer than a header of one hundred bytes, which they must be"
+			const notes = "this is no database, but somebody's notes, and they are longer than a header of one hundred bytes," +
+				" which they must be"
 			if err := os.WriteFile(path, []byte(notes), 0o600); err != nil {
 				t.Fatal(err)
 			}

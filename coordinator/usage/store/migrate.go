@@ -48,7 +48,8 @@ func (s *Store) migrate(ctx context.Context) error {
 		}
 		if version > len(names) {
 			return fmt.Errorf(
-				"its tables are of version %d, and this version of taskbus knows them up to %d: start the newer version, or use another TASKBUS_HISTORY", version, len(names))
+				"its tables are of version %d, and this version of taskbus knows them up to %d: start the newer version, or use "+
+					"another TASKBUS_HISTORY", version, len(names))
 		}
 		for i := version; i < len(names); i++ {
 			text, err := fs.ReadFile(migrations, names[i])

@@ -60,7 +60,8 @@ func (s *Store) ownFile(ctx context.Context, tx *sql.Tx) error {
 	}
 	tables,
 		err := list(ctx, tx,
-		"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY name")
+		"SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite~_%' ESCAPE '~' ORDER BY "+
+			"name")
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,8 @@ func madeNames() []string { return slices.Sorted(maps.Keys(made)) }
 func (s *Store) columns(ctx context.Context, tx *sql.Tx, table string) ([]string, error) {
 	query := "SELECT name FROM pragma_table_info(?1)"
 	if s.mark == "$" {
-		query = `SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		query = `SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+			JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = current_schema() AND c.relname = $1 AND a.attnum > 0 AND NOT a.attisdropped`
 	}
 	return list(ctx, tx, query, table)

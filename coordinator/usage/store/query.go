@@ -95,7 +95,8 @@ const mostGaps = 100
 func (s *Store) Gaps(ctx context.Context) ([]usage.Gap, error) {
 	found, err := s.reads.QueryContext(ctx,
 		s.text(
-			"SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, reason LIMIT $1"), mostGaps)
+			"SELECT from_ns, to_ns, journal_offset, lost, reason FROM usage_gaps ORDER BY journal_offset DESC, from_ns DESC, "+
+				"reason LIMIT $1"), mostGaps)
 	if err != nil {
 		return nil, s.wrong("read the gaps of the history", err)
 	}

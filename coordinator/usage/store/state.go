@@ -50,7 +50,8 @@ type rower interface {
 func readMark(ctx context.Context, from rower) (usage.Mark, error) {
 	var m usage.Mark
 	var check, epoch, next, since, at, againEpoch, againNext, doubts int64
-	err := from.QueryRowContext(ctx, `SELECT journal_offset, checksum, epoch, next_record, again_offset, again_epoch, again_next, again_doubts,
+	err := from.QueryRowContext(
+		ctx, `SELECT journal_offset, checksum, epoch, next_record, again_offset, again_epoch, again_next, again_doubts,
 		since_ns, at_ns, generation FROM usage_mark`).
 		Scan(&m.Offset, &check, &epoch, &next, &m.Again.Offset, &againEpoch, &againNext, &doubts, &since, &at, &m.Generation)
 	m.Check, m.Epoch, m.Next = uint32(check), uint64(epoch), uint64(next)

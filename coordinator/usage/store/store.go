@@ -40,7 +40,8 @@ func Postgres(place string) bool {
 func CheckURL(place string) error {
 	if _, err := pgx.ParseConfig(place); err != nil {
 		return errors.New(
-			"is not the URL of a PostgreSQL database; write postgres://user:password@host:5432/database?sslmode=verify-full, with special characters in user and password percent-encoded")
+			"is not the URL of a PostgreSQL database; write postgres://user:password@host:5432/database?sslmode=verify-full, " +
+				"with special characters in user and password percent-encoded")
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ func (s *Store) wrong(doing string, err error) error {
 func (s *Store) broken(why string, err error) error {
 	return &UnusableError{Why: why, Err: err,
 		Do: fmt.Sprintf("move %[1]s away, and %[1]s-wal and %[1]s-shm with it if they are there, "+
-			"then run `taskbus quota history --rebuild`: it makes the history anew from the journal, as far as that reaches back",
+			"then run `taskbus quota history --rebuild`: it makes the history anew from the journal, as far as that reaches "+
+			"back",
 			s.name)}
 }

@@ -40,7 +40,8 @@ func main() {
 	if err := client.Close(ctx); err != nil { // tells what was used
 		log.Print(err)
 	}
-	fmt.Printf("%d calls in %d leases, %d refused\n", client.Stats().Admitted, client.Stats().Leases, client.Stats().Refused)
+	fmt.Printf("%d calls in %d leases, %d refused\n", client.Stats().Admitted, client.Stats().Leases,
+		client.Stats().Refused)
 }
 
 // urls are those of a list, with commas or blanks between them.
@@ -75,5 +76,6 @@ func call(llm *http.Client, provider, question string) {
 // stub answers as OpenAI does.
 func stub(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprint(w, `{"choices": [{"message": {"role": "assistant", "content": "42."}}], "usage": {"prompt_tokens": 12, "completion_tokens": 3}}`)
+	fmt.Fprint(w, `{"choices": [{"message": {"role": "assistant", "content": "42."}}], "usage": {"prompt_tokens": 12, `+
+		`"completion_tokens": 3}}`)
 }

@@ -227,7 +227,8 @@ func (t Text) String() string {
 		return string(t.Raw)
 	}
 	var plain string
-	if err := json.Unmarshal(append(append(append(make([]byte, 0, len(t.Raw)+2), '"'), t.Raw...), '"'), &plain); err != nil {
+	if err := json.Unmarshal(append(append(append(make([]byte, 0, len(t.Raw)+2), '"'), t.Raw...), '"'),
+		&plain); err != nil {
 		return ""
 	}
 	return plain

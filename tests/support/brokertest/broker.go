@@ -91,7 +91,8 @@ func parse(t testing.TB, raw string) *url.URL {
 	u, err := url.Parse(raw)
 	if err != nil || u.User == nil {
 		t.Fatal(
-			"the broker's URL in the environment is not of the form scheme://user:password@host:port; run: scripts/broker.sh env")
+			"the broker's URL in the environment is not of the form scheme://user:password@host:port; run: scripts/broker.sh " +
+				"env")
 	}
 	return u
 }

@@ -164,7 +164,8 @@ var LookedAt = FixedSource{
 			ID: "task-7", Type: "embed", TraceID: "trace-7", State: "succeeded", Agent: "g1", Attempt: 1,
 			Explanation: &view.Explanation{Text: "g1 by least_loaded, best of 1 eligible among 2 agents", Fleet: 2,
 				Eligible: 1},
-			NowUnknown: "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz answers 200",
+			NowUnknown: "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz " +
+				"answers 200",
 		},
 		"task-8": {
 			ID: "task-8", Type: "embed", TraceID: "trace-8", State: "pending",
@@ -263,7 +264,8 @@ var Burning = view.Status{
 		"broker": {Status: view.Healthy, Detail: "connected, active"},
 		"assignments": {
 			Status: view.Degraded, Detail: "last minute: 2904 assigned, 0 failed; oldest waits 31.5s",
-			Advice: "3980 tasks wait for `translate`, and all 8 slots of the agents that could are in use (besides, 1 ejected after failures): add agents or slots (max_concurrent_tasks)",
+			Advice: "3980 tasks wait for `translate`, and all 8 slots of the agents that could are in use (besides, 1 " +
+				"ejected after failures): add agents or slots (max_concurrent_tasks)",
 		},
 	}},
 }

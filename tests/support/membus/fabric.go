@@ -175,7 +175,8 @@ func (f *fabric) declareQueue(asked bus.Queue, s *session) (bus.Finding, bool) {
 		switch {
 		case !q.usableBy(s):
 			return bus.Finding{Object: want.Name,
-				Text: "is a temporary queue of another session: it can be published to, but not consumed, and it ends with that session"}, true
+				Text: "is a temporary queue of another session: it can be published to, but not consumed, and it ends with that " +
+					"session"}, true
 		case have == want:
 			return bus.Finding{}, false
 		case have.Temporary != want.Temporary:

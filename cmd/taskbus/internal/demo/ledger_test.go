@@ -96,7 +96,8 @@ func TestSummaryOfAStoppedDemo(t *testing.T) {
 			_ =
 			w.Write(
 				[]byte(
-					`{"task_id":"a","state":"dispatched","agent_id":"gpu-1","strategy":"least_loaded","priority":2,"duration_ms":1.5}`))
+					`{"task_id":"a","state":"dispatched","agent_id":"gpu-1","strategy":"least_loaded","priority":2,` +
+						`"duration_ms":1.5}`))
 	}))
 	defer server.Close()
 	ctx, cancel := context.WithCancel(t.Context())

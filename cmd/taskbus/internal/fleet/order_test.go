@@ -23,8 +23,9 @@ func TestOrders(t *testing.T) {
 		"t-waits": {TaskID: "t-waits", State: view.Cancelled, Detail: "it had not reached an agent"},
 		"t-runs": {TaskID: "t-runs", State: view.CancelRequested, Agent: "gpu-1", Detail: "gpu-1 has been told and " +
 			"has not answered"},
-		"t-new":    {TaskID: "t-new", State: view.CancelNoted, Detail: "nothing is known of it"},
-		"t-done":   {TaskID: "t-done", State: view.CancelTooLate, Agent: "gpu-1", Outcome: "succeeded", Detail: "it has ended"},
+		"t-new": {TaskID: "t-new", State: view.CancelNoted, Detail: "nothing is known of it"},
+		"t-done": {TaskID: "t-done", State: view.CancelTooLate, Agent: "gpu-1", Outcome: "succeeded",
+			Detail: "it has ended"},
 		"t-before": {TaskID: "t-before", State: view.CancelTooLate, Outcome: "cancelled", Detail: "it has ended"},
 		"t-forgot": {TaskID: "t-forgot", State: view.CancelTooLate, Detail: "it has ended"},
 	}}
@@ -39,7 +40,8 @@ func TestOrders(t *testing.T) {
 		{"tasks cancel t-new --reason x", cli.ExitOK, "t-new: noted: nothing is known of it\n", ""},
 		{"tasks cancel t-before", cli.ExitOK, "t-before: too_late, cancelled: it has ended\n", ""},
 		// 1: it may still be done, or was.
-		{"tasks cancel t-runs", cli.ExitFailed, "t-runs: cancel_requested on gpu-1: gpu-1 has been told and has not answered\n", ""},
+		{"tasks cancel t-runs", cli.ExitFailed, "t-runs: cancel_requested on gpu-1: gpu-1 has been told and has not " +
+			"answered\n", ""},
 		{"tasks cancel t-done", cli.ExitFailed, "t-done: too_late, succeeded on gpu-1: it has ended\n", ""},
 		{"tasks cancel t-forgot", cli.ExitFailed, "t-forgot: too_late: it has ended\n", ""},
 		{"tasks cancel t-done -o json", cli.ExitFailed, `{
@@ -54,10 +56,12 @@ func TestOrders(t *testing.T) {
 
 		{"agents cordon gpu-1", cli.ExitOK, "gpu-1: cordoned, 1 task with it\n", ""},
 		{"agents uncordon gpu-1", cli.ExitOK, "gpu-1: in service, 1 task with it\n", ""},
-		{"agents uncordon researcher-1", cli.ExitOK, "researcher-1: in service, 0 tasks with it; no work at the moment: stale\n", ""},
+		{"agents uncordon researcher-1", cli.ExitOK, "researcher-1: in service, 0 tasks with it; no work at the moment: " +
+			"stale\n", ""},
 		{"agents drain gpu-1", cli.ExitOK, "gpu-1: draining, 1 task with it\n", ""},
 		{"agents drain worker-18", cli.ExitOK, "worker-18: drained, nothing is left with it; it may be stopped\n", ""},
-		{"agents drain worker-18 --wait --timeout 1s", cli.ExitOK, "worker-18: drained, nothing is left with it; it may be stopped\n", ""},
+		{"agents drain worker-18 --wait --timeout 1s", cli.ExitOK,
+			"worker-18: drained, nothing is left with it; it may be stopped\n", ""},
 		{"agents drain gpu-9", cli.ExitFailed, "", "Unknown agent: Agent gpu-9 is not in the fleet"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -70,7 +74,8 @@ func TestOrders(t *testing.T) {
 			if got := r.Out.String(); got != tc.out {
 				t.Errorf("stdout %q, want %q", got, tc.out)
 			}
-			if got := r.Err.String(); !strings.Contains(got, tc.err) || (got == "") != (tc.err == "") || strings.Count(got, "\n") > 1 {
+			if got := r.Err.String(); !strings.Contains(got, tc.err) || (got == "") != (tc.err == "") ||
+				strings.Count(got, "\n") > 1 {
 				t.Errorf("stderr %q, want one line with %q", got, tc.err)
 			}
 		})
@@ -95,7 +100,8 @@ func TestOrdersWithoutTheRightToken(t *testing.T) {
 		{"from the file", map[string]string{"TASKBUS_ADMIN_TOKEN_FILE": path}, cli.ExitOK, ""},
 		{"none", nil, cli.ExitFailed, "wants its admin token: set TASKBUS_ADMIN_TOKEN_FILE"},
 		{"another", map[string]string{"TASKBUS_ADMIN_TOKEN": other}, cli.ExitFailed, "has another admin token"},
-		{"both", map[string]string{"TASKBUS_ADMIN_TOKEN": clitest.AdminToken, "TASKBUS_ADMIN_TOKEN_FILE": path}, cli.ExitConfig, "unset one of the two"},
+		{"both", map[string]string{"TASKBUS_ADMIN_TOKEN": clitest.AdminToken, "TASKBUS_ADMIN_TOKEN_FILE": path},
+			cli.ExitConfig, "unset one of the two"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig()
@@ -116,7 +122,8 @@ func TestOrdersWithoutTheRightToken(t *testing.T) {
 	defer server.Close()
 	r := newRig()
 	r.Env["TASKBUS_ADMIN_TOKEN"] = clitest.AdminToken
-	if code := r.Run(t, "agents", "cordon", "gpu-1", "--url", server.URL); code != cli.ExitFailed || !strings.Contains(r.Err.String(), "Changes are off") {
+	if code := r.Run(t, "agents", "cordon", "gpu-1", "--url", server.URL); code != cli.ExitFailed ||
+		!strings.Contains(r.Err.String(), "Changes are off") {
 		t.Errorf("exit code %d, stderr %s", code, r.Err.String())
 	}
 }
@@ -172,12 +179,17 @@ func TestDrainWatch(t *testing.T) {
 	}{
 		{"drained at once", drained, nil, 0, 0, 0, ""},
 		{"after three looks", left(2), []look{{left(2), nil}, {left(1), nil}, {drained, nil}}, 0, 3 * time.Second, 3, ""},
-		{"drained counts although no longer called draining", left(1), []look{{view.Agent{ID: "a", Drained: true}, nil}}, 0, time.Second, 1, ""},
-		{"the time is up", left(2), []look{{left(1), nil}}, 2500 * time.Millisecond, 2500 * time.Millisecond, 3, context.DeadlineExceeded.Error()}, // at 0, 1 and 2 s
-		{"it is uncordoned", left(2), []look{{left(1), nil}, {view.Agent{ID: "a", Leased: 1}, nil}}, 0, 2 * time.Second, 2, "not being drained any more"},
+		{"drained counts although no longer called draining", left(1), []look{{view.Agent{ID: "a", Drained: true}, nil}}, 0,
+			time.Second, 1, ""},
+		{"the time is up", left(2), []look{{left(1), nil}}, 2500 * time.Millisecond, 2500 * time.Millisecond, 3,
+			context.DeadlineExceeded.Error()}, // at 0, 1 and 2 s
+		{"it is uncordoned", left(2), []look{{left(1), nil}, {view.Agent{ID: "a", Leased: 1}, nil}}, 0, 2 * time.Second, 2,
+			"not being drained any more"},
 		{"it leaves the fleet", left(2), []look{{view.Agent{}, errNotInFleet}}, 0, time.Second, 1, "not in the fleet"},
-		{"the coordinator is away for a while", left(2), append(repeated(30, look{err: away}), look{drained, nil}), 0, 31 * time.Second, 31, ""},
-		{"the coordinator stays away", left(2), []look{{err: away}}, 0, 31 * time.Second, 31, "connection refused"}, // 31 s is the first look after 30 s
+		{"the coordinator is away for a while", left(2), append(repeated(30, look{err: away}), look{drained, nil}), 0,
+			31 * time.Second, 31, ""},
+		{"the coordinator stays away", left(2), []look{{err: away}}, 0, 31 * time.Second, 31,
+			"connection refused"}, // 31 s is the first look after 30 s
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -200,7 +212,8 @@ func TestDrainWatch(t *testing.T) {
 				if took := time.Since(start); took != tc.took || told != tc.told {
 					t.Errorf("took %v and told %d times, want %v and %d", took, told, tc.took, tc.told)
 				}
-				if tc.fails == "" && (err != nil || !agent.Drained) || tc.fails != "" && (err == nil || !strings.Contains(err.Error(), tc.fails)) {
+				if tc.fails == "" && (err != nil || !agent.Drained) || tc.fails != "" &&
+					(err == nil || !strings.Contains(err.Error(), tc.fails)) {
 					t.Errorf("%+v, %v; want %q", agent, err, tc.fails)
 				}
 				if agent.ID != "a" {
@@ -216,7 +229,8 @@ func TestDrainGivesUp(t *testing.T) {
 	r.StartCoordinator(t, clitest.FixedSource{})
 	r.Env["TASKBUS_ADMIN_TOKEN"] = clitest.AdminToken
 	code := r.Run(t, "agents", "drain", "worker-17", "--wait", "--timeout", "10ms")
-	if want := "worker-17 is not drained after 10ms: 2 tasks with it; it goes on draining"; code != cli.ExitFailed || !strings.Contains(r.Err.String(), want) {
+	if want := "worker-17 is not drained after 10ms: 2 tasks with it; it goes on draining"; code != cli.ExitFailed ||
+		!strings.Contains(r.Err.String(), want) {
 		t.Errorf("exit code %d, stderr %s; want %q", code, r.Err.String(), want)
 	}
 }

@@ -49,7 +49,8 @@ func TestStatusOfSeveral(t *testing.T) {
 	follower := clitest.Burning
 	follower.Instance, follower.Agents, follower.Readiness = "taskbus@host-2#7", nil,
 		view.Readiness{State: "standby", Detail: "taskbus@host-1#4711 leads"}
-	leader, standby, none := serve(clitest.FixedSource{Says: &clitest.Burning}), serve(clitest.FixedSource{Says: &follower, Is: "standby"}),
+	leader, standby, none := serve(clitest.FixedSource{Says: &clitest.Burning}),
+		serve(clitest.FixedSource{Says: &follower, Is: "standby"}),
 		clitest.Dead(t)
 	r := newRig()
 	code := r.Run(t, "status", "--url", standby+","+none+","+leader)
@@ -93,7 +94,8 @@ func TestSeveralProcessesUnderOneID(t *testing.T) {
 		Detail: "several processes report as a1 (2)"}}
 	r := newRig()
 	r.StartCoordinator(t, clitest.FixedSource{Says: &shared})
-	const want = "\na1 is the id of 2 processes, and the slots and tasks of one count for all: give each its own agent_id\n"
+	const want = "\na1 is the id of 2 processes, and the slots and tasks of one count for all: give each its own " +
+		"agent_id\n"
 	if code := r.Run(t, "agents"); code != cli.ExitOK || !strings.HasSuffix(r.Out.String(), want) {
 		t.Errorf("exit code %d:\n%s", code, r.Out.String())
 	}

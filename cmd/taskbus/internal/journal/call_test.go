@@ -59,7 +59,8 @@ func TestJournalShowsACall(t *testing.T) {
 		want, none string // words in the output, divided by |
 	}{
 		{"journal show r-1",
-			"call of alpha at openai@main/gpt-4o: 300 tokens|used: 250 tokens|openai@spare/gpt-4o: 77 tokens|agent                  a2", "5 tokens\n|66 tokens"},
+			"call of alpha at openai@main/gpt-4o: 300 tokens|used: 250 tokens|openai@spare/gpt-4o: 77 tokens|agent           " +
+				"       a2", "5 tokens\n|66 tokens"},
 		{"journal show r-1 --agent a1", "openai@main/gpt-4o: 300 tokens|used: 250 tokens", "openai@spare"},
 		{"journal show r-1 --agent a2", "openai@spare/gpt-4o: 77 tokens", "used:"},
 		{"journal show r-1 --agent a3", "nothing about r-1 was journalled", "tokens"},

@@ -78,7 +78,8 @@ func TestJournalImport(t *testing.T) {
 				t.Errorf("from %d: %d records, next %d, epoch %d of %+v, snapshot at %d; exported were %d, next %d, epoch %d",
 					first, m, is.Next(), is.Epoch(), leader, is.SnapshotOffset(), n, was.Next(), was.Epoch())
 			}
-			if again := r.App.Run(context.Background(), r.Root(&r.App), []string{"journal", "import", path}); again != cli.ExitFailed ||
+			if again := r.App.Run(context.Background(), r.Root(&r.App),
+				[]string{"journal", "import", path}); again != cli.ExitFailed ||
 				!strings.Contains(r.Err.String(), "the journal is not empty") {
 				t.Errorf("again: exit code %d: %s", again, r.Err.String())
 			}

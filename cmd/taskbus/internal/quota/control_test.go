@@ -14,13 +14,16 @@ import (
 func controlledFleet() clitest.FixedSource {
 	s := limitedFleet()
 	s.Controls = view.QuotaControls{Configured: true, Controls: []view.QuotaControl{
-		{ID: "set-1f", Kind: "set", Target: "pool/alpha", Key: "weight", Value: "5", At: clitest.Noon.Add(-48 * time.Hour), By: "ann",
+		{ID: "set-1f", Kind: "set", Target: "pool/alpha", Key: "weight", Value: "5", At: clitest.Noon.Add(-48 * time.Hour),
+			By:     "ann",
 			Reason: "it does the core work"},
-		{ID: "boost-2e", Kind: "boost", Target: "pool/alpha", Key: "total_tokens", Value: "+50%", At: clitest.Noon.Add(-time.Hour),
+		{ID: "boost-2e", Kind: "boost", Target: "pool/alpha", Key: "total_tokens", Value: "+50%",
+			At:    clitest.Noon.Add(-time.Hour),
 			Until: clitest.Noon.Add(time.Hour), By: "ben", Reason: "the report is due"},
 		{ID: "boost-3d", Kind: "boost", Target: "pool/alpha/agent_2", Key: "weight", Value: "-1",
 			At: clitest.Noon.Add(-3 * time.Hour), Rule: "idle", Reason: "under 10 % on 3 days"},
-		{ID: "set-4c", Kind: "set", Target: "pool/gone", Key: "weight", Value: "2", At: clitest.Noon.Add(-time.Minute), By: "ann",
+		{ID: "set-4c", Kind: "set", Target: "pool/gone", Key: "weight", Value: "2", At: clitest.Noon.Add(-time.Minute),
+			By:        "ann",
 			Suspended: "no node of the quota trees is called pool/gone"},
 	}}
 	return s
@@ -42,12 +45,15 @@ func TestChangingQuotas(t *testing.T) {
 		{"quota boost pool/alpha total_tokens +50% --for 2h", cli.ExitOK,
 			"stands: boost-1  pool/alpha total_tokens +50%, ends in 2h", ""},
 		{"quota boost pool/alpha/agent_1 total_tokens +50% --for 2h", cli.ExitOK,
-			"it comes from what pool has given to none: 0, before 20k¶pool/alpha/agent_1 total_tokens: 450k, before 300k¶it comes from pool/beta: 70k, before 200k¶pool/alpha/agent_1 has lent 25k of its 300k to others: a boost does not bring that back; its budget begins anew in 30d¶stands: boost-1", ""},
+			"it comes from what pool has given to none: 0, before 20k¶pool/alpha/agent_1 total_tokens: 450k, before 300k¶it " +
+				"comes from pool/beta: 70k, before 200k¶pool/alpha/agent_1 has lent 25k of its 300k to others: a boost does not " +
+				"bring that back; its budget begins anew in 30d¶stands: boost-1", ""},
 		{"quota boost --until 2126-03-01T14:00:00Z pool/alpha weight -- -1", cli.ExitOK,
 			"stands: boost-1  pool/alpha weight -1, ends in 36524d", ""},
 		{"quota correct pool/alpha cost_usd +12.50 --reason told", cli.ExitOK,
 			"corrected: correct-1  pool/alpha cost_usd +12.50¶pool/alpha, weight 2", ""},
-		{"quota correct pool/alpha total_tokens -- -1900", cli.ExitOK, "corrected: correct-1  pool/alpha total_tokens -1900", ""},
+		{"quota correct pool/alpha total_tokens -- -1900", cli.ExitOK, "corrected: correct-1  pool/alpha total_tokens -1900",
+			""},
 		// The coordinator of this test has used 500 itself.
 		{"quota correct pool/alpha requests -- -5900", cli.ExitOK,
 			"corrected: correct-1  pool/alpha requests -500 (asked for -5900; in this period it has used no more", ""},

@@ -36,7 +36,8 @@ func TestAnswerThatSaysNothing(t *testing.T) {
 
 // A rebuild that goes on when the order has been answered can fail afterwards: that is no success.
 func TestRebuildThatFailsLater(t *testing.T) {
-	for state, code := range map[string]int{"following": cli.ExitOK, "failing": cli.ExitFailed, "stopped": cli.ExitFailed} {
+	for state, code := range map[string]int{"following": cli.ExitOK, "failing": cli.ExitFailed,
+		"stopped": cli.ExitFailed} {
 		r := newRig()
 		said := &answers{of: map[string]any{
 			"/v1/quota/history/rebuild": view.Rebuilt{State: "rebuilding"},
@@ -50,7 +51,8 @@ func TestRebuildThatFailsLater(t *testing.T) {
 			strings.Contains(r.Err.String(), "was not made anew") != (code == cli.ExitFailed) {
 			t.Errorf("%s: exit code %d, want %d; stderr %q", state, got, code, r.Err.String())
 		}
-		if want := "missing: some time to " + clitest.Noon.UTC().Format(time.RFC3339); !strings.Contains(r.Out.String(), want) {
+		if want := "missing: some time to " + clitest.Noon.UTC().Format(time.RFC3339); !strings.Contains(r.Out.String(),
+			want) {
 			t.Errorf("got %q, want %q in it", r.Out.String(), want)
 		}
 	}
@@ -71,7 +73,8 @@ func TestQuotaNodesByPages(t *testing.T) {
 		if asked = append(asked, r.URL.RequestURI()); r.URL.Query().Get("after") == "" {
 			_,
 				_ = io.WriteString(w,
-				`{"configured": true, "nodes": [{"id": "pool"}, {"id": "pool/a"}], "total_nodes": 3, "next": "pool/a", "groups": []}`)
+				`{"configured": true, "nodes": [{"id": "pool"}, {"id": "pool/a"}], "total_nodes": 3, "next": "pool/a", `+
+					`"groups": []}`)
 			return
 		}
 		_, _ = io.WriteString(w, `{"configured": true, "nodes": [{"id": "pool/b"}], "total_nodes": 3, "groups": []}`)

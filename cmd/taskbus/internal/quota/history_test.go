@@ -127,7 +127,8 @@ func TestLookingAtHistory(t *testing.T) {
 		{"",
 			"quota history --group alpha --agent a1 --provider openai --model gpt-4o --from 2026-02-01 --to 2026-02-28 --by " +
 				"month --limit 5 -o json", cli.ExitOK,
-			"GET /v1/quota/history?agent=a1&by=month&from=2026-02-01&group=alpha&limit=5&model=gpt-4o&provider=openai&to=2026-02-28"},
+			"GET /v1/quota/history?agent=a1&by=month&from=2026-02-01&group=alpha&limit=5&model=gpt-4o&provider=openai&" +
+				"to=2026-02-28"},
 		{"quota-history.csv", "quota history -o csv", cli.ExitOK, "GET /v1/quota/history?by=day&limit=1000"},
 		{"quota-cost-by-month.txt", "quota cost --by month", cli.ExitOK, fmt.Sprint("GET /v1/quota/history?by=month&limit=",
 			httpapi.MaxHistoryLimit)},
@@ -143,7 +144,8 @@ func TestLookingAtHistory(t *testing.T) {
 		{"", "quota reconcile " + bill +
 			" --by total --provider openai --column date=when --column cost_usd=amount --model x=y --agent k=a --group p=g " +
 			"--tolerance 0.5 --tolerance-usd 1 --tolerance-tokens 7 --tolerance-requests 2 -o json", cli.ExitDiffer,
-			"POST /v1/quota/reconcile?agents=k%3Da&by=total&columns=date%3Dwhen%2Ccost_usd%3Damount&groups=p%3Dg&models=x%3Dy&provider=openai&tolerance_percent=0.5&tolerance_requests=2&tolerance_tokens=7&tolerance_usd=1"},
+			"POST /v1/quota/reconcile?agents=k%3Da&by=total&columns=date%3Dwhen%2Ccost_usd%3Damount&groups=p%3Dg&" +
+				"models=x%3Dy&provider=openai&tolerance_percent=0.5&tolerance_requests=2&tolerance_tokens=7&tolerance_usd=1"},
 		{"quota-history-rebuild.txt", "quota history --rebuild", cli.ExitOK, "POST /v1/quota/history/rebuild"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {

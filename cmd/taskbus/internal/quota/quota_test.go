@@ -117,7 +117,8 @@ func TestLookingAtQuotas(t *testing.T) {
 }
 
 func TestQuotaOddities(t *testing.T) {
-	admitted := clitest.FixedSource{QuotaAnswer: view.QuotaAnswer{Admitted: true, Reason: "there is quota", Group: "nobody",
+	admitted := clitest.FixedSource{QuotaAnswer: view.QuotaAnswer{Admitted: true, Reason: "there is quota",
+		Group:   "nobody",
 		Amounts: map[string]float64{"requests": 1}}}
 	unread := limitedFleet()
 	unread.Readiness = view.Readiness{State: "connecting", Detail: "connection refused"}
@@ -133,12 +134,16 @@ func TestQuotaOddities(t *testing.T) {
 			"not connected to the broker (connection refused) and has not read the journal", ""},
 		{"no quotas to show", "quota show alpha", clitest.FixedSource{QuotasErr: httpapi.ErrNoQuotas}, cli.ExitFailed, "",
 			"No quotas: This coordinator has no quotas.yaml"},
-		{"no quotas to ask about", "quota explain", clitest.FixedSource{QuotasErr: httpapi.ErrNoQuotas}, cli.ExitFailed, "", "No quotas"},
-		{"an unknown group", "quota ls --group zeta", limitedFleet(), cli.ExitFailed, "", "There is no quota of a group zeta"},
+		{"no quotas to ask about", "quota explain", clitest.FixedSource{QuotasErr: httpapi.ErrNoQuotas}, cli.ExitFailed, "",
+			"No quotas"},
+		{"an unknown group", "quota ls --group zeta", limitedFleet(), cli.ExitFailed, "",
+			"There is no quota of a group zeta"},
 		{"an unknown name", "quota show zeta", limitedFleet(), cli.ExitFailed, "",
 			"no group, agent, provider or node of quotas.yaml is called zeta"},
-		{"an unknown key", "quota show openai@z", limitedFleet(), cli.ExitFailed, "", "There is no quota of a provider openai@z"},
-		{"an unknown node", "quota show pool/zeta", limitedFleet(), cli.ExitFailed, "", "There is no quota of a node pool/zeta"},
+		{"an unknown key", "quota show openai@z", limitedFleet(), cli.ExitFailed, "",
+			"There is no quota of a provider openai@z"},
+		{"an unknown node", "quota show pool/zeta", limitedFleet(), cli.ExitFailed, "",
+			"There is no quota of a node pool/zeta"},
 		{"what is no name", "quota show ../x", limitedFleet(), cli.ExitUsage, "", "is not the id of a node"},
 		{"what is no group", "quota ls --group a/b", limitedFleet(), cli.ExitUsage, "", "not a group id"},
 		{"no limit", "quota ls --limit 0", limitedFleet(), cli.ExitUsage, "", "1 to 100000"},
@@ -183,12 +188,14 @@ func TestQuotaSuggestions(t *testing.T) {
 
 func TestQuantities(t *testing.T) {
 	for want, got := range map[string]string{
-		"0": cli.Quantity("requests", 0), "9999": cli.Quantity("total_tokens", 9999), "10k": cli.Quantity("total_tokens", 10_000),
+		"0": cli.Quantity("requests", 0), "9999": cli.Quantity("total_tokens", 9999),
+		"10k":    cli.Quantity("total_tokens", 10_000),
 		"12.35k": cli.Quantity("total_tokens", 12_345),
 		"500k":   cli.Quantity("total_tokens", 500_000), "1.235M": cli.Quantity("total_tokens", 1_234_567),
 		"1000T":   cli.Quantity("total_tokens", 1e15),
-		"$0.0012": cli.Quantity("cost_usd", 0.00123), "$50": cli.Quantity("cost_usd", 50), "$12k": cli.Quantity("cost_usd", 12_000),
-		"0.5": cli.Quantity("requests", 0.5),
+		"$0.0012": cli.Quantity("cost_usd", 0.00123), "$50": cli.Quantity("cost_usd", 50),
+		"$12k": cli.Quantity("cost_usd", 12_000),
+		"0.5":  cli.Quantity("requests", 0.5),
 	} {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -137,7 +137,8 @@ func FuzzCheckAndReload(f *testing.F) {
 		}
 		now := time.Now().Format(time.RFC3339Nano)
 		say(bus.StreamStatus, schemas.AgentStatus,
-			`{"message_type":"agent.status","agent_id":"gpu-1","status":"ready","current_load":0.1,"active_tasks":0,"available_capacity":1,"timestamp":"`+now+`"}`)
+			`{"message_type":"agent.status","agent_id":"gpu-1","status":"ready","current_load":0.1,"active_tasks":0,`+
+				`"available_capacity":1,"timestamp":"`+now+`"}`)
 		number++
 		say(bus.QueueAssign, schemas.TaskAssign,
 			fmt.Sprintf(`{"message_type":"task.assign","task_id":"t-%d","task_type":"build","payload":{},"labels":{"a":"b"}}`,

@@ -21,7 +21,8 @@ func TestCheckQuotas(t *testing.T) {
 	}{
 		// What stands beside agents.yaml is read as well, once.
 		{"check-limited.txt", []string{"testdata/limited/agents.yaml"}, cli.ExitOK},
-		{"check-limited.txt", []string{"testdata/limited/agents.yaml", "testdata/limited/../limited/quotas.yaml"}, cli.ExitOK},
+		{"check-limited.txt", []string{"testdata/limited/agents.yaml", "testdata/limited/../limited/quotas.yaml"},
+			cli.ExitOK},
 		{"check-quotas.json", []string{"testdata/limited/quotas.yaml", "-o", "json"}, cli.ExitOK},
 		{"check-quotas-faulty.txt", []string{"testdata/faulty-quotas.yaml"}, cli.ExitFailed},
 		{"check-quotas-priceless.txt", []string{"testdata/priceless-quotas.yaml"}, cli.ExitOK},

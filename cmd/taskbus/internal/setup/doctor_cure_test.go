@@ -84,7 +84,8 @@ func TestDoctorWarnsOfModelsWithoutAPrice(t *testing.T) {
 	}
 	found := judgePrices(models)
 	if len(found) != 2 || found[0].State != checkWarning ||
-		found[0].Text != "openai/new has no price, and cost_usd of pool/labs is limited: 41 of its calls and tasks were refused" ||
+		found[0].Text != "openai/new has no price, and cost_usd of pool/labs is limited: 41 of its calls and tasks were "+
+			"refused" ||
 		!strings.HasSuffix(found[1].Text, "2 of its calls and tasks passed, 1 were refused") {
 		t.Errorf("the doctor says %+v", found)
 	}

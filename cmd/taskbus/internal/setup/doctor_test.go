@@ -165,11 +165,13 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 		{"nothing is wrong", func(*clinic) {}, cli.ExitOK, "topology", checkOK, "16 objects"},
 		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, cli.ExitFailed, "broker", checkProblem,
 			"authenticate_user tac"},
-		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, cli.ExitFailed, "broker", checkProblem,
+		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, cli.ExitFailed, "broker",
+			checkProblem,
 			"list_vhosts"},
 		{"the broker is down", func(c *clinic) { c.broker.SetOpenError(errors.New("connection refused")) }, cli.ExitFailed,
 			"broker", checkProblem, "check_running"},
-		{"a URL that is none", func(c *clinic) { c.Env["RABBITMQ_URL"] = "rabbit" }, cli.ExitFailed, "environment", checkProblem,
+		{"a URL that is none", func(c *clinic) { c.Env["RABBITMQ_URL"] = "rabbit" }, cli.ExitFailed, "environment",
+			checkProblem,
 			"amqp://"},
 		{"a release without streams", func(c *clinic) { c.broker.says.Version = "3.8.9" }, cli.ExitFailed, "version",
 			checkProblem, "has no streams"},
@@ -188,17 +190,21 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 			}
 		}, cli.ExitFailed, "permissions", checkProblem,
 			"configure on coordinator.leader; write on amq.default; read on coordinator.leader"},
-		{"a journal that cannot be read", func(c *clinic) { c.put(bus.StreamJournal) }, cli.ExitFailed, "journal", checkProblem,
+		{"a journal that cannot be read", func(c *clinic) { c.put(bus.StreamJournal) }, cli.ExitFailed, "journal",
+			checkProblem,
 			"offset 0 cannot be read"},
 		{"a journal", func(c *clinic) {
-			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: clitest.Noon.Add(-time.Minute)},
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil,
+				journal.Header{Epoch: 7, First: 1, At: clitest.Noon.Add(-time.Minute)},
 				journal.Epoch{Nonce: "n"}))
 		}, cli.ExitOK, "journal", checkOK, "epoch 7 (epoch), 1m0s old"},
 		{"a journal of the future", func(c *clinic) {
-			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil, journal.Header{Epoch: 7, First: 1, At: clitest.Noon.Add(time.Minute)},
+			c.putBody(bus.StreamJournal, journal.AppendEpoch(nil,
+				journal.Header{Epoch: 7, First: 1, At: clitest.Noon.Add(time.Minute)},
 				journal.Epoch{Nonce: "n"}))
 		}, cli.ExitOK, "clocks", checkWarning, "1m0s from now"},
-		{"an agent whose clock is ahead", func(c *clinic) { c.heartbeat("gpu-1", time.Hour) }, cli.ExitOK, "clocks", checkWarning,
+		{"an agent whose clock is ahead", func(c *clinic) { c.heartbeat("gpu-1", time.Hour) }, cli.ExitOK, "clocks",
+			checkWarning,
 			"gpu-1 by 1h0m0s"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -235,7 +241,8 @@ func (c *clinic) putBody(queue string, body []byte) {
 
 func (c *clinic) heartbeat(agent string, ahead time.Duration) {
 	c.putBody(bus.StreamStatus, fmt.Appendf(nil,
-		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":0,"available_capacity":1,"timestamp":%q}`,
+		`{"message_type":"agent.status","agent_id":%q,"status":"ready","current_load":0,"active_tasks":0,`+
+			`"available_capacity":1,"timestamp":%q}`,
 		agent, clitest.Noon.Add(ahead).Format(time.RFC3339)))
 }
 

@@ -51,7 +51,8 @@ func TestSeveralCoordinatorsAreLookedAt(t *testing.T) {
 		{"the leader hangs", []string{frozen, following(t, frozen, other)}, cli.ExitFailed, checkProblem, map[string]string{
 			"health": lost + frozen + " does not answer", "status": lost + frozen + " does not answer", "doctor": lost + frozen +
 				" does not answer"}},
-		{"the leader hangs, and is listed by another name", []string{frozen, following(t, clitest.Dead(t), nil)}, cli.ExitFailed,
+		{"the leader hangs, and is listed by another name", []string{frozen, following(t, clitest.Dead(t), nil)},
+			cli.ExitFailed,
 			checkProblem, map[string]string{
 				"health": lost, "status": lost, "doctor": lost}},
 		{"a standby is away", []string{leader, frozen}, cli.ExitOK, checkWarning, map[string]string{

@@ -7,5 +7,6 @@ import (
 
 // newRig is a rig for the commands of this package, and those that its tests use besides.
 func newRig() *clitest.Rig {
-	return clitest.New(clitest.Root(CheckCommand, DoctorCommand, TopologyCommand, fleet.StatusCommand, fleet.HealthCommand))
+	return clitest.New(clitest.Root(CheckCommand, DoctorCommand, TopologyCommand, fleet.StatusCommand,
+		fleet.HealthCommand))
 }

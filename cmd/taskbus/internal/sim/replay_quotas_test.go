@@ -9,7 +9,8 @@ import (
 
 // A recorded policy is read again with its quotas; another agents.yaml is tried with the same.
 func TestRecordedQuotas(t *testing.T) {
-	cfg, err := config.LoadWithQuotas("../setup/testdata/limited/agents.yaml", "../setup/testdata/limited/quotas.yaml", config.Environment{})
+	cfg, err := config.LoadWithQuotas("../setup/testdata/limited/agents.yaml", "../setup/testdata/limited/quotas.yaml",
+		config.Environment{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func TestSimulateSharing(t *testing.T) {
 		}
 	}
 	// Weights in the order of the tenants of the scenario, which is code, chat.
-	out, _ := simulated(t, cli.ExitOK, "sharing", "-o", "json", "--tenants", "chat:2, code:5", "--slots", "24", "--seeds", "2")
+	out, _ := simulated(t, cli.ExitOK, "sharing", "-o", "json", "--tenants", "chat:2, code:5", "--slots", "24", "--seeds",
+		"2")
 	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Slots != 24 || len(report.Comparisons) != 1 ||
 		report.Comparisons[0].Weights[0] != 5 || report.Comparisons[0].Weights[1] != 2 ||
 		len(report.Comparisons[0].Policies) != 7 {

@@ -143,7 +143,8 @@ func TestSimulateListAndShow(t *testing.T) {
 	}
 	// What is shown can be played as a file of one's own.
 	text, _ := simulated(t, cli.ExitOK, "newcomer", "--show")
-	if table, _ := simulated(t, cli.ExitOK, scenarioFile(t, text), "--seeds", "1"); !strings.Contains(table, "newcomer ×2") {
+	if table, _ := simulated(t, cli.ExitOK, scenarioFile(t, text), "--seeds", "1"); !strings.Contains(table,
+		"newcomer ×2") {
 		t.Errorf("the table of the copy:\n%s", table)
 	}
 }
@@ -187,7 +188,8 @@ func TestSimulateRefusals(t *testing.T) {
 			"mine.yaml:7:64: strategies[2].formula: column 1: there is no term succes_rate; did you mean success_rate?",
 			"the scenario has 1 fault"}},
 		{"formula with a name like no other", []string{elsewhere}, cli.ExitFailed, []string{
-			"mine.yaml:7:64: strategies[2].formula: column 1: there is no term elsewhere; known are affinity, agent_cost, agent_id,"}},
+			"mine.yaml:7:64: strategies[2].formula: column 1: there is no term elsewhere; known are affinity, agent_cost, " +
+				"agent_id,"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,7 +215,8 @@ func TestSimulateRefusesAChartAtOnce(t *testing.T) {
 		filepath.Join(dir, "none", "chart.svg"): "there is no folder " + filepath.Join(dir, "none") + "; create it",
 		folder:                                  "is a folder; name a file",
 	} {
-		if _, stderr := simulated(t, cli.ExitFailed, "ten-thousand", "--seeds", "1000", "--plot", file); !strings.Contains(stderr,
+		if _, stderr := simulated(t, cli.ExitFailed, "ten-thousand", "--seeds", "1000", "--plot",
+			file); !strings.Contains(stderr,
 			want) {
 			t.Errorf("stderr does not say %q:\n%s", want, stderr)
 		}

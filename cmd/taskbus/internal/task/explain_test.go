@@ -93,7 +93,8 @@ func TestWhatIf(t *testing.T) {
 	}{
 		{"from standard input, as it is", clitest.FixedSource{Prospect: view.Prospect{ID: "t-1", Type: "x", Agent: "a1"}},
 			"whatif -", task, cli.ExitOK, "t-1 (x): a1 would get it\na1\n", ""},
-		{"agents would be asked", clitest.FixedSource{Prospect: view.Prospect{ID: "t-1", Type: "x", Agent: "a1", OfferedTo: 3}},
+		{"agents would be asked", clitest.FixedSource{Prospect: view.Prospect{ID: "t-1", Type: "x", Agent: "a1",
+			OfferedTo: 3}},
 			"whatif -", task, cli.ExitOK,
 			"t-1 (x): bids would be asked for (of 3); without any a1 would get it\na1\n", ""},
 		{"it would have to be claimed",
@@ -103,14 +104,17 @@ func TestWhatIf(t *testing.T) {
 		{"it would wait for quota", clitest.FixedSource{Prospect: lacking(0)}, "whatif -", task, cli.ExitFailed,
 			"t-1 (x): a1 would get it once its quota allows\nquota_exhausted: the budget of pool/x in requests is used up; " +
 				"back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
-		{"agents would be asked when there is quota", clitest.FixedSource{Prospect: lacking(3)}, "whatif -", task, cli.ExitFailed,
+		{"agents would be asked when there is quota", clitest.FixedSource{Prospect: lacking(3)}, "whatif -", task,
+			cli.ExitFailed,
 			"t-1 (x): bids would be asked for (of 3) once its quota allows\nquota_exhausted: the budget of pool/x in " +
 				"requests is used up; back at 2030-01-02T00:00:00Z\nwhat to do: wait\n", ""},
 		{"no agent would", clitest.FixedSource{Prospect: nobody}, "whatif -", task, cli.ExitFailed,
-			"t-1 (x): no agent would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an agent\n", ""},
+			"t-1 (x): no agent would get it\nno_eligible_agents: 0 of 2 agents eligible: 2 lack `gpu`\nwhat to do: add an " +
+				"agent\n", ""},
 		{"what is no task", clitest.FixedSource{ProspectErr: &httpapi.BadTask{Text: "/task_id: missing"}}, "whatif -", "{}",
 			cli.ExitFailed, "", "Not a task: The body must be a task.assign"},
-		{"not known", clitest.FixedSource{ProspectErr: errors.New("the coordinator has stopped")}, "whatif -", task, cli.ExitFailed, "",
+		{"not known", clitest.FixedSource{ProspectErr: errors.New("the coordinator has stopped")}, "whatif -", task,
+			cli.ExitFailed, "",
 			"the coordinator has stopped"},
 		{"one that stands by", clitest.FixedSource{
 			ProspectErr: errors.New(
@@ -233,7 +237,8 @@ func TestManyCandidates(t *testing.T) {
 		crowd.Candidates[i].Agent = fmt.Sprint("a", i+1)
 	}
 	r := newRig()
-	r.StartCoordinator(t, clitest.FixedSource{Prospect: view.Prospect{ID: "t", Type: "x", Agent: "a1", Explanation: &crowd}})
+	r.StartCoordinator(t, clitest.FixedSource{Prospect: view.Prospect{ID: "t", Type: "x", Agent: "a1",
+		Explanation: &crowd}})
 	code := r.Run(t, "whatif", "testdata/task.json")
 	// 2 + 1 + 1 + 20 + 1
 	if text := r.Out.String(); code != cli.ExitOK || strings.Count(text, "\n") != 25 ||

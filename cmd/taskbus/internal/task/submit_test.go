@@ -20,7 +20,8 @@ import (
 
 func task(id string) string {
 	return fmt.Sprintf(
-		`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},"correlation_id":"trace-%s"}`, id, id)
+		`{"message_type":"task.assign","task_id":%q,"task_type":"translate","payload":{"text":"guten Tag"},`+
+			`"correlation_id":"trace-%s"}`, id, id)
 }
 
 func urgent(id string, priority int) string {
@@ -88,7 +89,8 @@ func TestSubmit(t *testing.T) {
 		{
 			name: "a bad line is reported with its number, the others go", args: "submit -",
 			input: task("a") + "\n\n{\"broken\n" + task("b") + "\n" + `{"message_type":"task.assign"}`,
-			code:  cli.ExitFailed, assign: []string{"a", "b"}, out: "4 lines, 2 refused, 2 confirmed", err: "line 3: not valid JSON",
+			code:  cli.ExitFailed, assign: []string{"a", "b"}, out: "4 lines, 2 refused, 2 confirmed",
+			err: "line 3: not valid JSON",
 		},
 		{
 			name: "validate only", args: "submit --validate-only -", input: task("a") + "\nx",

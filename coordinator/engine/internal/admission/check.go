@@ -42,7 +42,8 @@ func (q *Waits) Check() (found []Violation) {
 			owning++
 		}
 		if id != (key{w.Class.Admission(), w.Leaf}) {
-			found = append(found, Violation{Wait: w, Text: fmt.Sprintf("it is filed at leaf %d, or under another class", id.leaf)})
+			found = append(found, Violation{Wait: w, Text: fmt.Sprintf("it is filed at leaf %d, or under another class",
+				id.leaf)})
 		}
 		if k := q.queues[lackOf(&w.Lacks)]; k == nil || k != w.queue {
 			found = append(found, Violation{Wait: w, Text: "it is not in the queue for what it lacks"})
@@ -58,7 +59,8 @@ func (q *Waits) Check() (found []Violation) {
 	for node, list := range q.refused {
 		for _, w := range list {
 			if refused++; w.part == nil || w.Lacks.Node != node || !w.mayHaveOwn() {
-				found = append(found, Violation{Wait: w, Text: fmt.Sprintf("it is thought to wait for quota behind its own node %s", node)})
+				found = append(found, Violation{Wait: w, Text: fmt.Sprintf("it is thought to wait for quota behind its own node %s",
+					node)})
 			}
 		}
 	}

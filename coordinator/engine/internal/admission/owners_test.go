@@ -173,7 +173,8 @@ func TestExceeds(t *testing.T) {
 			t.Errorf("%v tokens, first %s: %v, %+v", c.tokens, c.first, exceeds, r.Lacks)
 		}
 	}
-	if r := q.Able(epoch, taking("t", 10), q.Hold(taking("t", 10)), among(1), false); !slices.Equal(members(r.Able), []int{1}) {
+	if r := q.Able(epoch, taking("t", 10), q.Hold(taking("t", 10)), among(1), false); !slices.Equal(members(r.Able),
+		[]int{1}) {
 		t.Errorf("of a and b one is ready: %v", members(r.Able))
 	}
 	plain := newTeam(t)

@@ -38,7 +38,8 @@ func TestSnapshot(t *testing.T) {
 	task.Group = "y"
 	h := q.Hold(task)
 	q.Reserve(epoch, task, 1, h, "a")
-	q.End(epoch, h, "build", &Dispatch{Result: &coordinator.Result{Usage: &coordinator.Usage{InputTokens: 49, OutputTokens: 1}}})
+	q.End(epoch, h, "build", &Dispatch{Result: &coordinator.Result{Usage: &coordinator.Usage{InputTokens: 49,
+		OutputTokens: 1}}})
 	q.Refused[fairshare.LimitBudget][coordinator.DimRequests] = 7
 	r := reader(q, waits{q.Shares.Leaf("x"): 5})
 	groups := func(n *coordinator.QuotaNode, _ string) bool { return n.Kind == coordinator.QuotaGroup }

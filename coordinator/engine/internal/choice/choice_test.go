@@ -110,9 +110,11 @@ func TestChoose(t *testing.T) {
 		{"of those too the smaller id", []int{1, 1}, nil, "a000 a001 of 2/2"},
 		{"none is free", []int{1, 1}, func(q *Question) { q.Free = q.set() }, "none -1"},
 		{"those that are free", []int{0, 1, 2}, func(q *Question) { q.Free = q.set(1, 2) }, "a001 a002 of 2/3"},
-		{"one is ejected", []int{0, 1, 2}, func(q *Question) { q.Usable = q.set(1, 2); q.Among = q.Usable }, "a001 a002 of 2/3"},
+		{"one is ejected", []int{0, 1, 2}, func(q *Question) { q.Usable = q.set(1, 2); q.Among = q.Usable },
+			"a001 a002 of 2/3"},
 		{"one has quota", []int{0, 1, 2}, func(q *Question) { q.Among = q.set(2) }, "a002 of 1/3"},
-		{"a preferred one before a better", []int{0, 1, 2}, func(q *Question) { q.Preferred = q.set(1, 2) }, "a001 a002 of 3/3"},
+		{"a preferred one before a better", []int{0, 1, 2}, func(q *Question) { q.Preferred = q.set(1, 2) },
+			"a001 a002 of 3/3"},
 		{"a preferred one is not free", []int{0, 1, 2}, func(q *Question) { q.Preferred, q.Free = q.set(2), q.set(0, 1) },
 			"a000 a001 of 2/3"},
 		{"a preferred one has no score", []int{0, 1, -1}, func(q *Question) { q.Preferred = q.set(2) }, "a000 a001 of 3/3"},
@@ -318,7 +320,8 @@ func TestExplain(t *testing.T) {
 	}
 	for _, detailed := range []bool{false, true} {
 		d := explain(detailed)
-		want := [coordinator.NumIneligibilities]int{coordinator.Unscored: 1, coordinator.Full: 2, coordinator.LacksCapability: 2}
+		want := [coordinator.NumIneligibilities]int{coordinator.Unscored: 1, coordinator.Full: 2,
+			coordinator.LacksCapability: 2}
 		if d.Eligible != 2 || d.Refused != want || d.Fleet != 7 || !strings.HasPrefix(d.UnscoredWhy, "no rank") {
 			t.Errorf("detailed %v: %d of %d eligible, refused %v, %q", detailed, d.Eligible, d.Fleet, d.Refused, d.UnscoredWhy)
 		}

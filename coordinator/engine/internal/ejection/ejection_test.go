@@ -219,7 +219,8 @@ func TestRenumber(t *testing.T) {
 	if n := b.supply["go"]; n != 12 {
 		t.Errorf("%d offer go, want 12", n)
 	}
-	same(t, text(b.SetRules(b.now, coordinator.Breaker{Off: true}, false)), `y is trusted with web; record  "" state 0 faults 0`)
+	same(t, text(b.SetRules(b.now, coordinator.Breaker{Off: true}, false)),
+		`y is trusted with web; record  "" state 0 faults 0`)
 	if d := (Dispatch{Agent: 0, Generation: last}); b.Counts(&d) || !b.Off() {
 		t.Error("a dispatch counts where nothing does")
 	}
@@ -267,7 +268,8 @@ func TestFold(t *testing.T) {
 	b := newBench(t, crew("a0", "a1", "a2"))
 	var records []*coordinator.BreakerChanged
 	keep := func(c *Changes) { records = append(records, c.Records...) }
-	keep(b.SetRules(b.now, coordinator.Breaker{Consecutive: 1, Base: time.Second, Longest: time.Second, MaxShare: 0.1}, false))
+	keep(b.SetRules(b.now, coordinator.Breaker{Consecutive: 1, Base: time.Second, Longest: time.Second, MaxShare: 0.1},
+		false))
 	b.Renumber(b.now, b.agents, []int{0, 1, 2})
 	keep(b.SetRules(b.now, rules, false)) // generations do not begin anew
 	b.Renumber(b.now, b.agents, []int{0, 1, 2})
@@ -302,7 +304,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// TestTimeIsRecorded: what time alone changes, by itself or at the moment of another change, is recorded: one that folds
+// TestTimeIsRecorded: what time alone changes, by itself or at the moment of another change, is recorded: one that
+// folds
 // the records, early or late, counts the same generations.
 func TestTimeIsRecorded(t *testing.T) {
 	b := newBench(t, crew("a0", "a1", "a2", "a3"))

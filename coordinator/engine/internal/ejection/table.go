@@ -174,7 +174,10 @@ func (t *Table) pairs(agent int) []breaker.Pair {
 
 // number finds an agent.
 func (t *Table) number(id coordinator.AgentID) (int, bool) {
-	return slices.BinarySearchFunc(t.agents, id, func(a Agent, id coordinator.AgentID) int { return cmp.Compare(a.ID, id) })
+	return slices.BinarySearchFunc(t.agents, id, func(a Agent,
+		id coordinator.AgentID) int {
+		return cmp.Compare(a.ID, id)
+	})
 }
 
 // count adds to the supply of what an agent offers.

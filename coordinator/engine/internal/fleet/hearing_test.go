@@ -41,7 +41,8 @@ func TestNoSession(t *testing.T) {
 	if w.GraceEnd != start.Add(80*time.Second) || w.missesFrom != start.Add(75*time.Second) {
 		t.Errorf("grace until %v, consumers are missed from %v", w.GraceEnd, w.missesFrom)
 	}
-	if _, d = newWorld(t, 1, coordinator.Settings{}).SessionOpened(w.now, ev); d.From != ev.Lost || d.Until != ev.Connected {
+	if _, d = newWorld(t, 1, coordinator.Settings{}).SessionOpened(w.now, ev); d.From != ev.Lost ||
+		d.Until != ev.Connected {
 		t.Errorf("it hears of it: %v", d)
 	}
 }

@@ -51,7 +51,8 @@ func TestFlapping(t *testing.T) {
 		"off, no silence, off market, a000 is offline, take q.a000")
 }
 
-// Reports are due every 10 s. After two intervals without one an agent is suspect, after 30 s stale: the timer is set to
+// Reports are due every 10 s. After two intervals without one an agent is suspect, after 30 s stale: the timer is set
+// to
 // the first of these, and then to the second.
 func TestSilence(t *testing.T) {
 	w := newWorld(t, 1, coordinator.Settings{StaleAfter: 30 * time.Second, SuspectIntervals: 2})

@@ -94,7 +94,8 @@ func (b *Batches[K, T]) Gathering(kind K) (members []T, closes time.Time) {
 	return nil, time.Time{}
 }
 
-// Check returns how many tasks gather, and, in no order, those that gather twice, or that do not wait for others of that
+// Check returns how many tasks gather, and, in no order, those that gather twice, or that do not wait for others of
+// that
 // kind by what the kernel knows of them.
 func (b *Batches[K, T]) Check(waits func(K, T) bool) (wrong []T, all int) {
 	seen := make(map[T]bool)

@@ -134,7 +134,8 @@ func TestCheckOfBatches(t *testing.T) {
 		t.Errorf("%v of %d gather wrongly", wrong, n)
 	}
 	gatherAll(b, "two", "b")
-	if wrong, n := b.Check(waits); !slices.Equal(wrong, []string{"b"}) && !slices.Equal(wrong, []string{"b", "b"}) || n != 3 {
+	if wrong, n := b.Check(waits); !slices.Equal(wrong, []string{"b"}) && !slices.Equal(wrong, []string{"b", "b"}) ||
+		n != 3 {
 		t.Errorf("%v of %d gather wrongly, want b", wrong, n)
 	}
 }

@@ -7,5 +7,6 @@
 //
 // # What it must never do
 //
-// It consumes nothing and deletes nothing, and decides of no agent that it is gone: the engine does, with what was seen.
+// It consumes nothing and deletes nothing, and decides of no agent that it is gone: the engine does, with what was
+// seen.
 package agentqueues

@@ -22,7 +22,10 @@ func TestCallersHear(t *testing.T) {
 		happens func(all *Callers, w *Caller, stop func())
 		err     error
 	}{
-		"answered":           {func(all *Callers, w *Caller, _ func()) { all.Answered(coordinator.CancelAnswered{Token: w.Token}) }, nil},
+		"answered": {func(all *Callers, w *Caller,
+			_ func()) {
+			all.Answered(coordinator.CancelAnswered{Token: w.Token})
+		}, nil},
 		"the session ended":  {func(all *Callers, w *Caller, _ func()) { all.Void(w.Token) }, errEnded},
 		"all sessions ended": {func(all *Callers, _ *Caller, _ func()) { all.VoidAll() }, errEnded},
 		"the process stops":  {func(_ *Callers, _ *Caller, stop func()) { stop() }, errStopped},
@@ -77,9 +80,11 @@ func TestAgentsWord(t *testing.T) {
 		outcome string
 		took    time.Duration
 	}{
-		"cancelled": {func(all *Callers, _ *Caller, _ func()) { all.Completed("t", coordinator.OutcomeCancelled) }, view.Cancelled,
+		"cancelled": {func(all *Callers, _ *Caller, _ func()) { all.Completed("t", coordinator.OutcomeCancelled) },
+			view.Cancelled,
 			"cancelled", time.Second},
-		"too late": {func(all *Callers, _ *Caller, _ func()) { all.Completed("t", coordinator.OutcomeSucceeded) }, view.CancelTooLate,
+		"too late": {func(all *Callers, _ *Caller, _ func()) { all.Completed("t", coordinator.OutcomeSucceeded) },
+			view.CancelTooLate,
 			"succeeded", time.Second},
 		"another task": {func(all *Callers, _ *Caller, _ func()) { all.Completed("u", coordinator.OutcomeSucceeded) },
 			view.CancelRequested, "", AgentWait},

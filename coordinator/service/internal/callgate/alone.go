@@ -61,7 +61,8 @@ func (g *Gate) Check() (c view.Check, said bool) {
 		return c, false
 	}
 	return view.Check{Status: view.Degraded, Detail: fmt.Sprintf(
-		"no leader can be asked about calls since %s: %d were admitted by on_loss, and %d are not charged yet; the log says why",
+		"no leader can be asked about calls since %s: %d were admitted by on_loss, and %d are not charged yet; the log "+
+			"says why",
 		a.since.Format(time.RFC3339), a.admitted, owed)}, true
 }
 

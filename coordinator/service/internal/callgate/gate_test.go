@@ -25,14 +25,16 @@ func TestWhatAnswersAQuestion(t *testing.T) {
 		engine func(g *Gate, token uint64) // what it does when it is asked
 		want   error
 	}{
-		"the engine":                       {Leader{Session: 2}, granted, nil},
-		"its session ends":                 {Leader{Session: 2}, func(g *Gate, _ uint64) { g.End(2) }, ErrSessionEnded},
-		"a later session ends, too":        {Leader{Session: 2}, func(g *Gate, _ uint64) { g.End(3) }, ErrSessionEnded},
-		"the session before ends late":     {Leader{Session: 2}, func(g *Gate, n uint64) { g.End(1); granted(g, n) }, nil},
-		"the session has ended":            {Leader{Session: 1}, granted, gateway.ErrNotLeading},
-		"it does not lead":                 {Leader{Not: errors.New("standby")}, granted, gateway.ErrNotLeading},
-		"another leads, and has no token":  {Leader{Not: errors.New("standby"), Elsewhere: "http://x"}, granted, gateway.ErrNotLeading},
-		"an answer to another is not ours": {Leader{Session: 2}, func(g *Gate, n uint64) { granted(g, n+1); g.End(2) }, ErrSessionEnded},
+		"the engine":                   {Leader{Session: 2}, granted, nil},
+		"its session ends":             {Leader{Session: 2}, func(g *Gate, _ uint64) { g.End(2) }, ErrSessionEnded},
+		"a later session ends, too":    {Leader{Session: 2}, func(g *Gate, _ uint64) { g.End(3) }, ErrSessionEnded},
+		"the session before ends late": {Leader{Session: 2}, func(g *Gate, n uint64) { g.End(1); granted(g, n) }, nil},
+		"the session has ended":        {Leader{Session: 1}, granted, gateway.ErrNotLeading},
+		"it does not lead":             {Leader{Not: errors.New("standby")}, granted, gateway.ErrNotLeading},
+		"another leads, and has no token": {Leader{Not: errors.New("standby"), Elsewhere: "http://x"}, granted,
+			gateway.ErrNotLeading},
+		"an answer to another is not ours": {Leader{Session: 2}, func(g *Gate, n uint64) { granted(g, n+1); g.End(2) },
+			ErrSessionEnded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g *Gate

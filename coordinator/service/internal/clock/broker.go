@@ -105,5 +105,6 @@ func Judge(offset time.Duration, heard, nearer int) (brokers string, ours error)
 		return "the broker's clock is wrong, by those of most agents: " + what + "; set that of the broker", nil
 	}
 	return "", fmt.Errorf(
-		"%s: budgets would change their periods; set the clock (timedatectl, chronyc tracking) and start the coordinator again", what)
+		"%s: budgets would change their periods; set the clock (timedatectl, chronyc tracking) and start the coordinator "+
+			"again", what)
 }

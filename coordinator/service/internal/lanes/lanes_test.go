@@ -98,7 +98,8 @@ func TestLaneIsMadeForItsFirstTask(t *testing.T) {
 	r.missing = true
 	move(5)
 	const queue = "task.lane.g"
-	want := []string{"make " + queue, "make " + queue, "drop " + queue, "dropped g", "make " + queue, "make " + queue, "missing g"}
+	want := []string{"make " + queue, "make " + queue, "drop " + queue, "dropped g", "make " + queue, "make " + queue,
+		"missing g"}
 	if !slices.Equal(r.asked, want) || fmt.Sprint(r.moved) != "[1 2 3 4]" {
 		t.Errorf("asked for %q, moved %v", r.asked, r.moved)
 	}
@@ -187,7 +188,8 @@ func TestLooks(t *testing.T) {
 			r := newRig()
 			r.broker = c.b
 			goes := r.look("g")
-			if goes != c.goes || len(r.posted) > 1 || (c.want != nil) != (len(r.posted) == 1) || c.want != nil && r.posted[0] != c.want {
+			if goes != c.goes || len(r.posted) > 1 || (c.want != nil) != (len(r.posted) == 1) || c.want != nil &&
+				r.posted[0] != c.want {
 				t.Errorf("the engine hears %+v, and it goes on: %v", r.posted, goes)
 			}
 		})

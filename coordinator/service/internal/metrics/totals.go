@@ -46,7 +46,8 @@ func (t *Totals) Collect(ch chan<- prometheus.Metric) {
 	}{
 		{descDispatched, t.Dispatched}, {descUnneeded, t.Dropped}, {descMoved, t.Moved},
 		{descAbandoned, t.Abandoned}, {descParked, t.Parked}, {descRedelivered, t.Redelivered},
-		{descStaleAcks, t.StaleAcksIgnored}, {descLate, t.LateResults}, {descTimedOut, t.TimedOut}, {descCancels, t.CancelRequests},
+		{descStaleAcks, t.StaleAcksIgnored}, {descLate, t.LateResults}, {descTimedOut, t.TimedOut},
+		{descCancels, t.CancelRequests},
 	} {
 		emitTo(ch, c.of)(c.of, float64(c.n))
 	}

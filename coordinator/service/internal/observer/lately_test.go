@@ -20,7 +20,8 @@ func TestSendersAreBounded(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	c.add(now, "new")
-	if all, by := c.lastMinute(now); all != 1 || len(by) != 1 || by[0] != (views.SenderCount{ID: "new", N: 1}) || len(c.of) != 1 {
+	if all, by := c.lastMinute(now); all != 1 || len(by) != 1 || by[0] != (views.SenderCount{ID: "new", N: 1}) ||
+		len(c.of) != 1 {
 		t.Errorf("a minute later %d messages, %v, %d kept", all, by, len(c.of))
 	}
 }

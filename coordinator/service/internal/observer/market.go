@@ -24,7 +24,8 @@ func (o *Observer) auctionEnded(f *coordinator.AuctionEnded) {
 			strings.ReplaceAll(f.Fallback, "_", "-"))
 	case coordinator.AuctionAllFull:
 		what =
-			"no bidder can take the task now; a free agent gets it by the strategy's fallback, else the first bidder with a free slot"
+			"no bidder can take the task now; a free agent gets it by the strategy's fallback, else the first bidder with a " +
+				"free slot"
 	case coordinator.AuctionUnheard:
 		what = "no agent could be asked for bids for the task; the strategy's fallback decides"
 	case coordinator.AuctionNoTime:

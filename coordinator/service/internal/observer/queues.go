@@ -58,7 +58,8 @@ func (o *Observer) QueueChecked(q coordinator.EnsureQueue, exists bool, err erro
 	}
 }
 
-// Declared writes down what has become of the queues of new agents; err is the first error among those that are missing.
+// Declared writes down what has become of the queues of new agents; err is the first error among those that are
+// missing.
 func (o *Observer) Declared(declared, unwanted, missing int, err error) {
 	if declared+unwanted+missing == 0 {
 		return
@@ -69,7 +70,8 @@ func (o *Observer) Declared(declared, unwanted, missing int, err error) {
 	}
 	e.Int("declared", declared).Int("no_longer_wanted", unwanted).
 		Msg(
-			"the queues of new agents have been seen to; of those that are missing the agent gets no work until its queue exists")
+			"the queues of new agents have been seen to; of those that are missing the agent gets no work until its queue " +
+				"exists")
 }
 
 // TakeBack writes down that an agent's queue is consumed for others, or why not.

@@ -88,5 +88,6 @@ func (o *Observer) JournalSkipped(offset int64, err error) {
 func (o *Observer) JournalLost(lost *view.JournalLost) {
 	o.log.Error().Time("at", lost.At).Strs("because", lost.Evidence).Strs("begins_anew", lost.BeginsAnew).
 		Msg("the journal is lost: it was found empty, and there had been one; what only the journal knew begins anew. " +
-			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else docs/howto/backup.md#when-the-journal-is-lost says what to do")
+			"If it was deleted on purpose, or journal.enabled was false until now: `taskbus journal acknowledge`. Else " +
+			"docs/howto/backup.md#when-the-journal-is-lost says what to do")
 }

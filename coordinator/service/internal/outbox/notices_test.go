@@ -54,7 +54,8 @@ type noticing struct {
 
 func newNoticing() *noticing {
 	n := &noticing{}
-	n.notices = Notices{Bus: &n.noticeBroker, Tickets: NewTickets(), Now: time.Now, Add: func(publish func()) { publish() },
+	n.notices = Notices{Bus: &n.noticeBroker, Tickets: NewTickets(), Now: time.Now,
+		Add: func(publish func()) { publish() },
 		Log: &n.noticeBroker}
 	return n
 }
@@ -145,9 +146,10 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 		stub     bool
 		done     []bool
 	}{
-		"by the queue's rule":   {&taken, parking, true, tooLarge, false, []bool{true}},
-		"a note":                {&taken, parking, false, tooLarge, true, []bool{false}},
-		"not even a note":       {&taken, parking, false, func(*bus.Publication) error { return &bus.EncodingError{} }, false, []bool{false}},
+		"by the queue's rule": {&taken, parking, true, tooLarge, false, []bool{true}},
+		"a note":              {&taken, parking, false, tooLarge, true, []bool{false}},
+		"not even a note": {&taken, parking, false, func(*bus.Publication) error { return &bus.EncodingError{} }, false,
+			[]bool{false}},
 		"a copy":                {&taken, copied, false, tooLarge, false, []bool{false}},
 		"of no delivery":        {nil, failing, false, tooLarge, false, []bool{false}},
 		"it can be sent, alone": {nil, failing, false, nil, false, []bool{false}},
@@ -157,7 +159,8 @@ func TestWhatCannotBeEncoded(t *testing.T) {
 			n.matches, n.refuses = c.matches, c.refuses
 			n.says(c.delivery, c.what)
 			if len(n.sent) > 0 {
-				if stub := n.sent[0].Type == TypeStub; stub != c.stub || stub && !strings.Contains(string(n.sent[0].Body), `"bytes":1,`) {
+				if stub := n.sent[0].Type == TypeStub; stub != c.stub || stub &&
+					!strings.Contains(string(n.sent[0].Body), `"bytes":1,`) {
 					t.Errorf("sent %+v %s", n.sent[0].Properties, n.sent[0].Body)
 				}
 				n.answers(bus.Confirmed)

@@ -27,7 +27,8 @@ func TestHeadersOfWhatIsParked(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	stub := Stub(&p, d, noon)
-	if !strings.HasPrefix(string(stub.Body), `{"message_type":"task.dead.stub","queue":"task.assign","bytes":1,"xxhash64":"`) ||
+	if !strings.HasPrefix(string(stub.Body), `{"message_type":"task.dead.stub","queue":"task.assign","bytes":1,`+
+		`"xxhash64":"`) ||
 		stub.Type != TypeStub || stub.Headers[messages.HeaderReason] != "no JSON" || len(stub.Headers) != 3 {
 		t.Errorf("in its place: %+v, %s", stub, stub.Body)
 	}

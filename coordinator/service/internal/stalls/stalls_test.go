@@ -47,7 +47,8 @@ func TestStallIsSaidAndEnds(t *testing.T) {
 			for d := Period; d <= Ends; d += Period {
 				w.Look(start.Add(d), c.then)
 				detail, err := w.Stalled()
-				if (detail != "") != (c.says != "" && d >= Said) || !strings.Contains(detail, c.says) && detail != "" || err != nil {
+				if (detail != "") != (c.says != "" && d >= Said) || !strings.Contains(detail, c.says) && detail != "" ||
+					err != nil {
 					t.Fatalf("after %s: %q, %v", d, detail, err)
 				}
 				if c.says == "" {

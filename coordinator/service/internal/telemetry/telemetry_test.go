@@ -20,7 +20,8 @@ func TestFloods(t *testing.T) {
 		bad.At(zerolog.WarnLevel).Msg("bad")
 	}
 	other.At(zerolog.InfoLevel).Msg("other")
-	if n := strings.Count(written.String(), `"bad"`); n != LinesPerSecond || !strings.Contains(written.String(), `"other"`) {
+	if n := strings.Count(written.String(), `"bad"`); n != LinesPerSecond ||
+		!strings.Contains(written.String(), `"other"`) {
 		t.Errorf("%d lines within one moment, want %d and the other's:\n%s", n, LinesPerSecond, &written)
 	}
 	now = now.Add(time.Second)

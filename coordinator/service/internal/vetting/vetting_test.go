@@ -45,7 +45,8 @@ var errOver = errors.New("the loop has ended")
 
 func newRig(t *testing.T, auth, more string) *rig {
 	t.Helper()
-	c, err := config.Parse([]byte("agents:\n  auth: "+auth+"\n  a1: {capabilities: [go], max_concurrent_tasks: 1}\n  a2: {capabilities: [go], max_concurrent_tasks: 1}\n"+
+	c, err := config.Parse([]byte("agents:\n  auth: "+auth+
+		"\n  a1: {capabilities: [go], max_concurrent_tasks: 1}\n  a2: {capabilities: [go], max_concurrent_tasks: 1}\n"+
 		"task_routing: {build: {required_capabilities: [go]}}\n"+more), "agents.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +163,8 @@ func TestCancellers(t *testing.T) {
 		if (err != nil) != c.err || (refusal != nil) != (c.why != "") {
 			t.Errorf("%+v: refused %v, %v", c, refusal, err)
 		}
-		if refusal != nil && (!strings.Contains(refusal.Text, c.why) || refusal.TaskID != "t" || refusal.CorrelationID != "c-1" ||
+		if refusal != nil && (!strings.Contains(refusal.Text, c.why) || refusal.TaskID != "t" ||
+			refusal.CorrelationID != "c-1" ||
 			refusal.Keyword != "user_id" || refusal.MessageType != schemas.TaskCancel) {
 			t.Errorf("%+v: refused with %+v", c, refusal)
 		}
@@ -232,13 +234,16 @@ func TestUnknownFields(t *testing.T) {
 		if strict && (refused.TaskID != "t" || refused.TaskType != "build" || refusedCancel.TaskID != "t") {
 			t.Errorf("refused %+v, %+v", refused, refusedCancel)
 		}
-		if ok, refusal := r.Status(from(bus.StreamStatus, "", "", fmt.Sprintf(status, `,"x":1`)), &messages.AgentStatus{}); !ok {
+		if ok, refusal := r.Status(from(bus.StreamStatus, "", "", fmt.Sprintf(status, `,"x":1`)),
+			&messages.AgentStatus{}); !ok {
 			t.Errorf("strict: %v; a heartbeat is refused: %v", strict, refusal)
 		}
-		if ok, refusal := r.Result(from(bus.StreamResult, "", "", fmt.Sprintf(result, `,"x":1`)), &messages.TaskResult{}); !ok {
+		if ok, refusal := r.Result(from(bus.StreamResult, "", "", fmt.Sprintf(result, `,"x":1`)),
+			&messages.TaskResult{}); !ok {
 			t.Errorf("strict: %v; a result is refused: %v", strict, refusal)
 		}
-		if want := []string{schemas.TaskAssign, schemas.TaskCancel, schemas.AgentStatus, schemas.TaskResult}; !slices.Equal(r.unknown, want) {
+		if want := []string{schemas.TaskAssign, schemas.TaskCancel, schemas.AgentStatus,
+			schemas.TaskResult}; !slices.Equal(r.unknown, want) {
 			t.Errorf("strict: %v; counted %v, want %v", strict, r.unknown, want)
 		}
 		if said := map[bool]int{false: 4, true: 2}[strict]; len(r.said) != said {

@@ -58,7 +58,8 @@ func WaitAdvice(snap *coordinator.Snapshot, assigned float64, unread int) string
 	if n := snap.PendingReasons[coordinator.ReasonQuotaExhausted]; n > 0 {
 		do = append(do,
 			fmt.Sprintf(
-				"%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`", wait(n)))
+				"%s for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or "+
+					"for a while with `taskbus quota boost`", wait(n)))
 	}
 	if blocked(snap) && unread > 0 && len(snap.Lanes) == 0 {
 		do = append(do,
@@ -141,7 +142,8 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 	switch {
 	case stray > 0:
 		return fmt.Sprintf(
-			", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check `agents`", stray, slots)
+			", and %d of the %d slots of the agents that could are taken by nothing that was given to them: see the check "+
+				"`agents`", stray, slots)
 	case failing == 1 && online == 1:
 		return ", and the only agent that could fails most of its tasks: see why (`taskbus agents`: FAILED, and its log)"
 	case failing == online && online > 0:
@@ -150,7 +152,8 @@ func capacityCure(snap *coordinator.Snapshot, w *coordinator.WaitSnapshot) strin
 			online)
 	case len(parts) == online && online > 0, slots == 0 && len(parts) > 0:
 		return fmt.Sprintf(
-			", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add others", strings.Join(parts, ", "))
+			", and the agents that could take nothing now (%s): `taskbus agents` shows each; give them work again, or add "+
+				"others", strings.Join(parts, ", "))
 	case len(parts) > 0:
 		return fmt.Sprintf(
 			", and %s of the agents that could %s in use (besides, %s): add agents or slots (max_concurrent_tasks)", all, are,

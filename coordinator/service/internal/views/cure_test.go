@@ -46,55 +46,68 @@ func TestCures(t *testing.T) {
 		{"slots", fleetOf{slotted(full, 0, 4), slotted(full, 0, 8)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and all 12 slots of the 2 agents that could are in use: add agents or slots " +
+					"(max_concurrent_tasks)"}},
 		{"slots of one agent", fleetOf{slotted(full, 0, 2)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots " +
+					"(max_concurrent_tasks)"}},
 		{"the only slot", fleetOf{slotted(full, 0, 1)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and the only slot of the agent that could is in use: add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and the only slot of the agent that could is in use: add agents or slots " +
+					"(max_concurrent_tasks)"}},
 		{"an agent that other criteria keep from them", fleetOf{slotted(full, 0, 2), other},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and all 2 slots of the agent that could are in use: add agents or slots " +
+					"(max_concurrent_tasks)"}},
 		{"an agent that fails", fleetOf{broken},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and the only agent that could fails most of its tasks: see why (`taskbus agents`: FAILED, and its log)"}},
+				"40 tasks wait for `go`, and the only agent that could fails most of its tasks: see why (`taskbus agents`: " +
+					"FAILED, and its log)"}},
 		{"one of two fails", fleetOf{broken, slotted(full, 0, 1)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and all 2 slots of the 2 agents that could are in use: add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and all 2 slots of the 2 agents that could are in use: add agents or slots " +
+					"(max_concurrent_tasks)"}},
 		{"handlers that hang", fleetOf{slotted(full, 0, 2), hung},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to them: see the check `agents`"}},
+				"40 tasks wait for `go`, and 4 of the 6 slots of the agents that could are taken by nothing that was given to " +
+					"them: see the check `agents`"}},
 		{"some are kept from work", fleetOf{slotted(full, 0, 4), slotted(coordinator.Cordoned, 4, 4), lost},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, 1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
+				"40 tasks wait for `go`, and all 4 slots of the agents that could are in use (besides, 1 cordoned or draining, " +
+					"1 ejected after failures): add agents or slots (max_concurrent_tasks)"}},
 		{"all are kept from work", fleetOf{slotted(coordinator.Overloaded, 4, 4), lost, stale},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAllAgentsAtCapacity, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and the agents that could take nothing now (1 ejected after failures, 1 overloaded): `taskbus agents` shows each; give them work again, or add others"}},
+				"40 tasks wait for `go`, and the agents that could take nothing now (1 ejected after failures, 1 overloaded): " +
+					"`taskbus agents` shows each; give them work again, or add others"}},
 		{"agents", fleetOf{stale}, []coordinator.WaitSnapshot{kind(coordinator.ReasonNoAgentsOnline, "go", "gpu")}, 0, 0,
 			[]string{"40 tasks wait for `go` and `gpu`, and the agents that could are away: start them (`taskbus agents`)"}},
 		{"capabilities", nil, []coordinator.WaitSnapshot{kind(coordinator.ReasonNoEligibleAgents, "cobol")}, 0, 0,
 			[]string{
-				"40 tasks wait for `cobol`, and no agent has all of that: add one to agents.yaml, or correct the task type's required_capabilities"}},
+				"40 tasks wait for `cobol`, and no agent has all of that: add one to agents.yaml, or correct the task type's " +
+					"required_capabilities"}},
 		{"queues", fleetOf{slotted(coordinator.QueueMissing, 1, 1)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonAgentQueueMissing)}, 0, 0,
 			[]string{
-				"40 tasks wait that require no capability, and the queues of the agents that could do not exist: `taskbus topology apply`"}},
+				"40 tasks wait that require no capability, and the queues of the agents that could do not exist: `taskbus " +
+					"topology apply`"}},
 		{"claims", fleetOf{slotted(coordinator.Pulling, 1, 1)},
 			[]coordinator.WaitSnapshot{kind(coordinator.ReasonNotClaimed, "go")}, 0, 0,
 			[]string{
-				"40 tasks wait for `go`, and the agents that could claim their tasks and do not ask for these: see that they run and claim"}},
+				"40 tasks wait for `go`, and the agents that could claim their tasks and do not ask for these: see that they " +
+					"run and claim"}},
 		{"quota", nil, nil, 1, 0,
 			[]string{
-				"1 task waits for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in quotas.yaml, or for a while with `taskbus quota boost`"}},
+				"1 task waits for quota: `taskbus quota` shows which limit is used up and when there is more; raise it in " +
+					"quotas.yaml, or for a while with `taskbus quota boost`"}},
 		{"lanes", fleetOf{slotted(coordinator.Eligible, 1, 1)}, []coordinator.WaitSnapshot{fresh}, 0, 500,
 			[]string{
 				"agents are free while tasks wait in task.assign behind those that none can take: let lanes keep them apart " +
@@ -152,7 +165,8 @@ func TestFleetAdviceBeginsWithTheTrouble(t *testing.T) {
 	stale := coordinator.AgentSnapshot{State: coordinator.AgentNeverSeen}
 	hung := slotted(coordinator.Full, 0, 4)
 	hung.Strays = 4
-	const away = "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each was heard last)"
+	const away = "start the agents that are away, or take them out of agents.yaml (`taskbus agents` shows when each " +
+		"was heard last)"
 	for _, tc := range []struct {
 		name  string
 		fleet fleetOf

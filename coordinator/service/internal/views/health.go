@@ -124,7 +124,8 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned,
 	var do []string
 	if ejected > 0 {
 		do = append(do,
-			"see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs say why)")
+			"see why the ejected agents fail (`taskbus agents` shows from what they are ejected and until when; their logs "+
+				"say why)")
 	}
 	if stray > 0 {
 		do = append(do, StrayAdvice)
@@ -151,7 +152,9 @@ func fleetAdvice(snap coordinator.Snapshot, online, ejected, troubled, cordoned,
 }
 
 // StrayAdvice is what to do about agents with slots that are taken by nothing that was given to them.
-const StrayAdvice = "see whether the handlers of the agents with such slots hang after the timeout of their task, and start these agents again (`taskbus agents` names them); work from elsewhere lowers available_capacity, and does not belong in active_tasks"
+const StrayAdvice = "see whether the handlers of the agents with such slots hang after the timeout of their task, " +
+	"and start these agents again (`taskbus agents` names them); work from elsewhere lowers available_capacity, and " +
+	"does not belong in active_tasks"
 
 // SomeAgents names the first of them.
 func SomeAgents(names []string) string {
