@@ -9,9 +9,9 @@ import (
 func ExampleParse() {
 	c, err := config.Parse([]byte(`
 agents:
-  gpu-1: {capabilities: [gpu], max_concurrent_tasks: 4}
+  g1: {capabilities: [gpu], max_concurrent_tasks: 4}
 task_routing:
-  train: {required_capabilities: [gpu], preferred_agents: [gpu-1]}
+  train: {required_capabilities: [gpu], preferred_agents: [g1]}
 `), "agents.yaml")
 	if err != nil {
 		fmt.Println(err)
@@ -19,19 +19,18 @@ task_routing:
 	}
 	agent := c.Policy().Agents[0]
 	fmt.Println(agent.ID, agent.Queue, agent.MaxConcurrent, c.Policy().Strategy)
-	// Output: gpu-1 agent.gpu-1 4 capability_match
+	// Output: g1 agent.g1 4 capability_match
 }
 
 // All faults come at once, each with its place and what to do.
 func ExampleParse_faults() {
 	_, err := config.Parse([]byte(`agents:
-  gpu-1: {capabilities: [gpu], max_concurent_tasks: 4}
+  g1: {capabilities: [gpu], max_concurent_tasks: 4}
 topology: verfy
-`), "agents.yaml")
+`), "a.yaml")
 	fmt.Println(err)
 	// Output:
-	// agents.yaml:2:3: agents.gpu-1.max_concurrent_tasks: is missing; say how many tasks the agent may have at once (at
-	// least 1)
-	// agents.yaml:2:32: agents.gpu-1.max_concurent_tasks: unknown key; did you mean max_concurrent_tasks?
-	// agents.yaml:3:11: topology: must be one of declare, verify, off, not "verfy"
+	// a.yaml:2:3: agents.g1.max_concurrent_tasks: is missing; say how many tasks the agent may have at once (at least 1)
+	// a.yaml:2:29: agents.g1.max_concurent_tasks: unknown key; did you mean max_concurrent_tasks?
+	// a.yaml:3:11: topology: must be one of declare, verify, off, not "verfy"
 }
