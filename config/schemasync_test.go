@@ -214,7 +214,9 @@ func newProperty(facts yamlconf.Facts) *ordered {
 	default:
 		o.set("type", kind)
 	}
-	if _, is := facts["default"]; is && facts["required"] == nil {
+	// What may not be given is no default: zero then stands for a key that is not there.
+	if value, is := facts["default"]; is && facts["required"] == nil &&
+		fmt.Sprint(value) != fmt.Sprint(facts["exclusiveMinimum"]) {
 		o.set("default", nil)
 	}
 	return o
@@ -354,6 +356,8 @@ func TestEveryKeyCounts(t *testing.T) {
 			if i := slices.IndexFunc(words, func(word any) bool { return word != is }); i >= 0 {
 				value = words[i]
 			}
+		case nil:
+			value = p.node["maximum"] // of a number without a default
 		}
 		if value == nil {
 			continue

@@ -152,7 +152,7 @@ func TestEveryFieldHasItsPlaces(t *testing.T) {
 			}
 			if assigned := membersOf(t, AppendTaskAssign(nil, task, nil)); keys.assign != "" {
 				if got, want := says[place.key], assigned[keys.assign]; got != want {
-					t.Errorf("%s: it is %.100s, and %.100s in %s", where, got, want, schemas.TaskAssign)
+					t.Errorf("%s: it is %.100q, and %.100q in %s", where, got, want, schemas.TaskAssign)
 				}
 			}
 			if !slices.Contains(set.Fields(place.name), place.key) {

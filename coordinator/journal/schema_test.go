@@ -106,7 +106,8 @@ func TestNumbersNeverChange(t *testing.T) {
 			t.Errorf("number %d of %s was %q and is %q now: give the new field a number that none has had", number, of,
 				before, now)
 		case !is && !*update:
-			t.Errorf("%s is new: write it into %s with -update", now, file)
+			t.Errorf("%s, number %d of %s, is new: write it into %s with go test ./coordinator/journal "+
+				"-run TestNumbersNeverChange -update", f.Name, number, of, file)
 		}
 		known[p], there[p] = now, true
 	})

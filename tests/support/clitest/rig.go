@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"errors"
 	"flag"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -118,13 +120,30 @@ func Golden(t *testing.T, name, got string) {
 		t.Fatalf("%v (write it with: go test, with -update)", err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs.\ngot:\n%s\nwant:\n%s", path, got, want)
+		t.Errorf("%s differs in line %s\n(if that is meant, write it with: go test, with -update); all of it:\n%s", path,
+			firstDifference(got, string(want)), got)
 	}
 	for _, line := range strings.Split(got, "\n") {
 		if n := len([]rune(line)); strings.HasSuffix(name, ".txt") && !unbroken.MatchString(line) && n > 100 {
 			t.Errorf("%s: a line of %d columns, more than the 100 that people have: %s", path, n, line)
 		}
 	}
+}
+
+// firstDifference is the first line in which two texts differ, with its number.
+func firstDifference(got, want string) string {
+	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
+	n := 0
+	for n < min(len(g), len(w)) && g[n] == w[n] {
+		n++
+	}
+	lineOf := func(lines []string) string {
+		if n == len(lines) {
+			return "the end"
+		}
+		return strconv.Quote(lines[n])
+	}
+	return fmt.Sprintf("%d: %s, want %s", n+1, lineOf(g), lineOf(w))
 }
 
 // unbroken lines may be as long as they are: faults, warnings and commands, for
