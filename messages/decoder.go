@@ -234,25 +234,8 @@ func (s *scanner) members(known []string) (m members) {
 			}
 			continue
 		}
-		switch name {
-		case "message_type":
-			m.messageType = raw
-		case "task_id":
-			m.taskID = raw
-		case "task_type":
-			m.taskType = raw
-		case "priority":
-			m.priority = raw
-		case "auction_id":
-			m.auctionID = raw
-		case "agent_id":
-			m.agentID = raw
-		case "correlation_id":
-			m.traceID = raw
-		case "reply_to":
-			m.replyTo = raw
-		case "payload":
-			m.payload = raw
+		if part := m.part(name); part != nil {
+			*part = raw
 		}
 	}
 	m.path = ""
@@ -263,24 +246,34 @@ func (s *scanner) members(known []string) (m members) {
 
 // ambiguous forgets a member that occurs twice: it is not known which is meant.
 func (m *members) ambiguous(name string) {
+	if part := m.part(name); part != nil {
+		*part = nil
+	}
+}
+
+// part is where the member of a name is kept; nil: nowhere.
+func (m *members) part(name string) *[]byte {
 	switch name {
 	case "message_type":
-		m.messageType = nil
+		return &m.messageType
 	case "task_id":
-		m.taskID = nil
+		return &m.taskID
 	case "task_type":
-		m.taskType = nil
+		return &m.taskType
 	case "priority":
-		m.priority = nil
+		return &m.priority
 	case "auction_id":
-		m.auctionID = nil
+		return &m.auctionID
 	case "agent_id":
-		m.agentID = nil
+		return &m.agentID
 	case "correlation_id":
-		m.traceID = nil
+		return &m.traceID
 	case "reply_to":
-		m.replyTo = nil
+		return &m.replyTo
+	case "payload":
+		return &m.payload
 	}
+	return nil
 }
 
 // refuse completes a refusal with what can be read of the envelope.
