@@ -9,7 +9,6 @@ import (
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/state"
-	"taskbus/coordinator/learning"
 )
 
 // leaseRetry is how long an overdue lease waits while its result could not have come.
@@ -58,7 +57,7 @@ func (k *kernel) leaseExpired(now time.Time, t *state.Task) {
 	k.EndQuota(now, t, admission.Gone, nil)
 	if !t.Returning && !t.Withdrawn {
 		k.Withdraw(t, reason.String(), 0)
-		k.FailedAt(now, a, t, learning.Outcome{Attribution: learning.TimedOut})
+		k.FailedAt(now, a, t, coordinator.Learnt{Attribution: coordinator.AttributedTimeout})
 		k.RecordFault(now, a, t)
 	}
 	k.Close(t, fate)

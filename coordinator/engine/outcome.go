@@ -5,7 +5,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/state"
-	"taskbus/coordinator/learning"
 )
 
 // The end of a dispatch counts twice: for how well agents do with tasks of a type
@@ -28,7 +27,7 @@ func (k *kernel) learnFrom(now time.Time, a *state.Agent, t *state.Task, r *coor
 	case r.Outcome == coordinator.OutcomeRejected && r.RetryAfter > 0 && k.HoldsOffFreely(now, t):
 		k.ReleaseProbe(t)
 	case r.Outcome == coordinator.OutcomeFailed, r.Outcome == coordinator.OutcomeRejected && r.Attempted:
-		k.FailedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault, CostUSD: cost(r)})
+		k.FailedAt(now, a, t, coordinator.Learnt{Attribution: coordinator.AttributedAgentFault, CostUSD: cost(r)})
 		k.RecordFault(now, a, t)
 	case r.Outcome == coordinator.OutcomeRejected && a.LeftAlone(): // one that goes gives back what it has
 		k.RecordFault(now, a, t)
@@ -38,8 +37,8 @@ func (k *kernel) learnFrom(now time.Time, a *state.Agent, t *state.Task, r *coor
 }
 
 // succeeded is the outcome of work that was done, in so much time.
-func succeeded(r *coordinator.Result, took time.Duration) learning.Outcome {
-	return learning.Outcome{Attribution: learning.Succeeded, Duration: took, CostUSD: cost(r)}
+func succeeded(r *coordinator.Result, took time.Duration) coordinator.Learnt {
+	return coordinator.Learnt{Attribution: coordinator.AttributedSuccess, Duration: took, CostUSD: cost(r)}
 }
 
 func cost(r *coordinator.Result) float64 {
@@ -59,7 +58,7 @@ func (k *kernel) learnFromReturn(now time.Time, a *state.Agent, t, before *state
 	}
 	switch {
 	case ev.Cause == coordinator.ReturnDeliveryLimit:
-		k.FailedAt(now, a, before, learning.Outcome{Attribution: learning.AgentFault})
+		k.FailedAt(now, a, before, coordinator.Learnt{Attribution: coordinator.AttributedAgentFault})
 		k.RecordFault(now, a, before)
 	case ev.Cause == coordinator.ReturnTakenBack, !a.LeftAlone():
 		k.ReleaseProbe(before)

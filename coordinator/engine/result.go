@@ -9,7 +9,6 @@ import (
 	"taskbus/coordinator/engine/internal/admission"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/state"
-	"taskbus/coordinator/learning"
 )
 
 // attemptOf reads the attempt out of a dispatch id of the task; 0 when there is
@@ -157,7 +156,7 @@ func (k *kernel) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			}
 			if a := k.Fleet.Known(r.Agent); counts && a != nil {
 				// its return has been put down to it already
-				k.FailedAt(now, a, t, learning.Outcome{Attribution: learning.AgentFault})
+				k.FailedAt(now, a, t, coordinator.Learnt{Attribution: coordinator.AttributedAgentFault})
 			}
 		}
 		k.Commit(t.LeaseChange())

@@ -3,6 +3,8 @@ package learning
 import (
 	"math"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // Attribution says what the end of a dispatch is put down to.
@@ -10,13 +12,13 @@ type Attribution uint8
 
 // The attributions. A timeout is the agent's fault: the others finish such tasks
 // in time, or the type's own rate says that they do not. What was withdrawn, or
-// fails everywhere, says nothing about the agent and is not counted.
+// fails everywhere, says nothing about the agent and is not counted. Those that count are the journal's.
 const (
-	Succeeded Attribution = iota
-	AgentFault
-	TimedOut
-	TaskFault
-	Cancelled
+	Succeeded  = Attribution(coordinator.AttributedSuccess)
+	AgentFault = Attribution(coordinator.AttributedAgentFault)
+	TimedOut   = Attribution(coordinator.AttributedTimeout)
+	TaskFault  = Attribution(coordinator.NumAttributions)
+	Cancelled  = TaskFault + 1
 )
 
 // What is believed of the cost of one task, in US dollars.

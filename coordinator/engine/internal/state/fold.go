@@ -8,7 +8,6 @@ import (
 	"taskbus/coordinator/capacity"
 	"taskbus/coordinator/engine/internal/dedupe"
 	"taskbus/coordinator/engine/internal/fleet"
-	"taskbus/coordinator/learning"
 )
 
 // Follow has a new engine follow another, until Lead.
@@ -46,7 +45,7 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 	case *coordinator.Remembered:
 		s.foldRemembered(at, r)
 	case *coordinator.Learnt:
-		s.foldLearnt(r)
+		s.learn(r)
 	case *coordinator.Forgiven:
 		s.forgiven(r)
 	case *coordinator.BreakerChanged:
@@ -251,24 +250,4 @@ func (s *State) foldAgent(at time.Time, r coordinator.Record) {
 	case *coordinator.Paid:
 		s.Ends.AckFailure(r.Key)
 	}
-}
-
-// foldLearnt learns what the leader has learnt.
-func (s *State) foldLearnt(r *coordinator.Learnt) {
-	a := s.Fleet.ByID[r.Agent]
-	if a == nil {
-		return
-	}
-	s.Learner.NotAfter(r.At) // what is learnt in one term is in order
-	a.Capacity.NotAfter(r.At)
-	o := learning.Outcome{Duration: r.Duration, CostUSD: r.CostUSD}
-	switch r.Attribution {
-	case coordinator.AttributedSuccess:
-		o.Attribution = learning.Succeeded
-	case coordinator.AttributedAgentFault:
-		o.Attribution = learning.AgentFault
-	case coordinator.AttributedTimeout:
-		o.Attribution = learning.TimedOut
-	}
-	s.observed(r.At, a, s.Learner.Type(r.Type), o)
 }

@@ -31,36 +31,38 @@ func (s *State) SetLearning(l coordinator.Learning) {
 	}
 }
 
-// RecordOutcome counts how a dispatch ended in the track record of its agent.
-func (s *State) RecordOutcome(now time.Time, a *Agent, t *Task, o learning.Outcome) {
+// RecordOutcome counts how a dispatch ended in the track record of its agent: r says how, how long it took and what it
+// cost.
+func (s *State) RecordOutcome(now time.Time, a *Agent, t *Task, r coordinator.Learnt) {
 	if a.Number < 0 {
 		return
 	}
-	if o.Attribution.Counts() {
-		if t.Lot.Observe(&a.Bidding, o.Duration, o.Attribution == learning.Succeeded) && s.Recorder.On {
-			s.Commit(a.Bidding.Record()) // it had won the task by a bid
-		}
+	if t.Lot.Observe(&a.Bidding, r.Duration, r.Attribution == coordinator.AttributedSuccess) && s.Recorder.On {
+		s.Commit(a.Bidding.Record()) // it had won the task by a bid
 	}
-	kind := s.Kind(t.Task.Type)
-	if s.Recorder.On && o.Attribution.Counts() {
-		s.Commit(&coordinator.Learnt{
-			Agent: a.Spec.ID, Type: kind.Name(), Attribution: attributions[o.Attribution],
-			At: now, Duration: o.Duration, CostUSD: o.CostUSD,
-		})
-	}
-	s.observed(now, a, kind, o)
+	r.Agent, r.Type, r.At = a.Spec.ID, s.Kind(t.Task.Type).Name(), now
+	s.learn(&r)
 }
 
-// observed counts an outcome, of this leader or of the one that it follows.
-func (s *State) observed(at time.Time, a *Agent, kind *learning.Type, o learning.Outcome) {
-	if o.Attribution == learning.Succeeded {
-		a.Capacity.Done(at)
+// learn applies an outcome, of this leader or of the one that it follows.
+func (s *State) learn(r *coordinator.Learnt) {
+	a := s.Fleet.ByID[r.Agent]
+	if a == nil {
+		return
 	}
-	s.Learner.Observe(at, a.Number, kind, o)
-	if o.CostUSD > 0 {
+	s.Learner.NotAfter(r.At) // what is learnt in one term is in order
+	a.Capacity.NotAfter(r.At)
+	if r.Attribution == coordinator.AttributedSuccess {
+		a.Capacity.Done(r.At)
+	}
+	s.Learner.Observe(r.At, a.Number, s.Learner.Type(r.Type), learning.Outcome{
+		Attribution: learning.Attribution(r.Attribution), Duration: r.Duration, CostUSD: r.CostUSD,
+	})
+	if r.CostUSD > 0 {
 		a.MeanCost, _ = s.Learner.Cost(a.Number)
 	}
 	s.Fleet.Refresh(a)
+	s.Commit(r)
 }
 
 // forgiven takes one fault of an agent back.

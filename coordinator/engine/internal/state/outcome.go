@@ -6,11 +6,10 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/ejection"
-	"taskbus/coordinator/learning"
 )
 
 // FailedAt counts that the task has failed at the agent, and keeps that: the cause may turn out to be the task.
-func (s *State) FailedAt(now time.Time, a *Agent, t *Task, o learning.Outcome) {
+func (s *State) FailedAt(now time.Time, a *Agent, t *Task, o coordinator.Learnt) {
 	s.RecordOutcome(now, a, t, o)
 	t.LearnerFaults = With(t.LearnerFaults, a.Spec.ID)
 }

@@ -5,7 +5,6 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine/internal/dedupe"
-	"taskbus/coordinator/learning"
 )
 
 // recorder gathers the records of one Apply: what must survive before its effects
@@ -151,10 +150,4 @@ func (s *State) ChangeLease(at time.Time, t *Task, r *coordinator.LeaseChanged) 
 		}
 	}
 	s.Commit(r)
-}
-
-var attributions = [...]coordinator.Attribution{
-	learning.Succeeded:  coordinator.AttributedSuccess,
-	learning.AgentFault: coordinator.AttributedAgentFault,
-	learning.TimedOut:   coordinator.AttributedTimeout,
 }
