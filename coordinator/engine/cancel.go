@@ -24,7 +24,7 @@ func (k *kernel) cancel(now time.Time, ev coordinator.CancelRequested) {
 		_, r = k.Dedupe.Insert(now, key, 0, coordinator.FateWithdrawn, 0)
 		r.Attempt = attempt
 		k.Dedupe.KeepReason(key, reason)
-		k.Noted(r, ev.Task)
+		k.Noted(r, ev.Task, coordinator.Remembered{})
 		answer.State = coordinator.CancelNoted
 		for _, a := range k.Fleet.Agents { // of a coordinator before this one, perhaps
 			if _, runs := a.Listed[ev.Task]; runs {
@@ -40,7 +40,7 @@ func (k *kernel) cancel(now time.Time, ev coordinator.CancelRequested) {
 		answer.State = coordinator.CancelDone
 	case t == nil && r.Fate == coordinator.FateLetGo:
 		k.Dedupe.Withdraw(r, ev.Reason)
-		k.Noted(r, ev.Task)
+		k.Noted(r, ev.Task, coordinator.Remembered{})
 		answer.State, answer.Agent = coordinator.CancelAsked, k.Fleet.Named(r.Ref)
 		k.Emit(coordinator.Withdraw{
 			Agent: answer.Agent, Task: ev.Task, DispatchID: k.letGoID(ev.Task, int(r.Attempt)),
@@ -106,6 +106,6 @@ func (k *kernel) withdrawMoving(t *state.Task, reason string) {
 func (k *kernel) withdrawLaned(r *dedupe.Record, reason string) {
 	if r.Flags&dedupe.Withdrawn == 0 {
 		k.Dedupe.Withdraw(r, reason)
-		k.Noted(r, "")
+		k.Noted(r, "", coordinator.Remembered{})
 	}
 }

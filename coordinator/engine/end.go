@@ -51,7 +51,7 @@ func (k *kernel) inLane(now time.Time, t *state.Task) {
 	if r := k.RecordOf(t); r != nil && t.Withdrawn { // it ends when it comes back
 		k.Dedupe.Withdraw(r, t.CancelReason)
 	}
-	k.SetFate(t, coordinator.FateLaned, 0, t.Attempt-1)
+	k.SetFate(t, coordinator.FateLaned, 0, t.Attempt-1, coordinator.Remembered{})
 	k.SettleOver(&coordinator.Settled{Key: t.Key, At: now, Nowhere: true}) // its message of before
 	k.Emit(coordinator.Ack{Handle: t.Handle})
 	k.Tasks.Drop(t)

@@ -23,7 +23,7 @@ func (k *kernel) leaseExpired(now time.Time, t *state.Task) {
 		k.Timers.Schedule(&t.Expire, now.Add(leaseRetry))
 		return
 	case t.Unanswered: // should the broker still have it, it is as good as new
-		k.Close(t, coordinator.FateForgotten)
+		k.Close(t, coordinator.FateForgotten, coordinator.Remembered{})
 		return
 	case !a.Tracked:
 		k.LetGo(t)
@@ -60,5 +60,5 @@ func (k *kernel) leaseExpired(now time.Time, t *state.Task) {
 		k.FailedAt(now, a, t, coordinator.Learnt{Attribution: coordinator.AttributedTimeout})
 		k.RecordFault(now, a, t)
 	}
-	k.Close(t, fate)
+	k.Close(t, fate, coordinator.Remembered{})
 }

@@ -124,7 +124,7 @@ func (k *kernel) resultOfLease(now time.Time, ev coordinator.ResultReported, t *
 		return
 	}
 	k.Emit(&coordinator.Completed{Result: *r, Task: t.Task, Attempt: t.Attempt, At: now})
-	tellsOf(k.Close(t, fateOf(r.Outcome)), r) // one that is still on its way is held until it is settled
+	k.Close(t, fateOf(r.Outcome), worked(r)) // one that is still on its way is held until it is settled
 	k.wake(now, a)
 }
 
@@ -180,7 +180,7 @@ func (k *kernel) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 		k.leavePending(t)
 		delete(k.Held, t.Handle)
 		k.Emit(coordinator.Ack{Handle: t.Handle, Copy: true})
-		tellsOf(k.SetFate(t, coordinator.FateSucceeded, k.Fleet.SerialOf(r.Agent), t.Attempt-1), r)
+		k.SetFate(t, coordinator.FateSucceeded, k.Fleet.SerialOf(r.Agent), t.Attempt-1, worked(r))
 		k.Tasks.Drop(t)
 		k.Ends.Keep(now, t.Key, t.Task)
 		k.Commit(&coordinator.EndedBefore{Task: t.Task}) // a snapshot knows nothing of what is pending
@@ -192,7 +192,7 @@ func (k *kernel) resultOfFormer(now time.Time, ev coordinator.ResultReported, t 
 			k.Withdraw(t, "another agent has done it", 0)
 		}
 	}
-	tellsOf(k.SetFate(t, coordinator.FateSucceeded, k.Fleet.SerialOf(r.Agent), t.Attempt), r)
+	k.SetFate(t, coordinator.FateSucceeded, k.Fleet.SerialOf(r.Agent), t.Attempt, worked(r))
 	k.Retire(t)
 }
 
@@ -228,7 +228,7 @@ func (k *kernel) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			if r.Attempted {
 				rec.Flags |= dedupe.Attempted
 			}
-			k.Noted(rec, r.Task)
+			k.Noted(rec, r.Task, coordinator.Remembered{})
 			k.Emit(coordinator.GivenBack{Result: *r, Attempt: int(rec.Attempt)})
 			return
 		}
@@ -236,7 +236,7 @@ func (k *kernel) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			k.Messages.Expect(coordinator.KeyOf(r.Task))
 		}
 		rec.Fate = fateOf(r.Outcome)
-		tellsOf(k.Noted(rec, r.Task), r)
+		k.Noted(rec, r.Task, worked(r))
 		k.Emit(&coordinator.Completed{Result: *r, Task: k.EndsLate(now, rec.Key), Attempt: int(rec.Attempt), At: now})
 	case rec.EndedByResult() && had:
 		k.tellAgain(now, ev, rec, int(rec.Attempt))
@@ -251,9 +251,7 @@ func (k *kernel) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 			defer k.wake(now, a)
 		}
 		if had && rec.Fate == coordinator.FateTimedOut && ev.Live {
-			if m := k.Noted(rec, r.Task); m != nil {
-				m.Late = &r.Outcome
-			}
+			k.Noted(rec, r.Task, coordinator.Remembered{Late: &r.Outcome})
 		}
 		k.refuseResult(ev, coordinator.ResultLate)
 	default:
@@ -261,12 +259,10 @@ func (k *kernel) resultOfClosed(now time.Time, ev coordinator.ResultReported, re
 	}
 }
 
-// tellsOf has the record of an end say how long its agent worked; nil: there is none. What an agent
-// says of an error may quote the payload: task.result has that.
-func tellsOf(m *coordinator.Remembered, r *coordinator.Result) {
-	if m != nil {
-		m.Work = r.Duration
-	}
+// worked has the record of an end say how long its agent worked. What an agent says of an error may quote the payload:
+// task.result has that.
+func worked(r *coordinator.Result) coordinator.Remembered {
+	return coordinator.Remembered{Work: r.Duration}
 }
 
 // tellAgain announces an end that is known from the journal, but perhaps not to the

@@ -31,7 +31,7 @@ func (k *kernel) isOwnMessage(ev *coordinator.TaskReceived, key coordinator.Task
 		}
 		r.Content = ev.Task.ContentHash
 		r.Flags &^= dedupe.Adopted
-		k.Noted(r, ev.Task.ID)
+		k.Noted(r, ev.Task.ID, coordinator.Remembered{})
 		return true
 	}
 	return own
@@ -85,7 +85,7 @@ func (k *kernel) adopt(now time.Time, ev coordinator.ResultReported, attempt int
 	a := k.Fleet.ByID[r.Agent]
 	_, rec := k.Dedupe.Insert(now, coordinator.KeyOf(r.Task), 0, fateOf(r.Outcome), a.Serial)
 	rec.Attempt, rec.Flags = dedupe.CapAttempt(attempt), dedupe.Adopted
-	tellsOf(k.Noted(rec, r.Task), r)
+	k.Noted(rec, r.Task, worked(r))
 	k.Track(a)
 	k.FinishedPast(now, a, r, attempt, false)
 	if ev.Live || ev.Untold {

@@ -28,9 +28,7 @@ func (q *Quotas) Fold(r coordinator.Record) (x Folded) {
 		}
 		if x.Renumbered = q.InstallFolded(); !r.Call {
 			q.dispatched(r.At, r.Group, r.Expect)
-			if r.Waiting != 0 { // an earlier version has not said
-				q.Shares.Served(int(r.Level), r.Waiting)
-			}
+			q.Shares.Served(int(r.Level), r.Waiting)
 		}
 	case *coordinator.QuotaEnded:
 		x.Renumbered = q.InstallFolded()

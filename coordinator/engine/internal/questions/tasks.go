@@ -31,7 +31,7 @@ func (q Questions) Known(now time.Time, id coordinator.TaskID) *coordinator.Reme
 	if r == nil {
 		return nil
 	}
-	m := q.s.Remembered(r)
+	m := q.s.Remembered(r, coordinator.Remembered{})
 	if t := q.s.Tasks.Of(r); t != nil {
 		m.Task, m.Attempt, m.Agent = t.Task, t.Attempt, ""
 		if t.Agent != nil {

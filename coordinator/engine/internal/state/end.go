@@ -25,7 +25,7 @@ func (s *State) Forget(t *Task) {
 	if r := s.RecordOf(t); r != nil && t.Attempt > 1 && len(t.Tried) > 0 {
 		r.Flags |= dedupe.WasTried
 	}
-	s.SetFate(t, fate, s.lastAgent(t), t.Attempt-1)
+	s.SetFate(t, fate, s.lastAgent(t), t.Attempt-1, coordinator.Remembered{})
 	s.Tasks.Drop(t)
 }
 
@@ -39,30 +39,27 @@ func (s *State) lastAgent(t *Task) uint32 {
 
 // Fail ends a task that is held with a reason. Its id may come again as if new.
 func (s *State) Fail(now time.Time, t *Task, reason coordinator.Reason, text string, d *coordinator.Decision) {
-	if noted := s.SetFate(t, coordinator.FateFailed, 0, t.Attempt-1); noted != nil {
-		noted.Why = reason
-		t.tellsOfFailure(noted, text)
-	}
+	s.SetFate(t, coordinator.FateFailed, 0, t.Attempt-1, t.failure(reason, text))
 	s.end(now, t, reason, text, d)
 }
 
 // FailCancelled ends a task that is held because it was withdrawn.
 func (s *State) FailCancelled(now time.Time, t *Task) {
 	text := cmp.Or(t.CancelReason, "it was withdrawn")
-	if noted := s.SetFate(t, coordinator.FateCancelled, 0, t.Attempt-1); noted != nil {
-		noted.Reason, noted.Why = t.CancelReason, coordinator.ReasonCancelled
-		t.tellsOfFailure(noted, text)
-	}
+	say := t.failure(coordinator.ReasonCancelled, text)
+	say.Reason = t.CancelReason
+	s.SetFate(t, coordinator.FateCancelled, 0, t.Attempt-1, say)
 	s.end(now, t, coordinator.ReasonCancelled, text, nil)
 }
 
-// tellsOfFailure puts the reported text into the record of a failure; for a task that was never given to an agent
-// no other record contains it.
-func (t *Task) tellsOfFailure(m *coordinator.Remembered, text string) {
-	m.Text, m.Said = Said(text), t.Last.Said
+// failure is what the record of a failure says besides. Of a task that was never given to an agent no other record has
+// the task.
+func (t *Task) failure(why coordinator.Reason, text string) coordinator.Remembered {
+	say := coordinator.Remembered{Why: why, Text: Said(text), Said: t.Last.Said}
 	if t.Attempt == 1 {
-		m.Task = t.Task
+		say.Task = t.Task
 	}
+	return say
 }
 
 func (s *State) end(now time.Time, t *Task, reason coordinator.Reason, text string, d *coordinator.Decision) {
@@ -141,5 +138,5 @@ func (s *State) ForgetWithdrawn(t *Task) {
 	if s.RecordOf(t) != nil {
 		s.Dedupe.KeepReason(t.Key, t.CancelReason)
 	}
-	s.SetFate(t, coordinator.FateWithdrawn, 0, t.Attempt-1)
+	s.SetFate(t, coordinator.FateWithdrawn, 0, t.Attempt-1, coordinator.Remembered{})
 }

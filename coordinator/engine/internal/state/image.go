@@ -137,7 +137,7 @@ func (s *State) imageOver(m *Image) {
 // imageEnd is what ends such a dispatch: what is known of its id.
 func (s *State) imageEnd(m *Image, t *Task) *coordinator.Remembered {
 	if r := s.Dedupe.Peek(t.Key); r != nil && !r.Fate.IsOpen() {
-		return s.Remembered(r)
+		return s.Remembered(r, coordinator.Remembered{})
 	}
 	end := m.waiting[t.Key]
 	if end.Attempt == 0 {

@@ -108,11 +108,10 @@ func (s *State) renew(t *Task) {
 	s.WatchLease(t)
 }
 
-// Close ends an open task that an agent has: its outcome is announced.
-func (s *State) Close(t *Task, f coordinator.Fate) *coordinator.Remembered {
-	noted := s.SetFate(t, f, t.Agent.Serial, t.Attempt)
+// Close ends an open task that an agent has: its outcome is announced. Say is as in SetFate.
+func (s *State) Close(t *Task, f coordinator.Fate, say coordinator.Remembered) {
+	s.SetFate(t, f, t.Agent.Serial, t.Attempt, say)
 	s.Retire(t)
-	return noted
 }
 
 // Retire makes an ended dispatch of an open one. What the reports of
@@ -146,7 +145,7 @@ func (s *State) LetGo(t *Task) {
 	if r := s.RecordOf(t); r != nil && t.Withdrawn {
 		s.Dedupe.Withdraw(r, t.CancelReason)
 	}
-	s.SetFate(t, coordinator.FateLetGo, t.Agent.Serial, t.Attempt)
+	s.SetFate(t, coordinator.FateLetGo, t.Agent.Serial, t.Attempt, coordinator.Remembered{})
 	s.EndQuota(s.Now, t, admission.Unreported, nil)
 	s.Retire(t)
 }

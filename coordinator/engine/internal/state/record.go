@@ -52,48 +52,36 @@ func (t *Task) Assignment(d *coordinator.Decision) *coordinator.Assigned {
 	return r
 }
 
-// SetFate changes the fate of the id of an open task. The record is nil when it is not needed: no dispatch was ever
-// made under the id.
-func (s *State) SetFate(t *Task, f coordinator.Fate, ref uint32, attempt int) *coordinator.Remembered {
+// SetFate changes the fate of the id of an open task, and records that, with what say tells of it besides. It is not
+// recorded where no dispatch was ever made under the id.
+func (s *State) SetFate(t *Task, f coordinator.Fate, ref uint32, attempt int, say coordinator.Remembered) {
 	s.Dedupe.Update(t.Key, t.Record, f, ref, attempt)
-	if !s.Recorder.On || f.IsOpen() || attempt == 0 && f == coordinator.FateForgotten && t.AssignedAt.IsZero() {
-		return nil
+	if s.Recorder.On && (attempt > 0 || f != coordinator.FateForgotten || !t.AssignedAt.IsZero()) {
+		s.Noted(s.RecordOf(t), t.Task.ID, say)
 	}
-	r := s.RecordOf(t)
-	if r == nil {
-		return nil
-	}
-	remembered := s.Remembered(r)
-	remembered.ID = t.Task.ID
-	s.Commit(remembered)
-	return remembered
 }
 
-// Noted records what has been changed in the record of an id that is not open; id names its task where the outcome
-// is to be reported.
-func (s *State) Noted(r *dedupe.Record, id coordinator.TaskID) *coordinator.Remembered {
-	if !s.Recorder.On || r == nil {
-		return nil
+// Noted records what has been changed in the record of an id that is not open, with what say tells of it besides; id
+// names its task where the outcome is to be reported.
+func (s *State) Noted(r *dedupe.Record, id coordinator.TaskID, say coordinator.Remembered) {
+	if s.Recorder.On && r != nil {
+		say.ID = id
+		s.Commit(s.Remembered(r, say))
 	}
-	m := s.Remembered(r)
-	m.ID = id
-	s.Commit(m)
-	return m
 }
 
-// Remembered is what a record says. Of an open task the record refers to the task, and not to an agent.
-func (s *State) Remembered(r *dedupe.Record) *coordinator.Remembered {
-	m := &coordinator.Remembered{
-		Key: r.Key, Content: r.Content, Fate: r.Fate, Seen: s.Dedupe.Seen(r),
-		Attempt: int(r.Attempt), Flags: uint8(r.Flags),
-	}
+// Remembered is what a record says, with what say tells besides. Of an open task the record refers to the task, and not
+// to an agent.
+func (s *State) Remembered(r *dedupe.Record, say coordinator.Remembered) *coordinator.Remembered {
+	say.Key, say.Content, say.Fate, say.Seen = r.Key, r.Content, r.Fate, s.Dedupe.Seen(r)
+	say.Attempt, say.Flags = int(r.Attempt), uint8(r.Flags)
 	if !r.Fate.IsOpen() {
-		m.Agent = s.Fleet.Named(r.Ref)
+		say.Agent = s.Fleet.Named(r.Ref)
 	}
-	if r.IsWithdrawn() {
-		m.Reason = s.Dedupe.Reason(r.Key)
+	if say.Reason == "" && r.IsWithdrawn() {
+		say.Reason = s.Dedupe.Reason(r.Key)
 	}
-	return m
+	return &say
 }
 
 // RecordReturned records that a dispatch has come back: its agent has it no more. The flags record what the agent

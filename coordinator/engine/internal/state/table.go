@@ -103,7 +103,7 @@ func (s *State) mayForget(t *Task, since time.Time) bool {
 // letGoWith lets go of a dispatch together with the record of its id.
 func (s *State) letGoWith(r *dedupe.Record, t *Task) {
 	r.Fate, r.Ref = coordinator.FateForgotten, t.Agent.Serial
-	s.Noted(r, "") // users are shown that it is with its agent
+	s.Noted(r, "", coordinator.Remembered{}) // users are shown that it is with its agent
 	s.EndQuota(s.Now, t, admission.Unreported, nil)
 	s.Retire(t)
 }
