@@ -498,3 +498,28 @@ func TestResumedInCompany(t *testing.T) {
 		}
 	}
 }
+
+// A task that had to be alone with its agent is cancelled while its dispatch there is in doubt, and an earlier one
+// comes back: the agent's slots are free again, for what waits.
+func TestCancelledTaskLeavesItsAgentToOthers(t *testing.T) {
+	r := boot(t, policyOf(worker("a").slots(2), worker("d").slots(2)).set(func(s *coordinator.Settings) {
+		s.PoisonedAfter = 2 // one suspicion, and it must be alone: 1 >= min(2, 3) - 1
+	}))
+	r.hear(beat("a"))
+	first := r.give(job("t1"))
+	r.give(job("t2"))
+	r.hear(beat("a").running("t1", "t2"))
+	r.miss("a", 0) // it went down with both: each is suspected
+	r.hear(beat("d"))
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true), "dispatch t1.2 d again?")
+	r.settle(r.latest().Handle, coordinator.PublishUnknown)
+	want(t, r.assign(job("t3"))) // waits: t1 is to be alone
+	r.apply(coordinator.SessionLost{})
+	r.apply(coordinator.SessionOpened{})
+	want(t, r.redeliver(job("t3")))
+	r.now = r.now.Add(2 * time.Second)
+	want(t, r.hear(beat("d"))) // it speaks for t1, whose dispatch was never answered
+	want(t, r.withdraw("t1"), "withdraw t1.2 d", "cancel t1: asked")
+	want(t, r.returns(first, coordinator.ReturnTakenBack, true), "withdraw t1.2 d", "fail t1 cancelled",
+		"dispatch t3.1 d again?")
+}

@@ -157,9 +157,10 @@ func (k *kernel) decideUnanswered(now time.Time, t, before *state.Task) {
 	if before.Withdrawn {
 		k.Withdraw(before, before.CancelReason, before.CancelToken) // should it have arrived
 		k.FailCancelled(now, t)
-		return
+	} else {
+		k.admit(now, t)
 	}
-	k.admit(now, t)
+	k.wake(now, before.Agent) // it may have had to be alone there
 }
 
 // wait makes the task pending for as long as it may be (see GoesOnUntil).
