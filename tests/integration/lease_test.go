@@ -129,7 +129,7 @@ func channelLostWhileWorking(t *testing.T) (inTime bool) {
 	eventually(t, patience, "it has outlived its accept timeout", func() (bool, string) {
 		return time.Since(taken) > time.Second, ""
 	})
-	r.broker.Ctl(t, "close_all_user_connections", user, "closed by a test")
+	r.broker.CloseConnectionsOf(t, user)
 	c.awaitStatus("it came back as expired", func(view.Status) bool {
 		return c.metric(`taskbus_returned_total{cause="expired"}`) == 1
 	})

@@ -106,7 +106,7 @@ func TestPythonAgentConnectsAgainAndDrains(t *testing.T) {
 	p := r.pythonAgent(c, user, agentPy)
 	b.offer(r.client, task("t-1", "build"))
 	p.worksOn("t-1", 1)
-	r.broker.Ctl(t, "close_all_user_connections", pythonUser(r), "closed by a test")
+	r.broker.CloseConnectionsOf(t, pythonUser(r))
 	if e := b.end(t, "t-1"); e.What != "succeeded" || e.Agent != "generalist-1" || p.workedOn("t-1") != 1 {
 		t.Errorf("t-1 has ended as %+v, begun %d times", e, p.workedOn("t-1"))
 	}
@@ -178,7 +178,7 @@ func TestSmallPythonAgent(t *testing.T) {
 	p := r.pythonAgent(c, user, "-c", observed)
 	b.offer(r.client, task("t-1", "build"))
 	p.worksOn("any", 1)
-	r.broker.Ctl(t, "close_all_user_connections", pythonUser(r), "closed by a test")
+	r.broker.CloseConnectionsOf(t, pythonUser(r))
 	b.offer(r.client, task("t-2", "build"), task("t-3", "build"))
 	b.allEnd(t, patience)
 	for _, id := range []string{"t-1", "t-2", "t-3"} {

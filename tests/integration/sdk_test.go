@@ -73,7 +73,7 @@ func TestAgentLosesItsConnection(t *testing.T) {
 	b.runs(t, "t-1", 1)
 	c.awaitWorking("a1")
 	for i := range closings {
-		r.broker.Ctl(t, "close_all_user_connections", user, "closed by a test")
+		r.broker.CloseConnectionsOf(t, user)
 		eventually(t, patience, "it is back", func() (bool, string) {
 			n := len(a1.log.find("takes tasks"))
 			return n == i+2, a1.log.tail(3)

@@ -122,6 +122,16 @@ func (n *Node) readEnvironment(t testing.TB) {
 // script runs scripts/broker.sh and returns what it printed on stdout.
 func script(t testing.TB, dir, verb string, args ...string) string {
 	t.Helper()
+	out, err := tryScript(t, dir, verb, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// tryScript is script for what may fail.
+func tryScript(t testing.TB, dir, verb string, args ...string) (string, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), nodeTimeout)
 	defer cancel()
 	all := append([]string{verb, "--dir", dir}, args...)
@@ -132,9 +142,9 @@ func script(t testing.TB, dir, verb string, args ...string) string {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("scripts/broker.sh %s: %v\n%s%s", strings.Join(all, " "), err, stderr.String(), stdout.String())
+		return "", fmt.Errorf("scripts/broker.sh %s: %w\n%s%s", strings.Join(all, " "), err, stderr.String(), stdout.String())
 	}
-	return stdout.String()
+	return stdout.String(), nil
 }
 
 // ModuleRoot is the directory of go.mod: tests run in their package's folder.

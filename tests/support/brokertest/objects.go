@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -86,7 +87,27 @@ func (b Broker) CloseConnections(t testing.TB) {
 	t.Helper()
 	// Over rabbitmqctl: the management API does not know connections that are
 	// younger than five seconds.
-	b.Ctl(t, "close_all_connections", "--vhost", b.VHost, "closed by a test")
+	b.close(t, "close_all_connections", "--vhost", b.VHost)
+}
+
+// CloseConnectionsOf ends every connection of a user likewise.
+func (b Broker) CloseConnectionsOf(t testing.TB, user string) {
+	t.Helper()
+	b.close(t, "close_all_user_connections", user)
+}
+
+// close has rabbitmqctl close connections. One that ends by itself meanwhile makes it give up before the others.
+func (b Broker) close(t testing.TB, args ...string) {
+	t.Helper()
+	for try := 1; ; try++ {
+		_, err := tryScript(t, b.dir, "ctl", append(args, "closed by a test")...)
+		if err == nil {
+			return
+		}
+		if try == 3 || !strings.Contains(err.Error(), "{:gen_server, :call") {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Ctl runs rabbitmqctl on the node and returns what it printed. It concerns the
