@@ -19,10 +19,6 @@ import (
 // applyCommand creates what is missing.
 const applyCommand = "taskbus topology apply"
 
-// declaredAtOnce is how many queues are declared at a time when a session begins. 120 took 6.1 s one by one, 1.7 s by
-// four and as long by eight: with more each answer only takes longer, and it has a time limit.
-const declaredAtOnce = 4
-
 // topology declares and inspects queues and exchanges.
 type topology struct {
 	*asker
@@ -92,27 +88,19 @@ func (t *topology) applyTemporary(ctx context.Context, want bus.Topology) error 
 // queues sees to the temporary or to the lasting queues, and to their bindings.
 func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool) error {
 	mine := make(map[string]bool)
-	var those []bus.Queue
 	for _, q := range want.Queues {
 		if q.Temporary {
 			mine[q.Name] = true
 		}
-		if q.Temporary == temporary {
-			those = append(those, q)
+		if q.Temporary != temporary {
+			continue
 		}
-	}
-	// Most of the time that a quorum queue takes is spent waiting for its log: a fleet of hundreds of agents
-	// begins several times as soon when queues are declared side by side.
-	for some := range slices.Chunk(those, declaredAtOnce) {
-		errs := make([]error, len(some))
-		var declaring sync.WaitGroup
-		for i, q := range some {
-			declaring.Go(func() { errs[i] = t.mustExist(ctx, q) })
+		exists, err := t.ensure(ctx, q)
+		if err != nil {
+			return err
 		}
-		declaring.Wait()
-		t.order(some)
-		if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-			return errs[i]
+		if !exists {
+			return t.missing(q.Name)
 		}
 	}
 	if t.mode != bus.Declare && !temporary {
@@ -127,15 +115,6 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 		}
 	}
 	return nil
-}
-
-// mustExist sees to one of the queues that a session begins with, beside others.
-func (t *topology) mustExist(ctx context.Context, q bus.Queue) error {
-	exists, err := t.ensureBy(ctx, t.look, q)
-	if err == nil && !exists {
-		err = t.missing(q.Name)
-	}
-	return err
 }
 
 func missing(what, name string) error {
@@ -300,17 +279,6 @@ func (t *topology) record(f bus.Finding) {
 	}
 	t.findings = append(t.findings, f)
 	t.logger.Warn().Str("object", f.Object).Msg(f.Text)
-}
-
-// order brings the findings about queues that were declared side by side into the order of these, behind those that
-// there were before.
-func (t *topology) order(queues []bus.Queue) {
-	place := func(f bus.Finding) int {
-		return slices.IndexFunc(queues, func(q bus.Queue) bool { return q.Name == f.Object })
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	slices.SortStableFunc(t.findings, func(a, b bus.Finding) int { return place(a) - place(b) })
 }
 
 // list returns a copy of the findings.

@@ -15,17 +15,9 @@ import (
 // ensure declares a queue, or looks for it where declaring is not allowed. It
 // reports whether the queue exists, and keeps whether it is as described.
 func (t *topology) ensure(ctx context.Context, q bus.Queue) (exists bool, err error) {
-	return t.ensureBy(ctx, t.ask, q)
-}
-
-// asking is how a request is made: ask, or look.
-type asking func(ctx context.Context, doing string, request func(*amqp.Channel) error) error
-
-// ensureBy is ensure by one of the two.
-func (t *topology) ensureBy(ctx context.Context, ask asking, q bus.Queue) (exists bool, err error) {
 	doing := fmt.Sprintf("declare queue %q", q.Name)
 	seen := false // by a passive look
-	err = ask(ctx, doing, func(ch *amqp.Channel) error {
+	err = t.ask(ctx, doing, func(ch *amqp.Channel) error {
 		if !q.Temporary && t.mode != bus.Declare {
 			if _, err := ch.QueueDeclarePassive(q.Name, true, false, false, false, nil); err != nil || t.mode != bus.Verify {
 				return err
