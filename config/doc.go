@@ -23,8 +23,7 @@
 //
 // The editors' schemas (agents.schema.json, quotas.schema.json) have keys, types, ranges, words and defaults of what
 // the readers accept ([taskbus/config/yamlconf.Describe]): `go generate ./config` writes them, and a test says when
-// that
-// is due.
+// that is due.
 //
 // # Quotas
 //

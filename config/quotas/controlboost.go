@@ -73,11 +73,7 @@ func (e *controlEdit) boost(c *coordinator.QuotaControl) error {
 	if err != nil {
 		return err
 	}
-	i, err := e.node(c.Target)
-	if err != nil {
-		return err
-	}
-	entry, err := e.entry(i)
+	i, entry, err := e.target(c)
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,7 @@ func limitKey(key string) (dim coordinator.Dimension, attribute string, err erro
 
 // set puts one setting of a node to a value.
 func (e *controlEdit) set(c *coordinator.QuotaControl) error {
-	i, err := e.node(c.Target)
-	if err != nil {
-		return err
-	}
-	entry, err := e.entry(i)
+	i, entry, err := e.target(c)
 	if err != nil {
 		return err
 	}

@@ -107,6 +107,14 @@ func (e *controlEdit) node(id string) (int, error) {
 	return i, nil
 }
 
+// target is the node that a control is about, and its entry in the file.
+func (e *controlEdit) target(c *coordinator.QuotaControl) (i int, entry *yaml.Node, err error) {
+	if i, err = e.node(c.Target); err == nil {
+		entry, err = e.entry(i)
+	}
+	return i, entry, err
+}
+
 // unknownNode says that no node has that id, and which may have been meant.
 func unknownNode(q *coordinator.Quotas, id string) error {
 	known := make([]string, len(q.Nodes))

@@ -27,22 +27,8 @@ func schemaText(t testing.TB) []byte {
 	return text
 }
 
-// The schema and the loader agree on every file of testdata, except on those which say
-// in their first line that a schema cannot see what is wrong; these it must indeed accept.
 func TestQuotasSchemaAgreesWithTheLoader(t *testing.T) {
-	schema := compileQuotasSchema(t)
-	for name, data := range quotaFiles(t) {
-		t.Run(name, func(t *testing.T) {
-			doc, err := configtest.EditorSees(data)
-			if err == nil {
-				err = schema.Validate(doc)
-			}
-			accepts := strings.HasPrefix(name, "valid-") || bytes.HasPrefix(data, []byte("# A schema cannot see this"))
-			if accepts != (err == nil) {
-				t.Errorf("the schema must accept it: %v; it says %v", accepts, err)
-			}
-		})
-	}
+	configtest.Agrees(t, compileQuotasSchema(t), quotaFiles(t))
 }
 
 // where leads to a place in a file: keys, and indexes of lists.

@@ -27,8 +27,7 @@ func TestFollowerHasNoDispatchThatWasNotPublished(t *testing.T) {
 }
 
 // TestFollowerCountsLeaseOfSameMoment: a dispatch that was never answered turns out to have arrived when its agent
-// gives
-// it back. Its deadline stays where it was, in the leader and in the one that folds its records.
+// gives it back. Its deadline stays where it was, in the leader and in the one that folds its records.
 func TestFollowerCountsLeaseOfSameMoment(t *testing.T) {
 	r := leads(t, policyOf(worker("a")))
 	r.assign(job("t"))
@@ -105,8 +104,7 @@ func TestFollowerKnowsThatEndsAreUnknown(t *testing.T) {
 }
 
 // TestLeaseOfAgentThatIsTrackedNoMore: its deadline is watched no more, as that of any other of an agent that reports
-// no
-// ends, but for one that is given back.
+// no ends, but for one that is given back.
 func TestLeaseOfAgentThatIsTrackedNoMore(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(2)))
 	r.give(job("given back"))
@@ -136,8 +134,7 @@ func (r *rig) isTracked(id coordinator.AgentID) bool {
 }
 
 // TestSnapshotForgetsWithTheWindow: whatever the leader has looked up since, and the one that folds its records has
-// not,
-// the snapshots of both have the ids of the dedupe window, and no others.
+// not, the snapshots of both have the ids of the dedupe window, and no others.
 func TestSnapshotForgetsWithTheWindow(t *testing.T) {
 	r := leads(t, policyOf(worker("a").slots(9)).set(func(s *coordinator.Settings) {
 		s.DedupeWindow, s.StaleAfter = time.Hour, 1000*time.Hour
@@ -186,9 +183,8 @@ func TestLateSuccessCountsForCapacity(t *testing.T) {
 }
 
 // TestFollowerCountsDispatchOfATaskThatHasEnded: a dispatch is confirmed after its agent has said how it ended, or
-// after
-// the agent that had the task before has done it. In the leader and in the one that folds its records it was given to
-// the agent.
+// after the agent that had the task before has done it. In the leader and in the one that folds its records it was
+// given to the agent.
 func TestFollowerCountsDispatchOfATaskThatHasEnded(t *testing.T) {
 	for name, play := range map[string]func(r *rig){
 		"by its agent":           func(r *rig) { r.tell(says("b", "t").of("t.2")) },

@@ -518,7 +518,7 @@ func TestCancelledTaskLeavesItsAgentToOthers(t *testing.T) {
 	r.apply(coordinator.SessionOpened{})
 	want(t, r.redeliver(job("t3")))
 	r.now = r.now.Add(2 * time.Second)
-	want(t, r.hear(beat("d"))) // it speaks for t1, whose dispatch was never answered
+	want(t, r.hear(beat("d"))) // it counts t1, the dispatch of which was never answered
 	want(t, r.withdraw("t1"), "withdraw t1.2 d", "cancel t1: asked")
 	want(t, r.returns(first, coordinator.ReturnTakenBack, true), "withdraw t1.2 d", "fail t1 cancelled",
 		"dispatch t3.1 d again?")

@@ -15,7 +15,7 @@ import (
 
 const fortyDays = 40 * 24 * time.Hour
 
-// on is a coordinator on the same broker whose clock differs by that.
+// on is a coordinator on the same broker with a clock that differs by so much.
 func (r *rig) on(by time.Duration) *rig {
 	r.t.Helper()
 	return r.onClock(func() time.Time { return time.Now().Add(by) })
@@ -35,7 +35,7 @@ func (r *rig) onClock(now func() time.Time) *rig {
 	return next
 }
 
-// heartbeatOf is one of an agent whose clock differs by that.
+// heartbeatOf is one of an agent with a clock that differs by so much.
 func (r *rig) heartbeatOf(agent string, by time.Duration) {
 	r.t.Helper()
 	r.publish(bus.StreamStatus, fmt.Sprintf(
@@ -128,7 +128,7 @@ func TestBrokerClockWrong(t *testing.T) {
 	}
 }
 
-// TestClockTurnsWrong: a leader whose clock is set wrong leaves the lead before it is farther off than
+// TestClockTurnsWrong: a leader that has its clock set wrong leaves the lead before it is farther off than
 // budgets wait for; until then nothing is amiss.
 func TestClockTurnsWrong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -194,8 +194,7 @@ func TestStandbyShowsTheSame(t *testing.T) {
 }
 
 // TestRejectedDispatchWaits: a task of which no dispatch gets through waits, at the leader as at a standby, and has
-// been
-// given away when one does.
+// been given away when one does.
 func TestRejectedDispatchWaits(t *testing.T) {
 	withStandby(t, fleet, func(first, second *rig) {
 		same := func(want string) {

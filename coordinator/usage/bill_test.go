@@ -137,7 +137,7 @@ func TestReconcile(t *testing.T) {
 		use("2026-11-22", "a", "mini", 50, 500), // not on the bill
 		{Key{Day: "2026-11-22", Provider: "anthropic", Model: "claude", Source: SourceTask},
 			Counts{InputTokens: 1}}, // another provider's
-		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}}, // it is not known whose
+		{Key{Day: "2026-11-22"}, Counts{InputTokens: 70, Settled: 1}}, // of a group that is not known
 	}
 	bill := readBill(t, `date,provider,model,input_tokens,cost_usd
 2026-11-21,openai,gpt-4o,1200,0.0119995

@@ -6,8 +6,7 @@
 //	                 relay, a bare client of the library that moves every message from one quorum queue to those of
 //	                 100 agents, confirmed: the least that any Go program could do
 //	others           beside their packages: the engine, auctions, claims, the ledger of quotas, calls over HTTP, the
-//
-// simulator
+//	                 simulator
 //
 // The broker, the load and the process under test share the machine, and others may use it too. Therefore the
 // scenarios of a part take turns, medians are taken, and what counts most is the CPU time of the process itself.

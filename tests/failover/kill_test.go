@@ -18,8 +18,7 @@ import (
 const takeOverWithin = 2 * time.Second
 
 // TestTakeOverInTime has the tests that hold a take-over to a time. Nothing runs beside them: on two cores that are
-// busy
-// with other brokers and coordinators the times would be of these.
+// busy with other brokers and coordinators the times would be of these.
 func TestTakeOverInTime(t *testing.T) {
 	t.Run("the leader is killed", leaderIsKilled)
 	t.Run("one leader after the other is killed", leadersAreKilled)

@@ -35,8 +35,8 @@ func Files(t testing.TB, folder string) map[string][]byte {
 	return files
 }
 
-// Faults holds what parse says of each file of a folder to the .faults file beside it; those whose name begins with
-// "valid-" give none.
+// Faults holds what parse says of each file of a folder to the .faults file beside it; those with a name that begins
+// with "valid-" give none.
 func Faults(t *testing.T, update bool, folder string, parse func(data []byte, name string) error) {
 	t.Helper()
 	for name, data := range Files(t, folder) {
@@ -75,6 +75,25 @@ func Golden(t *testing.T, update bool, golden, got string) {
 	}
 }
 
+// Agrees sees that a schema and the loader agree on files, except on those which say in their first line that a schema
+// cannot see what is wrong; these it must indeed accept.
+func Agrees(t *testing.T, schema *jsonschema.Schema, files map[string][]byte) {
+	t.Helper()
+	for name, data := range files {
+		t.Run(name, func(t *testing.T) {
+			doc, err := EditorSees(data)
+			if err == nil {
+				err = schema.Validate(doc)
+			}
+			accepts := strings.HasPrefix(name, "valid-") || bytes.HasPrefix(data, []byte("# A schema cannot see this"))
+			if accepts != (err == nil) {
+				t.Errorf("the schema must accept it: %v; it says %v", accepts, err)
+			}
+		})
+	}
+}
+
+// Compile makes an editors' schema ready to validate.
 func Compile(t testing.TB, name string, schema []byte) *jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
@@ -101,11 +120,17 @@ func EditorSees(data []byte) (any, error) {
 	return seen, err
 }
 
-// CheckFaults sees that every fault is one line that says where in the file it is.
-func CheckFaults(t *testing.T, faults *yamlconf.Faults, data []byte) {
-	lines := strings.Count(string(data), "\n") + strings.Count(string(data), "\r") +
-		strings.Count(string(data), "\u0085") + strings.Count(string(data), "\u2028") + strings.Count(string(data),
-		"\u2029") + 2
+// CheckFaults sees that a file is refused with faults, each of one line that says where in the file it is.
+func CheckFaults(t *testing.T, err error, data []byte) {
+	t.Helper()
+	var faults *yamlconf.Faults
+	if !errors.As(err, &faults) || len(faults.List) == 0 {
+		t.Fatalf("not *yamlconf.Faults: %v", err)
+	}
+	lines := 2
+	for _, end := range []string{"\n", "\r", "\u0085", "\u2028", "\u2029"} {
+		lines += strings.Count(string(data), end)
+	}
 	for _, fault := range faults.List {
 		if fault.Line < 1 || fault.Line > lines || fault.Text == "" {
 			t.Errorf("a file of %d lines gives the fault %+v", lines, fault)

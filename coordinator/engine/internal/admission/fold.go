@@ -111,8 +111,8 @@ func (q *Quotas) Export(at time.Time) []coordinator.Record {
 	return append(rows, shareRows(shares.Tags)...)
 }
 
-// Moved returns the records of groups whose turn has moved because something waits in them, or began to, since it was
-// called last: of all else there are the records of reservations.
+// Moved returns the records of groups of which the turn has moved because something waits in them, or began to, since
+// it was called last: of all else there are the records of reservations.
 func (q *Quotas) Moved() []coordinator.Record { return shareRows(q.Shares.Moved()) }
 
 func shareRows(tags []fairqueue.Tags) (rows []coordinator.Record) {

@@ -305,8 +305,7 @@ func TestFold(t *testing.T) {
 }
 
 // TestTimeIsRecorded: what time alone changes, by itself or at the moment of another change, is recorded: one that
-// folds
-// the records, early or late, counts the same generations.
+// folds the records, early or late, counts the same generations.
 func TestTimeIsRecorded(t *testing.T) {
 	b := newBench(t, crew("a0", "a1", "a2", "a3"))
 	var records []*coordinator.BreakerChanged

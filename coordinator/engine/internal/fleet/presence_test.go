@@ -52,8 +52,7 @@ func TestFlapping(t *testing.T) {
 }
 
 // Reports are due every 10 s. After two intervals without one an agent is suspect, after 30 s stale: the timer is set
-// to
-// the first of these, and then to the second.
+// to the first of these, and then to the second.
 func TestSilence(t *testing.T) {
 	w := newWorld(t, 1, coordinator.Settings{StaleAfter: 30 * time.Second, SuspectIntervals: 2})
 	w.OpenedAt = time.Time{} // else it is new

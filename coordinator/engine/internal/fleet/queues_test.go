@@ -62,8 +62,7 @@ func TestMissingQueue(t *testing.T) {
 }
 
 // 258 agents are gone, with tasks in their queues: 256 queues are taken back at once. One that is empty is left, and
-// the
-// next look at another takes that; while all places are taken, also one of an agent that has a task.
+// the next look at another takes that; while all places are taken, also one of an agent that has a task.
 func TestTakeBackIsFull(t *testing.T) {
 	w := newWorld(t, MaxTakeBacks+2, coordinator.Settings{})
 	for i, a := range w.Agents {

@@ -95,8 +95,7 @@ func (b *Batches[K, T]) Gathering(kind K) (members []T, closes time.Time) {
 }
 
 // Check returns how many tasks gather, and, in no order, those that gather twice, or that do not wait for others of
-// that
-// kind by what the kernel knows of them.
+// that kind by what the kernel knows of them.
 func (b *Batches[K, T]) Check(waits func(K, T) bool) (wrong []T, all int) {
 	seen := make(map[T]bool)
 	for kind, g := range b.gathering {

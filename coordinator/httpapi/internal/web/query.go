@@ -72,7 +72,7 @@ func BadQuery(w http.ResponseWriter, err error) {
 	Problem(w, http.StatusBadRequest, "Bad query", err.Error()+".")
 }
 
-// Scraping lets requests through whose parameters are those of metrics: which to
+// Scraping lets requests through that have no parameters but those of metrics: which to
 // give, by name, as often as wanted.
 func Scraping(metrics http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -130,7 +130,7 @@ func budgetsOf(q *coordinator.Quotas, id string) *[coordinator.NumDimensions]*co
 	return nil
 }
 
-// changing says what was being done, unless the answer speaks for itself.
+// changing says what was being done, unless the error does.
 func changing(what string, err error) error {
 	if b := (*httpapi.BadControl)(nil); err == nil || errors.As(err, &b) || errors.Is(err, httpapi.ErrNoControl) ||
 		errors.Is(err, httpapi.ErrOfFile) {
