@@ -90,7 +90,9 @@ var fleetCells = []cell{
 		p.finish()
 	}},
 	{name: "500 agents vanish", config: crowd(500), holds: always, play: func(r *rig) {
-		c := r.serve()
+		c := r.launch(start{})
+		// It declares 500 queues one by one: each takes 20 ms on an idle node, 60 ms and more beside other cells.
+		c.awaitStateWithin(patience+backoffCap+500*100*time.Millisecond, "active")
 		r.work(4, 5, usual)
 		conn := r.broker.Dial(r.t)
 		defer conn.CloseDeadline(time.Now().Add(5 * time.Second))

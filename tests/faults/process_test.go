@@ -284,8 +284,13 @@ func (c *process) health() (h view.Health) {
 // awaitState waits until /readyz says one of the words, and tells how long it took.
 func (c *process) awaitState(words ...string) time.Duration {
 	c.r.t.Helper()
+	return c.awaitStateWithin(patience+backoffCap, words...)
+}
+
+func (c *process) awaitStateWithin(limit time.Duration, words ...string) time.Duration {
+	c.r.t.Helper()
 	begun := time.Now()
-	c.r.eventually(patience+backoffCap, c.name+" is "+strings.Join(words, " or "), func() (bool, string) {
+	c.r.eventually(limit, c.name+" is "+strings.Join(words, " or "), func() (bool, string) {
 		var ready view.Readiness
 		c.read("/readyz", &ready)
 		for _, w := range words {

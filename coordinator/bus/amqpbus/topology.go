@@ -85,10 +85,13 @@ func (t *topology) applyTemporary(ctx context.Context, want bus.Topology) error 
 	return t.queues(ctx, want, true)
 }
 
-// queues sees to the temporary or to the lasting queues, and to their bindings.
+// queues sees to the temporary or to the lasting queues, and to their bindings. Queues are declared one by one: four
+// at a time are three times as fast, but in a fleet of 500 agents kept every other declaration on the node waiting
+// for more than its 10 s.
 func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool) error {
 	mine := make(map[string]bool)
-	for _, q := range want.Queues {
+	news := progress{logger: t.logger, told: time.Now()}
+	for i, q := range want.Queues {
 		if q.Temporary {
 			mine[q.Name] = true
 		}
@@ -102,6 +105,7 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 		if !exists {
 			return t.missing(q.Name)
 		}
+		news.tell(time.Now(), i+1, len(want.Queues))
 	}
 	if t.mode != bus.Declare && !temporary {
 		return nil // AMQP has no way to look at a binding
@@ -115,6 +119,23 @@ func (t *topology) queues(ctx context.Context, want bus.Topology, temporary bool
 		}
 	}
 	return nil
+}
+
+// progress logs how far a long declaration is: the queues of hundreds of new agents can take half a minute.
+type progress struct {
+	logger zerolog.Logger
+	told   time.Time // when it was logged last; at first, the beginning
+}
+
+// progressEvery is how often it does.
+const progressEvery = 5 * time.Second
+
+func (p *progress) tell(now time.Time, done, of int) {
+	if now.Sub(p.told) < progressEvery {
+		return
+	}
+	p.told = now
+	p.logger.Info().Int("done", done).Int("of", of).Msg("connecting: declaring queues")
 }
 
 func missing(what, name string) error {
