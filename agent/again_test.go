@@ -221,7 +221,8 @@ func TestIDUsedAgain(t *testing.T) {
 			1},
 		{"marked, two days later", 48 * time.Hour, nil, marked, 2},
 		{"another life, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.DispatchID = "t.mwq85dhr.1" }, marked, 2},
-		{"for another purpose, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.Task.TraceID = "another" }, marked,
+		{"for another purpose, marked", time.Minute, func(d, _ *coordinator.Dispatch) { d.Task.CorrelationID = "another" },
+			marked,
 			2},
 		{"not marked", time.Minute, nil, nil, 2},
 	} {

@@ -54,7 +54,7 @@ func benchDispatch(i int) []byte {
 	id := fmt.Sprintf("0198c1f2-7b1e-7cc3-9f11-%012d", i)
 	return messages.AppendDispatch(nil, &coordinator.Dispatch{
 		Task: &coordinator.Task{ID: coordinator.TaskID(id), Type: "optimize_memory",
-			TraceID: "4bf92f3577b34da6a3ce929d0e0e4736"},
+			Carried: coordinator.Carried{CorrelationID: "4bf92f3577b34da6a3ce929d0e0e4736"}},
 		Agent: "a1", Queue: "agent.a1", DispatchID: id + ".1", Attempt: 1, Timeout: 5 * time.Minute,
 		At: time.Unix(1_700_000_000, 0),
 	},

@@ -16,7 +16,7 @@ func (s *site) giveMarked(task, dispatchID string, attempt int, marked bool) {
 	s.t.Helper()
 	d := dispatch(task)
 	d.DispatchID, d.Attempt = dispatchID, attempt
-	p := bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID}
+	p := bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.CorrelationID}
 	if marked {
 		p.Headers = map[string]any{"x-taskbus-maybe-duplicate": true}
 	}

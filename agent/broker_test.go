@@ -132,7 +132,7 @@ func (s *site) giveTo(id coordinator.AgentID, task string) {
 	d.Timeout = 2 * time.Minute // rabbitmqctl alone may take ten seconds
 	s.publish(bus.Publication{
 		Key:        d.Queue,
-		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID},
+		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.CorrelationID},
 		Body:       messages.AppendDispatch(nil, d, nil),
 	})
 }

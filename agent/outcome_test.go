@@ -256,7 +256,7 @@ func TestTask(t *testing.T) {
 		r.send(d, map[string]any{"traceparent": "00-abc-def-01", "tracestate": "k=v", "x-taskbus-maybe-duplicate": true,
 			"baggage": int64(1)})
 		want := &agent.Task{
-			ID: "t", Type: "sum", Payload: []byte(`{"n": 1}`), Priority: 2, CorrelationID: "trace-t",
+			ID: "t", Type: "sum", Payload: []byte(`{"n": 1}`), Priority: 2, Carried: messages.Carried{CorrelationID: "trace-t"},
 			TraceParent: "00-abc-def-01", TraceState: "k=v", DispatchID: "t.1", Attempt: 1,
 			AssignedAt: d.At.UTC(), Timeout: 10 * time.Second, Deadline: d.Task.Deadline.UTC(), MaybeDuplicate: true,
 			Explanation: "a1 by round_robin, best of 2 eligible among 3 agents",

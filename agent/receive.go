@@ -146,7 +146,7 @@ const longest = 365 * 24 * time.Hour
 func newTask(m *messages.TaskDispatch, msg bus.Delivery) *Task {
 	t := &Task{
 		ID: string(m.TaskID), Type: m.TaskType, Payload: m.Payload, Priority: int(m.Priority),
-		CorrelationID: m.CorrelationID, DispatchID: m.DispatchID, Attempt: m.Attempt,
+		Carried: m.Carried, DispatchID: m.DispatchID, Attempt: m.Attempt,
 		AssignedAt: m.AssignmentTime, Deadline: m.Deadline, BatchID: m.BatchID, BatchSize: m.BatchSize,
 		Explanation: m.Explanation,
 		Provider:    m.Provider, Model: m.Model,

@@ -146,7 +146,8 @@ func (r *rig) pass(d time.Duration) {
 // dispatch is the first attempt to give a task to a1, with 10 s for the work.
 func dispatch(task string) *coordinator.Dispatch {
 	return &coordinator.Dispatch{
-		Task: &coordinator.Task{ID: coordinator.TaskID(task), Type: "sum", TraceID: "trace-" + task,
+		Task: &coordinator.Task{ID: coordinator.TaskID(task), Type: "sum",
+			Carried:  coordinator.Carried{CorrelationID: "trace-" + task},
 			Priority: coordinator.PriorityHigh},
 		Agent: "a1", Queue: "agent.a1", DispatchID: task + ".1", Attempt: 1, Timeout: 10 * time.Second, At: time.Now(),
 	}
@@ -181,7 +182,7 @@ func (r *rig) send(d *coordinator.Dispatch, headers map[string]any) {
 	r.t.Helper()
 	r.publish(bus.Publication{
 		Key: d.Queue,
-		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.TraceID,
+		Properties: bus.Properties{Type: "task.dispatch", MessageID: d.DispatchID, CorrelationID: d.Task.CorrelationID,
 			Headers: headers},
 		Body: messages.AppendExplainedDispatch(nil, d, []byte(`{"n": 1}`)),
 	})

@@ -28,8 +28,8 @@ type Task struct {
 	Payload json.RawMessage
 	// Priority is 0 low, 1 normal, 2 high, 3 critical.
 	Priority int
-	// CorrelationID is the trace id: it belongs into every log line about the task.
-	CorrelationID string
+	// Carried: its CorrelationID is the trace id, which belongs into every log line about the task.
+	messages.Carried
 	// TraceParent and TraceState are the W3C trace context as the producer sent it;
 	// empty when it sent none.
 	TraceParent, TraceState string

@@ -9,11 +9,11 @@ import (
 
 // AssignmentFailed is an assignment.failed message as a producer reads it.
 type AssignmentFailed struct {
-	TaskID          coordinator.TaskID `json:"task_id"`
-	Reason          string             `json:"reason"`
-	CorrelationID   string             `json:"correlation_id"`
-	RetryPossible   bool               `json:"retry_possible"`
-	SuggestedAction string             `json:"suggested_action"`
+	TaskID coordinator.TaskID `json:"task_id"`
+	Reason string             `json:"reason"`
+	Carried
+	RetryPossible   bool   `json:"retry_possible"`
+	SuggestedAction string `json:"suggested_action"`
 	// ReasonCode is the String of a [coordinator.Reason].
 	ReasonCode string `json:"reason_code"`
 	// Attempts is how many dispatches of the task were made.
@@ -53,7 +53,7 @@ func AppendAssignmentFailed(dst []byte, f *coordinator.Fail) []byte {
 	dst = appendField(dst, "message_type", schemas.AssignmentFailed)
 	dst = appendField(dst, "task_id", f.Task.ID)
 	dst = appendField(dst, "reason", Clean(f.Failure.Full(), MaxText))
-	dst = appendField(dst, "correlation_id", f.Task.TraceID)
+	dst = appendCarried(dst, &f.Task.Carried)
 	dst = append(appendName(dst, "retry_possible"), boolean(reason.RetryPossible())...)
 	dst = appendField(dst, "suggested_action", reason.SuggestedAction())
 	dst = appendField(dst, "reason_code", reason.String())

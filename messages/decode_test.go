@@ -163,8 +163,8 @@ func checkTaskAssign(t tester, d *Decoder, body []byte) {
 		t.Fatalf("payload %s, want the producer's bytes %s", slow.Payload, fields["payload"])
 	}
 	task := slow.Task(Arrival{Now: time.Unix(1, 0)})
-	if said := slow.TimeoutSeconds > 0; task.Timeout < 0 || task.Timeout > 0 != said || !ValidTraceID(task.TraceID) {
-		t.Fatalf("the task has timeout %v (of %v s) and trace id %q", task.Timeout, slow.TimeoutSeconds, task.TraceID)
+	if said := slow.TimeoutSeconds > 0; task.Timeout < 0 || task.Timeout > 0 != said || !ValidTraceID(task.CorrelationID) {
+		t.Fatalf("the task has timeout %v (of %v s) and trace id %q", task.Timeout, slow.TimeoutSeconds, task.CorrelationID)
 	}
 }
 
@@ -196,7 +196,8 @@ func TestTaskAssignValue(t *testing.T) {
 	got := m.Task(Arrival{Now: now, ContentHash: 7, CorrelationID: "not used", ReplyTo: "replies",
 		TraceParent: "00-a-b-01", TraceState: "k=v"})
 	want := &coordinator.Task{
-		ID: "t-1", Type: "optimize_memory", Priority: coordinator.PriorityCritical, TraceID: "trace_123",
+		ID: "t-1", Type: "optimize_memory", Priority: coordinator.PriorityCritical,
+		Carried:  Carried{CorrelationID: "trace_123"},
 		Timeout:  1500 * time.Millisecond,                        // 1.5 s
 		Deadline: time.Date(2029, 12, 31, 23, 0, 0, 0, time.UTC), // 01:00 − 2 h
 		Required: []string{"go", "gpu"},                          // sorted, once each
@@ -233,7 +234,7 @@ func TestTaskDefaults(t *testing.T) {
 		{"generated", assign(), Arrival{NewTraceID: generate}, "generated"},
 		{"the task id", assign(), Arrival{}, "t-1"},
 	} {
-		if got := task(c.body, c.arrival).TraceID; got != c.want {
+		if got := task(c.body, c.arrival).CorrelationID; got != c.want {
 			t.Errorf("trace id, %s: got %q, want %q", c.name, got, c.want)
 		}
 	}

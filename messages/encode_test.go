@@ -17,7 +17,8 @@ var at = time.Date(2026, 1, 31, 23, 59, 59, 123456789, time.UTC)
 
 func sampleTask() *coordinator.Task {
 	return &coordinator.Task{
-		ID: "task_456", Type: "optimize_memory", Priority: coordinator.PriorityHigh, TraceID: "trace_123",
+		ID: "task_456", Type: "optimize_memory", Priority: coordinator.PriorityHigh,
+		Carried: Carried{CorrelationID: "trace_123"},
 		Timeout: 300 * time.Second, AcceptedAt: at, ContentHash: 0x00ab,
 	}
 }
@@ -98,7 +99,8 @@ func TestAppendAssignmentFailed(t *testing.T) {
 		t.Fatal(refusal.Text)
 	}
 	wantValue := &AssignmentFailed{
-		TaskID: "task_456", Reason: "0 of 12 agents eligible", CorrelationID: "trace_123", RetryPossible: true,
+		TaskID: "task_456", Reason: "0 of 12 agents eligible", Carried: Carried{CorrelationID: "trace_123"},
+		RetryPossible:   true,
 		SuggestedAction: "publish the task again later, or add agents or slots", ReasonCode: "all_agents_at_capacity",
 		Attempts: 2,
 		Candidates: &Candidates{
@@ -232,7 +234,8 @@ func TestAppendTaskCompleted(t *testing.T) {
 				`"attempt":2,` +
 				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},` +
 				`"late":true,"timestamp":"2026-01-31T23:59:59.123456Z"}`,
-			TaskCompleted{TaskID: "task_456", TaskType: "optimize_memory", CorrelationID: "trace_123", AgentID: "agent_789",
+			TaskCompleted{TaskID: "task_456", TaskType: "optimize_memory", Carried: Carried{CorrelationID: "trace_123"},
+				AgentID: "agent_789",
 				Outcome: Failed, Attempt: 2,
 				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"}, Late: true,
 				Timestamp: at.Truncate(time.Microsecond)}},
@@ -240,14 +243,16 @@ func TestAppendTaskCompleted(t *testing.T) {
 			head + `"correlation_id":"the agent's","agent_id":"agent_789","outcome":"failed","attempt":2,` +
 				`"dispatch_id":"task_456.2","duration_ms":1500.25,"error":"exit 1 ","usage":{"requests":2,"model":"m"},` +
 				`"timestamp":"2026-01-31T23:59:59.123456Z"}`,
-			TaskCompleted{TaskID: "task_456", CorrelationID: "the agent's", AgentID: "agent_789", Outcome: Failed, Attempt: 2,
+			TaskCompleted{TaskID: "task_456", Carried: Carried{CorrelationID: "the agent's"}, AgentID: "agent_789",
+				Outcome: Failed, Attempt: 2,
 				DispatchID: "task_456.2", DurationMS: 1500.25, Error: "exit 1 ", Usage: &Usage{Requests: 2, Model: "m"},
 				Timestamp: at.Truncate(time.Microsecond)}},
 		{"the least", coordinator.Completed{Result: least, Attempt: 1, At: at},
 			head +
 				`"correlation_id":"task_456","agent_id":"agent_789","outcome":"succeeded","attempt":1,` +
 				`"timestamp":"2026-01-31T23:59:59.123456Z"}`,
-			TaskCompleted{TaskID: "task_456", CorrelationID: "task_456", AgentID: "agent_789", Outcome: Succeeded, Attempt: 1,
+			TaskCompleted{TaskID: "task_456", Carried: Carried{CorrelationID: "task_456"}, AgentID: "agent_789",
+				Outcome: Succeeded, Attempt: 1,
 				Timestamp: at.Truncate(time.Microsecond)}},
 	} {
 		got := AppendTaskCompleted([]byte("kept"), &c.completed)
@@ -322,7 +327,7 @@ func TestMarshalled(t *testing.T) {
 	d := newDecoder(t)
 	assign := TaskAssign{
 		TaskID: "t-1", TaskType: "build", Payload: json.RawMessage(`{"a":1}`), Priority: coordinator.PriorityNormal,
-		CorrelationID:  "trace",
+		Carried:        Carried{CorrelationID: "trace"},
 		TimeoutSeconds: 1.5, RequiredCapabilities: []string{"go"}, PreferredAgents: []coordinator.AgentID{"a"},
 		ExcludedAgents: []coordinator.AgentID{"b"},
 		Group:          "g", Deadline: at, Strategy: "round_robin",
@@ -407,7 +412,7 @@ func TestDispatchRoundTrip(t *testing.T) {
 			t.Fatal(refusal.Text)
 		}
 		want := &TaskDispatch{
-			TaskID: task.ID, AssignedAgent: dispatch.Agent, CorrelationID: task.TraceID,
+			TaskID: task.ID, AssignedAgent: dispatch.Agent, Carried: Carried{CorrelationID: task.CorrelationID},
 			AssignmentTime: dispatch.At.Truncate(time.Microsecond),
 			Queue:          "agent.x", TaskType: task.Type, Description: task.Description, Payload: payload,
 			Priority:       task.Priority,
@@ -454,7 +459,7 @@ func genTask(t *rapid.T) *coordinator.Task {
 	task := &coordinator.Task{
 		ID: coordinator.TaskID(genID(t)), Type: name.Draw(t, "type"),
 		Priority: coordinator.Priority(rapid.IntRange(0, 3).Draw(t, "priority")),
-		TraceID:  rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "trace"),
+		Carried:  Carried{CorrelationID: rapid.StringMatching(`[ -~]{1,40}`).Draw(t, "trace")},
 		Timeout: time.Duration(rapid.Int64Range(int64(time.Millisecond), maxTimeout*int64(time.Second)).
 			Draw(t, "timeout")),
 		AcceptedAt: instant.Draw(t, "accepted"), ContentHash: rapid.Uint64().Draw(t, "hash"),

@@ -16,7 +16,7 @@ func AppendTaskDuplicate(dst []byte, d *coordinator.Duplicate, at time.Time) []b
 	dst = appendField(dst, "message_type", schemas.TaskDuplicate)
 	dst = appendField(dst, "task_id", d.Task.ID)
 	dst = appendField(dst, "task_type", d.Task.Type)
-	dst = appendField(dst, "correlation_id", d.Task.TraceID)
+	dst = appendField(dst, "correlation_id", d.Task.CorrelationID)
 	dst = appendTime(dst, "timestamp", at)
 	return append(dst, '}')
 }

@@ -12,13 +12,15 @@ import (
 	"taskbus/tests/support/fields"
 )
 
+type taskPlace struct{ assign, dispatch, header, completed, failed string }
+
 // taskPlaces is where each field of a task belongs: its key in task.assign, in task.dispatch, in the header by which
-// a dispatch is decided again, and in the events of its end; "": it is not there.
-var taskPlaces = map[string]struct{ assign, dispatch, header, completed, failed string }{
+// a dispatch is decided again, and in the events of its end; "": it is not there. What is carried is in all of them,
+// but for the header.
+var taskPlaces = map[string]taskPlace{
 	"ID":             {"task_id", "task_id", "", "", "task_id"}, // in task.completed it is the result's
 	"Type":           {"task_type", "task_type", "", "task_type", ""},
 	"Priority":       {"priority", "priority", "", "", ""},
-	"TraceID":        {"correlation_id", "correlation_id", "", "correlation_id", "correlation_id"},
 	"Timeout":        {"timeout_seconds", "", "timeout_seconds", "", ""}, // the dispatch has Dispatch.Timeout
 	"Deadline":       {"deadline", "deadline", "", "", ""},
 	"MaxWait":        {"max_wait_seconds", "", "", "", ""}, // ends with the first agent
@@ -115,8 +117,11 @@ func filledFailed(task *coordinator.Task) *coordinator.Fail {
 func TestEveryFieldHasItsPlaces(t *testing.T) {
 	set, task := compiled(t), filledTask()
 	filled := filledDispatch(task)
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[coordinator.Task]()) {
+	for _, field := range fields.Of(reflect.TypeFor[coordinator.Task]()) {
 		keys, known := taskPlaces[field.Name]
+		if key, carried := keysOfCarried()[field.Name]; carried {
+			keys, known = taskPlace{key, key, "", key, key}, true
+		}
 		if !known {
 			t.Errorf("Task.%s: taskPlaces does not say in which messages it belongs", field.Name)
 			continue
@@ -180,9 +185,10 @@ func requireWhole(t *testing.T, d *Decoder, name string, body []byte, m any, ref
 		}
 	}
 	requireFits(t, d.set, name, body)
-	for i, v := 0, reflect.ValueOf(m).Elem(); i < v.NumField(); i++ {
-		if field := v.Type().Field(i).Name; v.Field(i).IsZero() && !slices.Contains(unset, field) {
-			t.Errorf("%s: %s is not read", name, field)
+	v := reflect.ValueOf(m).Elem()
+	for _, field := range fields.Of(v.Type()) {
+		if v.FieldByIndex(field.Index).IsZero() && !slices.Contains(unset, field.Name) {
+			t.Errorf("%s: %s is not read", name, field.Name)
 		}
 	}
 }

@@ -62,8 +62,8 @@ func (r *Refusal) Fail(traceID string, now time.Time) *coordinator.Fail {
 		traceID = r.CorrelationID
 	}
 	return &coordinator.Fail{
-		Task: &coordinator.Task{ID: r.TaskID, Type: r.TaskType, Priority: r.Priority, TraceID: traceID,
-			ReplyTo: r.ReplyTo},
+		Task: &coordinator.Task{ID: r.TaskID, Type: r.TaskType, Priority: r.Priority,
+			Carried: Carried{CorrelationID: traceID}, ReplyTo: r.ReplyTo},
 		Failure: coordinator.Failure{Reason: coordinator.ReasonInvalidMessage, Text: r.Text, FailedAt: now},
 	}
 }

@@ -109,7 +109,7 @@ func returnedTask(m *TaskDispatch, header *envelope) (*coordinator.Task, *Refusa
 		return nil, headerRefusal(HeaderTask, "/timeout_seconds: the body has another")
 	}
 	t.TaskID, t.TaskType, t.Priority = m.TaskID, m.TaskType, m.Priority
-	t.CorrelationID, t.Deadline, t.Description = m.CorrelationID, m.Deadline, m.Description
+	t.Carried, t.Deadline, t.Description = m.Carried, m.Deadline, m.Description
 	return t.Task(Arrival{
 		Now:         time.UnixMicro(int64(number(header, "accepted_at"))).UTC(),
 		ContentHash: hash,

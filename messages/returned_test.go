@@ -188,7 +188,7 @@ func TestLargestTasksComeBack(t *testing.T) {
 			}
 			task := m.Task(Arrival{Now: at})
 			// All that Taskbus adds, as long as it can be.
-			task.ID, task.TraceID = coordinator.TaskID(strings.Repeat("x", maxID)), strings.Repeat(`"`, maxTraceID)
+			task.ID, task.CorrelationID = coordinator.TaskID(strings.Repeat("x", maxID)), strings.Repeat(`"`, maxTraceID)
 			task.Type, task.Deadline = strings.Repeat("\U0001F600", maxName), at
 			task.Description = strings.Repeat("\t", maxDescription) // 2 bytes in the task.assign, 6 as it is sent
 			dispatch := &coordinator.Dispatch{

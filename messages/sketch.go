@@ -39,7 +39,7 @@ func AppendTaskAssign(dst []byte, t *coordinator.Task, payload []byte) []byte {
 	dst = appendField(dst, "task_id", t.ID)
 	dst = appendField(dst, "task_type", t.Type)
 	dst = appendInt(dst, "priority", int(t.Priority))
-	dst = appendOptional(dst, "correlation_id", t.TraceID)
+	dst = appendCarried(dst, &t.Carried)
 	dst = appendOptional(dst, "description", t.Description)
 	if !t.Deadline.IsZero() {
 		dst = appendTime(dst, "deadline", t.Deadline)

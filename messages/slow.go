@@ -97,6 +97,12 @@ func slow[T any](d *Decoder, name string, body []byte) (*T, *Refusal) {
 func (e *envelope) into(m any) *Refusal {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {
+		if carried, is := v.Field(i).Addr().Interface().(*Carried); is {
+			if refusal := e.into(carried); refusal != nil {
+				return refusal
+			}
+			continue
+		}
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		if given, is := e.fields[name]; is && name != "" && name != "-" {
 			if refusal := e.set(v.Field(i), name, given); refusal != nil {

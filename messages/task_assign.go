@@ -20,8 +20,8 @@ type TaskAssign struct {
 	// Priority is 1 (normal) when the message gives none; in Go the zero value is
 	// 0 (low).
 	Priority coordinator.Priority `json:"priority"`
-	// CorrelationID is the trace id; empty when the message gives none.
-	CorrelationID string `json:"correlation_id,omitempty"`
+	// Carried: its CorrelationID is empty when the message gives none.
+	Carried
 	// TimeoutSeconds is more than 0 and at most 604,800; 0 when not given.
 	TimeoutSeconds       float64               `json:"timeout_seconds,omitempty"`
 	RequiredCapabilities []string              `json:"required_capabilities,omitempty"`
@@ -55,6 +55,13 @@ func (m TaskAssign) MarshalJSON() ([]byte, error) {
 		m.Payload = json.RawMessage("{}")
 	}
 	m.Deadline = m.Deadline.UTC()
+	if m.CorrelationID == "" { // which a task has, and its producer need not give
+		return json.Marshal(struct {
+			MessageType string `json:"message_type"`
+			fields
+			None *string `json:"correlation_id,omitempty"`
+		}{schemas.TaskAssign, fields(m), nil})
+	}
 	return json.Marshal(struct {
 		MessageType string `json:"message_type"`
 		fields
@@ -107,9 +114,6 @@ func (s *scanner) taskField(m *TaskAssign, key jsontext.Text, known []string) (r
 		var p int
 		p, ok = s.Whole(maxPriority)
 		m.Priority = coordinator.Priority(p)
-	case "correlation_id":
-		raw, ok = s.printable()
-		m.CorrelationID = string(raw)
 	case "timeout_seconds":
 		m.TimeoutSeconds, ok = s.Decimal(maxTimeout)
 		ok = ok && m.TimeoutSeconds > 0
@@ -149,7 +153,7 @@ func (s *scanner) taskField(m *TaskAssign, key jsontext.Text, known []string) (r
 	case "description":
 		m.Description, ok = s.description()
 	default:
-		ok = s.unknown(key, known)
+		_, ok = s.carried(&m.Carried, key, known)
 	}
 	return false, ok
 }
@@ -198,16 +202,14 @@ const (
 // Task makes the coordinator's value. It takes m's lists and labels over and
 // sorts them in place; m must not be used afterwards but for its Payload.
 func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
-	traceID := m.CorrelationID
-	if traceID == "" && ValidTraceID(a.CorrelationID) {
-		traceID = a.CorrelationID
+	carried := m.Carried
+	if carried.CorrelationID == "" && ValidTraceID(a.CorrelationID) {
+		carried.CorrelationID = a.CorrelationID
 	}
-	if traceID == "" && a.NewTraceID != nil {
-		traceID = a.NewTraceID()
+	if carried.CorrelationID == "" && a.NewTraceID != nil {
+		carried.CorrelationID = a.NewTraceID()
 	}
-	if traceID == "" {
-		traceID = string(m.TaskID)
-	}
+	carried.CorrelationID = traceOf(carried.CorrelationID, m.TaskID)
 	var estimated *coordinator.Usage
 	var alternatives []coordinator.Service
 	noTokens := false
@@ -218,7 +220,7 @@ func (m *TaskAssign) Task(a Arrival) *coordinator.Task {
 		ID:             m.TaskID,
 		Type:           m.TaskType,
 		Priority:       m.Priority,
-		TraceID:        traceID,
+		Carried:        carried,
 		Timeout:        timeout(m.TimeoutSeconds),
 		Deadline:       m.Deadline,
 		MaxWait:        timeout(m.MaxWaitSeconds),

@@ -12,9 +12,9 @@ import (
 type TaskCompleted struct {
 	TaskID coordinator.TaskID `json:"task_id"`
 	// TaskType is empty when the coordinator remembered nothing but the id.
-	TaskType      string              `json:"task_type"`
-	CorrelationID string              `json:"correlation_id"`
-	AgentID       coordinator.AgentID `json:"agent_id"`
+	TaskType string `json:"task_type"`
+	Carried
+	AgentID coordinator.AgentID `json:"agent_id"`
 	// Outcome is Succeeded, Failed or Cancelled.
 	Outcome Outcome `json:"outcome"`
 	// Attempt whose result it is, from 1.
@@ -36,15 +36,16 @@ type TaskCompleted struct {
 // AppendTaskCompleted appends the task.completed event for c.
 func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
 	r := &c.Result
-	taskType, traceID := "", r.TraceID
+	taskType, carried := "", Carried{CorrelationID: r.TraceID}
 	if c.Task != nil {
-		taskType, traceID = c.Task.Type, c.Task.TraceID
+		taskType, carried = c.Task.Type, c.Task.Carried
 	}
+	carried.CorrelationID = traceOf(carried.CorrelationID, r.Task)
 	dst = append(dst, '{')
 	dst = appendField(dst, "message_type", schemas.TaskCompleted)
 	dst = appendField(dst, "task_id", r.Task)
 	dst = appendOptional(dst, "task_type", taskType)
-	dst = appendField(dst, "correlation_id", traceOf(traceID, r.Task))
+	dst = appendCarried(dst, &carried)
 	dst = appendField(dst, "agent_id", r.Agent)
 	dst = appendField(dst, "outcome", r.Outcome.String())
 	dst = appendInt(dst, "attempt", c.Attempt)

@@ -14,8 +14,7 @@ import (
 type TaskDispatch struct {
 	TaskID        coordinator.TaskID  `json:"task_id"`
 	AssignedAgent coordinator.AgentID `json:"assigned_agent"`
-	// CorrelationID is the trace id that the producer chose.
-	CorrelationID  string    `json:"correlation_id"`
+	Carried
 	AssignmentTime time.Time `json:"assignment_time"`
 	Queue          string    `json:"queue"`
 	TaskType       string    `json:"task_type"`
@@ -64,7 +63,7 @@ func appendDispatch(dst []byte, d *coordinator.Dispatch, payload []byte, explain
 	dst = appendField(dst, "message_type", schemas.TaskDispatch)
 	dst = appendField(dst, "task_id", t.ID)
 	dst = appendField(dst, "assigned_agent", d.Agent)
-	dst = appendField(dst, "correlation_id", t.TraceID)
+	dst = appendCarried(dst, &t.Carried)
 	dst = appendTime(dst, "assignment_time", d.At)
 	dst = appendField(dst, "queue", d.Queue)
 	dst = appendField(dst, "task_type", t.Type)
@@ -136,10 +135,6 @@ func (s *scanner) dispatchField(m *TaskDispatch, key jsontext.Text, known []stri
 		raw, ok = s.id(maxID)
 		m.AssignedAgent = coordinator.AgentID(raw)
 		return true, ok && !reservedAgentID(string(raw))
-	case "correlation_id":
-		raw, ok = s.printable()
-		m.CorrelationID = string(raw)
-		return true, ok
 	case "assignment_time":
 		m.AssignmentTime, ok = s.time()
 		return true, ok
@@ -185,7 +180,7 @@ func (s *scanner) dispatchField(m *TaskDispatch, key jsontext.Text, known []stri
 	case "model":
 		m.Model, ok = s.name("")
 	default:
-		ok = s.unknown(key, known)
+		return s.carried(&m.Carried, key, known)
 	}
 	return false, ok
 }

@@ -15,7 +15,7 @@ func AppendTaskDispatched(dst []byte, d *coordinator.Dispatch, at time.Time) []b
 	dst = appendField(dst, "task_id", d.Task.ID)
 	dst = appendField(dst, "task_type", d.Task.Type)
 	dst = appendField(dst, "assigned_agent", d.Agent)
-	dst = appendField(dst, "correlation_id", d.Task.TraceID)
+	dst = appendField(dst, "correlation_id", d.Task.CorrelationID)
 	dst = appendField(dst, "queue", d.Queue)
 	dst = appendField(dst, "strategy", d.Decision.Strategy)
 	dst = appendField(dst, "dispatch_id", d.DispatchID)

@@ -263,7 +263,7 @@ func worksAsA1(t *testing.T, a1, taskbus brokertest.Broker) {
 			func(context.Context, *agent.Task) (agent.Result, error) { return agent.Result{}, nil })
 	}()
 	err = session.Publish(bus.Publication{Key: "agent.a1", Body: messages.AppendDispatch(nil, &coordinator.Dispatch{
-		Task:  &coordinator.Task{ID: "t-1", Type: "sum", TraceID: "trace-1"},
+		Task:  &coordinator.Task{ID: "t-1", Type: "sum", Carried: coordinator.Carried{CorrelationID: "trace-1"}},
 		Agent: "a1", Queue: "agent.a1", DispatchID: "t-1.1", Attempt: 1, Timeout: time.Minute, At: time.Now(),
 	}, []byte(`{}`))})
 	if err != nil {

@@ -178,7 +178,7 @@ func (k *kernel) sell(now time.Time, t *state.Task, winner *auction.Ranked, rank
 	}
 	t.Lot.Won = winner.Bid
 	k.Emit(coordinator.Award{
-		Agent: a.Spec.ID, Task: t.Task.ID, AuctionID: t.Lot.ID, TraceID: t.Task.TraceID,
+		Agent: a.Spec.ID, Task: t.Task.ID, AuctionID: t.Lot.ID, TraceID: t.Task.CorrelationID,
 		DispatchID: coordinator.DispatchID(t.Task, t.Attempt),
 	})
 	k.dispatch(now, t, a, &coordinator.Decision{

@@ -136,8 +136,9 @@ func (k *kernel) resumeListed(now time.Time, t *state.Task, a *state.Agent, ev *
 func (k *kernel) stopLost(a *state.Agent, ev *coordinator.TaskReturned) {
 	if a != nil && !a.Gone() && lostChannel(ev.Cause) {
 		k.Emit(coordinator.Withdraw{
-			Agent: ev.Agent, Task: ev.Task.ID, DispatchID: coordinator.DispatchID(ev.Task, ev.Attempt), TraceID: ev.Task.TraceID,
-			Reason: "its message came back to the coordinator, and another agent gets the task",
+			Agent: ev.Agent, Task: ev.Task.ID, DispatchID: coordinator.DispatchID(ev.Task, ev.Attempt),
+			TraceID: ev.Task.CorrelationID,
+			Reason:  "its message came back to the coordinator, and another agent gets the task",
 		})
 	}
 }

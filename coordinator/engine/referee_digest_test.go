@@ -72,6 +72,7 @@ type encoder struct {
 var (
 	timeType     = reflect.TypeFor[time.Time]()
 	durationType = reflect.TypeFor[time.Duration]()
+	carriedType  = reflect.TypeFor[coordinator.Carried]() // its fields are those of the struct that it is in
 )
 
 // variant writes an effect or a record.
@@ -202,18 +203,30 @@ func (e *encoder) fields(v reflect.Value) {
 	e.facts.WriteByte('{')
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if x := v.Field(i); f.IsExported() && !x.IsZero() {
-			if e.named {
-				e.facts.WriteString(f.Name)
-			} else {
-				e.facts.WriteString(strconv.Itoa(i))
-			}
-			e.facts.WriteByte(':')
-			e.value(x)
-			e.facts.WriteByte(' ')
+		if !f.Anonymous || f.Type != carriedType {
+			e.field(f, strconv.Itoa(i), v.Field(i))
+			continue
+		}
+		number := strconv.Itoa(i) // of the first; of the others with their own behind it
+		for j := range f.Type.NumField() {
+			e.field(f.Type.Field(j), number, v.Field(i).Field(j))
+			number = fmt.Sprint(i, ".", j+1)
 		}
 	}
 	e.facts.WriteByte('}')
+}
+
+// field writes a field that is not zero, by its number or, for people, its name.
+func (e *encoder) field(f reflect.StructField, number string, v reflect.Value) {
+	if !f.IsExported() || v.IsZero() {
+		return
+	}
+	if e.named {
+		number = f.Name
+	}
+	e.facts.WriteString(number + ":")
+	e.value(v)
+	e.facts.WriteByte(' ')
 }
 
 // digest is one hash over all that came before.

@@ -368,7 +368,7 @@ func TestLateEndIsAnnouncedAfterATakeOver(t *testing.T) {
 // knows the former by a snapshot alone, and also when the task had come back meanwhile.
 func TestEndToldAgainIsWhole(t *testing.T) {
 	task := job("t")
-	task.TraceID = "the producer's"
+	task.CorrelationID = "the producer's"
 	for name, play := range map[string]func(r *rig){
 		"as it comes": func(r *rig) { r.tell(says("a", "t")) },
 		"late, of the one before": func(r *rig) {
@@ -388,7 +388,7 @@ func TestEndToldAgainIsWhole(t *testing.T) {
 				told := 0
 				for _, f := range heir.Apply(heir.now, coordinator.ResultReported{Result: result, Untold: true}, nil) {
 					if c, is := f.(*coordinator.Completed); is {
-						if told++; c.Task == nil || c.Task.Type != "any" || c.Task.TraceID != "the producer's" {
+						if told++; c.Task == nil || c.Task.Type != "any" || c.Task.CorrelationID != "the producer's" {
 							t.Errorf("%s: told again of %+v", how, c.Task)
 						}
 					}

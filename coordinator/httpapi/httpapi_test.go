@@ -237,7 +237,8 @@ func body(t *testing.T, r *http.Response) string {
 func TestEndpoints(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	task := view.Task{
-		ID: "task-1", Type: "summarise", Priority: 2, TraceID: "trace-1", State: "dispatched", Agent: "agent-a",
+		ID: "task-1", Type: "summarise", Priority: 2, Carried: coordinator.Carried{CorrelationID: "trace-1"},
+		State: "dispatched", Agent: "agent-a",
 		AcceptedAt: at,
 		Explanation: &view.Explanation{Text: "agent-a by least_loaded, best of 2 eligible among 3 agents", Fleet: 3,
 			Eligible: 2},

@@ -17,7 +17,8 @@ func typicalTask(i int) *coordinator.Task {
 	return &coordinator.Task{
 		ID: coordinator.TaskID(fmt.Sprintf("order-2026-03-01-%08d", i)), Type: "summarise",
 		Priority: coordinator.PriorityNormal,
-		TraceID:  fmt.Sprintf("b7ad6b71-6920-3331-8448-%012d", i), Timeout: 300 * time.Second,
+		Carried:  coordinator.Carried{CorrelationID: fmt.Sprintf("b7ad6b71-6920-3331-8448-%012d", i)},
+		Timeout:  300 * time.Second,
 		Required: []string{"llm", "text"}, Group: "research",
 		AcceptedAt:  benchAt.Add(-time.Duration(i%5000) * time.Microsecond),
 		ContentHash: coordinator.Hash("content", uint64(i)),

@@ -67,11 +67,11 @@ func fillKind(t *rapid.T, v reflect.Value, field string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		fill(t, v.Elem(), field)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if tag := v.Type().Field(i).Tag.Get("rec"); tag == "" || tag == "-" {
+		for _, f := range fieldsIn(v.Type()) {
+			if tag := f.Tag.Get("rec"); tag == "" || tag == "-" {
 				continue
 			}
-			fill(t, v.Field(i), v.Type().Name()+"."+v.Type().Field(i).Name)
+			fill(t, v.FieldByIndex(f.Index), v.Type().Name()+"."+f.Name)
 		}
 	case reflect.Slice:
 		if n := rapid.IntRange(0, 4).Draw(t, field+" length"); n > 0 {

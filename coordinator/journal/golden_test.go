@@ -21,7 +21,8 @@ var goldenAt = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func goldenTask() *coordinator.Task {
 	return &coordinator.Task{
-		ID: "task-1", Type: "summarise", Priority: coordinator.PriorityHigh, TraceID: "trace-1", Timeout: 5 * time.Minute,
+		ID: "task-1", Type: "summarise", Priority: coordinator.PriorityHigh,
+		Carried: coordinator.Carried{CorrelationID: "trace-1"}, Timeout: 5 * time.Minute,
 		Deadline: goldenAt.Add(time.Hour), Required: []string{"gpu", "llm"}, Preferred: []coordinator.AgentID{"agent-1"},
 		Excluded: []coordinator.AgentID{"agent-9"}, Strategy: "round_robin", Group: "research",
 		Labels: map[string]string{"zone": "b", "tier": "1"},

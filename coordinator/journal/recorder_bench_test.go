@@ -12,7 +12,8 @@ import (
 // the messages made of them: the four events of a task's life, one after the other; and heartbeats.
 func BenchmarkRecorder(b *testing.B) {
 	task := &coordinator.Task{
-		ID: "01JD6Q3ZV8T7C5M2N4", Type: "summarize-document", Priority: 1, TraceID: "4bf92f3577b34da6a3ce929d0e0e4736",
+		ID: "01JD6Q3ZV8T7C5M2N4", Type: "summarize-document", Priority: 1,
+		Carried: coordinator.Carried{CorrelationID: "4bf92f3577b34da6a3ce929d0e0e4736"},
 		Timeout: 5 * time.Minute, AcceptedAt: someTime, ContentHash: 0x1234567890abcdef,
 		Labels: map[string]string{"zone": "a"},
 	}
@@ -20,8 +21,9 @@ func BenchmarkRecorder(b *testing.B) {
 		coordinator.TaskReceived{Handle: 4711, Task: task},
 		coordinator.DispatchSettled{Handle: 4711},
 		coordinator.ResultReported{Live: true, Result: coordinator.Result{
-			Task: task.ID, Agent: "summarizer-7", DispatchID: string(task.ID) + ".1", TraceID: task.TraceID, Timestamp: someTime,
-			Duration: 1234567 * time.Microsecond,
+			Task: task.ID, Agent: "summarizer-7", DispatchID: string(task.ID) + ".1", TraceID: task.CorrelationID,
+			Timestamp: someTime,
+			Duration:  1234567 * time.Microsecond,
 		}},
 		coordinator.Tick{},
 	}

@@ -18,7 +18,8 @@ import (
 //	set     a pointer that is never nil once it is read
 //	empty   a list without elements is another thing than none
 //
-// A field with `rec:"-"` is not written.
+// A field with `rec:"-"` is not written. The fields of an embedded struct are those of the struct that it is in. The
+// journal calls a field by its name, or by the tag `name`.
 
 // recordTypes are the types of records, by their numbers in the format, which never change.
 var recordTypes = [...]coordinator.Record{
@@ -165,13 +166,13 @@ type layout struct {
 	typ    reflect.Type
 	fields []field
 	at     []uint8 // where in fields a number is, from 1; 0: it is not known
-	set    []int   // fields that are never nil once they are read
+	set    [][]int // fields that are never nil once they are read
 }
 
 // field is one of a struct, or the element of a list.
 type field struct {
 	name  string
-	index int
+	index []int
 	tag   uint64 // number and wire type
 	// empty reports that the value says nothing, and is left out.
 	empty func(v reflect.Value) bool
@@ -214,12 +215,27 @@ func parseTag(tag string) (number int, o options, err error) {
 	return number, o, nil
 }
 
+// fieldsIn are the fields of a struct, with those of embedded structs in their places.
+func fieldsIn(t reflect.Type) (all []reflect.StructField) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if !f.Anonymous {
+			all = append(all, f)
+			continue
+		}
+		for _, inner := range fieldsIn(f.Type) {
+			inner.Index = append([]int{i}, inner.Index...)
+			all = append(all, inner)
+		}
+	}
+	return all
+}
+
 // layoutOf is what is written of a struct type. What is wrong with its tags is a mistake in the program, found by
 // any test: it panics.
 func layoutOf(t reflect.Type) *layout {
 	m := &layout{typ: t}
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range fieldsIn(t) {
 		tag := f.Tag.Get("rec")
 		if tag == "" || tag == "-" {
 			continue
@@ -232,12 +248,12 @@ func layoutOf(t reflect.Type) *layout {
 			panic(fmt.Sprintf("%s.%s: %v", t, f.Name, err))
 		}
 		wire, one := fieldOf(f.Type, o)
-		one.name, one.index, one.tag = f.Name, i, uint64(number)<<3|uint64(wire)
+		one.name, one.index, one.tag = f.Name, f.Index, uint64(number)<<3|uint64(wire)
 		m.fields = append(m.fields, one)
 		m.at = append(m.at, make([]uint8, max(0, number+1-len(m.at)))...)
 		m.at[number] = uint8(len(m.fields))
 		if o.set {
-			m.set = append(m.set, i)
+			m.set = append(m.set, f.Index)
 		}
 	}
 	return m
@@ -247,7 +263,7 @@ func layoutOf(t reflect.Type) *layout {
 func (m *layout) write(c *coder, v reflect.Value) {
 	for i := range m.fields {
 		f := &m.fields[i]
-		if x := v.Field(f.index); !f.empty(x) {
+		if x := v.FieldByIndex(f.index); !f.empty(x) {
 			c.write(f.tag)
 			f.write(c, x)
 		}
@@ -257,7 +273,7 @@ func (m *layout) write(c *coder, v reflect.Value) {
 // read reads what is left of c.in into the fields of a struct.
 func (m *layout) read(c *coder, v reflect.Value) {
 	for _, i := range m.set {
-		f := v.Field(i)
+		f := v.FieldByIndex(i)
 		if t := f.Type().Elem(); c.allocates(t.Size()) {
 			f.Set(reflect.New(t))
 		}
@@ -273,6 +289,6 @@ func (m *layout) read(c *coder, v reflect.Value) {
 			c.fail(impossible)
 			return
 		}
-		f.read(c, v.Field(f.index))
+		f.read(c, v.FieldByIndex(f.index))
 	}
 }

@@ -39,8 +39,7 @@ func eachField(types []reflect.Type, visit func(of reflect.Type, f reflect.Struc
 			return
 		}
 		seen[t] = true
-		for i := range t.NumField() {
-			f := t.Field(i)
+		for _, f := range fieldsIn(t) {
 			if visit(t, f); f.Tag.Get("rec") != "" && f.Tag.Get("rec") != "-" {
 				walk(f.Type)
 			}
@@ -100,7 +99,7 @@ func TestNumbersNeverChange(t *testing.T) {
 			return
 		}
 		wire, _ := fieldOf(f.Type, o)
-		p, now := place{of.String(), number}, fmt.Sprintf("%s %s %d", f.Name, f.Type, wire)
+		p, now := place{of.String(), number}, fmt.Sprintf("%s %s %d", cmp.Or(f.Tag.Get("name"), f.Name), f.Type, wire)
 		switch before, is := known[p]; {
 		case is && before != now:
 			t.Errorf("number %d of %s was %q and is %q now: give the new field a number that none has had", number, of,

@@ -107,7 +107,10 @@ func fields(found *[]string, path string, a, b reflect.Value) {
 	case reflect.Struct:
 		for i := range a.NumField() {
 			name := a.Type().Field(i).Name
-			if path != "" {
+			switch {
+			case a.Type().Field(i).Anonymous: // its fields are those of the struct
+				name = path
+			case path != "":
 				name = path + "." + name
 			}
 			fields(found, name, a.Field(i), b.Field(i))

@@ -150,7 +150,7 @@ func (a *agent) result(w *world, x *work, o coordinator.Outcome) {
 		return
 	}
 	r := coordinator.Result{
-		Task: x.dispatch.Task.ID, Agent: a.id, Outcome: o, TraceID: x.dispatch.Task.TraceID,
+		Task: x.dispatch.Task.ID, Agent: a.id, Outcome: o, TraceID: x.dispatch.Task.CorrelationID,
 		Timestamp: w.now.Add(-a.facts.offset), Duration: x.ending.work, Usage: x.ending.usage,
 		Attempted: o == coordinator.OutcomeRejected && x.ending.attempted,
 	}

@@ -147,7 +147,8 @@ func (w *term) deliver(make func(coordinator.Handle) coordinator.Event) {
 
 func (w *term) submit(id, kind string) {
 	task := &coordinator.Task{
-		ID: coordinator.TaskID(id), Type: kind, TraceID: "trace-" + id, Priority: coordinator.Priority(w.dice.IntN(4)),
+		ID: coordinator.TaskID(id), Type: kind, Carried: coordinator.Carried{CorrelationID: "trace-" + id},
+		Priority:   coordinator.Priority(w.dice.IntN(4)),
 		AcceptedAt: w.now, ContentHash: 1, Labels: map[string]string{"zone": "a"},
 	}
 	w.deliver(func(h coordinator.Handle) coordinator.Event { return coordinator.TaskReceived{Handle: h, Task: task} })
@@ -175,7 +176,7 @@ func (w *term) work(d *coordinator.Dispatch) {
 			return
 		}
 		r := coordinator.Result{Task: d.Task.ID, Agent: a.id, DispatchID: d.DispatchID, Timestamp: w.now.Add(-a.ticks),
-			Duration: took, TraceID: d.Task.TraceID, Error: "it says why"}
+			Duration: took, TraceID: d.Task.CorrelationID, Error: "it says why"}
 		switch {
 		case roll < a.fails:
 			r.Outcome = coordinator.OutcomeFailed

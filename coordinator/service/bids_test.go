@@ -278,7 +278,7 @@ func synctesting(t *testing.T, name string, test func(t *testing.T)) {
 func TestMetricsOfTheMarket(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		task := taskNamed("t-1", time.Now())
-		task.TraceID = "trace-1"
+		task.CorrelationID = "trace-1"
 		ended := func(outcome coordinator.AuctionOutcome, bids int, took time.Duration) *coordinator.AuctionEnded {
 			return &coordinator.AuctionEnded{Task: task, AuctionID: "t-1.1", Outcome: outcome, Closing: "window", Invited: 7,
 				Bids: bids, Window: 500 * time.Millisecond, Took: took, Fallback: "first_match"}

@@ -93,7 +93,7 @@ func TestDeadLettersAreListed(t *testing.T) {
 func TestPoisonedTaskIsSentAgain(t *testing.T) {
 	inRig(t, fleet, func(r *rig) {
 		task := taskNamed("t-1", time.Now())
-		task.ContentHash, task.ReplyTo, task.TraceID, task.Type = 7, "shop.answers", "trace-1", "build"
+		task.ContentHash, task.ReplyTo, task.CorrelationID, task.Type = 7, "shop.answers", "trace-1", "build"
 		d := dispatchOf(task, "a1", 3, time.Now())
 		d.Queue, d.Timeout, d.Tried = "agent.a1", time.Minute, []coordinator.AgentID{"x1", "x2"}
 		d.Failed = d.Tried // and now a1: three are poisoned_after's default

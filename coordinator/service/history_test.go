@@ -15,7 +15,8 @@ import (
 // Builders for tests of what is remembered.
 
 func taskNamed(id coordinator.TaskID, accepted time.Time) *coordinator.Task {
-	return &coordinator.Task{ID: id, Type: "build", TraceID: "trace", AcceptedAt: accepted}
+	return &coordinator.Task{ID: id, Type: "build", Carried: coordinator.Carried{CorrelationID: "trace"},
+		AcceptedAt: accepted}
 }
 
 func dispatchOf(t *coordinator.Task, agent coordinator.AgentID, attempt int, at time.Time) *coordinator.Dispatch {

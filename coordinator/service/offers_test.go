@@ -114,7 +114,7 @@ func offerOf(agent string, number int, window time.Duration) *coordinator.Offer 
 	return &coordinator.Offer{
 		Agent: coordinator.AgentID(agent), AuctionID: id + ".1", Attempt: 1, Required: []string{"go"}, Window: window,
 		Task: &coordinator.Task{ID: coordinator.TaskID(id), Type: "build", Priority: coordinator.PriorityHigh,
-			Description: "mend it", TraceID: "trace-" + id},
+			Description: "mend it", Carried: coordinator.Carried{CorrelationID: "trace-" + id}},
 	}
 }
 

@@ -168,7 +168,7 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.s.callers.Completed(f.Result.Task, f.Result.Outcome)
 		r.outbox.Add(func() { r.publishCompleted(f) })
 	case coordinator.Duplicate:
-		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.TraceID,
+		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.CorrelationID,
 			messages.AppendTaskDuplicate(nil, &f, r.s.now()))
 	case coordinator.AgentChanged:
 		event := messages.AgentEvent(&f)

@@ -53,7 +53,7 @@ func (r *session) dispatchSettled(handle coordinator.Handle, outcome coordinator
 		r.s.observe.DispatchSettled(d, outcome, r.s.now())
 		r.s.history.Settled(d, outcome, r.s.now())
 		if outcome == coordinator.PublishConfirmed && r.s.config.Load().TaskDispatchedEvents {
-			r.announce(schemas.TaskDispatched+"."+string(d.Agent), schemas.TaskDispatched, d.DispatchID, d.Task.TraceID,
+			r.announce(schemas.TaskDispatched+"."+string(d.Agent), schemas.TaskDispatched, d.DispatchID, d.Task.CorrelationID,
 				messages.AppendTaskDispatched(nil, d, r.s.now()))
 		}
 	}

@@ -4,13 +4,15 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+
+	"taskbus/coordinator"
 )
 
 // TaskExplanation is the answer of /tasks/{id}/explain.
 type TaskExplanation struct {
-	ID      string `json:"task_id"`
-	Type    string `json:"task_type"`
-	TraceID string `json:"correlation_id"`
+	ID   string `json:"task_id"`
+	Type string `json:"task_type"`
+	coordinator.Carried
 	State   string `json:"state"`
 	Agent   string `json:"agent_id,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`

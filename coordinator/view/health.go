@@ -1,6 +1,10 @@
 package view
 
-import "time"
+import (
+	"time"
+
+	"taskbus/coordinator"
+)
 
 // The states of Cancellation.
 const (
@@ -70,8 +74,8 @@ type Task struct {
 	ID   string `json:"task_id"`
 	Type string `json:"task_type"`
 	// Priority is -1 of a message that was refused and does not say one that there is.
-	Priority   int       `json:"priority"`
-	TraceID    string    `json:"correlation_id"`
+	Priority int `json:"priority"`
+	coordinator.Carried
 	State      string    `json:"state"`
 	Agent      string    `json:"agent_id,omitempty"`
 	Strategy   string    `json:"strategy,omitempty"`

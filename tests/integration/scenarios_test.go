@@ -66,7 +66,7 @@ func TestSingleAssignment(t *testing.T) {
 		line["level"] != "info" {
 		t.Errorf("the log line: %v", line)
 	}
-	if v := c.task("task_456"); v.State != "dispatched" || v.Agent != "a2" || v.TraceID != "trace_123" ||
+	if v := c.task("task_456"); v.State != "dispatched" || v.Agent != "a2" || v.CorrelationID != "trace_123" ||
 		v.Strategy != "capability_match" {
 		t.Errorf("/tasks/task_456: %+v", v)
 	}

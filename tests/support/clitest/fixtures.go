@@ -33,10 +33,13 @@ func CoordinatorThat(t *testing.T, is string) string {
 	return server.URL
 }
 
+// traced is what a task carries that has this trace id.
+func traced(id string) coordinator.Carried { return coordinator.Carried{CorrelationID: id} }
+
 // recent is what the coordinator of these tests remembers.
 var recent = []view.Task{
 	{
-		ID: "task-4", Type: "train-embedding", Priority: 2, TraceID: "trace-4", State: "dispatched", Agent: "gpu-1",
+		ID: "task-4", Type: "train-embedding", Priority: 2, Carried: traced("trace-4"), State: "dispatched", Agent: "gpu-1",
 		Strategy: "capability_match", Attempt: 2, AcceptedAt: Noon.Add(-4 * time.Second), DurationMS: 12.3,
 		Explanation: &view.Explanation{
 			Text: "gpu-1 by capability_match, best of 2 eligible among 6 agents", Fleet: 6, Eligible: 2,
@@ -50,14 +53,14 @@ var recent = []view.Task{
 		},
 	},
 	{
-		ID: "task-3", Type: "translate", Priority: 1, TraceID: "trace-3", State: "pending",
+		ID: "task-3", Type: "translate", Priority: 1, Carried: traced("trace-3"), State: "pending",
 		AcceptedAt: Noon.Add(-90 * time.Second), DurationMS: 90_000,
 		Reason: "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)",
 		Explanation: &view.Explanation{
 			Text: "0 of 4 agents eligible: 3 lack `translate`, 1 full; nearest: generalist-1 (full)", Fleet: 4},
 	},
 	{
-		ID: "task-3b", Type: "embed", Priority: 1, TraceID: "trace-3b", State: "pending",
+		ID: "task-3b", Type: "embed", Priority: 1, Carried: traced("trace-3b"), State: "pending",
 		AcceptedAt: Noon.Add(-2 * time.Second), DurationMS: 2000,
 		Strategy: "reward_rate", Reason: "waits for its batch: 3 of at most 4, at most 18 s more",
 		Explanation: &view.Explanation{
@@ -66,17 +69,18 @@ var recent = []view.Task{
 		},
 	},
 	{
-		ID: "task-2", Type: "origami", Priority: 0, TraceID: "trace-2", State: "failed", AcceptedAt: Noon.Add(-2 * time.Hour),
+		ID: "task-2", Type: "origami", Priority: 0, Carried: traced("trace-2"), State: "failed",
+		AcceptedAt: Noon.Add(-2 * time.Hour),
 		DurationMS: 10_500, ReasonCode: "unknown_task_type", Reason: "task type \"origami\" is not in task_routing",
 	},
 	{
-		ID: "task-1", Type: "translate", Priority: 3, TraceID: "trace-1", State: "failed", Agent: "gpu-1", Attempt: 1,
+		ID: "task-1", Type: "translate", Priority: 3, Carried: traced("trace-1"), State: "failed", Agent: "gpu-1", Attempt: 1,
 		AcceptedAt: Noon.Add(-72 * time.Hour),
 		DurationMS: 0.25, WorkMS: 61_000, Error: "no dictionary for Klingon on this machine", Strategy: "least_loaded",
 		Explanation: &view.Explanation{Text: "gpu-1 by least_loaded, best of 1 eligible among 4 agents", Fleet: 4,
 			Eligible: 1},
 	},
-	{ID: "task-0", Type: "translate", Priority: 1, TraceID: "trace-0", State: "succeeded", Agent: "gpu-1",
+	{ID: "task-0", Type: "translate", Priority: 1, Carried: traced("trace-0"), State: "succeeded", Agent: "gpu-1",
 		AcceptedAt: Noon.Add(-96 * time.Hour), DurationMS: 3, WorkMS: 1500, Strategy: "least_loaded"},
 }
 
@@ -114,7 +118,7 @@ var LookedAt = FixedSource{
 	Known: recent,
 	Explained: map[string]view.TaskExplanation{
 		"task-5": {
-			ID: "task-5", Type: "train-embedding", TraceID: "trace-5", State: "dispatched", Agent: "gpu-1", Attempt: 3,
+			ID: "task-5", Type: "train-embedding", Carried: traced("trace-5"), State: "dispatched", Agent: "gpu-1", Attempt: 3,
 			DecidedAt: Noon.Add(-2 * time.Second),
 			Explanation: &view.Explanation{
 				Text: "gpu-1 by reward_rate, best of 2 eligible among 9 agents", Strategy: "reward_rate", Fleet: 9, Eligible: 2,
@@ -139,7 +143,7 @@ var LookedAt = FixedSource{
 			Now: &view.Prospect{ID: "task-5", Type: "train-embedding", Agent: "gpu-2", Explanation: &nowExplained},
 		},
 		"task-10": { // of a large fleet
-			ID: "task-10", Type: "train-embedding", TraceID: "trace-10", State: "dispatched", Agent: "gpu-1", Attempt: 1,
+			ID: "task-10", Type: "train-embedding", Carried: traced("trace-10"), State: "dispatched", Agent: "gpu-1", Attempt: 1,
 			Explanation: &view.Explanation{
 				Text: "gpu-1 by least_loaded, best of 12 eligible among 400 agents", Strategy: "least_loaded", Fleet: 400,
 				Eligible: 12, WithoutQuota: 1,
@@ -151,7 +155,7 @@ var LookedAt = FixedSource{
 			},
 		},
 		"task-6": {
-			ID: "task-6", Type: "train-embedding", TraceID: "trace-6", State: "pending", Agent: "gpu-7", Attempt: 1,
+			ID: "task-6", Type: "train-embedding", Carried: traced("trace-6"), State: "pending", Agent: "gpu-7", Attempt: 1,
 			Explanation: &view.Explanation{
 				Text: "0 of 2 agents eligible: 1 had it before, 1 full; nearest: gpu-1 (full, free in about 42 s)", Fleet: 2,
 				Refused:  map[string]int{"full": 1, "already_tried": 1},
@@ -161,14 +165,14 @@ var LookedAt = FixedSource{
 			Attempts: []view.Attempt{{Number: 1, Agent: "gpu-7", At: Noon.Add(-time.Minute), Outcome: "expired"}},
 		},
 		"task-7": {
-			ID: "task-7", Type: "embed", TraceID: "trace-7", State: "succeeded", Agent: "g1", Attempt: 1,
+			ID: "task-7", Type: "embed", Carried: traced("trace-7"), State: "succeeded", Agent: "g1", Attempt: 1,
 			Explanation: &view.Explanation{Text: "g1 by least_loaded, best of 1 eligible among 2 agents", Fleet: 2,
 				Eligible: 1},
 			NowUnknown: "this coordinator stands by and does not know the fleet; ask the one that leads, whose /readyz " +
 				"answers 200",
 		},
 		"task-8": {
-			ID: "task-8", Type: "embed", TraceID: "trace-8", State: "pending",
+			ID: "task-8", Type: "embed", Carried: traced("trace-8"), State: "pending",
 			Explanation: &view.Explanation{
 				Text: "0 of 1 agents eligible: 1 full; nearest: g1 (full, free in about 1 s)", Fleet: 1,
 				Refused:  map[string]int{"full": 1},

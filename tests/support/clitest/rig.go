@@ -216,7 +216,7 @@ func (s FixedSource) Explain(ctx context.Context, id string) (view.TaskExplanati
 	}
 	t, ok := s.Task(ctx, id)
 	return view.TaskExplanation{
-		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
+		ID: t.ID, Type: t.Type, Carried: t.Carried, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error, Explanation: t.Explanation,
 	}, ok
 }

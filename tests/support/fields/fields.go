@@ -7,6 +7,7 @@ package fields
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,16 @@ import (
 
 // start is the first of the times, to the microsecond, which all messages keep.
 var start = time.Date(2026, 1, 31, 23, 59, 59, 123456000, time.UTC)
+
+// Of are the fields of a struct, with those of [coordinator.Carried] in the place where it is embedded: a way to one of
+// these has more than one step.
+func Of(t reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(t), func(f reflect.StructField) bool {
+		return f.Type == carried || len(f.Index) > 1 && t.Field(f.Index[0]).Type != carried
+	})
+}
+
+var carried = reflect.TypeFor[coordinator.Carried]()
 
 // Fill sets every field below the struct at p, each to a value of its own as far as its type has so many. Texts
 // begin with the name of their field in lower case.
@@ -87,7 +98,10 @@ func differences(path string, got, want reflect.Value) (all []string) {
 	case got.Kind() == reflect.Struct && got.Type() != reflect.TypeFor[time.Time]():
 		for i := range got.NumField() {
 			name := got.Type().Field(i).Name
-			if path != "" {
+			switch {
+			case got.Field(i).Type() == carried:
+				name = path
+			case path != "":
 				name = path + "." + name
 			}
 			all = append(all, differences(name, got.Field(i), want.Field(i))...)

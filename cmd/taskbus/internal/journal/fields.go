@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -39,8 +40,11 @@ func collectFields(into *[]recordField, name string, v reflect.Value) {
 		collectFields(into, name, v.Elem())
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
-			if f := v.Type().Field(i); f.IsExported() {
-				collectFields(into, below(name, snakeCase(f.Name)), v.Field(i))
+			switch f := v.Type().Field(i); {
+			case f.Anonymous: // its fields are those of the struct
+				collectFields(into, name, v.Field(i))
+			case f.IsExported():
+				collectFields(into, below(name, snakeCase(cmp.Or(f.Tag.Get("name"), f.Name))), v.Field(i))
 			}
 		}
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:

@@ -83,7 +83,8 @@ func logbook(t *testing.T) [][]byte {
 }
 
 func taskNamed(id coordinator.TaskID) *coordinator.Task {
-	return &coordinator.Task{ID: id, Type: "embed", TraceID: "trace-" + string(id[5:]), Priority: coordinator.PriorityHigh,
+	return &coordinator.Task{ID: id, Type: "embed",
+		Carried: coordinator.Carried{CorrelationID: "trace-" + string(id[5:])}, Priority: coordinator.PriorityHigh,
 		Required: []string{"gpu"}, Labels: map[string]string{"zone": "b"}, AcceptedAt: clitest.Noon.Add(-9 * time.Minute),
 		ContentHash: 42}
 }

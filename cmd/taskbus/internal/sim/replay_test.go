@@ -83,7 +83,8 @@ func exportedTerm(t *testing.T, text string) string {
 		if i%5 == 0 {
 			beat(at)
 		}
-		task := &coordinator.Task{ID: coordinator.TaskID(fmt.Sprint("job-", i)), Type: "job", TraceID: "x", AcceptedAt: at}
+		task := &coordinator.Task{ID: coordinator.TaskID(fmt.Sprint("job-", i)), Type: "job",
+			Carried: coordinator.Carried{CorrelationID: "x"}, AcceptedAt: at}
 		for _, f := range apply(at, coordinator.TaskReceived{Handle: coordinator.Handle(i + 1), Task: task}) {
 			d, ok := f.(*coordinator.Dispatch)
 			if !ok {

@@ -9,6 +9,7 @@ import (
 
 	"taskbus/cmd/taskbus/cli"
 	"taskbus/coordinator/view"
+	"taskbus/messages"
 )
 
 func ExplainCommand(a *cli.App) *cobra.Command {
@@ -50,8 +51,8 @@ func printTaskExplanation(p *cli.Page, e view.TaskExplanation) {
 	} else {
 		p.Line("%s (%s): %s", e.ID, e.Type, verdict(e))
 	}
-	if e.TraceID != "" {
-		p.Line("trace id %s", e.TraceID)
+	for key, text := range messages.Texts(&e.Carried) {
+		p.Line("%s %s", strings.NewReplacer("correlation", "trace", "_", " ").Replace(key), text)
 	}
 	if e.Reason != "" {
 		p.Line("%s", e.Reason)

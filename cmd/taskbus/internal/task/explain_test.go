@@ -3,13 +3,16 @@ package task
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
 	"taskbus/cmd/taskbus/cli"
+	"taskbus/coordinator"
 	"taskbus/coordinator/httpapi"
 	"taskbus/coordinator/view"
 	"taskbus/tests/support/clitest"
+	"taskbus/tests/support/fields"
 )
 
 // explained is what `explain` prints of e.
@@ -170,11 +173,24 @@ func TestExplainSaysThingsOnce(t *testing.T) {
 	}
 }
 
+// What a task carries is shown, each field by its key in words.
+func TestExplainShowsWhatIsCarried(t *testing.T) {
+	e := view.TaskExplanation{ID: "t-1", Type: "build", State: "pending"}
+	fields.Fill(&e.Carried)
+	text := explained(t, e)
+	carried := reflect.ValueOf(e.Carried)
+	for i := range carried.NumField() {
+		if value := carried.Field(i).String(); !strings.Contains(text, " "+value+"\n") {
+			t.Errorf("Carried.%s: explain does not show %q:\n%s", carried.Type().Field(i).Name, value, text)
+		}
+	}
+}
+
 // A task that waits says where it stands.
 func TestExplainOfATaskInTheQueue(t *testing.T) {
 	r := newRig()
 	r.StartCoordinator(t, clitest.FixedSource{Explained: map[string]view.TaskExplanation{"t-1": {
-		ID: "t-1", Type: "build", TraceID: "trace", State: "pending",
+		ID: "t-1", Type: "build", Carried: coordinator.Carried{CorrelationID: "trace"}, State: "pending",
 		Reason: "waits for quota: the budget of pool/alpha in total_tokens is used up",
 		Queued: &view.Queued{Text: "1 of 2 tasks of group alpha with priority normal go before it", Start: "within 30 s"},
 	}}})

@@ -95,7 +95,7 @@ func (c *Closed[T, A]) end(
 			continue
 		}
 		a.Rejected = append(a.Rejected, coordinator.RejectBid{
-			Agent: r.Agent, Task: l.of.ID, AuctionID: l.ID, TraceID: l.of.TraceID, Reason: why,
+			Agent: r.Agent, Task: l.of.ID, AuctionID: l.ID, TraceID: l.of.CorrelationID, Reason: why,
 		})
 		if len(l.next) < keep {
 			l.next = append(l.next, *r)

@@ -54,7 +54,7 @@ func (f *fair) offer(now time.Time, agents ...string) *lot {
 	t := Terms[string, string]{
 		Task: fmt.Sprint("t", f.lots), Arrival: f.lots, Class: &f.class, Reported: true, Window: ceiling,
 	}
-	t.Of = &coordinator.Task{ID: coordinator.TaskID(t.Task), TraceID: "trace"}
+	t.Of = &coordinator.Task{ID: coordinator.TaskID(t.Task), Carried: coordinator.Carried{CorrelationID: "trace"}}
 	for _, a := range agents {
 		t.Asked = append(t.Asked, f.bidders[a])
 	}

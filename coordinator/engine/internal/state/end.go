@@ -124,7 +124,7 @@ func (s *State) isForgotten(key coordinator.TaskKey) bool {
 // Withdraw sends the agent that has the dispatch the order to drop it.
 func (s *State) Withdraw(t *Task, why string, token uint64) {
 	s.Emit(coordinator.Withdraw{
-		Agent: t.Agent.Spec.ID, Task: t.Task.ID, DispatchID: t.DispatchID, TraceID: t.Task.TraceID,
+		Agent: t.Agent.Spec.ID, Task: t.Task.ID, DispatchID: t.DispatchID, TraceID: t.Task.CorrelationID,
 		Reason: why, Token: token,
 	})
 }

@@ -100,7 +100,7 @@ func (q *Queue) again(d *bus.Delivery, to string) (bus.Publication, error) {
 			return p, fmt.Errorf("the task cannot be read out of the dispatch: %s", refusal.Text)
 		}
 		p.Body = messages.AppendTaskAssign(make([]byte, 0, len(m.Payload)+1024), m.Task, m.Payload)
-		p.Type, p.MessageID, p.CorrelationID, p.ReplyTo = schemas.TaskAssign, string(m.Task.ID), m.Task.TraceID,
+		p.Type, p.MessageID, p.CorrelationID, p.ReplyTo = schemas.TaskAssign, string(m.Task.ID), m.Task.CorrelationID,
 			m.Task.ReplyTo
 	}
 	for _, name := range []string{messages.HeaderTraceParent, messages.HeaderTraceState} {

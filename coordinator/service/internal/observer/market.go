@@ -33,7 +33,7 @@ func (o *Observer) auctionEnded(f *coordinator.AuctionEnded) {
 	default:
 		return
 	}
-	o.gated(noiseAuction, zerolog.WarnLevel).Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID)).
+	o.gated(noiseAuction, zerolog.WarnLevel).Str("trace_id", f.Task.CorrelationID).Str("task_id", string(f.Task.ID)).
 		Int("invited", f.Invited).Int("bids", f.Bids).Dur("window_ms", f.Window).Dur("duration_ms", f.Took).
 		Stringer("outcome", f.Outcome).Str("closing", f.Closing).Msg(what)
 }

@@ -48,7 +48,7 @@ func (o *Observer) DispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 		if outcome == coordinator.PublishUnknown {
 			level = zerolog.InfoLevel // the session has ended, which has a line of its own
 		}
-		o.ofTask(level, true).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+		o.ofTask(level, true).Str("trace_id", d.Task.CorrelationID).Str("task_id", string(d.Task.ID)).
 			Str("agent_id", string(d.Agent)).Str("queue", d.Queue).Int("attempt", d.Attempt).
 			Stringer("outcome", outcome).Msg("the dispatch was not delivered to its agent's queue")
 		return
@@ -56,7 +56,7 @@ func (o *Observer) DispatchSettled(d *coordinator.Dispatch, outcome coordinator.
 	o.count.assignNanos.Add(int64(took))
 	o.count.recent.add(o.now(), views.RecentAssigned)
 	o.metrics.Assigned(d, now)
-	e := o.ofTask(zerolog.InfoLevel, false).Str("trace_id", d.Task.TraceID).Str("task_id", string(d.Task.ID)).
+	e := o.ofTask(zerolog.InfoLevel, false).Str("trace_id", d.Task.CorrelationID).Str("task_id", string(d.Task.ID)).
 		Str("agent_id", string(d.Agent)).Str("strategy", d.Decision.Strategy).
 		Int("attempt", d.Attempt).Dur("duration_ms", took)
 	if d.MaybeDuplicate {
@@ -140,7 +140,7 @@ func identify(e *zerolog.Event, d *bus.Delivery, r *messages.Refusal) *zerolog.E
 
 // failure adds to a line what is known of a failure.
 func (o *Observer) failure(e *zerolog.Event, f *coordinator.Fail) *zerolog.Event {
-	e = e.Str("trace_id", f.Task.TraceID).Str("task_id", string(f.Task.ID))
+	e = e.Str("trace_id", f.Task.CorrelationID).Str("task_id", string(f.Task.ID))
 	if f.Failure.Agent != "" {
 		e = e.Str("agent_id", string(f.Failure.Agent))
 	}
@@ -174,7 +174,7 @@ func schemaOf(queue string) string {
 
 // CannotEncode writes down that a task fails because its dispatch cannot be sent.
 func (o *Observer) CannotEncode(d *coordinator.Dispatch, err *bus.EncodingError) {
-	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("trace_id", d.Task.TraceID).
+	o.gated(noiseUnencodable, zerolog.WarnLevel).Err(err).Str("trace_id", d.Task.CorrelationID).
 		Str("task_id", string(d.Task.ID)).
 		Msg("the dispatch cannot be sent; the task fails")
 }
@@ -195,7 +195,7 @@ func (o *Observer) NotTaken(queue string, outcome bus.Outcome) {
 
 // ReplyToRefused logs that a producer asked for its copy where none may go.
 func (o *Observer) ReplyToRefused(t *coordinator.Task) {
-	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+	o.gated(noiseReplyTo, zerolog.WarnLevel).Str("trace_id", t.CorrelationID).Str("task_id", string(t.ID)).
 		Str("reply_to", t.ReplyTo).
 		Msg("reply_to names a queue of Taskbus or of an agent; no copy is sent")
 }
@@ -204,7 +204,7 @@ func (o *Observer) duplicate(t *coordinator.Task) {
 	o.count.duplicates.Add(1)
 	o.metrics.Duplicates.Inc()
 	if o.logs(false) {
-		o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.TraceID).Str("task_id", string(t.ID)).
+		o.gated(noiseDuplicate, zerolog.InfoLevel).Str("trace_id", t.CorrelationID).Str("task_id", string(t.ID)).
 			Msg("second copy of a known task dropped")
 	}
 }

@@ -108,7 +108,7 @@ func (o openOffer) message(left time.Duration) messages.TaskOffer {
 	return messages.TaskOffer{
 		TaskID: t.ID, AuctionID: o.AuctionID, TaskType: t.Type, RequiredCapabilities: o.Required,
 		BidWindowMS: max(1, int(left/time.Millisecond)), Attempt: o.Attempt,
-		Description: t.Description, Priority: t.Priority, Deadline: t.Deadline, CorrelationID: t.TraceID,
+		Description: t.Description, Priority: t.Priority, Deadline: t.Deadline, CorrelationID: t.CorrelationID,
 	}
 }
 

@@ -58,7 +58,7 @@ func (s Sender) Dispatch(d *coordinator.Dispatch, payload []byte, explained, exp
 			ContentType:   ContentJSON,
 			Type:          schemas.TaskDispatch,
 			MessageID:     d.DispatchID,
-			CorrelationID: d.Task.TraceID,
+			CorrelationID: d.Task.CorrelationID,
 			AppID:         AppID,
 			UserID:        s.User,
 			Expiration:    expiration,
@@ -76,7 +76,7 @@ func Failed(f *coordinator.Fail) bus.Publication {
 		Key:      bus.QueueFailed + "." + f.Failure.Reason.String(),
 		Properties: bus.Properties{
 			ContentType: ContentJSON, Type: schemas.AssignmentFailed, AppID: AppID,
-			MessageID: string(f.Task.ID) + ".failed", CorrelationID: f.Task.TraceID,
+			MessageID: string(f.Task.ID) + ".failed", CorrelationID: f.Task.CorrelationID,
 			Timestamp: f.Failure.FailedAt, Headers: make(map[string]any, 2),
 		},
 		Body: messages.AppendAssignmentFailed(nil, f),
@@ -106,7 +106,7 @@ func Completed(f *coordinator.Completed) bus.Publication {
 // TraceOf returns the trace id under which a task ended.
 func TraceOf(f *coordinator.Completed) string {
 	if f.Task != nil {
-		return f.Task.TraceID
+		return f.Task.CorrelationID
 	}
 	return f.Result.TraceID
 }
@@ -137,7 +137,7 @@ func Event(key, messageType, id, traceID string, body []byte, now time.Time) bus
 // matter when it comes out again. Of its headers only the trace is kept, as in task.dead.
 func Move(m *coordinator.MoveToLane, d *bus.Delivery) bus.Publication {
 	p := bus.Publication{Key: bus.LaneQueue(m.Lane).Name, Properties: d.Properties, Body: d.Body}
-	p.CorrelationID, p.UserID, p.Expiration = m.Task.TraceID, "", 0
+	p.CorrelationID, p.UserID, p.Expiration = m.Task.CorrelationID, "", 0
 	p.Headers = map[string]any{messages.HeaderAcceptedAt: m.Task.AcceptedAt.Format(time.RFC3339Nano)}
 	if m.MaybeDuplicate {
 		p.Headers[messages.HeaderMaybeDuplicate] = true

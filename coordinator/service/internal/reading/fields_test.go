@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"taskbus/coordinator"
@@ -13,13 +14,14 @@ import (
 	"taskbus/tests/support/fields"
 )
 
+type taskView struct{ task, explain, prospect string }
+
 // taskViews is under which keys each field of a task is shown: by /tasks and /tasks/{id}, by /tasks/{id}/explain, and
-// by how it would be decided now; "": it is not shown there.
-var taskViews = map[string]struct{ task, explain, prospect string }{
+// by how it would be decided now; "": it is not shown there. What is carried is shown by the first two, under its key.
+var taskViews = map[string]taskView{
 	"ID":         {"task_id", "task_id", "task_id"},
 	"Type":       {"task_type", "task_type", "task_type"},
 	"Priority":   {"priority", "", ""},
-	"TraceID":    {"correlation_id", "correlation_id", ""},
 	"AcceptedAt": {"accepted_at", "", ""},
 	// What decided is in the decision; what the producer gave beside is its own.
 	"Timeout": {}, "Deadline": {}, "MaxWait": {}, "Required": {}, "Preferred": {}, "WidenAfter": {}, "Excluded": {},
@@ -34,8 +36,12 @@ func TestEveryFieldIsShown(t *testing.T) {
 	shown := func(t *coordinator.Task) view.Task {
 		return taskStatus(&recent.Record{Task: t, State: recent.Dispatched}, t.AcceptedAt)
 	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[coordinator.Task]()) {
+	for _, field := range fields.Of(reflect.TypeFor[coordinator.Task]()) {
 		keys, known := taskViews[field.Name]
+		if f, carried := reflect.TypeFor[coordinator.Carried]().FieldByName(field.Name); carried {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			keys, known = taskView{key, key, ""}, true
+		}
 		if !known {
 			t.Errorf("Task.%s: taskViews does not say where it is shown", field.Name)
 			continue

@@ -211,7 +211,7 @@ func (r *Reader) Explain(ctx context.Context, id string, away error) (view.TaskE
 // explanation returns what is told of a task that is explained, beside how it would be decided now.
 func explanation(t *view.Task, attempts []view.Attempt, now *view.Prospect, unknown string) view.TaskExplanation {
 	return view.TaskExplanation{
-		ID: t.ID, Type: t.Type, TraceID: t.TraceID, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
+		ID: t.ID, Type: t.Type, Carried: t.Carried, State: t.State, Agent: t.Agent, Attempt: t.Attempt,
 		ReasonCode: t.ReasonCode, Reason: t.Reason, Error: t.Error,
 		DecidedAt: t.DecidedAt, Explanation: t.Explanation, Queued: t.Queued, Attempts: attempts, Now: now,
 		NowUnknown: unknown,
@@ -372,7 +372,7 @@ func whyWaiting(now time.Time, e *engine.Engine, open []*recent.Record) (texts [
 
 func taskStatus(r *recent.Record, now time.Time) view.Task {
 	t := view.Task{
-		ID: string(r.Task.ID), Type: r.Task.Type, Priority: priorityOf(r.Task), TraceID: r.Task.TraceID,
+		ID: string(r.Task.ID), Type: r.Task.Type, Priority: priorityOf(r.Task), Carried: r.Task.Carried,
 		State: r.State, Agent: string(r.Agent), DispatchID: r.DispatchID, Attempt: r.Attempt,
 		AcceptedAt: r.Task.AcceptedAt, DecidedAt: r.DecidedAt, CompletedAt: r.CompletedAt,
 		DurationMS: views.Milliseconds(r.WaitedBy(now)), WorkMS: views.Milliseconds(r.Work), Error: r.WorkError,
