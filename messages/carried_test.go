@@ -88,21 +88,24 @@ func TestCarriedIsInTheSchemas(t *testing.T) {
 		behind := ""
 		for _, field := range carriedFields {
 			want, is := first.says(t, field.key)
-			tag := reflect.TypeFor[Carried]().Field(field.index).Tag.Get("text")
+			of := reflect.TypeFor[Carried]().Field(field.index)
+			tag := of.Tag.Get("text")
 			_, like := first.says(t, likeText[tag])
 			if like == nil || field.read == nil {
-				t.Fatalf("%s: the tag text:%q is none of %v", field.key, tag, slices.Sorted(maps.Keys(texts)))
+				t.Fatalf("Carried.%s: the tag text:%q is none of %v", of.Name, tag, slices.Sorted(maps.Keys(texts)))
 			}
 			if !reflect.DeepEqual(is, like) {
-				t.Fatalf("schemas/%s.json: %s is not text:%q, as %s is", first.name, field.key, tag, likeText[tag])
+				t.Fatalf("Carried.%s: in schemas/%s.json %q is not what text:%q says, and %s has", of.Name, first.name, field.key,
+					tag, likeText[tag])
 			}
 			switch got, _ := file.says(t, field.key); {
 			case got == want:
 			case *update:
 				file.put(field.key, want, behind)
 			default:
-				t.Errorf("schemas/%s.json: %s is not that of %s; write it with: "+
-					"go test ./messages -run TestCarriedIsInTheSchemas -update", name, field.key, first.name)
+				t.Errorf("Carried.%s: in schemas/%s.json %q is not that of %s; write it with: "+
+					"go test ./messages -run TestCarriedIsInTheSchemas -update", of.Name, name, field.key,
+					first.name)
 			}
 			behind = field.key
 			var schema struct{ Required []string }
@@ -110,7 +113,8 @@ func TestCarriedIsInTheSchemas(t *testing.T) {
 				t.Fatalf("schemas/%s.json: %v", name, err)
 			}
 			if slices.Contains(schema.Required, field.key) != field.required {
-				t.Errorf("schemas/%s.json: required has %s: %t, its tag says %t", name, field.key, !field.required, field.required)
+				t.Errorf("Carried.%s: required of schemas/%s.json has it: %t, its tag says %t", of.Name, name, !field.required,
+					field.required)
 			}
 		}
 		if *update {
