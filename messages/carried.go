@@ -9,7 +9,7 @@ import (
 	"taskbus/messages/internal/jsontext"
 )
 
-// Carried is [coordinator.Carried]: what a task is told of by, wherever it is told of.
+// Carried is [coordinator.Carried], for agents, which know no more of that package than this one shows.
 type Carried = coordinator.Carried
 
 // carriedField is one field of Carried, as its tags have it.
@@ -20,8 +20,7 @@ type carriedField struct {
 	read     func(*scanner) (string, bool)
 }
 
-// texts are the words of the tag `text`, each with the reader of the fast path; carried_test.go has what the schemas
-// say for it.
+// texts are the words of the tag `text`, each with the reader of the fast path. A test holds them against the schemas.
 var texts = map[string]func(*scanner) (string, bool){
 	"name": func(s *scanner) (string, bool) { return s.name("") },
 	"printable": func(s *scanner) (string, bool) {

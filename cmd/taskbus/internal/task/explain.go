@@ -52,7 +52,7 @@ func printTaskExplanation(p *cli.Page, e view.TaskExplanation) {
 		p.Line("%s (%s): %s", e.ID, e.Type, verdict(e))
 	}
 	for key, text := range messages.Texts(&e.Carried) {
-		p.Line("%s %s", strings.NewReplacer("correlation", "trace", "_", " ").Replace(key), text)
+		p.Line("%s %s", inPlainWords.Replace(key), text)
 	}
 	if e.Reason != "" {
 		p.Line("%s", e.Reason)
@@ -105,6 +105,9 @@ func printTaskExplanation(p *cli.Page, e view.TaskExplanation) {
 		}
 	}
 }
+
+// inPlainWords makes a label of a key: "trace id" of "correlation_id".
+var inPlainWords = strings.NewReplacer("correlation", "trace", "_", " ")
 
 // verdict is the outcome in a few words.
 func verdict(e view.TaskExplanation) string {
