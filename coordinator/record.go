@@ -58,7 +58,8 @@ type Assigned struct {
 	// Generation of the agent's breakers, and whether the task is a Probe of one.
 	Generation uint64 `rec:"9"`
 	Probe      bool   `rec:"21"`
-	// Batch that it is dispatched with; empty: alone.
+	// Batch that it is dispatched with; empty: alone. Snapshots alone have it: what is written of a dispatch when it
+	// is made is followed by BatchSealed.
 	Batch string `rec:"13,name"`
 	// Service is the model that the agent has to use; zero: the task names no alternatives.
 	Service Service `rec:"14"`
@@ -66,6 +67,15 @@ type Assigned struct {
 	// delivery behind it is its producer's message, not a dispatch that came back.
 	MaybeDuplicate bool `rec:"15"`
 	OwnMessage     bool `rec:"10"`
+}
+
+// BatchSealed says that the dispatches of these tasks, which are open, share a batch. It is among the records of the
+// event by which they were assigned, and none of them is published before all of these are confirmed: a leader that
+// dies between Assigned and this leaves dispatches that no agent has, and a standby that lacks the id of their batch,
+// by which faults of one batch count once, and nothing else.
+type BatchSealed struct {
+	Batch string    `rec:"1"`
+	Tasks []TaskKey `rec:"2"`
 }
 
 // Settled says that the agent's queue has the dispatch. While only
@@ -411,6 +421,7 @@ type LaneKnown struct {
 }
 
 func (*Assigned) record()        {}
+func (*BatchSealed) record()     {}
 func (*Settled) record()         {}
 func (*LeaseChanged) record()    {}
 func (*Remembered) record()      {}

@@ -100,10 +100,11 @@ func (k *kernel) sealBatches() {
 	if !k.Batches.Sharing() {
 		return
 	}
-	for _, d := range k.Batches.Seal() {
-		d.Task.Batch = d.Made.BatchID
-		if d.Record != nil {
-			d.Record.Batch = d.Made.BatchID
+	for _, batch := range k.Batches.Seal() {
+		r := &coordinator.BatchSealed{Batch: batch[0].Made.BatchID, Tasks: make([]coordinator.TaskKey, len(batch))}
+		for i, d := range batch {
+			r.Tasks[i] = d.Task.Key
 		}
+		k.SealBatch(r)
 	}
 }

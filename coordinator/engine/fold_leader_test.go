@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -203,6 +204,49 @@ func TestFollowerCountsDispatchOfATaskThatHasEnded(t *testing.T) {
 			if got, want := standby.before(id).Assigned, r.before(id).Assigned; got != want || want != 1 {
 				t.Errorf("%s: by the records %s was given %d tasks, and in the leader %d", name, id, got, want)
 			}
+		}
+	}
+}
+
+// TestBatchAtATakeOver: eight dispatches that share a batch fail at the next leader. That is one fault, whether it has
+// the records or a snapshot. Of the record of the batch it has no more than that.
+func TestBatchAtATakeOver(t *testing.T) {
+	p := policyOf(crew(3)...)
+	p.Routes["go"] = coordinator.Route{Required: []string{"go"},
+		Batch: coordinator.Batch{MaxSize: 8, MaxWait: time.Second}}
+	r := leads(t, p)
+	for i := range 8 {
+		r.assign(job(numbered(i)).kind("go").prefers("a0"))
+	}
+	for _, d := range r.dispatches {
+		if d.BatchID != r.dispatches[0].DispatchID || d.Agent != "a0" {
+			t.Fatalf("%s goes to %s in batch %q", d.DispatchID, d.Agent, d.BatchID)
+		}
+		r.confirm(d.Handle)
+	}
+	records := r.Records(nil)
+	unsealed := slices.DeleteFunc(slices.Clone(records), func(r coordinator.Record) bool {
+		_, sealed := r.(*coordinator.BatchSealed)
+		return sealed
+	})
+	if len(records) != len(unsealed)+1 {
+		t.Errorf("%d records without one of a batch, of %d", len(unsealed), len(records))
+	}
+	for _, tc := range []struct {
+		name    string
+		records []coordinator.Record
+		want    coordinator.Ineligibility
+	}{
+		{"all records", records, coordinator.Eligible},
+		{"a snapshot", r.imaged(), coordinator.Eligible},
+		{"without the batch", unsealed, coordinator.Ejected},
+	} {
+		heir := r.heirOf(r.now, tc.records)
+		for _, d := range r.dispatches {
+			heir.tell(says("a0", d.Task.ID).but(coordinator.OutcomeFailed))
+		}
+		if got := heir.why("a0", "go"); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
 	}
 }

@@ -57,7 +57,7 @@ var variants = []reflect.Type{
 	reflect.TypeFor[*coordinator.EstimateBefore](),
 	reflect.TypeFor[*coordinator.ShareBefore](), reflect.TypeFor[*coordinator.LaneKnown](),
 	reflect.TypeFor[*coordinator.PoolHeard](),
-	reflect.TypeFor[*coordinator.QuotaControlled](),
+	reflect.TypeFor[*coordinator.QuotaControlled](), reflect.TypeFor[*coordinator.BatchSealed](),
 }
 
 // encoder writes values so that equal ones give equal bytes, in every version of Go: the exported

@@ -36,13 +36,11 @@ func (k *kernel) dispatch(now time.Time, t *state.Task, a *state.Agent, d *coord
 		MaybeDuplicate: t.MaybeDuplicate, Again: t.Resumed, Service: t.Service, Decision: made.Decision,
 	}
 	made.Decision.Models = t.Quota.Judged()
-	var r *coordinator.Assigned
 	if k.Recorder.On {
-		r = t.Assignment(made.Decision)
-		k.Commit(r)
+		k.Commit(t.Assignment(made.Decision))
 	}
 	if limits, batched := k.BatchLimits(t); batched {
-		k.Batches.Share(state.BatchKeyOf(t), queue.Shared[*state.Task]{Task: t, Made: made, Record: r}, limits.MaxSize)
+		k.Batches.Share(state.BatchKeyOf(t), queue.Shared[*state.Task]{Task: t, Made: made}, limits.MaxSize)
 	}
 	t.Fresh = false
 	k.Emit(made)

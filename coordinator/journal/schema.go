@@ -52,6 +52,7 @@ var recordTypes = [...]coordinator.Record{
 	27: &coordinator.QuotaTold{},
 	28: &coordinator.EndedBefore{},
 	29: &coordinator.TaskBefore{},
+	30: &coordinator.BatchSealed{},
 }
 
 // eventTypes are those of events, likewise.

@@ -34,6 +34,8 @@ func subject(r coordinator.Record) string {
 	switch r := r.(type) {
 	case *coordinator.Assigned:
 		return fmt.Sprintf("%s of %s to %s", name, coordinator.DispatchID(r.Task, r.Attempt), r.Agent)
+	case *coordinator.BatchSealed:
+		return fmt.Sprintf("%s of %s", name, r.Batch)
 	case *coordinator.Settled:
 		return fmt.Sprintf("%s of %s", name, key(r.Key))
 	case *coordinator.LeaseChanged:

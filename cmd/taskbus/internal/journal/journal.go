@@ -140,7 +140,7 @@ func readLines(ctx context.Context, a *cli.App, f filter) ([]entry, error) {
 // passes reports whether a line is asked for. The broker begins to read somewhat
 // before the time that was asked for.
 func (f *filter) passes(l *entry, since time.Time) bool {
-	return (f.task == "" || l.Task == f.task || l.TaskKey == keyText(coordinator.KeyOf(coordinator.TaskID(f.task))) ||
+	return (f.task == "" || l.Task == f.task || l.concerns(coordinator.KeyOf(coordinator.TaskID(f.task))) ||
 		f.call.is(l)) &&
 		(f.agent == "" || l.Agent == f.agent) &&
 		(l.At.IsZero() || !l.At.Before(since))

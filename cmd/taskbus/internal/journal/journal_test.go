@@ -310,7 +310,7 @@ func TestEveryRecordIsPutIntoWords(t *testing.T) {
 		&coordinator.Ordered{},
 		&coordinator.Tracked{}, &coordinator.Joined{}, &coordinator.AgentBefore{}, &coordinator.Calibrated{},
 		&coordinator.Owed{Task: taskNamed("task-1")}, &coordinator.Paid{},
-		&coordinator.EndedBefore{Task: taskNamed("task-1")},
+		&coordinator.EndedBefore{Task: taskNamed("task-1")}, &coordinator.BatchSealed{Tasks: make([]coordinator.TaskKey, 2)},
 	} {
 		lines, err := newTeller().
 			linesOf(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1}, []coordinator.Record{r})})
@@ -321,6 +321,29 @@ func TestEveryRecordIsPutIntoWords(t *testing.T) {
 	for fate := range coordinator.Fate(coordinator.NumFates) {
 		if fateText(&coordinator.Remembered{Fate: fate}) == "" {
 			t.Errorf("no words for the fate %s", fate)
+		}
+	}
+}
+
+// A batch is among what happened to each of its tasks.
+func TestBatchIsListedWithEachOfItsTasks(t *testing.T) {
+	one, two := coordinator.KeyOf("task-1"), coordinator.KeyOf("task-2")
+	lines, err := newTeller().linesOf(journal.Exported{Body: journal.AppendBatch(nil, journal.Header{First: 1},
+		[]coordinator.Record{
+			&coordinator.Assigned{Task: taskNamed("task-1"), Agent: "gpu-1"},
+			&coordinator.BatchSealed{Batch: "task-1.1", Tasks: []coordinator.TaskKey{one, two}},
+			&coordinator.BatchSealed{Batch: "damaged"},
+		})})
+	if err != nil || len(lines) != 3 {
+		t.Fatalf("%+v, %v", lines, err)
+	}
+	if l := lines[1]; l.Task != "task-1" || l.Agent != "gpu-1" || l.Text != "2 tasks share batch task-1.1" {
+		t.Errorf("%+v", l)
+	}
+	for task, want := range map[string]bool{"task-1": true, "task-2": true, "task-3": false} {
+		f := filter{task: task}
+		if f.passes(&lines[1], time.Time{}) != want || f.passes(&lines[2], time.Time{}) {
+			t.Errorf("%s: the batch is listed: %v, want %v", task, !want, want)
 		}
 	}
 }

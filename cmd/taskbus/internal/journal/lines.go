@@ -3,6 +3,7 @@ package journal
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,14 @@ func (l *entry) task() string {
 		return "#" + l.TaskKey[:8]
 	}
 	return l.Task
+}
+
+// concerns reports whether it is about the task of that key, or about a batch with that task.
+func (l *entry) concerns(key coordinator.TaskKey) bool {
+	if sealed, is := l.record.(*coordinator.BatchSealed); is && slices.Contains(sealed.Tasks, key) {
+		return true
+	}
+	return l.TaskKey == keyText(key)
 }
 
 // teller puts messages of the journal into words, in their order. It keeps the ids of the tasks and the agents of the
@@ -159,6 +168,11 @@ func (t *teller) record(line *entry, r coordinator.Record) {
 	case *coordinator.Assigned:
 		t.begin(line, r.Task.ID, r.Agent)
 		line.Text = assignedText(r)
+	case *coordinator.BatchSealed:
+		if len(r.Tasks) > 0 { // the batch is named after its dispatch
+			t.byKey(line, r.Tasks[0])
+		}
+		line.Text = fmt.Sprintf("%s share batch %s", cli.Count(len(r.Tasks), "task"), r.Batch)
 	case *coordinator.Settled:
 		t.byKey(line, r.Key)
 		line.Text = "in its agent's queue"

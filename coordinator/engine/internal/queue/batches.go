@@ -15,7 +15,7 @@ type Batches[K, T comparable] struct {
 	limits    map[string]coordinator.Batch // of the task types that are batched
 	gathering map[K]*gathering[T]
 	sharing   map[company[K]][]Shared[T]
-	sealed    []Shared[T]
+	sealed    [][]Shared[T]
 }
 
 // gathering is the tasks of one kind that wait for others, and until when at the latest.
@@ -30,11 +30,10 @@ type company[K comparable] struct {
 	agent coordinator.AgentID
 }
 
-// Shared is a dispatch of a task that may share a batch, and its record; nil: nothing is recorded.
+// Shared is a dispatch of a task that may share a batch.
 type Shared[T any] struct {
-	Task   T
-	Made   *coordinator.Dispatch
-	Record *coordinator.Assigned
+	Task T
+	Made *coordinator.Dispatch
 }
 
 // NewBatches returns one in which nothing waits; compare is the order in which tasks go.
@@ -154,17 +153,18 @@ func (b *Batches[K, T]) Share(kind K, d Shared[T], most int) {
 func (b *Batches[K, T]) Sharing() bool { return len(b.sharing) > 0 }
 
 // Seal ends a moment: what is dispatched from here on is in other batches. It returns the dispatches that have
-// a BatchID by now; they are good until the next Share.
-func (b *Batches[K, T]) Seal() []Shared[T] {
+// a BatchID by now, by batches, in the order of the tasks that go first in them; they are good until the next Share.
+func (b *Batches[K, T]) Seal() [][]Shared[T] {
 	if len(b.sharing) == 0 {
 		return nil
 	}
-	for _, list := range b.sharing { // order does not matter: each is sealed by itself
+	for _, list := range b.sharing { // order does not matter: they are sorted
 		b.seal(list)
 	}
 	clear(b.sharing)
 	sealed := b.sealed
 	b.sealed = sealed[:0]
+	slices.SortFunc(sealed, func(x, y []Shared[T]) int { return b.compare(x[0].Task, y[0].Task) })
 	return sealed
 }
 
@@ -177,5 +177,5 @@ func (b *Batches[K, T]) seal(list []Shared[T]) {
 	for _, d := range list {
 		d.Made.BatchID, d.Made.BatchSize = list[0].Made.DispatchID, len(list)
 	}
-	b.sealed = append(b.sealed, list...)
+	b.sealed = append(b.sealed, list)
 }

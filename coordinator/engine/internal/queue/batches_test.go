@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestSharing(t *testing.T) {
 	give := func(kind string, agent coordinator.AgentID, id string) {
 		d := &coordinator.Dispatch{DispatchID: id, Agent: agent}
 		all = append(all, d)
-		b.Share(kind, Shared[string]{Made: d}, 3)
+		b.Share(kind, Shared[string]{Task: id, Made: d}, 3)
 	}
 	give("kind", "a", "1")
 	give("kind", "a", "2")
@@ -157,18 +158,20 @@ func TestSharing(t *testing.T) {
 	give("kind", "a", "5")
 	give("kind", "a", "6")
 	give("kind", "a", "7")
-	sealed := 0
-	for _, d := range b.Seal() {
-		if sealed++; d.Made.BatchID == "" {
-			t.Errorf("%s is sealed and has no batch", d.Made.DispatchID)
+	var sealed []string
+	for _, batch := range b.Seal() {
+		var tasks []string
+		for _, d := range batch {
+			tasks = append(tasks, d.Task)
 		}
+		sealed = append(sealed, batch[0].Made.BatchID+": "+strings.Join(tasks, " "))
 	}
-	if b.Sharing() || sealed != 5 {
-		t.Errorf("%d are sealed, and some are not: %v", sealed, b.Sharing())
+	if want := []string{"1: 1 2 5", "6: 6 7"}; b.Sharing() || !slices.Equal(sealed, want) {
+		t.Errorf("%q are sealed, want %q; some are not: %v", sealed, want, b.Sharing())
 	}
 	give("kind", "a", "8")
 	if left := b.Seal(); len(left) != 0 {
-		t.Errorf("%s shares with those of the moment before", left[0].Made.DispatchID)
+		t.Errorf("%s shares with those of the moment before", left[0][0].Task)
 	}
 	want := []struct {
 		batch string

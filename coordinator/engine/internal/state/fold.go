@@ -36,6 +36,8 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 	switch r := r.(type) {
 	case *coordinator.Assigned:
 		s.foldAssigned(r)
+	case *coordinator.BatchSealed:
+		s.SealBatch(r)
 	case *coordinator.Settled:
 		s.foldSettled(r)
 	case *coordinator.LeaseChanged:

@@ -169,6 +169,16 @@ func (s *State) Assigned(t *Task, a *Agent) {
 	s.Fleet.Take(a, t, t.Alone)
 }
 
+// SealBatch applies the record of a batch, of this leader or of the one that it follows.
+func (s *State) SealBatch(r *coordinator.BatchSealed) {
+	for _, key := range r.Tasks {
+		if t := s.Tasks.Of(s.Dedupe.Peek(key)); t != nil {
+			t.Batch = r.Batch
+		}
+	}
+	s.Commit(r)
+}
+
 // Confirmed begins the lease of a dispatch that its agent's queue has: its task was acknowledged.
 func (s *State) Confirmed(at time.Time, t *Task) {
 	t.Agent.received(at)
