@@ -233,6 +233,9 @@ type Remembered struct {
 	// before this one has that.
 	Text string `rec:"14"`
 	Task *Task  `rec:"15"`
+	// Unpublished is why the dispatch after that attempt was not published, which is over with this; zero: there is
+	// none.
+	Unpublished PublishOutcome `rec:"17"`
 	// Late is its agent's report that came after the task had timed out, and changes nothing; nil: none.
 	Late *Outcome `rec:"16"`
 }

@@ -19,7 +19,15 @@ func TestFollowerHasNoDispatchThatWasNotPublished(t *testing.T) {
 			r.assign(job("t"))
 			r.settle(r.latest().Handle, outcome)
 			r.slots("a", 0, r.seen("a").Free)
-			standby := r.follower(r.now, r.Records(nil))
+			records := r.Records(nil)
+			told := slices.ContainsFunc(records, func(r coordinator.Record) bool {
+				m, is := r.(*coordinator.Remembered)
+				return is && m.Unpublished == outcome
+			})
+			if waits := r.PendingTotal() > 0; told != waits {
+				t.Errorf("the task waits: %v, and why it was not published is told: %v", waits, told)
+			}
+			standby := r.follower(r.now, records)
 			if standby.OpenTask("t") != nil || standby.seen("a").InFlight != 0 {
 				t.Errorf("by the records the dispatch is with its agent, which has %d tasks", standby.seen("a").InFlight)
 			}
@@ -248,6 +256,23 @@ func TestBatchAtATakeOver(t *testing.T) {
 		if got := heir.why("a0", "go"); got != tc.want {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+// TestAgentThatCameAgainInASnapshot: an agent leaves the fleet and comes again, and has a task of before. It is given
+// tasks as one that had none yet, in the leader and in one that begins with its snapshot.
+func TestAgentThatCameAgainInASnapshot(t *testing.T) {
+	p := policyOf(worker("a"), worker("b"))
+	r := leads(t, p)
+	r.give(job("t").prefers("a"))
+	r.apply(coordinator.PolicyChanged{Policy: &policyOf(worker("b")).Policy})
+	r.apply(coordinator.PolicyChanged{Policy: &p.Policy})
+	if r.OpenTask("t") == nil {
+		t.Fatal("it has the task no more")
+	}
+	got, want := r.follower(r.now, r.imaged()).before("a"), r.before("a")
+	if got.LastAssigned != want.LastAssigned || got.Assigned != want.Assigned {
+		t.Errorf("by the snapshot %+v, and in the leader %+v", got, want)
 	}
 }
 

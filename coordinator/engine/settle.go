@@ -102,7 +102,7 @@ func (k *kernel) settled(now time.Time, ev coordinator.DispatchSettled) {
 		k.FailCancelled(now, t)
 		return
 	}
-	k.RecordUndelivered(t)
+	k.RecordUndelivered(t, outcome)
 	k.admit(now, t) // under the policy of now, which may be another than before
 }
 

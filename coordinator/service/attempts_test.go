@@ -126,6 +126,15 @@ func TestAttemptsAreRemembered(t *testing.T) {
 			}
 			s.comesBack("a1", 3, coordinator.ReturnExpired) // which the journal has told
 		}, "1 a1 rejected (too hot); 2 a1 lost; 3 a1 returned"},
+		{"no queue and a full one, as the journal says", func(s *story) {
+			for i, o := range []coordinator.PublishOutcome{coordinator.PublishUnroutable, coordinator.PublishRejected} {
+				at := s.at.Add(time.Duration(i+1) * time.Second)
+				s.Follow(at, []coordinator.Record{
+					&coordinator.Assigned{Task: s.task, Agent: coordinator.AgentID(fmt.Sprint("a", i)), Attempt: 1, At: at},
+					&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), ID: "t-1", Seen: at, Unpublished: o},
+				})
+			}
+		}, "1 a0 queue_missing; 1 a1 queue_full"},
 		{"a snapshot knows no more than which agents had it", func(s *story) {
 			s.Follow(s.at, []coordinator.Record{&coordinator.Assigned{
 				Task: s.task, Agent: "a3", Attempt: 3, Tried: []coordinator.AgentID{"a1", "a2"},

@@ -15,6 +15,7 @@ import (
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/service/internal/views"
 	"taskbus/coordinator/view"
+	"taskbus/tests/support/membus"
 )
 
 // asShown is what the lists and explain say of all tasks, with times to 0.1 s.
@@ -107,6 +108,45 @@ func TestTasksAreShownAfterARestartAsBefore(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// Dispatches that no queue took are shown after a restart or a take-over as before, and so is what became of their
+// tasks.
+func TestDispatchesNotTakenAreShownAsBefore(t *testing.T) {
+	for _, other := range []bool{true, false} {
+		inRig(t, fleet, func(r *rig) {
+			full := func(queues ...string) {
+				r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
+					if slices.Contains(queues, p.Key) {
+						return membus.Nack
+					}
+					return membus.Answer
+				})
+			}
+			a1, a2 := r.worker("a1", true), r.worker("a2", true)
+			full("agent.a1")
+			r.task("elsewhere", "build", `,"preferred_agents":["a1"]`)
+			r.pass(time.Second)
+			a2.finish("succeeded", "")
+			full("agent.a1", "agent.a2")
+			r.task("nowhere", "build", "")
+			for range 12 {
+				r.pass(5 * time.Second)
+				a1.report()
+				a2.report()
+			}
+			before := r.asShown()
+			for _, line := range before {
+				if !strings.Contains(line, "1 a1 queue_full, 1 a2 ") {
+					t.Errorf("before: %s", line)
+				}
+			}
+			r.begunAnew(other)
+			if after := r.asShown(); len(before) != 2 || !slices.Equal(before, after) {
+				t.Errorf("before\n  %s\nafter\n  %s", strings.Join(before, "\n  "), strings.Join(after, "\n  "))
+			}
 		})
 	}
 }

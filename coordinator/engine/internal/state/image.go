@@ -158,7 +158,8 @@ func (s *State) imageAgents(m *Image) {
 			Agent: a.Spec.ID, Assigned: a.Assigned, LastAssigned: s.Fleet.Views[i].LastAssigned,
 			Items: c.Items, BusySeconds: c.BusySeconds, Samples: c.Samples,
 		}
-		if *r != (coordinator.AgentBefore{Agent: a.Spec.ID}) {
+		// One that has left and come again may have tasks of before, and nothing else.
+		if len(a.Open) > 0 || *r != (coordinator.AgentBefore{Agent: a.Spec.ID}) {
 			m.leases = append(m.leases, r)
 		}
 	}

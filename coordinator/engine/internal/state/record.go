@@ -95,11 +95,11 @@ func (s *State) RecordReturned(t *Task, flags dedupe.Flags, ev *coordinator.Task
 	}
 }
 
-// RecordUndelivered records that the latest dispatch of a task was not published: no agent has it.
-func (s *State) RecordUndelivered(t *Task) {
+// RecordUndelivered records that the latest dispatch of a task was not published, and why: no agent has it.
+func (s *State) RecordUndelivered(t *Task, why coordinator.PublishOutcome) {
 	if s.Recorder.On {
 		r := s.cameBack(t)
-		r.Key, r.ID, r.Content, r.Seen = t.Key, t.Task.ID, t.Task.ContentHash, s.Now
+		r.Key, r.ID, r.Content, r.Seen, r.Unpublished = t.Key, t.Task.ID, t.Task.ContentHash, s.Now, why
 		s.Commit(&r)
 	}
 }

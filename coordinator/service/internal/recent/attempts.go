@@ -126,15 +126,20 @@ func (r *Record) endedBy(result *coordinator.Result, number int) {
 	r.Past.Outcome, r.Past.detail = result.Outcome.String(), result.Error
 }
 
-// undelivered notes that the broker did not take a dispatch: unless it may have, the task waits again.
-func (h *Tasks) undelivered(d *coordinator.Dispatch, outcome coordinator.PublishOutcome) {
-	word := attemptUnconfirmed
+// unpublished is what became of an attempt that the broker did not take, for all that is known.
+func unpublished(outcome coordinator.PublishOutcome) string {
 	switch outcome {
 	case coordinator.PublishUnroutable:
-		word = attemptQueueMissing
+		return attemptQueueMissing
 	case coordinator.PublishRejected:
-		word = attemptQueueFull
+		return attemptQueueFull
 	}
+	return attemptUnconfirmed
+}
+
+// undelivered notes that the broker did not take a dispatch: unless it may have, the task waits again.
+func (h *Tasks) undelivered(d *coordinator.Dispatch, outcome coordinator.PublishOutcome) {
+	word := unpublished(outcome)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.note(d.Task.ID, d.Agent, d.Attempt, word, ""); r != nil && word != attemptUnconfirmed {

@@ -49,12 +49,11 @@ func (h *Tasks) assigned(r *coordinator.Assigned) {
 	h.decided(d)
 }
 
-// had reports whether the attempt is known. The latest may be made once more, later.
+// had reports whether the attempt is known. One that no queue took may be made once more, later.
 func (r *Record) had(a *coordinator.Assigned) bool {
-	if latest, given := r.latest(); given && is(&latest, a.Agent, a.Attempt) {
-		return !a.At.After(latest.At)
-	}
-	return slices.ContainsFunc(r.Past.earlier, func(e view.Attempt) bool { return is(&e, a.Agent, a.Attempt) })
+	known := func(e view.Attempt) bool { return is(&e, a.Agent, a.Attempt) && !a.At.After(e.At) }
+	latest, given := r.latest()
+	return given && known(latest) || slices.ContainsFunc(r.Past.earlier, known)
 }
 
 // settled notes that the agent's queue has the latest dispatch.
@@ -94,11 +93,14 @@ func (h *Tasks) remembered(at time.Time, m *coordinator.Remembered) {
 	}
 	a, given := r.latest()
 	switch {
-	case given && undelivered(m, &a):
-		r.Past.Outcome = m.End.String()
-		r.waitsOn()
+	case m.Unpublished != coordinator.PublishConfirmed:
+		// It names the attempt before; if that may have been published as well, earlier, it names the latest.
+		if given && r.State == Dispatching && m.Attempt >= a.Number-1 && !m.Seen.Before(a.At) {
+			r.Past.Outcome = unpublished(m.Unpublished)
+			r.waitsOn()
+		}
 		return
-	case given && m.Attempt < a.Number: // there is a later one, which goes on
+	case given && m.Attempt < a.Number && (StateOf(m.Fate) == "" || !at.After(a.At)): // a later one goes on
 		return
 	case m.ID == "" && r.Ended():
 		return // in a snapshot: only what had not been carried out yet is news
@@ -137,13 +139,6 @@ func (h *Tasks) remembered(at time.Time, m *coordinator.Remembered) {
 		f.Text = "as the journal says; its text is with the coordinator that led then"
 	}
 	r.fails(f, overdue && latest)
-}
-
-// undelivered reports whether a record says that the latest attempt was not published. Such a record names the attempt
-// before, and how that came back it does not say.
-func undelivered(m *coordinator.Remembered, latest *view.Attempt) bool {
-	return m.Fate == coordinator.FateForgotten && m.Attempt == latest.Number-1 && m.End == coordinator.EndUnknown &&
-		!m.Seen.Before(latest.At)
 }
 
 // wordsElsewhere says where an agent's words on why it failed are: they may quote the payload, and the
