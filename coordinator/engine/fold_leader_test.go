@@ -166,6 +166,36 @@ func TestSnapshotForgetsWithTheWindow(t *testing.T) {
 	}
 }
 
+// TestStandbyHasIDsThatItsLeaderHasDropped: where the dedupe window is full, a task that waits takes the place of the
+// oldest id in the leader. A standby hears of it when it is dispatched, has the oldest id until then, and no more than
+// the window may have from its first look-up on.
+//
+// That does not follow from the records: those that wait and are never dispatched take places, too, so that neither the
+// number nor the order of the ids is the same. Nor do the look-ups leave records by which an id that is open moves to
+// the end. A record of each id that is dropped would be one more for each task, where either set is as good: which ids
+// go is not promised, only how many there are.
+func TestStandbyHasIDsThatItsLeaderHasDropped(t *testing.T) {
+	r := leads(t, policyOf(worker("a")).set(func(s *coordinator.Settings) { s.DedupeMaxIDs = 2 }))
+	r.give(job("old"))
+	r.tell(says("a", "old"))
+	r.give(job("busy"))
+	want(t, r.assign(job("waits")))
+	records := r.Records(nil)
+	old, busy := coordinator.KeyOf("old"), coordinator.KeyOf("busy")
+	if ids := r.remembered(); slices.Contains(ids, old) || !slices.Contains(ids, busy) {
+		t.Errorf("the leader has %v, of the old %v and the open %v", ids, old, busy)
+	}
+	if ids := r.follower(r.now, records).remembered(); !slices.Contains(ids, old) || !slices.Contains(ids, busy) {
+		t.Errorf("the standby has %v, of the old %v and the open %v", ids, old, busy)
+	}
+	heir := r.heirOf(r.now, records)
+	heir.tell(says("a", "busy"))
+	heir.give(job("next"))
+	if ids := heir.remembered(); len(ids) > 2 || slices.Contains(ids, old) {
+		t.Errorf("the next leader has %v", ids)
+	}
+}
+
 // remembered are the ids that a snapshot says were seen.
 func (r *rig) remembered() (ids []coordinator.TaskKey) {
 	for rec := range r.Image(r.now).Records {
