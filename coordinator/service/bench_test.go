@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -73,8 +74,9 @@ func BenchmarkReadResult(b *testing.B) {
 func BenchmarkCompleted(b *testing.B) {
 	r := resultSession(b)
 	task := taskNamed("t-1", r.s.now())
-	c := completedBy(task, "a1", r.s.now())
-	c.Result.Outcome = coordinator.OutcomeSucceeded
+	c := &coordinator.Completed{Task: task, Attempt: 1, At: r.s.now(), Result: coordinator.Result{
+		Task: task.ID, Agent: "a1", Duration: time.Second, Outcome: coordinator.OutcomeSucceeded,
+	}}
 	b.ReportAllocs()
 	var sent []func()
 	for b.Loop() {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"taskbus/coordinator"
-	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/view"
 )
 
@@ -31,22 +30,6 @@ func attemptID(id string) string {
 		return id
 	}
 	return strings.Join(slices.Delete(parts, len(parts)-2, len(parts)-1), ".")
-}
-
-func timeoutOf(t *coordinator.Task, at time.Time) *coordinator.Fail {
-	return &coordinator.Fail{Task: t, Failure: coordinator.Failure{Reason: coordinator.ReasonTaskTimeout, Text: "overdue",
-		FailedAt: at}}
-}
-
-// completedBy is a success; of the task t-9 if nothing else is known.
-func completedBy(t *coordinator.Task, agent coordinator.AgentID, at time.Time) *coordinator.Completed {
-	c := &coordinator.Completed{
-		Result: coordinator.Result{Task: "t-9", Agent: agent, Duration: time.Second}, Task: t, Attempt: 1, At: at,
-	}
-	if t != nil {
-		c.Result.Task = t.ID
-	}
-	return c
 }
 
 func TestTaskViewTellsTheStory(t *testing.T) {
@@ -74,19 +57,4 @@ func TestTaskViewTellsTheStory(t *testing.T) {
 			t.Errorf("pending tasks: %+v", list)
 		}
 	})
-}
-
-// TestDecisionOutlivesExhaustion: a task that fails because it came back too often keeps the decision of its latest
-// dispatch; one that fails for what the fleet is like has that decision.
-func TestDecisionOutlivesExhaustion(t *testing.T) {
-	h, at := recent.New(4), time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	task, choice := taskNamed("t-1", at), &coordinator.Decision{Agent: "a1", Eligible: 1, Fleet: 2}
-	d := dispatchOf(task, "a1", 1, at)
-	d.Decision = choice
-	h.Dispatching(d)
-	failure := coordinator.Failure{Reason: coordinator.ReasonRetriesExhausted, FailedAt: at.Add(time.Second)}
-	h.Failed(&coordinator.Fail{Handle: 1, Task: task, Failure: failure})
-	if r, _ := h.Find("t-1"); r.Decision != choice || !r.DecidedAt.Equal(at) || r.State != recent.Failed {
-		t.Errorf("%s, decided %v: %+v", r.State, r.DecidedAt, r.Decision)
-	}
 }

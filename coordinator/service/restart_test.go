@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/recent"
@@ -182,20 +181,6 @@ func TestEndedLongAgoIsNotUnknown(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What was carried out after a snapshot was taken is told by the snapshot itself, which has no more than the fate.
-func TestSnapshotKnowsEndsThatWereOnTheirWay(t *testing.T) {
-	h, at := recent.New(4), time.Unix(1000, 0)
-	task := taskNamed("t-1", at)
-	h.Follow(at.Add(9*time.Second), []coordinator.Record{
-		&coordinator.TaskBefore{Task: task, State: recent.Dispatched,
-			Attempts: []coordinator.AttemptBefore{{Agent: "a1", Number: 1, At: at}}},
-		&coordinator.Remembered{Key: coordinator.KeyOf("t-1"), Fate: coordinator.FateSucceeded, Agent: "a1", Attempt: 1},
-	})
-	if r, _ := h.Find("t-1"); r.State != recent.Succeeded || r.Past.Outcome != "succeeded" {
-		t.Errorf("%+v", r)
-	}
 }
 
 // received counts the tasks that came in for the first time in the last minute.

@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/metrics"
-	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/view"
 	"taskbus/schemas"
 	"taskbus/tests/support/membus"
@@ -255,62 +253,6 @@ func TestResultBeforeTheConfirm(t *testing.T) {
 			t.Errorf("t-1 is %s", task.State)
 		}
 	})
-}
-
-// The agent's word is the last, even when it comes after the time-out.
-func TestResultAfterTheTimeout(t *testing.T) {
-	h := recent.New(4)
-	at := time.Unix(1000, 0)
-	task := taskNamed("t-1", at)
-	h.Accepted(task, true)
-	h.Dispatching(dispatchOf(task, "a1", 1, at))
-	h.Settled(dispatchOf(task, "a1", 1, at), coordinator.PublishConfirmed, at)
-	h.Failed(timeoutOf(task, at.Add(6*time.Second)))
-	if r, _ := h.Find("t-1"); r.State != recent.Failed || r.Agent != "a1" {
-		t.Fatalf("after the time-out: %+v", r)
-	}
-	h.Completed(completedBy(task, "a1", at.Add(8*time.Second)))
-	// Its confirm comes after the result, and so does the dispatch itself.
-	h.Failed(timeoutOf(task, at.Add(6*time.Second)))
-	h.Returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
-	if r, _ := h.Find("t-1"); r.State != recent.Succeeded || r.Failure.Text != "" || h.Outcome("t-1") != "succeeded" {
-		t.Errorf("after the late result: %+v", r)
-	}
-}
-
-// The states of a task as people see them.
-func TestHistoryFollowsTheTask(t *testing.T) {
-	h := recent.New(4)
-	at := time.Unix(1000, 0)
-	task := taskNamed("t-1", at)
-	state := func(want string) {
-		t.Helper()
-		if r, _ := h.Find("t-1"); r.State != want {
-			t.Errorf("state %q, want %q", r.State, want)
-		}
-	}
-	h.Accepted(task, true)
-	state(recent.Pending)
-	h.Dispatching(dispatchOf(task, "a1", 1, at))
-	state(recent.Dispatching)
-	h.Settled(dispatchOf(task, "a1", 1, at), coordinator.PublishConfirmed, at)
-	state(recent.Dispatched)
-	h.Returned(&coordinator.TaskReturned{Task: task, Agent: "a1", Attempt: 1, Cause: coordinator.ReturnExpired}, at)
-	state(recent.Pending)
-	h.Dispatching(dispatchOf(task, "a2", 2, at))
-	h.Completed(completedBy(task, "a2", at.Add(time.Second)))
-	h.Settled(dispatchOf(task, "a2", 2, at), coordinator.PublishConfirmed, at) // the agent was faster than the confirm
-	state(recent.Succeeded)
-	h.Accepted(task, false) // it was decided at once, and its result was faster than this
-	state(recent.Succeeded)
-	h.Dispatching(dispatchOf(task, "a1", 1, at.Add(time.Hour))) // its id was forgotten and used again
-	state(recent.Dispatching)
-	if r, _ := h.Find("t-1"); !r.CompletedAt.IsZero() || r.Work != 0 {
-		t.Errorf("the new task has the old one's result: %+v", r)
-	}
-	if h.Completed(completedBy(nil, "a1", at)); h.Outcome("t-9") != "" {
-		t.Error("a result of a task of which nothing is known made a record")
-	}
 }
 
 func TestTasksOfAState(t *testing.T) {

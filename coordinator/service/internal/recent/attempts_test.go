@@ -1,4 +1,4 @@
-package service
+package recent_test
 
 import (
 	"fmt"
