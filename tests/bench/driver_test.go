@@ -23,7 +23,7 @@ var (
 	rounds   = flag.Int("rounds", 5, "of each scenario at most")
 	tasks    = flag.Int("tasks", 40_000, "of the largest backlog")
 	quick    = flag.Bool("quick", false, "a look in some minutes: one round, less of everything")
-	profile  = flag.String("profile", "", "save CPU profiles of 10 s, one of each scenario, in this directory")
+	profile  = flag.String("profile", "", "save CPU profiles of 10 s, one of each scenario and program, in this directory")
 )
 
 func TestMain(m *testing.M) {

@@ -269,7 +269,8 @@ func (r *rig) saveProfile() (wait func()) {
 	if *profile == "" || r.scenario.relay {
 		return func() {}
 	}
-	name, url := strings.ReplaceAll(r.scenario.name, "/", "-")+".pprof", r.service.http+"/debug/pprof/profile?seconds=10"
+	name := strings.ReplaceAll(r.scenario.name, "/", "-") + "-" + filepath.Base(r.program) + ".pprof"
+	url := r.service.http + "/debug/pprof/profile?seconds=10"
 	done := make(chan error, 1)
 	go func() {
 		done <- caught(func() {
