@@ -131,7 +131,7 @@ func later(kind byte, write func(c *coder)) []byte {
 
 // fieldsOf writes the fields of a record.
 func fieldsOf(c *coder, r coordinator.Record) {
-	records.of(r).fields.write(c, reflect.ValueOf(r).Elem())
+	records.of(r).fields.write(c, reflect.ValueOf(r).UnsafePointer())
 }
 
 // What a later version adds is passed over; what it would be wrong to pass over is refused, and so is what an

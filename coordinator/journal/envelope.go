@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"math"
 	"reflect"
+	"unsafe"
 
 	"taskbus/coordinator"
 )
@@ -102,7 +103,7 @@ func DecodeChunk(body []byte) (Header, Chunk, bool, error) {
 // record writes one record to out.
 func (c *coder) record(r coordinator.Record) {
 	k := records.of(r)
-	k.fields.write(c, reflect.ValueOf(r).Elem())
+	k.fields.write(c, reflect.ValueOf(r).UnsafePointer())
 	c.finish(k.number)
 }
 
@@ -114,9 +115,9 @@ func (c *coder) appendMessage(dst []byte, h Header, special any) []byte {
 	dst = append(dst, 0, 0, 0, 0, FormatVersion, byte(h.Kind))
 	base := c.base
 	c.base = 0 // its time is relative to 1970
-	c.part(func() { headerFields.write(c, reflect.ValueOf(&h).Elem()) })
+	c.part(func() { headerFields.write(c, unsafe.Pointer(&h)) })
 	if c.base = base; special != nil {
-		c.part(func() { specials[h.Kind].write(c, reflect.ValueOf(special).Elem()) })
+		c.part(func() { specials[h.Kind].write(c, reflect.ValueOf(special).UnsafePointer()) })
 	}
 	dst = append(dst, c.body...)
 	c.body = c.body[:0]
@@ -146,7 +147,7 @@ func openMessage(body []byte) (coder, Header, error) {
 	c := coder{budget: mostAllocated*len(body) + allocatedAnyway}
 	c.open(body[fieldsAt:])
 	rest := c.enter()
-	headerFields.read(&c, reflect.ValueOf(&h).Elem())
+	headerFields.read(&c, unsafe.Pointer(&h))
 	c.leave(rest)
 	// An item is two bytes at least, its kind and its length.
 	if c.bad == "" && (h.Count < 0 || h.Count > len(body)/2 || h.First > math.MaxUint64-uint64(h.Count) ||
@@ -172,7 +173,7 @@ func (c *coder) special(h *Header, into any) {
 	in := c.take(c.read())
 	rest := c.in
 	c.open(in[:len(in):len(in)])
-	specials[h.Kind].read(c, reflect.ValueOf(into).Elem())
+	specials[h.Kind].read(c, reflect.ValueOf(into).UnsafePointer())
 	if p, ok := into.(*Piece); ok && (p.Of == 0 || p.Of == KindPiece || p.From < 0 || p.Size <= p.From) {
 		c.fail(impossible)
 	}
@@ -206,9 +207,9 @@ func (c *coder) readRecords(count int) ([]coordinator.Record, error) {
 	c.allocates(uintptr(count) * reflect.TypeFor[coordinator.Record]().Size())
 	list := make([]coordinator.Record, 0, count)
 	err := c.readItems(&records, "record", count, func(k *kind) {
-		v := free[k.number].next(c, k, count-len(list))
-		k.fields.read(c, v)
-		list = append(list, v.Addr().Interface().(coordinator.Record))
+		v := free[k.number].next(c, k, count-len(list)).Addr()
+		k.fields.read(c, v.UnsafePointer())
+		list = append(list, v.Interface().(coordinator.Record))
 	})
 	if err != nil || count == 0 {
 		return nil, err

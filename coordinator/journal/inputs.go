@@ -76,7 +76,7 @@ func (c *coder) input(in *Input) byte {
 		}
 	}
 	c.writeTime(in.At)
-	k.fields.write(c, v)
+	k.fields.write(c, v.Addr().UnsafePointer())
 	v.SetZero() // lets go of what it refers to
 	return k.number
 }
@@ -97,9 +97,9 @@ func DecodeInputs(body []byte) (Header, *Recorded, error) {
 	r.Inputs = make([]Input, 0, h.Count)
 	err = c.readItems(&events, "input", h.Count, func(k *kind) {
 		in := Input{At: c.readTime()}
-		if v := reflect.New(k.fields.typ).Elem(); c.allocates(2 * k.fields.typ.Size()) {
-			k.fields.read(&c, v)
-			in.Event = v.Interface().(coordinator.Event)
+		if v := reflect.New(k.fields.typ); c.allocates(2 * k.fields.typ.Size()) {
+			k.fields.read(&c, v.UnsafePointer())
+			in.Event = v.Elem().Interface().(coordinator.Event)
 		}
 		r.Inputs = append(r.Inputs, in)
 	})
