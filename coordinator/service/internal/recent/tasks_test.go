@@ -9,7 +9,7 @@ import (
 )
 
 func taskNamed(id coordinator.TaskID, accepted time.Time) *coordinator.Task {
-	return &coordinator.Task{ID: id, Type: "build", TraceID: "trace", AcceptedAt: accepted}
+	return &coordinator.Task{ID: id, Type: "build", AcceptedAt: accepted}
 }
 
 func dispatchOf(t *coordinator.Task, agent coordinator.AgentID, attempt int, at time.Time) *coordinator.Dispatch {
