@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"taskbus/coordinator/hash"
 )
 
 // CallOp is the operation of a request about one LLM call outside of tasks.
@@ -128,7 +130,7 @@ func (c *Call) HashAsked() uint64 {
 		text(r.Provider)
 		text(r.Model)
 	}
-	return max(1, Hash(string(b), 0))
+	return max(1, hash.Of(string(b), 0))
 }
 
 // CallAsked asks about calls, all of them or none: if one is refused nothing is set aside for

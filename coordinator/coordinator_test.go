@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -194,26 +193,6 @@ func TestAge(t *testing.T) {
 	}
 	if got := task.Age(at.Add(-time.Second)); got != 0 {
 		t.Errorf("age %v before it was accepted, want 0", got)
-	}
-}
-
-// A tenth of the wait and a minute are never reached, and half of the chances add half of that.
-func TestSpread(t *testing.T) {
-	for _, c := range []struct {
-		wait   time.Duration
-		chance uint64
-		want   time.Duration
-	}{
-		{0, math.MaxUint64, 0},
-		{10 * time.Second, 0, 0},
-		{10 * time.Second, 1 << 63, time.Second / 2},
-		{10 * time.Second, math.MaxUint64, time.Second - 1},
-		{time.Hour, 1 << 63, 30 * time.Second},
-		{math.MaxInt64, math.MaxUint64, time.Minute - 1},
-	} {
-		if got := Spread(c.wait, c.chance); got != c.want {
-			t.Errorf("%v by %x: %v, want %v", c.wait, c.chance, got, c.want)
-		}
 	}
 }
 

@@ -1,5 +1,4 @@
 // Package coordinator is the vocabulary of Taskbus: tasks, agents, decisions, refusals, events and effects.
-// Every other package speaks in these words.
 //
 // # What it answers
 //

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"taskbus/coordinator/hash"
 )
 
 // QuotaControlKind is what a control changes. The numbers are part of the journal and never
@@ -73,7 +75,7 @@ func (c QuotaControl) Named() QuotaControl {
 	if c.Kind == ControlCorrect {
 		what += c.Value + "\n" + strconv.FormatInt(c.At.UnixNano(), 10)
 	}
-	c.ID = fmt.Sprintf("%s-%010x", c.Kind, Hash(what, 0)>>24)
+	c.ID = fmt.Sprintf("%s-%010x", c.Kind, hash.Of(what, 0)>>24)
 	return c
 }
 

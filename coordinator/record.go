@@ -3,6 +3,8 @@ package coordinator
 import (
 	"strconv"
 	"time"
+
+	"taskbus/coordinator/hash"
 )
 
 // Record is one fact of the engine's state that must survive the process: it is journalled before anything
@@ -19,7 +21,7 @@ type TaskKey [2]uint64
 
 // KeyOf gives the key of a task id.
 func KeyOf(id TaskID) TaskKey {
-	return TaskKey{Hash(string(id), 0), Hash(string(id), 0x9e3779b97f4a7c15)}
+	return TaskKey{hash.Of(string(id), 0), hash.Of(string(id), 0x9e3779b97f4a7c15)}
 }
 
 // CallKey names the reservation of an id that an agent (empty: a gateway, for no agent in particular) has

@@ -47,6 +47,7 @@ one_goroutine=(
 	coordinator/fairshare/rates
 	coordinator/fairshare/seats
 	coordinator/gateway
+	coordinator/hash
 	coordinator/heard
 	coordinator/invariant
 	coordinator/journal

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // Equal aims at equal drain times: all agents finish what they hold at the same moment.
@@ -52,7 +52,7 @@ func NewEqual(c Config, id string, seed uint64) (*Equal, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Equal{limits: l, seed: coordinator.Hash(id, coordinator.Mix(seed)), interval: l.base, window: 1}, nil
+	return &Equal{limits: l, seed: hash.Of(id, hash.Mix(seed)), interval: l.base, window: 1}, nil
 }
 
 // Claim is how many items to ask for now: 0, then nothing is to be asked, to the
@@ -130,7 +130,7 @@ func (e *Equal) Interval(now time.Time, l Local) time.Duration {
 		d = min(d, l.drain())
 	}
 	e.count++
-	return e.bound(time.Duration(float64(d) * (0.9 + 0.2*coordinator.Unit(coordinator.Mix(e.seed+e.count)))))
+	return e.bound(time.Duration(float64(d) * (0.9 + 0.2*hash.Unit(hash.Mix(e.seed+e.count)))))
 }
 
 // Surplus is how many items that have not been begun the agent should give back: what is

@@ -8,7 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 var no = math.NaN()
@@ -158,12 +158,12 @@ func TestGreedyIsNeverBetter(t *testing.T) {
 func square(kind string, n int) Problem {
 	p := Problem{n, n, make([]float64, n*n)}
 	for i := range p.Values {
-		chance := coordinator.Unit(coordinator.Mix(uint64(i) + 1))
+		chance := hash.Unit(hash.Mix(uint64(i) + 1))
 		switch kind {
 		case "contested":
 			p.Values[i] = float64((i/n + 1) * (i%n + 1))
 		case "sparse":
-			if p.Values[i] = chance; coordinator.Mix(uint64(i))%10 != 0 {
+			if p.Values[i] = chance; hash.Mix(uint64(i))%10 != 0 {
 				p.Values[i] = no
 			}
 		default:

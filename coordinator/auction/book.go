@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // Bid is what one agent offers for one task, in its own words.
@@ -104,9 +105,9 @@ func Open(task coordinator.TaskID, seed uint64, invited []coordinator.AgentID, o
 			string(b.ranked.Agent))
 	})
 	b.places = slices.CompactFunc(b.places, func(a, b place) bool { return a.ranked.Agent == b.ranked.Agent })
-	own := coordinator.Hash(string(task), seed)
+	own := hash.Of(string(task), seed)
 	for i := range b.places {
-		b.places[i].ranked.tie = coordinator.Hash(string(b.places[i].ranked.Agent), own)
+		b.places[i].ranked.tie = hash.Of(string(b.places[i].ranked.Agent), own)
 	}
 	b.waiting = len(b.places)
 	return b

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // invitedLeast is how many are asked in any case: the best of 8 drawn at random is,
@@ -33,7 +34,7 @@ func Invitations(n int) int {
 // Equal arguments give equal answers. The n candidates need not exist as a list.
 func Invite(dst []int, n int, task coordinator.TaskID, seed uint64, score func(i int) float64) []int {
 	k := Invitations(n)
-	chance := splitMix(coordinator.Hash(string(task), seed))
+	chance := splitMix(hash.Of(string(task), seed))
 	if score == nil {
 		return sample(dst, n, k, &chance)
 	}
@@ -78,7 +79,7 @@ type splitMix uint64
 
 func (s *splitMix) next() uint64 {
 	*s += 0x9e3779b97f4a7c15
-	return coordinator.Mix(uint64(*s))
+	return hash.Mix(uint64(*s))
 }
 
 // below gives a number of 0 to n−1. That n does not divide 2⁶⁴ favours some by less

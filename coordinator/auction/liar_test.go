@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // bidder is one agent of the liar's fleet.
@@ -51,7 +52,7 @@ func share(t *testing.T, mode Mode, merit float64, lies bool, seed uint64) (won 
 			f := &fleet[i]
 			for len(f.busy) > 0 && f.busy[0] <= round {
 				f.busy = f.busy[1:]
-				succeeded := coordinator.Unit(coordinator.Hash(fmt.Sprint(f.id, f.done), seed)) < f.success
+				succeeded := hash.Unit(hash.Of(fmt.Sprint(f.id, f.done), seed)) < f.success
 				claimed, estimated := f.claim()
 				f.record.Observe(claimed, estimated, taskTakes*time.Second, succeeded)
 				if f.done++; succeeded {

@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/hash"
 	"taskbus/coordinator/learning"
 	"taskbus/coordinator/strategy"
 )
@@ -35,7 +36,7 @@ type bench struct {
 // of its own, so that about 1/4 of them can do a task of one and 1/16 one of two.
 func newBench(tb testing.TB, n int) *bench {
 	tb.Helper()
-	mix := func(i, j int) bool { return coordinator.Hash(fmt.Sprint(i, "/", j), 0)%4 == 0 }
+	mix := func(i, j int) bool { return hash.Of(fmt.Sprint(i, "/", j), 0)%4 == 0 }
 	p := policyOf().set(func(s *coordinator.Settings) {
 		s.MaxQueueSize, s.DedupeMaxIDs = 100_000, 100_000
 		s.AssignmentTimeout, s.StaleAfter = time.Hour, 1000*time.Hour

@@ -9,6 +9,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
 	"taskbus/coordinator/fairshare/health"
+	"taskbus/coordinator/hash"
 )
 
 const twoProviders = `
@@ -149,7 +150,7 @@ func TestProviderRefuses(t *testing.T) {
 
 // apart is what the chance of a call adds to the time for which its provider wants no other.
 func (r callRig) apart(wait time.Duration, id string) time.Duration {
-	return coordinator.Spread(wait, coordinator.Mix(callOf(coordinator.CallRelease, id).Key[0]^r.Policy().Settings.Seed))
+	return hash.Spread(wait, hash.Mix(callOf(coordinator.CallRelease, id).Key[0]^r.Policy().Settings.Seed))
 }
 
 // A pool opens again after the moment that its provider has named, and less than a tenth and a minute

@@ -13,6 +13,7 @@ import (
 	"taskbus/coordinator/engine/internal/market"
 	"taskbus/coordinator/engine/internal/state"
 	"taskbus/coordinator/fairshare/fairqueue"
+	"taskbus/coordinator/hash"
 )
 
 // failer is what CheckIndexes needs of a test.
@@ -33,7 +34,7 @@ func CheckIndexes(t failer, e *Engine) {
 			ID: a.Spec.ID, Load: a.Load(), InFlight: a.InFlight(), Max: a.Maximum(), Free: a.Free(),
 			Rank: a.Spec.Rank, Capabilities: len(a.Spec.Capabilities), LastAssigned: v.LastAssigned, Flexibility: v.Flexibility,
 			Capacity: a.ItemsPerSecond(), Pending: a.Items(),
-			ReportedLoad: a.Report.Load, Hash: coordinator.Hash(string(a.Spec.ID), 0), Cost: cmp.Or(a.Spec.Cost, a.MeanCost),
+			ReportedLoad: a.Report.Load, Hash: hash.Of(string(a.Spec.ID), 0), Cost: cmp.Or(a.Spec.Cost, a.MeanCost),
 			Labels: a.Spec.Labels,
 		}
 		switch {

@@ -8,6 +8,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/engine"
+	"taskbus/coordinator/hash"
 	"taskbus/coordinator/heap"
 )
 
@@ -159,7 +160,7 @@ func (d *depot) apply(ev coordinator.Event) {
 			d.after(brokerTakes, func() {
 				d.apply(coordinator.DispatchSettled{Handle: f.Handle, Outcome: coordinator.PublishConfirmed})
 			})
-			more := time.Duration(coordinator.Unit(coordinator.Hash(string(f.Task.ID), 1)) * float64(d.spread))
+			more := time.Duration(hash.Unit(hash.Of(string(f.Task.ID), 1)) * float64(d.spread))
 			d.after(d.service+more, func() {
 				r := coordinator.Result{Task: f.Task.ID, Agent: f.Agent, Timestamp: d.now, Usage: f.Task.EstimatedUsage}
 				d.apply(coordinator.ResultReported{Live: true, Result: r})

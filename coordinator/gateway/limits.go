@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // ProviderHeader names the provider in the question, and in the answer the pool that is charged: of a
@@ -31,7 +32,7 @@ func RetryAfter(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKe
 	shown := Later(wait, key)
 	h["Retry-After"] = []string{strconv.FormatInt(max(1, wholeSeconds(shown)), 10)}
 	if shown == wait { // in milliseconds a short wait has its part of chance, too
-		shown += coordinator.Spread(max(wait, time.Second), key[0])
+		shown += hash.Spread(max(wait, time.Second), key[0])
 	}
 	h["Retry-After-Ms"] = []string{strconv.FormatInt(int64(math.Ceil(shown.Seconds()*1000)), 10)}
 }
@@ -42,7 +43,7 @@ func RetryAfter(h http.Header, x *coordinator.CallAnswer, key coordinator.TaskKe
 // to ten seconds stay as they are: given in whole seconds, they end at different moments anyhow.
 func Later(wait time.Duration, key coordinator.TaskKey) time.Duration {
 	rounded := time.Duration(wholeSeconds(wait)) * time.Second
-	return wait + coordinator.Spread(rounded, key[0]).Truncate(time.Second)
+	return wait + hash.Spread(rounded, key[0]).Truncate(time.Second)
 }
 
 // Foremost is the limit that refuses a call if the answer has it, else the one that is nearest to being

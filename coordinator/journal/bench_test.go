@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 var benchAt = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
@@ -21,7 +22,7 @@ func typicalTask(i int) *coordinator.Task {
 		Timeout:  300 * time.Second,
 		Required: []string{"llm", "text"}, Group: "research",
 		AcceptedAt:  benchAt.Add(-time.Duration(i%5000) * time.Microsecond),
-		ContentHash: coordinator.Hash("content", uint64(i)),
+		ContentHash: hash.Of("content", uint64(i)),
 	}
 }
 
@@ -38,9 +39,9 @@ func typicalSettled(i int) *coordinator.Settled {
 }
 
 func typicalRemembered(i int) *coordinator.Remembered {
-	return &coordinator.Remembered{Key: coordinator.TaskKey{coordinator.Mix(uint64(i)),
-		coordinator.Mix(uint64(i) + 1<<40)},
-		Content: coordinator.Mix(uint64(i) + 1<<50), Fate: coordinator.FateSucceeded,
+	return &coordinator.Remembered{Key: coordinator.TaskKey{hash.Mix(uint64(i)),
+		hash.Mix(uint64(i) + 1<<40)},
+		Content: hash.Mix(uint64(i) + 1<<50), Fate: coordinator.FateSucceeded,
 		Seen:  benchAt.Add(-time.Duration(i) * 3600 * time.Microsecond),
 		Agent: coordinator.AgentID(fmt.Sprintf("agent-%02d", i%40)), Attempt: 1}
 }

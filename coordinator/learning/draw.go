@@ -3,7 +3,7 @@ package learning
 import (
 	"math"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // betaDraw draws from Beta(alpha, beta), as X/(X+Y) of two draws from Gamma
@@ -28,11 +28,11 @@ type chance uint64
 
 func (c *chance) next() uint64 {
 	*c += 0x9e3779b97f4a7c15
-	return coordinator.Mix(uint64(*c))
+	return hash.Mix(uint64(*c))
 }
 
 // uniform is strictly between 0 and 1.
-func (c *chance) uniform() float64 { return coordinator.Unit(c.next()) }
+func (c *chance) uniform() float64 { return hash.Unit(c.next()) }
 
 func (c *chance) normal() float64 { return math.Sqrt2 * math.Erfinv(2*c.uniform()-1) }
 

@@ -6,6 +6,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/fairshare"
+	"taskbus/coordinator/hash"
 )
 
 // endCall ends a reservation as its caller reports.
@@ -190,7 +191,7 @@ func (x *Leases) hear(now, begun time.Time, c *coordinator.Call, charge *fairsha
 		return
 	}
 	said := *c.Heard
-	said.RetryAfter += coordinator.Spread(said.RetryAfter, coordinator.Mix(c.Key[0]^x.seed))
+	said.RetryAfter += hash.Spread(said.RetryAfter, hash.Mix(c.Key[0]^x.seed))
 	if r := x.ledger.Hear(now, begun, charge, &said, speaker(c)); r != nil {
 		x.record(r)
 	}

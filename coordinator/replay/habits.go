@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // borrowed is how many tasks the others' tasks of a type are worth beside an agent's
@@ -82,7 +83,7 @@ func (h *habits) ending(task *coordinator.Task, agent coordinator.AgentID, attem
 	text := string(task.ID) + "\x00" + string(agent) + "\x00" + strconv.Itoa(attempt)
 	own := h.own[pair{agent, task.Type}]
 	n := float64(len(own))
-	if coordinator.Unit(coordinator.Hash(text, 1))*(n+borrowed) < n {
+	if hash.Unit(hash.Of(text, 1))*(n+borrowed) < n {
 		return *own[pick(text, len(own))], itsOwn
 	}
 	pool, from := h.typed[task.Type], ofOthers
@@ -102,5 +103,5 @@ func scaled(d time.Duration, by float64) time.Duration { return time.Duration(fl
 
 // pick draws one of n.
 func pick(text string, n int) int {
-	return min(int(coordinator.Unit(coordinator.Hash(text, 2))*float64(n)), n-1)
+	return min(int(hash.Unit(hash.Of(text, 2))*float64(n)), n-1)
 }

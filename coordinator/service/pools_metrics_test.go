@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // twoModels are a provider with a model of its own limits, and one without calls.
@@ -75,7 +76,7 @@ func TestPoolMetrics(t *testing.T) {
 		// 40 s, and what the chance of the two calls adds to it: the later of both.
 		longer := time.Duration(0)
 		for _, id := range []string{"1", "2"} {
-			longer = max(longer, coordinator.Spread(40*time.Second, coordinator.Mix(call(coordinator.CallRelease, id).Key[0])))
+			longer = max(longer, hash.Spread(40*time.Second, hash.Mix(call(coordinator.CallRelease, id).Key[0])))
 		}
 		r.pass(10 * time.Second)
 		check("after the refusals", map[string]float64{

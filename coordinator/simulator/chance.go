@@ -3,7 +3,7 @@ package simulator
 import (
 	"math"
 
-	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // What a draw is for: the first thing that is hashed after the seed, so that no two
@@ -25,11 +25,11 @@ const (
 // Draw is a number above 0 and below 1 that depends on nothing but its arguments.
 func Draw(seed, what, a, b uint64) float64 {
 	h := mix(mix(mix(mix(seed)^what)^a) ^ b)
-	return coordinator.Unit(h)
+	return hash.Unit(h)
 }
 
 // mix is one step of SplitMix64.
-func mix(x uint64) uint64 { return coordinator.Mix(x + 0x9e3779b97f4a7c15) }
+func mix(x uint64) uint64 { return hash.Mix(x + 0x9e3779b97f4a7c15) }
 
 // Shape is the form of a distribution.
 type Shape string

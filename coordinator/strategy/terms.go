@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // Term is one named quantity of an agent for a task. Formulas and weights are
@@ -166,7 +167,7 @@ func session(c *coordinator.Case, a *coordinator.AgentView) float64 {
 	if c.Session == 0 {
 		return 0
 	}
-	u := coordinator.Unit(coordinator.Mix(c.Session ^ a.Hash))
+	u := hash.Unit(hash.Mix(c.Session ^ a.Hash))
 	return clamp((2 - math.Log(-math.Log(u))) / 14) // beyond −2 and 12: 1 in 1,600, and in 160,000
 }
 
@@ -187,7 +188,7 @@ func prepare(o Options) func(*coordinator.Case) {
 		if o.SessionLabel != "" {
 			c.Session = 0
 			if session := c.Task.Labels[o.SessionLabel]; session != "" {
-				c.Session = max(1, coordinator.Hash(session, 0))
+				c.Session = max(1, hash.Of(session, 0))
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // Each term for one agent, with its arithmetic.
@@ -156,7 +157,7 @@ func TestSessionsStick(t *testing.T) {
 		fleet := make([]coordinator.AgentView, n)
 		for i := range fleet {
 			fleet[i] = coordinator.AgentView{ID: coordinator.AgentID(strconv.Itoa(i)),
-				Hash: coordinator.Hash("agent-"+strconv.Itoa(i), 0)}
+				Hash: hash.Of("agent-"+strconv.Itoa(i), 0)}
 		}
 		counts, gaps := make([]int, n), 0.0
 		for user := range sessions {

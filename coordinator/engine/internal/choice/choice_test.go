@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
+	"taskbus/coordinator/hash"
 	"taskbus/coordinator/learning"
 )
 
@@ -47,7 +48,7 @@ func ranked(ranks ...int) *Question {
 	}
 	for i, rank := range ranks {
 		specs[i] = coordinator.AgentSpec{ID: coordinator.AgentID(fmt.Sprintf("a%03d", i)), Rank: rank}
-		q.Fleet.Views[i] = coordinator.AgentView{ID: specs[i].ID, Rank: rank, Hash: coordinator.Hash(string(specs[i].ID), 0)}
+		q.Fleet.Views[i] = coordinator.AgentView{ID: specs[i].ID, Rank: rank, Hash: hash.Of(string(specs[i].ID), 0)}
 		q.Fleet.ByCause[coordinator.Eligible].Add(i)
 	}
 	q.Fleet.Tally[coordinator.Eligible] = len(ranks)

@@ -5,6 +5,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
+	"taskbus/coordinator/hash"
 )
 
 // The choice looks at every eligible agent up to ExactLimit of them; beyond, at
@@ -31,7 +32,7 @@ func (q *Question) rank(among agentset.Set, eligible int) (best ranking) {
 		limit, sample = n, n
 	}
 	if eligible > limit {
-		start, budget = int(coordinator.Hash(string(q.Task.ID), q.Seed)%uint64(len(among))), sample
+		start, budget = int(hash.Of(string(q.Task.ID), q.Seed)%uint64(len(among))), sample
 	}
 	spare := limit // looks at others, in place of those that get no score
 	for w := range among {

@@ -2,6 +2,7 @@ package choice
 
 import (
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 	"taskbus/coordinator/learning"
 )
 
@@ -32,9 +33,9 @@ func (f *Fleet) TrackRecords(task *coordinator.Task, attempt int, kind *learning
 	if s.Exploration <= 0 || attempt > 1 || task.Priority >= coordinator.PriorityHigh {
 		return r
 	}
-	r.explores = coordinator.Unit(coordinator.Hash(string(task.ID), seed^saltExplores)) < s.Exploration
+	r.explores = hash.Unit(hash.Of(string(task.ID), seed^saltExplores)) < s.Exploration
 	if r.explores {
-		r.chance = coordinator.Hash(string(task.ID), seed^saltDraw)
+		r.chance = hash.Of(string(task.ID), seed^saltDraw)
 	}
 	return r
 }
@@ -46,7 +47,7 @@ func (r *TrackRecords) Of(i int) coordinator.Standing {
 	case r.stated != nil && r.stated[i] >= 0:
 		known.Success = r.stated[i]
 	case r.explores:
-		known.Success = r.learner.Draw(i, r.kind, coordinator.Unit(coordinator.Mix(r.chance^r.views[i].Hash)))
+		known.Success = r.learner.Draw(i, r.kind, hash.Unit(hash.Mix(r.chance^r.views[i].Hash)))
 	}
 	return known
 }

@@ -8,6 +8,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/agentset"
 	"taskbus/coordinator/criteria"
+	"taskbus/coordinator/hash"
 )
 
 // How a fleet takes over another configuration.
@@ -64,7 +65,7 @@ func (f *Fleet[T, A]) Adopt(
 		a.Spec, a.Number, a.Serial = spec, i, f.SerialOf(spec.ID)
 		f.Agents[i], f.ByID[spec.ID], f.ByQueue[spec.Queue] = m, m, m
 		f.Views[i] = coordinator.AgentView{ID: spec.ID, Rank: spec.Rank, Capabilities: len(spec.Capabilities),
-			Labels: spec.Labels, LastAssigned: lastAssigned[spec.ID], Hash: coordinator.Hash(string(spec.ID), 0)}
+			Labels: spec.Labels, LastAssigned: lastAssigned[spec.ID], Hash: hash.Of(string(spec.ID), 0)}
 		if spec.SuccessStated {
 			if f.Stated == nil {
 				f.Stated = slices.Repeat([]float64{-1}, n)

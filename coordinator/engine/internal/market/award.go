@@ -7,6 +7,7 @@ import (
 
 	"taskbus/coordinator"
 	"taskbus/coordinator/auction"
+	"taskbus/coordinator/hash"
 )
 
 const (
@@ -175,7 +176,7 @@ func (m *Market[T, A]) Match(over []Closed[T, A], v View[T, A], seed uint64) []*
 		}
 	}
 	var matched, others []*Closed[T, A]
-	for i, bid := range match(coordinator.Hash(string(lots[0].Lot.of.ID), seed), rankings, free) {
+	for i, bid := range match(hash.Of(string(lots[0].Lot.of.ID), seed), rankings, free) {
 		if lots[i].matched = bid; bid != nil {
 			matched = append(matched, lots[i])
 		} else {
@@ -205,7 +206,7 @@ func match(seed uint64, rankings [][]auction.Ranked, free map[coordinator.AgentI
 		agents = append(agents, id)
 	}
 	slices.SortFunc(agents, func(a, b coordinator.AgentID) int {
-		ha, hb := coordinator.Hash(string(a), seed), coordinator.Hash(string(b), seed)
+		ha, hb := hash.Of(string(a), seed), hash.Of(string(b), seed)
 		return cmp.Or(cmp.Compare(ha, hb), cmp.Compare(a, b))
 	})
 	var slots []coordinator.AgentID // an agent as often as it has slots

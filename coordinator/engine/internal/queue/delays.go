@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"taskbus/coordinator"
+	"taskbus/coordinator/hash"
 )
 
 // Backoff is how long a task waits that came back: First, multiplied by Factor with each try, Most at most.
@@ -22,7 +23,7 @@ func (b Backoff) After(id coordinator.TaskID, tries int, seed uint64) time.Durat
 		d *= b.Factor
 	}
 	d = min(d, b.Most)
-	h := coordinator.Hash(coordinator.AttemptID(id, tries+1), seed)
+	h := hash.Of(coordinator.AttemptID(id, tries+1), seed)
 	return d/2 + time.Duration(h%uint64(d/2+1))
 }
 

@@ -1,13 +1,13 @@
-package coordinator
+package hash
 
 import (
 	"math/bits"
 	"time"
 )
 
-// Hash is FNV-1a over the text, finished with [Mix]: chance that repeats in a replay.
+// Of is FNV-1a over the text, finished with [Mix]: chance that repeats in a replay.
 // Different seeds give unrelated hashes.
-func Hash(text string, seed uint64) uint64 {
+func Of(text string, seed uint64) uint64 {
 	h := 14695981039346656037 ^ seed
 	for i := 0; i < len(text); i++ {
 		h = (h ^ uint64(text[i])) * 1099511628211
