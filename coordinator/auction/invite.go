@@ -34,14 +34,14 @@ func Invitations(n int) int {
 // Equal arguments give equal answers. The n candidates need not exist as a list.
 func Invite(dst []int, n int, task coordinator.TaskID, seed uint64, score func(i int) float64) []int {
 	k := Invitations(n)
-	chance := splitMix(hash.Of(string(task), seed))
+	chance := hash.Stream(hash.Of(string(task), seed))
 	if score == nil {
 		return sample(dst, n, k, &chance)
 	}
 	drawn := make([]candidate, 0, 2*k)
 	for _, i := range sample(make([]int, 0, 2*k), n, min(n, 2*k), &chance) {
 		if s := score(i); s == s {
-			drawn = append(drawn, candidate{index: i, score: s, tie: chance.next()})
+			drawn = append(drawn, candidate{index: i, score: s, tie: chance.Next()})
 		}
 	}
 	slices.SortFunc(drawn, func(a, b candidate) int {
@@ -62,10 +62,10 @@ type candidate struct {
 // sample appends k different numbers of 0 to n−1 by Floyd's method (Bentley, Floyd,
 // CACM 30(9), 1987): k draws, nothing of size n, and each set of k is as likely as
 // any other. k is small, so what has been drawn is searched from end to end.
-func sample(dst []int, n, k int, chance *splitMix) []int {
+func sample(dst []int, n, k int, chance *hash.Stream) []int {
 	from := len(dst)
 	for j := n - k; j < n; j++ {
-		i := chance.below(j + 1)
+		i := below(chance, j+1)
 		if slices.Contains(dst[from:], i) {
 			i = j
 		}
@@ -74,17 +74,9 @@ func sample(dst []int, n, k int, chance *splitMix) []int {
 	return dst
 }
 
-// splitMix is the generator SplitMix64: chance that repeats.
-type splitMix uint64
-
-func (s *splitMix) next() uint64 {
-	*s += 0x9e3779b97f4a7c15
-	return hash.Mix(uint64(*s))
-}
-
 // below gives a number of 0 to n−1. That n does not divide 2⁶⁴ favours some by less
 // than n/2⁶⁴.
-func (s *splitMix) below(n int) int {
-	high, _ := bits.Mul64(s.next(), uint64(n))
+func below(chance *hash.Stream, n int) int {
+	high, _ := bits.Mul64(chance.Next(), uint64(n))
 	return int(high)
 }

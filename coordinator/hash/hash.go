@@ -23,6 +23,15 @@ func Mix(h uint64) uint64 {
 	return h ^ h>>31
 }
 
+// Stream is the generator SplitMix64: numbers that look random, and follow from its first value alone.
+type Stream uint64
+
+// Next is the next of them.
+func (s *Stream) Next() uint64 {
+	*s += 0x9e3779b97f4a7c15
+	return Mix(uint64(*s))
+}
+
 // Unit makes a number strictly between 0 and 1 of a hash.
 func Unit(h uint64) float64 { return (float64(h>>11) + 0.5) * 0x1p-53 }
 

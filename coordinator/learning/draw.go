@@ -13,7 +13,7 @@ import (
 // This is exact for every parameter and takes a tenth; it needs more chance than
 // u holds, which a generator seeded with u provides.
 func betaDraw(alpha, beta, u float64) float64 {
-	c := chance(math.Float64bits(u))
+	c := chance{hash.Stream(math.Float64bits(u))}
 	x := c.gamma(alpha)
 	y := c.gamma(beta)
 	if x+y <= 0 { // both too small for a float64: a prior that weighs next to nothing
@@ -22,17 +22,11 @@ func betaDraw(alpha, beta, u float64) float64 {
 	return x / (x + y)
 }
 
-// chance is a stream of numbers that look random: SplitMix64 (Steele, Lea, Flood,
-// OOPSLA 2014). Equal seeds give equal streams.
-type chance uint64
-
-func (c *chance) next() uint64 {
-	*c += 0x9e3779b97f4a7c15
-	return hash.Mix(uint64(*c))
-}
+// chance draws from distributions. Equal seeds give equal draws.
+type chance struct{ hash.Stream }
 
 // uniform is strictly between 0 and 1.
-func (c *chance) uniform() float64 { return hash.Unit(c.next()) }
+func (c *chance) uniform() float64 { return hash.Unit(c.Next()) }
 
 func (c *chance) normal() float64 { return math.Sqrt2 * math.Erfinv(2*c.uniform()-1) }
 

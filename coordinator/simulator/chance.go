@@ -29,7 +29,10 @@ func Draw(seed, what, a, b uint64) float64 {
 }
 
 // mix is one step of SplitMix64.
-func mix(x uint64) uint64 { return hash.Mix(x + 0x9e3779b97f4a7c15) }
+func mix(x uint64) uint64 {
+	s := hash.Stream(x)
+	return s.Next()
+}
 
 // Shape is the form of a distribution.
 type Shape string
