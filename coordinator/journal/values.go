@@ -82,7 +82,7 @@ func fieldOf(t reflect.Type, o options) (wire byte, f field) {
 	return wireVarint, f
 }
 
-// scalar is for values of a type whose kind is that of T: zero says nothing.
+// scalar reads and writes types of the kind of T. The zero value is left out.
 func scalar[T comparable](write func(c *coder, value T), read func(c *coder) T) field {
 	return field{
 		empty: func(p unsafe.Pointer) bool { return *(*T)(p) == *new(T) },
@@ -91,7 +91,7 @@ func scalar[T comparable](write func(c *coder, value T), read func(c *coder) T) 
 	}
 }
 
-// unsigned is for numbers of a type whose kind is that of T; of a closed set only what it has is read.
+// unsigned reads and writes numbers of a type t of the kind of T. A number outside of a closed set is refused.
 func unsigned[T uint8 | uint32 | uint64](t reflect.Type, most uint8) field {
 	limit := uint64(math.MaxUint64) >> (64 - t.Bits())
 	if n, closed := closedSets[t]; closed {

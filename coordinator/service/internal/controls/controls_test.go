@@ -26,7 +26,7 @@ groups:
 
 var noon = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// desk are controls whose leader journals at once, unless it is busy or away.
+// desk is a set of controls with a leader that journals at once, unless busy or away is set.
 type desk struct {
 	*controls.Controls
 	t     *testing.T
