@@ -108,7 +108,7 @@ func TestFiveHundredAgentsVanish(t *testing.T) {
 	late := make([]time.Duration, 0, tries)
 	for try := range tries {
 		t.Run(fmt.Sprint("try ", try+1), func(t *testing.T) { late = append(late, vanishAtOnce(t)) })
-		if t.Failed() || late[len(late)-1] <= limit {
+		if t.Failed() || len(late) == try || late[try] <= limit { // without a broker a try is skipped, and gives no time
 			return
 		}
 	}
