@@ -151,7 +151,7 @@ type DispatchSettled struct {
 	Outcome PublishOutcome `rec:"2"`
 }
 
-// QueueChecked answers an EnsureQueue effect.
+// QueueChecked answers an EnsureQueue effect, and says that the queue of a new agent has been declared.
 type QueueChecked struct {
 	Agent  AgentID `rec:"1"`
 	Exists bool    `rec:"2"`

@@ -76,6 +76,17 @@ func TestNacked(t *testing.T) {
 	want(t, r.pass(1), "dispatch t1.1 a")
 }
 
+// TestNackedWhileDeclared: a quorum queue rejects what comes while it is being declared; once it exists, the task goes.
+func TestNackedWhileDeclared(t *testing.T) {
+	r := ready(t, policyOf(worker("a")))
+	r.assign(job("t1"))
+	want(t, r.settle(1, coordinator.PublishRejected))
+	want(t, r.pass(engine.QueueCool/8)) // 125 ms of 1 s
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a"}))
+	want(t, r.apply(coordinator.QueueChecked{Agent: "a", Exists: true}), "dispatch t1.1 a")
+	want(t, r.pass(engine.QueueCool))
+}
+
 func TestNotSent(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))
 	r.assign(job("t1"))

@@ -216,7 +216,7 @@ func (h *history) tell(ev coordinator.Event) {
 		}
 	case coordinator.QueueChecked:
 		if a := m.agents[ev.Agent]; ev.Exists && a.listed {
-			a.noQueue = false
+			a.noQueue, a.coolsAt = false, time.Time{}
 		}
 	case coordinator.SessionLost:
 		m.hold(h.now, false)

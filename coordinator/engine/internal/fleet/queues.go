@@ -128,15 +128,21 @@ func (f *Fleet[T, A]) Undelivered(now time.Time, m A, missing bool) []Change[A] 
 	return f.changes
 }
 
-// QueueChecked hears whether an agent's queue exists.
+// QueueChecked hears whether an agent's queue exists. One that does may take what it refused before: a quorum queue
+// rejects what comes while it is being declared.
 func (f *Fleet[T, A]) QueueChecked(ev coordinator.QueueChecked) []Change[A] {
 	m, ok := f.ByID[ev.Agent]
-	if !ok || !m.Core().QueueMissing || !ev.Exists {
+	if !ok || !ev.Exists {
 		return nil // if it does not exist, it is asked for again in its time
 	}
+	a := m.Core()
+	if !a.QueueMissing && !a.QueueFull {
+		return nil
+	}
 	f.begin()
-	m.Core().QueueMissing = false
+	a.QueueMissing, a.QueueFull = false, false
 	f.unset(m, Recheck)
+	f.unset(m, Cool)
 	f.refreshed(m)
 	return f.changes
 }

@@ -59,6 +59,12 @@ func TestMissingQueue(t *testing.T) {
 	if w.Due(w.now, a, Cool); a.QueueFull {
 		t.Error("it has cooled, and is full")
 	}
+	same(t, "it refuses once more", w.text(w.at(50).Undelivered(w.now, a, false)), "cool at 51")
+	same(t, "it has been declared", w.text(w.QueueChecked(exists)), "no recheck, no cool")
+	if a.QueueFull || !w.Ready.Has(0) {
+		t.Errorf("full %v, ready %v; want a queue that takes tasks", a.QueueFull, w.Ready.Has(0))
+	}
+	same(t, "that its queue exists is no news", w.text(w.QueueChecked(exists)), "")
 }
 
 // 258 agents are gone, with tasks in their queues: 256 queues are taken back at once. One that is empty is left, and

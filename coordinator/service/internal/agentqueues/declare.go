@@ -25,16 +25,20 @@ type declaration struct {
 	declared, unwanted, missing int
 	err                         error // the first
 
-	under *config.Config // it lists the agents with queues that are wanted
-	wants map[string]bool
+	under  *config.Config // it lists the agents with queues that are wanted
+	agents map[string]coordinator.AgentID
 }
 
-// wanted reports whether agents.yaml lists an agent with that queue, as it is now.
-func (d *declaration) wanted(c *config.Config, queue string) bool {
+// agent returns the agent that agents.yaml lists with that queue, as it is now.
+func (d *declaration) agent(c *config.Config, queue string) (id coordinator.AgentID, wanted bool) {
 	if d.under != c {
-		d.under, d.wants = c, set(c.AgentQueues())
+		d.under, d.agents = c, make(map[string]coordinator.AgentID)
+		for _, a := range c.Policy().Agents {
+			d.agents[a.Queue] = a.ID
+		}
 	}
-	return d.wants[queue]
+	id, wanted = d.agents[queue]
+	return id, wanted
 }
 
 func set(list []string) map[string]bool {
@@ -109,7 +113,8 @@ func (q *Queues) Work() {
 func (q *Queues) declareNext(d *declaration) bool {
 	queue := d.left[0]
 	d.left = d.left[1:]
-	if q.left.Load() || !d.wanted(q.Config(), queue) {
+	agent, wanted := d.agent(q.Config(), queue)
+	if q.left.Load() || !wanted {
 		d.unwanted++
 		return false
 	}
@@ -121,13 +126,14 @@ func (q *Queues) declareNext(d *declaration) bool {
 		}
 	default:
 		d.declared++
+		q.Post(coordinator.QueueChecked{Agent: agent, Exists: true})
 	}
 	return true
 }
 
 // check answers one question of the engine; it reports whether the broker was asked.
 func (q *Queues) check(d *declaration, which coordinator.EnsureQueue) bool {
-	if !d.wanted(q.Config(), which.Queue) && !q.belongs(which.Agent) {
+	if _, wanted := d.agent(q.Config(), which.Queue); !wanted && !q.belongs(which.Agent) {
 		q.Post(coordinator.QueueChecked{Agent: which.Agent}) // it has left meanwhile
 		return false
 	}
