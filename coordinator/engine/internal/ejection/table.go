@@ -3,6 +3,7 @@ package ejection
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -123,7 +124,7 @@ func (t *Table) Renumber(now time.Time, agents []Agent, was []int) *Changes {
 	}
 	t.breakers.Renumber(was)
 	for i := range agents {
-		for _, p := range t.pairs(i) {
+		for p := range t.pairs(i) {
 			t.breakers.Away(p, !agents[i].Online)
 		}
 	}
@@ -155,7 +156,7 @@ func (t *Table) SetOnline(now time.Time, agent int, online bool) *Changes {
 		t.count(agent, -1)
 	}
 	if t.breakers != nil {
-		for _, p := range t.pairs(agent) {
+		for p := range t.pairs(agent) {
 			t.follow(t.breakers.Away(p, !online))
 			t.follow(t.breakers.Supply(p.Capability, t.supply[p.Capability]))
 		}
@@ -163,13 +164,18 @@ func (t *Table) SetOnline(now time.Time, agent int, online bool) *Changes {
 	return &t.changes
 }
 
-// pairs lists the breakers that there may be for an agent.
-func (t *Table) pairs(agent int) []breaker.Pair {
-	list := []breaker.Pair{{Agent: agent}}
-	for _, c := range t.agents[agent].Capabilities {
-		list = append(list, breaker.Pair{Agent: agent, Capability: c})
+// pairs are the breakers that there may be for an agent.
+func (t *Table) pairs(agent int) iter.Seq[breaker.Pair] {
+	return func(yield func(breaker.Pair) bool) {
+		if !yield(breaker.Pair{Agent: agent}) {
+			return
+		}
+		for _, c := range t.agents[agent].Capabilities {
+			if !yield(breaker.Pair{Agent: agent, Capability: c}) {
+				return
+			}
+		}
 	}
-	return list
 }
 
 // number finds an agent.
@@ -337,7 +343,7 @@ func (t *Table) Check(agent int, online bool) string {
 		return fmt.Sprintf("breakers count it as online: %v, and it is not so", !online)
 	}
 	if t.breakers != nil {
-		for _, p := range t.pairs(agent) {
+		for p := range t.pairs(agent) {
 			if ejected := t.Ejected(agent, p.Capability); ejected == t.breakers.Allowed(p) {
 				return fmt.Sprintf("it is marked as ejected from %q: %v, and its breaker says otherwise", p.Capability, ejected)
 			}

@@ -41,14 +41,17 @@ func (s *State) RecordOutcome(now time.Time, a *Agent, t *Task, r coordinator.Le
 		s.Commit(a.Bidding.Record()) // it had won the task by a bid
 	}
 	r.Agent, r.Type, r.At = a.Spec.ID, s.Kind(t.Task.Type).Name(), now
-	s.learn(&r)
+	if s.learn(&r) && s.Recorder.On {
+		record := r // only what is recorded outlives the call
+		s.Commit(&record)
+	}
 }
 
-// learn applies an outcome, of this leader or of the one that it follows.
-func (s *State) learn(r *coordinator.Learnt) {
+// learn applies an outcome, of this leader or of the one that it follows; it reports whether there is such an agent.
+func (s *State) learn(r *coordinator.Learnt) bool {
 	a := s.Fleet.ByID[r.Agent]
 	if a == nil {
-		return
+		return false
 	}
 	s.Learner.NotAfter(r.At) // what is learnt in one term is in order
 	a.Capacity.NotAfter(r.At)
@@ -62,7 +65,7 @@ func (s *State) learn(r *coordinator.Learnt) {
 		a.MeanCost, _ = s.Learner.Cost(a.Number)
 	}
 	s.Fleet.Refresh(a)
-	s.Commit(r)
+	return true
 }
 
 // forgiven takes one fault of an agent back.
