@@ -4,7 +4,7 @@
 #
 #   scripts/ensure.sh rabbitmq      for a private node
 #   scripts/ensure.sh test-tools    for `make test`: RabbitMQ, a C compiler for the race
-#                                   detector, pika for the clients in Python, nginx for
+#                                   detector, pika and aio-pika for the clients in Python, nginx for
 #                                   the gateway of the examples, PostgreSQL for the
 #                                   history, and promtool (in prometheus) for the alerts
 set -euo pipefail
@@ -111,6 +111,7 @@ main() {
 		have_rabbitmq || missing+=(rabbitmq-server)
 		command -v "$(go env CC)" >/dev/null || missing+=(gcc libc6-dev)
 		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import pika' 2>/dev/null || missing+=(python3-pika)
+		[ "${TASKBUS_TEST_NO_PIKA:-}" = 1 ] || /usr/bin/python3 -c 'import aio_pika' 2>/dev/null || missing+=(python3-aio-pika)
 		[ "${TASKBUS_TEST_NO_NGINX:-}" = 1 ] || [ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || missing+=(nginx)
 		have_postgres || missing+=(postgresql)
 		command -v promtool >/dev/null || missing+=(prometheus)

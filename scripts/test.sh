@@ -80,6 +80,7 @@ one_goroutine_tests=(
 )
 # These wait for a broker, most of the time: they begin first.
 waiting=(
+	tests/clients
 	tests/history
 	coordinator/bus/amqpbus
 	tests/support/brokertest

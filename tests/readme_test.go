@@ -20,7 +20,7 @@ func pages(t *testing.T) []string {
 	var found []string
 	for _, pattern := range []string{
 		"*.md", "docs/*.md", "docs/*/*.md", "deploy/*.md", "scripts/*.md",
-		"examples/*.md", "examples/*/*.md", "examples/*/*/*.md",
+		"examples/*.md", "examples/*/*.md", "examples/*/*/*.md", "clients/*/*.md",
 	} {
 		paths, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil {

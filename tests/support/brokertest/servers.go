@@ -27,12 +27,24 @@ const Python = "/usr/bin/python3"
 // NeedsPika fails the test where [Python] cannot import pika.
 func NeedsPika(t testing.TB) {
 	t.Helper()
-	Needs(t, "pika")
+	needsModule(t, "pika", "python3-pika")
+}
+
+// NeedsAioPika is the same of aio_pika, on which the SDK for Python stands.
+func NeedsAioPika(t testing.TB) {
+	t.Helper()
+	needsModule(t, "aio_pika", "python3-aio-pika")
+}
+
+// needsModule fails the test where [Python] cannot import a module, which is of this package of Debian's.
+func needsModule(t testing.TB, module, debian string) {
+	t.Helper()
+	Needs(t, module)
 	if os.Getenv("TASKBUS_TEST_NO_PIKA") == "1" {
-		t.Skip("TASKBUS_TEST_NO_PIKA=1: clients written with pika are not tested")
+		t.Skipf("TASKBUS_TEST_NO_PIKA=1: clients written with %s are not tested", module)
 	}
-	if err := exec.Command(Python, "-c", "import pika").Run(); err != nil {
-		t.Fatalf("%s cannot import pika (%v): run scripts/ensure.sh test-tools (Debian: apt-get install python3-pika), "+
-			"or set TASKBUS_TEST_NO_PIKA=1 to do without", Python, err)
+	if err := exec.Command(Python, "-c", "import "+module).Run(); err != nil {
+		t.Fatalf("%s cannot import %s (%v): run scripts/ensure.sh test-tools (Debian: apt-get install %s), "+
+			"or set TASKBUS_TEST_NO_PIKA=1 to do without", Python, module, err, debian)
 	}
 }
