@@ -123,7 +123,10 @@ func newEnding(d *dispatch) ending {
 // size is about what it takes, in bytes.
 func (e ending) size() int {
 	const fixed, usage = 140, 64 // of the structs
-	n := fixed + len(e.verdict.text) + len(e.trace)
+	n := fixed + len(e.verdict.text) + len(e.trace) + len(e.verdict.output)
+	if r := e.verdict.ref; r != nil {
+		n += len(r.URI) + len(r.SHA256)
+	}
 	if u := e.verdict.usage; u != nil {
 		n += usage + len(u.Provider) + len(u.Model)
 	}

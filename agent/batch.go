@@ -49,31 +49,31 @@ func (m *Member) Context() context.Context { return m.ctx }
 // The first call counts; one after the handler has returned does nothing. It may be
 // called from any goroutine, and may wait for the broker to take messages.
 func (m *Member) Finish(r Result, err error) {
-	m.finish(r.Usage, func() heard { return m.worker.read(m.dispatch, err) })
+	m.finish(r, func() heard { return m.worker.read(m.dispatch, r.Output, err) })
 }
 
 // finish is Finish, by whatever words gives.
-func (m *Member) finish(usage *Usage, words func() heard) {
+func (m *Member) finish(r Result, words func() heard) {
 	m.once.Do(func() {
 		said := exited
 		// Deferred, because the methods of an error can also end their goroutine.
 		defer func() {
 			m.unwatch()
-			m.worker.returned(m.dispatch, judge(usage, said, context.Cause(m.ctx), time.Since(m.dispatch.beganAt)))
+			m.worker.returned(m.dispatch, judge(r, said, context.Cause(m.ctx), time.Since(m.dispatch.beganAt)))
 			m.free()
 		}()
 		said = words()
 	})
 }
 
-// read hears the error of one task.
-func (w *worker) read(d *dispatch, err error) (words heard) {
+// read hears what is said of one task.
+func (w *worker) read(d *dispatch, output any, err error) (words heard) {
 	defer func() {
 		if p := recover(); p != nil {
 			words = w.panicked(d.about(), err, p)
 		}
 	}()
-	return hear(err)
+	return hearBoth(output, err)
 }
 
 // companions are a batch of which the members come in. worker.mu guards it.
@@ -194,7 +194,7 @@ func (w *worker) workBatch(batch []*Member) {
 	// Deferred, because a handler can also end its goroutine.
 	defer func() {
 		for _, m := range batch {
-			m.finish(nil, func() heard { return words })
+			m.finish(Result{}, func() heard { return words })
 		}
 	}()
 	words = w.callBatch(ctx, batch)

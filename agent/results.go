@@ -94,6 +94,7 @@ func (w *worker) send(l *link, token uint64, m messages.TaskResult) error {
 func (d *dispatch) result() messages.TaskResult {
 	m := d.names
 	m.Outcome, m.Attempted, m.Error, m.Usage = d.verdict.outcome, d.verdict.attempted, d.verdict.text, d.verdict.usage
+	m.Output, m.OutputRef = d.verdict.output, d.verdict.ref
 	m.RetryAfterMS = float64(d.verdict.after.Milliseconds())
 	m.DurationMS = float64(d.verdict.took.Microseconds()) / 1e3
 	m.Timestamp = d.endedAt

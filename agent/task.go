@@ -63,7 +63,17 @@ type Result struct {
 	// Usage is what the work has cost in LLM quota; nil when there is nothing to
 	// say. Amounts that are negative or no number are taken as 0.
 	Usage *Usage
+	// Output is what was found out, for the producer: what encoding/json makes of it, a json.RawMessage as it is. nil
+	// when there is nothing to say. One that cannot be encoded, or is larger than the coordinator's max_output_bytes
+	// (256 KiB unless it says otherwise), fails the task.
+	Output any
+	// OutputRef says where an output is that is too large for a message; nil when there is none.
+	OutputRef *OutputRef
 }
+
+// OutputRef says where an output is: its URI (at most 2,048 characters), the SHA-256 of its bytes in hexadecimal, and
+// their number.
+type OutputRef = messages.OutputRef
 
 // Usage is what a piece of work has cost: Requests, InputTokens, OutputTokens,
 // CostUSD (each at least 0), Provider and Model.

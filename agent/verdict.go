@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -69,6 +70,8 @@ type verdict struct {
 	text      string        // the error for people; empty when there was none
 	panicked  bool          // the text tells of a panic, in words that are not for the log
 	usage     *Usage
+	output    json.RawMessage // as it is sent; nil when there is none
+	ref       *OutputRef
 	took      time.Duration // 0: nothing was begun
 }
 
@@ -77,12 +80,14 @@ type heard struct {
 	done            bool // there was none
 	back, attempted bool // the task goes back; after it was begun
 	panicked        bool
+	silent          bool // the handler has not returned
 	text            string
 	after           time.Duration
+	output          json.RawMessage
 }
 
 // silent is what a handler says that has not returned.
-var silent = heard{text: "the handler has not returned"}
+var silent = heard{text: "the handler has not returned", silent: true}
 
 // hear reads an error. Its methods are the handler's code: they can do whatever a
 // handler can, and are called where that is expected, and once.
@@ -101,12 +106,24 @@ func hear(err error) heard {
 	return h
 }
 
+// hearBoth reads an error and encodes an output, of which the methods are the handler's code as well.
+func hearBoth(output any, err error) heard {
+	h := hear(err)
+	if output == nil {
+		return h
+	}
+	if h.output, err = json.Marshal(output); err != nil && h.done {
+		return heard{text: messages.Clean("the output cannot be encoded: "+err.Error(), messages.MaxText)}
+	}
+	return h
+}
+
 // judge turns what a handler said into a verdict. cause is why its ctx had ended by
 // then, nil when it had not. Work that was done in spite of that has succeeded; else
 // the cause outweighs the handler's own words, which are usually nothing but its
 // consequence.
-func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
-	v := verdict{outcome: messages.Succeeded, usage: tidy(usage), took: took}
+func judge(said Result, words heard, cause error, took time.Duration) verdict {
+	v := verdict{outcome: messages.Succeeded, usage: tidy(said.Usage), output: words.output, ref: said.OutputRef, took: took}
 	switch {
 	case words.done:
 	case errors.Is(cause, ErrCancelled):
@@ -123,6 +140,9 @@ func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
 	default:
 		v.outcome, v.text = messages.Failed, words.text
 	}
+	if v.outcome == messages.Rejected { // it is another agent's to say
+		v.output, v.ref = nil, nil
+	}
 	return v
 }
 
@@ -130,7 +150,7 @@ func judge(usage *Usage, words heard, cause error, took time.Duration) verdict {
 // the handler has not returned: the work may then still go on. That comes first,
 // because the reason of a withdrawal may be as long as a text can be.
 func causeOf(words heard, cause error) string {
-	if words == silent {
+	if words.silent {
 		return silent.text + ": " + cause.Error()
 	}
 	return cause.Error()

@@ -64,7 +64,7 @@ func (w *worker) work(ctx context.Context, d *dispatch) {
 	// Deferred, because a handler can also end its goroutine.
 	defer func() {
 		unwatch()
-		w.returned(d, judge(result.Usage, words, context.Cause(ctx), time.Since(d.beganAt)))
+		w.returned(d, judge(result, words, context.Cause(ctx), time.Since(d.beganAt)))
 	}()
 	result, words = w.call(ctx, d)
 }
@@ -82,7 +82,7 @@ func (w *worker) call(ctx context.Context, d *dispatch) (result Result, words he
 		}
 	}()
 	result, err = w.handle(ctx, d.task)
-	return result, hear(err)
+	return result, hearBoth(result.Output, err)
 }
 
 // panicked is what a panic says: the task goes to another agent. err is the error
@@ -148,7 +148,7 @@ func (w *worker) expect(ctx context.Context, d *dispatch) {
 		return // the handler has returned
 	}
 	time.AfterFunc(grace, func() {
-		if w.conclude(d, judge(nil, silent, cause, time.Since(d.beganAt))) {
+		if w.conclude(d, judge(Result{}, silent, cause, time.Since(d.beganAt))) {
 			w.log.Error("a handler does not return although its time is over; its slot stays taken", d.about(),
 				slog.Any("cause", cause))
 		}

@@ -97,6 +97,8 @@ type Config struct {
 	StrictMessages bool
 	// MaxMessageBytes is the largest message body that is read; at most 8 MiB.
 	MaxMessageBytes int
+	// MaxOutputBytes is the largest output of a task.result that is passed on; at most 8 MiB.
+	MaxOutputBytes int
 	// Window bounds the tasks held unacknowledged, WindowBytes their bodies. One
 	// message always fits into WindowBytes.
 	Window      int
@@ -146,6 +148,7 @@ func defaults() *Config {
 		LogTasks:              LogTasksAll,
 		MetricsAgents:         50,
 		MaxMessageBytes:       1 << 20,
+		MaxOutputBytes:        256 << 10,
 		Window:                4000,
 		WindowBytes:           256 << 20,
 		BrokerConsumerTimeout: 1800 * time.Second,

@@ -107,6 +107,7 @@ func (d *decoder) settings(c *Config) readers {
 		"broker_consumer_timeout_seconds": d.Seconds(&c.BrokerConsumerTimeout, 180, 31*yamlconf.Day,
 			"(a task may take as long as this less 120)"),
 		"max_message_bytes":       d.Whole(&c.MaxMessageBytes, 1024, mostMessageBytes),
+		"max_output_bytes":        d.Whole(&c.MaxOutputBytes, 1024, mostMessageBytes),
 		"window":                  d.Whole(&c.Window, 1, 100_000),
 		"window_bytes":            d.Whole(&c.WindowBytes, 1<<20, 64<<30),
 		"shutdown_grace_seconds":  d.Seconds(&c.ShutdownGrace, 1, 3600),

@@ -70,6 +70,16 @@ type Ack struct {
 // The Ack is an effect of its own.
 type Duplicate struct{ Task *Task }
 
+// Asked reports that a copy of a task that has ended by its agent's word names a queue for the answer (Task.ReplyTo): the
+// shell publishes the end there and then acknowledges the copy, as it does for Fail.
+type Asked struct {
+	Handle  Handle // of the copy
+	Task    *Task  // the copy
+	Agent   AgentID
+	Outcome Outcome
+	Attempt int // from 1
+}
+
 // EnsureQueue asks the shell to see that an agent's queue exists (to declare it,
 // where it may) and to answer with QueueChecked.
 type EnsureQueue struct {
@@ -257,6 +267,7 @@ func (OtherQueue) effect()    {}
 func (AgentShared) effect()   {}
 
 func (*Completed) effect()         {}
+func (*Asked) effect()             {}
 func (GivenBack) effect()          {}
 func (ResultRefused) effect()      {}
 func (Withdraw) effect()           {}

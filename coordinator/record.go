@@ -382,6 +382,12 @@ type Joined struct {
 	Left   []AgentID   `rec:"2"`
 }
 
+// Readdressed says that the end of a task that an agent has is to be told in another queue: a copy of it has named that.
+type Readdressed struct {
+	Key     TaskKey `rec:"1"`
+	ReplyTo string  `rec:"2,name"`
+}
+
 // AgentBefore is what snapshots say of one agent, after the tasks that it has.
 type AgentBefore struct {
 	Agent AgentID `rec:"1"`
@@ -427,6 +433,7 @@ type LaneKnown struct {
 
 func (*Assigned) record()        {}
 func (*BatchSealed) record()     {}
+func (*Readdressed) record()     {}
 func (*Settled) record()         {}
 func (*LeaseChanged) record()    {}
 func (*Remembered) record()      {}

@@ -48,6 +48,33 @@ type Result struct {
 	Usage *Usage `rec:"11"`
 	// Offset is its place in the stream task.result; -1 when it did not come by it.
 	Offset int64 `rec:"12"`
+	// Output is nil when not given. It is for the producer alone: never journalled, logged, or in an event.
+	Output *Output `rec:"-"`
+}
+
+// Output is what an agent found out: a value, a reference, or both.
+type Output struct {
+	// Value is a JSON value, byte for byte as the agent sent it; empty when there is a reference alone.
+	Value []byte
+	// Ref is where it is to be had; nil when there is none.
+	Ref *OutputRef
+	// Unknown: nothing else is given, because it is not known any more whether there was an output.
+	Unknown bool
+}
+
+// Bytes is how many bytes o holds; o may be nil.
+func (o *Output) Bytes() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.Value)
+}
+
+// OutputRef says where an output is that is too large for a message.
+type OutputRef struct {
+	URI    string
+	SHA256 string // of its bytes, in lower-case hexadecimal
+	Size   int64  // in bytes
 }
 
 // ResultRefusal is why a result changed nothing.

@@ -24,11 +24,13 @@ type Limits struct {
 	// MaxTokens is how many keys and values a message may have; an object or an
 	// array counts as one value beside what it holds.
 	MaxTokens int
+	// MaxOutput of a task.result, in bytes. What is around it may have MaxBytes as well.
+	MaxOutput int
 }
 
-// DefaultLimits are 1 MiB, 64 levels and 100,000 tokens.
+// DefaultLimits are 1 MiB, 64 levels, 100,000 tokens, and 256 KiB of output.
 func DefaultLimits() Limits {
-	return Limits{MaxBytes: 1 << 20, MaxDepth: 64, MaxTokens: 100_000}
+	return Limits{MaxBytes: 1 << 20, MaxDepth: 64, MaxTokens: 100_000, MaxOutput: 256 << 10}
 }
 
 // What a dispatch may have beyond the task.assign that it was made of: the ids,
@@ -44,6 +46,13 @@ const (
 func (l Limits) dispatched() Limits {
 	l.MaxBytes += envelopeBytes
 	l.MaxTokens += envelopeTokens
+	return l
+}
+
+// withOutput are the limits for what has an output, in which a token has two bytes at least.
+func (l Limits) withOutput() Limits {
+	l.MaxBytes += l.MaxOutput
+	l.MaxTokens += l.MaxOutput / 2
 	return l
 }
 
@@ -63,6 +72,7 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 		{&limits.MaxBytes, &standard.MaxBytes},
 		{&limits.MaxDepth, &standard.MaxDepth},
 		{&limits.MaxTokens, &standard.MaxTokens},
+		{&limits.MaxOutput, &standard.MaxOutput},
 	} {
 		if *l.value <= 0 {
 			*l.value = *l.standard
@@ -100,6 +110,8 @@ type envelope struct {
 	fields map[string]any
 	// payload is the part of the body that is the value of "payload".
 	payload []byte
+	// output likewise.
+	output []byte
 	// unknown are the names of fields that the schema does not have (see TaskAssign.Unknown).
 	unknown []string
 }
@@ -120,7 +132,15 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	if s.Fault != jsontext.None {
 		return nil, m.refuse(scanRefusal(s.Fault, s.Pos, m.path, l))
 	}
-	e := &envelope{payload: m.payload, unknown: m.unknown}
+	e := &envelope{payload: m.payload, output: m.output, unknown: m.unknown}
+	if len(m.output) > l.MaxOutput {
+		return nil, m.refuse(&Refusal{Path: "/output", Keyword: "size",
+			Text: fmt.Sprintf("/output: %d bytes, more than the %d allowed (max_output_bytes)", len(m.output), l.MaxOutput)})
+	}
+	if m.output != nil { // it is passed on as it came
+		at := cap(body) - cap(m.output)
+		body = slices.Concat(body[:at], []byte("null"), body[at+len(m.output):])
+	}
 	// Plain values on purpose: the validator crashes on some json.Numbers.
 	if err := json.Unmarshal(body, &e.fields); err != nil {
 		return nil, m.refuse(undecodable(err))
@@ -183,7 +203,7 @@ func undecodable(err error) *Refusal {
 // members are the parts of a body that matter before it is decoded, each with
 // its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload []byte
+	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload, output []byte
 	// path of the member that was being read.
 	path string
 	// unknown are the names that are no field of the schema, the first maxUnknown.
@@ -272,6 +292,8 @@ func (m *members) part(name string) *[]byte {
 		return &m.replyTo
 	case "payload":
 		return &m.payload
+	case "output":
+		return &m.output
 	}
 	return nil
 }

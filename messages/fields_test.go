@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"taskbus/coordinator"
@@ -102,6 +103,7 @@ func filledCompleted(task *coordinator.Task) *coordinator.Completed {
 	c := new(coordinator.Completed)
 	fields.Fill(c)
 	c.Task, c.Result.Outcome = task, coordinator.OutcomeSucceeded
+	c.Result.Output.Value, c.Result.Output.Ref.SHA256 = []byte(`{"answer":42}`), strings.Repeat("0f", 32)
 	return c
 }
 
@@ -244,7 +246,7 @@ func everyFieldArrives(t *testing.T, d *Decoder, task *coordinator.Task, payload
 	back.MaxWait = task.MaxWait                                           // ends with the first agent
 	requireSame(t, "the task of a dispatch that comes back", back, task)
 
-	body = AppendTaskCompleted(nil, filledCompleted(task))
+	body = AppendAnswer(nil, filledCompleted(task))
 	ended, refusal := d.DecodeTaskCompleted(body)
 	requireWhole(t, d, schemas.TaskCompleted, body, ended, refusal)
 	body = AppendAssignmentFailed(nil, filledFailed(task))

@@ -117,7 +117,7 @@ func (e *envelope) into(m any) *Refusal {
 }
 
 // set sets what is called name, or a part of it, to a value. Of an empty list or object, and of what the schema does
-// not know there and has another type, it is left alone. A payload is not read.
+// not know there and has another type, it is left alone. A payload is not read, and an output is, as it came.
 func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 	switch to.Interface().(type) {
 	case *Usage:
@@ -127,6 +127,9 @@ func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 		to.Set(reflect.ValueOf(estimatedUsage(e)))
 		return nil
 	case json.RawMessage:
+		if name == "output" {
+			to.SetBytes(e.output)
+		}
 		return nil
 	}
 	switch given := given.(type) {

@@ -1,6 +1,9 @@
 package messages
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"time"
 
 	"taskbus/coordinator"
@@ -27,14 +30,47 @@ type TaskCompleted struct {
 	Error string `json:"error"`
 	// Usage is nil when not given.
 	Usage *Usage `json:"usage"`
+	// Output is what the agent found out, byte for byte, and OutputRef where more is: in the answer to the task's
+	// reply_to, never in the event. nil when there is none.
+	Output    json.RawMessage `json:"output"`
+	OutputRef *OutputRef      `json:"output_ref"`
+	// OutputUnknown: in the answer to a copy of a task, of which nothing is known any more.
+	OutputUnknown bool `json:"output_unknown"`
+	// OutputSize, in bytes, and OutputSHA256, in hexadecimal, are of the output; 0 and empty when there is none.
+	OutputSize   int64  `json:"output_size"`
+	OutputSHA256 string `json:"output_sha256"`
 	// Late: the dispatch had been presumed lost, and the task given to another agent.
 	Late bool `json:"late"`
 	// Timestamp is when the coordinator learnt of it.
 	Timestamp time.Time `json:"timestamp"`
 }
 
-// AppendTaskCompleted appends the task.completed event for c.
+// AppendTaskCompleted appends the task.completed event for c: its output's size and hash are in it, the output is not.
 func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
+	return append(appendCompleted(dst, c), '}')
+}
+
+// AppendAnswer appends the task.completed that answers the producer of c's task: it has the output, too.
+func AppendAnswer(dst []byte, c *coordinator.Completed) []byte {
+	dst = appendCompleted(dst, c)
+	o := c.Result.Output
+	if o != nil && len(o.Value) > 0 {
+		dst = append(appendName(dst, "output"), o.Value...)
+	}
+	if o != nil && o.Unknown {
+		dst = append(appendName(dst, "output_unknown"), boolean(true)...)
+	}
+	if o != nil && o.Ref != nil {
+		dst = append(appendName(dst, "output_ref"), '{')
+		dst = appendField(dst, "uri", o.Ref.URI)
+		dst = appendField(dst, "sha256", o.Ref.SHA256)
+		dst = append(appendInt(dst, "size", int(o.Ref.Size)), '}')
+	}
+	return append(dst, '}')
+}
+
+// appendCompleted appends what event and answer have in common, but for the last bracket.
+func appendCompleted(dst []byte, c *coordinator.Completed) []byte {
 	r := &c.Result
 	taskType, carried := "", Carried{CorrelationID: r.TraceID}
 	if c.Task != nil {
@@ -57,18 +93,35 @@ func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
 	if r.Usage != nil {
 		dst = appendUsage(dst, "usage", r.Usage, nil, false)
 	}
+	if o := r.Output; o != nil && (len(o.Value) > 0 || o.Ref != nil) {
+		size, hash := sizeAndHash(o)
+		dst = appendField(appendInt(dst, "output_size", int(size)), "output_sha256", hash)
+	}
 	if c.Late {
 		dst = append(appendName(dst, "late"), boolean(true)...)
 	}
-	dst = appendTime(dst, "timestamp", c.At)
-	return append(dst, '}')
+	return appendTime(dst, "timestamp", c.At)
 }
 
-// DecodeTaskCompleted reads a task.completed event.
-func (d *Decoder) DecodeTaskCompleted(body []byte) (*TaskCompleted, *Refusal) {
-	m, refusal := slow[TaskCompleted](d, schemas.TaskCompleted, body)
-	if refusal == nil {
-		m.Error = Clean(m.Error, MaxText)
+// sizeAndHash are those of an output, or, without one, what its agent says of what is elsewhere.
+func sizeAndHash(o *coordinator.Output) (size int64, hash string) {
+	if len(o.Value) == 0 && o.Ref != nil {
+		return o.Ref.Size, o.Ref.SHA256
 	}
-	return m, refusal
+	sum := sha256.Sum256(o.Value)
+	return int64(len(o.Value)), hex.EncodeToString(sum[:])
+}
+
+// DecodeTaskCompleted reads a task.completed, of which the output is a part of body.
+func (d *Decoder) DecodeTaskCompleted(body []byte) (*TaskCompleted, *Refusal) {
+	e, refusal := d.decodeWithin(d.limits.withOutput(), schemas.TaskCompleted, body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	m := new(TaskCompleted)
+	if refusal = e.into(m); refusal != nil {
+		return nil, refusal
+	}
+	m.Error = Clean(m.Error, MaxText)
+	return m, nil
 }

@@ -1,8 +1,11 @@
 package messages
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"math"
+	"strings"
 	"time"
 
 	"taskbus/coordinator"
@@ -49,8 +52,23 @@ type TaskResult struct {
 	// Error is for people; it is cleaned and cut at MaxText when it is sent.
 	Error string `json:"error,omitempty"`
 	Usage *Usage `json:"usage,omitempty"`
+	// Output is what the agent found out: a JSON value, byte for byte, and a part of the body that was decoded; nil
+	// when not given.
+	Output json.RawMessage `json:"output,omitempty"`
+	// OutputRef says where a larger one is; nil when not given.
+	OutputRef *OutputRef `json:"output_ref,omitempty"`
 	// Unknown as of TaskAssign.
 	Unknown []string `json:"-"`
+}
+
+// OutputRef says where an output is that is too large for a message.
+type OutputRef struct {
+	// URI has 1 to 2,048 characters of printable ASCII, no spaces.
+	URI string `json:"uri"`
+	// SHA256 of its bytes, in lower-case hexadecimal.
+	SHA256 string `json:"sha256"`
+	// Size in bytes.
+	Size int64 `json:"size"`
 }
 
 // MarshalJSON adds message_type.
@@ -65,15 +83,20 @@ func (m TaskResult) MarshalJSON() ([]byte, error) {
 }
 
 // Result makes the coordinator's value of a decoded message. It shares m's usage,
-// which must not be changed afterwards. (Decoding into m again does not; it makes
-// a new one.)
+// and its output, which must not be changed afterwards. (Decoding into m again does not; it makes
+// new ones.)
 func (m *TaskResult) Result() coordinator.Result {
 	outcome, _ := outcomeOf(m.Outcome)
 	var retryAfter time.Duration
 	if outcome == coordinator.OutcomeRejected {
 		retryAfter = time.Duration(math.Round(m.RetryAfterMS * float64(time.Millisecond)))
 	}
+	var output *coordinator.Output
+	if m.Output != nil || m.OutputRef != nil {
+		output = &coordinator.Output{Value: m.Output, Ref: (*coordinator.OutputRef)(m.OutputRef)}
+	}
 	return coordinator.Result{
+		Output:     output,
 		RetryAfter: retryAfter,
 		Task:       m.TaskID,
 		Agent:      m.AgentID,
@@ -104,7 +127,7 @@ func outcomeOf[S ~string | ~[]byte](word S) (outcome coordinator.Outcome, known 
 }
 
 // DecodeTaskResult reads a task.result into *into, which is overwritten. It keeps
-// no part of body, and reuses the strings of *into that have not changed. After a
+// no part of body but the output, and reuses the strings of *into that have not changed. After a
 // refusal *into is not to be used.
 func (d *Decoder) DecodeTaskResult(body []byte, into *TaskResult) *Refusal {
 	if d.fastTaskResult(body, into) {
@@ -117,10 +140,10 @@ func (d *Decoder) fastTaskResult(body []byte, m *TaskResult) bool {
 	old := *m
 	*m = TaskResult{}
 	var ok bool
-	m.Unknown, ok = d.fast(body, d.limits, 6, func(s *scanner, key jsontext.Text) (required, ok bool) {
+	m.Unknown, ok = d.fast(body, d.limits.withOutput(), 6, func(s *scanner, key jsontext.Text) (required, ok bool) {
 		return s.resultField(m, &old, key, d.resultFields)
 	})
-	return ok
+	return ok && len(m.Output) <= d.limits.MaxOutput
 }
 
 // resultField reads one field of a task.result.
@@ -165,10 +188,77 @@ func (s *scanner) resultField(m, old *TaskResult, key jsontext.Text, known []str
 		var u *coordinator.Usage
 		u, ok = s.usage((*coordinator.Usage)(old.Usage), nil)
 		m.Usage = (*Usage)(u)
+	case "output":
+		m.Output, ok = s.Value()
+	case "output_ref":
+		m.OutputRef, ok = s.outputRef()
 	default:
 		ok = s.unknown(key, known)
 	}
 	return false, ok
+}
+
+// FailedByOutput reports whether a task.result was refused for its output, or its size, and it is known whose it was.
+// If so, *into says that the task has failed by it: its producer is to hear of work that was done and cannot be shown.
+func FailedByOutput(r *Refusal, into *TaskResult) bool {
+	output := r.Path == "/output" || strings.HasPrefix(r.Path, "/output/") || r.Path == "" && r.Keyword == "size"
+	if !output || r.TaskID == "" || !ValidID(r.AgentID) || reservedAgentID(r.AgentID) {
+		return false
+	}
+	*into = TaskResult{
+		TaskID: r.TaskID, AgentID: coordinator.AgentID(r.AgentID), Outcome: Failed,
+		CorrelationID: traceOf(r.CorrelationID, r.TaskID),
+		Error:         Clean("the agent's result cannot be passed on: "+r.Text, MaxText),
+	}
+	return true
+}
+
+// outputRef reads one that has its three fields and no other.
+func (s *scanner) outputRef() (*OutputRef, bool) {
+	var o jsontext.Object
+	if s.Peek() != '{' || !s.OpenObject(&o) {
+		return nil, false
+	}
+	r, given := new(OutputRef), 0
+	for {
+		key, more := s.NextKey(&o)
+		if !more {
+			return r, s.Fault == jsontext.None && given == 3
+		}
+		given++
+		var text jsontext.Text
+		ok := false
+		switch string(key.Raw) {
+		case "uri":
+			text, ok = s.PlainText()
+			r.URI = string(text.Raw)
+			ok = ok && validURI(text.Raw)
+		case "sha256":
+			text, ok = s.PlainText()
+			r.SHA256 = string(text.Raw)
+			ok = ok && validSHA256(text.Raw)
+		case "size":
+			var size int
+			size, ok = s.Whole(math.MaxInt32)
+			r.Size = int64(size)
+		}
+		if !ok {
+			return nil, false
+		}
+	}
+}
+
+const (
+	maxURI    = 2048
+	hexDigits = 2 * sha256.Size
+)
+
+func validURI(raw []byte) bool {
+	return len(raw) > 0 && len(raw) <= maxURI && !bytes.ContainsFunc(raw, func(r rune) bool { return r < '!' || r > '~' })
+}
+
+func validSHA256(raw []byte) bool {
+	return len(raw) == hexDigits && len(bytes.Trim(raw, "0123456789abcdef")) == 0
 }
 
 // outcome reads the word for an outcome, without a copy of it.
@@ -188,7 +278,7 @@ func (s *scanner) forPeople() (string, bool) {
 }
 
 func (d *Decoder) slowTaskResult(body []byte, m *TaskResult) *Refusal {
-	e, refusal := d.decode(schemas.TaskResult, body)
+	e, refusal := d.decodeWithin(d.limits.withOutput(), schemas.TaskResult, body)
 	if refusal != nil {
 		return refusal
 	}

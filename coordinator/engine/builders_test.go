@@ -94,6 +94,7 @@ func (b *taskBuilder) prio(p coordinator.Priority) *taskBuilder    { b.Priority 
 func (b *taskBuilder) needs(capabilities ...string) *taskBuilder   { b.Required = capabilities; return b }
 func (b *taskBuilder) by(strategy string) *taskBuilder             { b.Strategy = strategy; return b }
 func (b *taskBuilder) not(ids ...coordinator.AgentID) *taskBuilder { b.Excluded = ids; return b }
+func (b *taskBuilder) answers(queue string) *taskBuilder           { b.ReplyTo = queue; return b }
 func (b *taskBuilder) content(hash uint64) *taskBuilder            { b.ContentHash = hash; return b }
 func (b *taskBuilder) prefers(ids ...coordinator.AgentID) *taskBuilder {
 	b.Preferred = ids
@@ -365,6 +366,8 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("fail %s %s", f.Task.ID, f.Failure.Reason)
 	case coordinator.Ack:
 		return fmt.Sprintf("ack %d", f.Handle)
+	case *coordinator.Asked:
+		return fmt.Sprintf("asked %d %s.%d %s %s to %s", f.Handle, f.Task.ID, f.Attempt, f.Agent, f.Outcome, f.Task.ReplyTo)
 	case coordinator.Duplicate:
 		return fmt.Sprintf("duplicate %s", f.Task.ID)
 	case *coordinator.Completed:

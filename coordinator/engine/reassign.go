@@ -44,6 +44,9 @@ func (k *kernel) returned(now time.Time, ev coordinator.TaskReturned) {
 		flags, cancelled = r.Flags, r.Fate == coordinator.FateWithdrawn || r.Fate == coordinator.FateCancelled
 	}
 	t := k.Open(now, ev.Handle, ev.Task, key)
+	if before != nil && before.Task.ReplyTo != "" && before.Task.ReplyTo != ev.Task.ReplyTo {
+		k.Readdress(t, before.Task.ReplyTo) // a copy has named it since
+	}
 	t.Attempt = max(t.Attempt, ev.Attempt+1)
 	t.Last = state.LastTry{Agent: ev.Agent, End: coordinator.EndOf(ev.Cause, ev.Redelivered, flags&dedupe.Attempted != 0)}
 	if before != nil && before.Attempt == ev.Attempt {

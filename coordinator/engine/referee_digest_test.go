@@ -58,6 +58,8 @@ var variants = []reflect.Type{
 	reflect.TypeFor[*coordinator.ShareBefore](), reflect.TypeFor[*coordinator.LaneKnown](),
 	reflect.TypeFor[*coordinator.PoolHeard](),
 	reflect.TypeFor[*coordinator.QuotaControlled](), reflect.TypeFor[*coordinator.BatchSealed](),
+
+	reflect.TypeFor[*coordinator.Asked](), reflect.TypeFor[*coordinator.Readdressed](),
 }
 
 // encoder writes values so that equal ones give equal bytes, in every version of Go: the exported

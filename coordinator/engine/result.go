@@ -289,6 +289,14 @@ func (k *kernel) refuseResult(ev coordinator.ResultReported, why coordinator.Res
 	}
 }
 
+// outcomeOf is the outcome by which a task has ended that may not come again.
+func outcomeOf(f coordinator.Fate) coordinator.Outcome {
+	if f == coordinator.FateCancelled {
+		return coordinator.OutcomeCancelled
+	}
+	return coordinator.OutcomeSucceeded
+}
+
 func fateOf(o coordinator.Outcome) coordinator.Fate {
 	switch o {
 	case coordinator.OutcomeSucceeded:

@@ -37,7 +37,7 @@ func (k *kernel) received(now time.Time, ev coordinator.TaskReceived) {
 			return
 		}
 	case !r.Unconfirmed(ev.Redelivered) && k.isOwnMessage(&ev, key, r): // announced twice is better than never
-		k.Emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		k.dropCopy(&ev, r)
 		k.Messages.Acked(now, key)
 		return
 	case r.Fate.MayComeAgain(), r.Flags&dedupe.Adopted != 0:
@@ -54,7 +54,7 @@ func (k *kernel) received(now time.Time, ev coordinator.TaskReceived) {
 	case r.Fate == coordinator.FateUnsettled:
 		before = k.Tasks.Of(r)
 	default:
-		k.Emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+		k.dropCopy(&ev, r)
 		if r.Fate == coordinator.FateOpen || !ev.Redelivered {
 			k.Emit(coordinator.Duplicate{Task: ev.Task})
 		}
@@ -71,6 +71,24 @@ func (k *kernel) received(now time.Time, ev coordinator.TaskReceived) {
 	k.admit(now, t)
 	if c := t.Needs.Class; c != nil {
 		k.asked(now, c)
+	}
+}
+
+// dropCopy acknowledges a copy of a task that is known. If it names a queue for the answer, the task's end goes there: at
+// once, if the task has ended by its agent's word; instead of where it was to go, if the task is open.
+func (k *kernel) dropCopy(ev *coordinator.TaskReceived, r *dedupe.Record) {
+	replyTo := ev.Task.ReplyTo
+	end := k.Ends.Task(r.Key)
+	told := ev.Redelivered && end != nil && end.ReplyTo == replyTo // it is the task's own message, and its end went there
+	if replyTo != "" && !told && r.EndedByResult() && r.Ref != 0 { // one that has failed would begin anew
+		k.Emit(&coordinator.Asked{Handle: ev.Handle, Task: ev.Task, Agent: k.Fleet.Named(r.Ref),
+			Outcome: outcomeOf(r.Fate), Attempt: int(r.Attempt)})
+		return
+	}
+	k.Emit(coordinator.Ack{Handle: ev.Handle, Copy: true})
+	if t := k.Tasks.Of(r); replyTo != "" && t != nil && !r.Fate.HasEnded() && t.Task.ReplyTo != replyTo {
+		k.Readdress(t, replyTo)
+		k.Commit(&coordinator.Readdressed{Key: t.Key, ReplyTo: replyTo})
 	}
 }
 

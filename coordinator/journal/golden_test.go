@@ -120,6 +120,7 @@ func goldenRecords() []coordinator.Record {
 			CompletedAt: goldenAt, Work: time.Second, Failure: coordinator.Failure{Reason: coordinator.ReasonTaskTimeout,
 				Text: "overdue", Attempts: 2, FailedAt: goldenAt, Agent: b}},
 		&coordinator.BatchSealed{Batch: "task-1.1", Tasks: []coordinator.TaskKey{key, {key[1], key[0]}}},
+		&coordinator.Readdressed{Key: key, ReplyTo: "shop.answers"},
 	}
 }
 

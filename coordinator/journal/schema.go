@@ -54,6 +54,7 @@ var recordTypes = [...]coordinator.Record{
 	28: &coordinator.EndedBefore{},
 	29: &coordinator.TaskBefore{},
 	30: &coordinator.BatchSealed{},
+	31: &coordinator.Readdressed{},
 }
 
 // eventTypes are those of events, likewise.

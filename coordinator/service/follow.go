@@ -129,7 +129,7 @@ func (r *session) lead(ctx context.Context) error {
 		r.lasting("writes the journal", r.ledger.Write)
 		r.lasting("takes snapshots", r.takeSnapshots)
 	}
-	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.begin)
+	r.s.loop.lead(r.number, r, r.commits, r.cursor, r.outputs, r.begin)
 	if behind { // before anything is given out
 		r.ledger.Restore(ctx, journaling.Books{Nodes: r.s.reading.Budgets,
 			Correct: func(set []coordinator.QuotaControl) error {

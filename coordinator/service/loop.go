@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/service/internal/callgate"
 	"taskbus/coordinator/service/internal/journaling"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // loop owns the engine: one goroutine applies events in the order in which they
@@ -30,6 +32,7 @@ type loop struct {
 	idle      performer             // performs while no session leads
 	commits   *journaling.Commits   // nil: nothing is journalled
 	cursor    *journaling.Cursor    // nil: no session leads
+	outputs   *outbox.Outputs       // likewise
 	recording *journaling.Recording // nil: inputs are not recorded
 	heard     *journaling.Reports   // nil: no consumer
 	effects   []coordinator.Effect  // of the event being applied
@@ -100,10 +103,10 @@ func (l *loop) follow(session uint64, policy func() *coordinator.Policy, heard *
 
 // lead makes the session lead: from here on its performer gets the effects. commits may
 // be nil. begin has an engine that followed lead.
-func (l *loop) lead(session uint64, p performer, c *journaling.Commits, t *journaling.Cursor,
+func (l *loop) lead(session uint64, p performer, c *journaling.Commits, t *journaling.Cursor, o *outbox.Outputs,
 	begin func(now time.Time)) {
 	l.within(session, func(now time.Time) {
-		l.performer, l.commits, l.cursor = p, c, t
+		l.performer, l.commits, l.cursor, l.outputs = p, c, t, o
 		begin(now)
 		l.engine.Record(c != nil)
 		l.heard = nil
@@ -116,6 +119,7 @@ func (l *loop) end(session uint64, after func()) {
 	l.enqueue(envelope{call: func(now time.Time) {
 		if l.session == session {
 			l.session, l.performer, l.commits, l.cursor, l.recording, l.heard = 0, silent{}, nil, nil, nil, nil
+			l.outputs = nil
 			l.engine.Record(false)
 			l.apply(now, coordinator.SessionLost{})
 			l.performer = l.idle
@@ -223,7 +227,7 @@ func (l *loop) apply(now time.Time, ev coordinator.Event) {
 	}
 	l.effects = l.engine.Apply(now, ev, l.effects[:0])
 	if l.cursor != nil {
-		l.noteOffsets(ev)
+		l.noteResult(ev)
 	}
 	if l.commits != nil {
 		l.commits.Take(l.engine, l.effects)
@@ -244,17 +248,24 @@ func (l *loop) after(f func()) {
 	f()
 }
 
-// noteOffsets keeps track of which results have been dealt with.
-func (l *loop) noteOffsets(ev coordinator.Event) {
+// noteResult keeps track of which results have been dealt with, and lets an output go that no task ends with.
+func (l *loop) noteResult(ev coordinator.Event) {
 	r, ok := ev.(coordinator.ResultReported)
-	if !ok || r.Result.Offset < 0 {
+	if !ok {
 		return
 	}
-	for _, f := range l.effects {
-		if c, ok := f.(*coordinator.Completed); ok && c.Result.Offset == r.Result.Offset {
-			l.cursor.Announcing(r.Result.Offset)
-			break
-		}
+	ends := slices.ContainsFunc(l.effects, func(f coordinator.Effect) bool {
+		c, ok := f.(*coordinator.Completed)
+		return ok && c.Result.Offset == r.Result.Offset
+	})
+	if !ends {
+		l.outputs.Release(r.Result.Output.Bytes())
+	}
+	switch {
+	case r.Result.Offset < 0:
+		return
+	case ends:
+		l.cursor.Announcing(r.Result.Offset)
 	}
 	l.cursor.Applied(r.Result.Offset)
 }

@@ -142,12 +142,8 @@ func idByProperties(d *bus.Delivery, park *bus.Publication) coordinator.TaskID {
 func (r *session) failurePublications(f *coordinator.Fail) []bus.Publication {
 	p := outbox.Failed(f)
 	pubs := []bus.Publication{p}
-	switch {
-	case f.Task.ReplyTo == "":
-	case r.isOurs(f.Task.ReplyTo):
-		r.s.observe.ReplyToRefused(f.Task)
-	default:
-		p.Exchange, p.Key, p.Optional = "", f.Task.ReplyTo, true
+	if queue := r.answerTo(f.Task); queue != "" {
+		p.Exchange, p.Key, p.Optional = "", queue, true
 		pubs = append(pubs, p)
 	}
 	return pubs

@@ -16,7 +16,7 @@ const resultsPast = 10 * time.Minute
 func (r *session) onResult(d bus.Delivery) {
 	// Each may bring an end to be announced. What the end of the session leaves unread is read again in the
 	// next: nothing behind it may count as dealt with, not even a fence, and a queue keeps it.
-	if !r.outbox.AwaitRoom(r.bus.Done()) {
+	if !r.outbox.AwaitRoom(r.bus.Done()) || !r.outputs.AwaitRoom(r.bus.Done()) {
 		return
 	}
 	if d.Offset < 0 { // a queue: it must not be taken out before what it says is written down
@@ -35,16 +35,23 @@ func (r *session) onResult(d bus.Delivery) {
 	r.s.observe.Delivered(&d)
 	r.pastRead.Add(1)
 	counts, refusal := r.vet.Result(&d, &r.result)
-	switch {
-	case refusal != nil:
+	if refusal != nil {
 		r.s.observe.InvalidResult(refusal)
-		return
-	case !counts:
+	}
+	switch {
+	case counts:
+	case refusal == nil:
 		r.s.observe.ForgedResult()
+		return
+	default:
 		return
 	}
 	result := r.result.Result()
 	result.Offset = d.Offset
+	r.outputs.Take(result.Output.Bytes())
+	if result.Outcome.Final() {
+		r.s.outputs.Keep(result.Task, result.Agent, result.Output)
+	}
 	news := r.results.CaughtUp.Load()
 	r.post(coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }

@@ -27,6 +27,7 @@ func newSession(s *Service) *session {
 		window:  intake.NewWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		returns: intake.ReturnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		held:    intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[func()](), tickets: outbox.NewTickets(),
+		outputs:  outbox.NewOutputs(fixed.WindowBytes),
 		requests: intake.NewRequests(), offers: outbox.NewOffers(), controls: background.NewQueue[struct{}](),
 		statuses: intake.NewFence(bus.StreamStatus, journaling.RandomID()),
 		results:  intake.NewFence(bus.StreamResult, journaling.RandomID()),

@@ -31,6 +31,7 @@ import (
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/metrics"
 	"taskbus/coordinator/service/internal/observer"
+	"taskbus/coordinator/service/internal/outputs"
 	"taskbus/coordinator/service/internal/reading"
 	"taskbus/coordinator/service/internal/recent"
 	"taskbus/coordinator/service/internal/relay"
@@ -102,6 +103,7 @@ type Service struct {
 	state   lifecycle
 	depths  reading.Depths
 	history *recent.Tasks
+	outputs *outputs.Kept
 	reading *reading.Reader
 	metrics *metrics.Metrics
 	// seriesDropped says that at the last scrape the fleet was too large for series of single agents.
@@ -111,6 +113,9 @@ type Service struct {
 	observe  *observer.Observer
 	dead     *dead.Queue
 }
+
+// keptOutputs is the part of window_bytes that outputs may take which were passed on: for producers that ask again.
+const keptOutputs = 4
 
 // New makes a service; it does nothing until Run.
 func New(o Options) (*Service, error) {
@@ -123,8 +128,9 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
-		decoder:     messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes}),
+		decoder:     messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes, MaxOutput: o.Config.MaxOutputBytes}),
 		history:     recent.New(recent.Size),
+		outputs:     outputs.New(o.Config.WindowBytes / keptOutputs),
 		resultsNext: -1, overruns: make(alerts.Overruns),
 		forwarding: httpapi.NewPeers(o.PeerAuthorities, callgate.ForwardTimeout),
 	}
@@ -268,6 +274,7 @@ func fromNextStart(started, c *config.Config) (keys []string) {
 		{"window", started.Window != c.Window},
 		{"window_bytes", started.WindowBytes != c.WindowBytes},
 		{"max_message_bytes", started.MaxMessageBytes != c.MaxMessageBytes},
+		{"max_output_bytes", started.MaxOutputBytes != c.MaxOutputBytes},
 	} {
 		if k.other {
 			keys = append(keys, k.name)

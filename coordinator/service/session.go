@@ -48,6 +48,7 @@ type session struct {
 	window     *intake.Window // of task.assign
 	returns    *intake.Window // of task.reassign
 	outbox     *outbox.Queue[func()]
+	outputs    *outbox.Outputs
 	tickets    *outbox.Tickets
 	notices    *outbox.Notices
 	requests   *intake.Requests
@@ -167,6 +168,8 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.s.history.Completed(f)
 		r.s.callers.Completed(f.Result.Task, f.Result.Outcome)
 		r.outbox.Add(func() { r.publishCompleted(f) })
+	case *coordinator.Asked:
+		r.outbox.Add(func() { r.answerAgain(f) })
 	case coordinator.Duplicate:
 		r.announce(schemas.TaskDuplicate, schemas.TaskDuplicate, string(f.Task.ID), f.Task.CorrelationID,
 			messages.AppendTaskDuplicate(nil, &f, r.s.now()))

@@ -182,6 +182,9 @@ func (t *teller) record(line *entry, r coordinator.Record) {
 		case r.Nowhere:
 			line.Text = "acknowledged: the task had ended by then"
 		}
+	case *coordinator.Readdressed:
+		t.byKey(line, r.Key)
+		line.Text = "its end is to be told in " + r.ReplyTo
 	case *coordinator.Doubted:
 		t.byKey(line, r.Key)
 		line.Text = cli.Count(r.Messages, "message") + " of it may be delivered again"

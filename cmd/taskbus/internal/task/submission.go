@@ -36,9 +36,11 @@ type submission struct {
 	tally    *tally
 	progress cli.Progress
 
-	// atLine is held while a line is dealt with; over: no more of them is.
-	atLine sync.Mutex
-	over   bool
+	outcomes *outcomes // nil: they are not waited for
+
+	// atLine is held while a line is dealt with; stopped: no more of them is.
+	atLine  sync.Mutex
+	stopped bool
 }
 
 // errStopped is the end of a run by a signal.
@@ -57,7 +59,7 @@ func (s *submission) watched(ctx context.Context, input io.Reader) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return s.ended(errStopped)
+		return s.over(errStopped)
 	case <-lost:
 		if err := s.session.Err(); err != nil {
 			return fmt.Errorf("the connection to %s is lost: %w", s.where, err)
@@ -66,13 +68,13 @@ func (s *submission) watched(ctx context.Context, input io.Reader) error {
 	}
 }
 
-// ended sees to it that no more lines are dealt with, and says with which line to go on after an early
+// over sees to it that no more lines are dealt with, and says with which line to go on after an early
 // end. A line that is on its way to a broker that takes nothing is let go by the end of the session,
 // which comes first.
-func (s *submission) ended(err error) error {
+func (s *submission) over(err error) error {
 	if s.session == nil || closed(s.session.Done()) {
 		s.atLine.Lock()
-		s.over = true
+		s.stopped = true
 		s.atLine.Unlock()
 	}
 	return err
@@ -115,6 +117,22 @@ func (s *submission) confirmed(ctx context.Context) error {
 	return nil
 }
 
+// ended waits until each task that was confirmed has ended, or ctx or the session ends.
+func (s *submission) ended(ctx context.Context) error {
+	for left := s.outcomes.left(); left > 0; left = s.outcomes.left() {
+		select {
+		case <-s.outcomes.changed:
+			s.progress.Report(s.now(), func() string { return cli.Count(s.outcomes.left(), "task") + " to end" })
+		case <-ctx.Done():
+			return fmt.Errorf("%w; %s without an outcome", errStopped, cli.Count(left, "task"))
+		case <-s.session.Done():
+			return fmt.Errorf("the connection to %s is lost, and %s without an outcome; see taskbus tasks", s.where,
+				cli.Count(left, "task"))
+		}
+	}
+	return nil
+}
+
 // run reads the input to its end, or until the session ends.
 func (s *submission) run(input io.Reader) error {
 	reader := bufio.NewReaderSize(input, 64<<10)
@@ -135,7 +153,7 @@ func (s *submission) run(input io.Reader) error {
 func (s *submission) next(number int, line []byte, long, last bool) (over bool, err error) {
 	s.atLine.Lock()
 	defer s.atLine.Unlock()
-	if s.over {
+	if s.stopped {
 		return true, nil
 	}
 	switch {
@@ -185,6 +203,10 @@ func (s *submission) line(number int, line []byte) error {
 		p.ContentType, p.Type = "application/json", schemas.TaskAssign
 		p.MessageID, p.CorrelationID = string(task.TaskID), task.CorrelationID
 	}
+	if s.outcomes != nil {
+		p.ReplyTo = s.outcomes.queue
+		s.outcomes.await(number, task.TaskID)
+	}
 	err := s.session.Publish(p)
 	var unsendable *bus.EncodingError
 	switch {
@@ -194,6 +216,9 @@ func (s *submission) line(number int, line []byte) error {
 	case errors.As(err, &unsendable):
 		s.tally.accepted()
 		s.tally.failed(number, err.Error())
+		if s.outcomes != nil {
+			s.outcomes.published(number, false)
+		}
 		return nil
 	default:
 		if cause := s.session.Err(); cause != nil {
@@ -201,6 +226,14 @@ func (s *submission) line(number int, line []byte) error {
 		}
 		return fmt.Errorf("publish line %d: %w", number, err)
 	}
+}
+
+// settled is bus.SessionSpec.OnSettled; the token is the line's number.
+func (s *submission) settled(token uint64, outcome bus.Outcome) {
+	if s.outcomes != nil {
+		s.outcomes.published(int(token), outcome == bus.Confirmed)
+	}
+	s.tally.settled(token, outcome)
 }
 
 // unknown says of fields that a task does not have what may have been meant.
@@ -277,6 +310,8 @@ type submissionSummary struct {
 	Misspelt    []lineFault `json:"misspelt,omitempty"`
 	// UnconfirmedRanges are all lines that were not confirmed, in order.
 	UnconfirmedRanges []lineRange `json:"unconfirmed_ranges"`
+	// Outcomes are those of the tasks, if they were waited for.
+	Outcomes *outcomeSummary `json:"outcomes,omitempty"`
 	// NextLine is the first that was not looked at, because the run has ended early: with it the next
 	// run goes on (--from-line); 0: the whole input was read.
 	NextLine int `json:"next_line,omitempty"`
@@ -318,7 +353,9 @@ func rangesText(ranges []lineRange) string {
 	return "lines " + text.String()
 }
 
-func (s *submissionSummary) bad() bool { return s.RefusedLines+s.UnconfirmedLines > 0 }
+func (s *submissionSummary) bad() bool {
+	return s.RefusedLines+s.UnconfirmedLines > 0 || s.Outcomes.bad()
+}
 
 // tally counts while lines are read and confirms come in at the same time.
 type tally struct {
@@ -423,7 +460,7 @@ func (t *tally) unconfirm(line int, text string) {
 	}
 }
 
-// settled is bus.SessionSpec.OnSettled; the token is the line's number.
+// settled counts what became of a line; the token is its number.
 func (t *tally) settled(token uint64, outcome bus.Outcome) {
 	defer t.signal()
 	t.mu.Lock()

@@ -16,8 +16,8 @@ import (
 )
 
 type submitFlags struct {
-	high, raw, validateOnly bool
-	from                    int
+	high, raw, validateOnly, wait bool
+	from                          int
 }
 
 func SubmitCommand(a *cli.App) *cobra.Command {
@@ -47,13 +47,19 @@ A coordinator drops the second copy of a task_id while it remembers the first: t
 of the last hour, 100,000 at most, unless agents.yaml says otherwise (dedupe). Beyond
 that a whole file that is submitted again runs again.
 
+With --wait the outcome of each task is printed as it comes: its id, how it ended, which
+agent had it, and what that found out (its output) or what went wrong; with -o json the
+message itself. The answers go to a queue that lasts as long as the run.
+
 While the broker is short of memory or disk it takes nothing; that is waited for.
 SIGTERM and SIGINT end the run with its summary, a second one at once.
 
-Exit code 1 if any line was refused or not confirmed. The broker's URL comes from
+Exit code 1 if any line was refused or not confirmed, or, with --wait, any task failed or
+has no outcome. The broker's URL comes from
 RABBITMQ_URL; an argument would show its password to every user of the machine.`,
 		Example: `  taskbus submit examples/tasks.jsonl
   taskbus submit --validate-only examples/tasks.jsonl
+  taskbus submit --wait examples/tasks.jsonl
   taskbus submit --from-line 120001 large.jsonl
   producer | taskbus submit --high -
   echo '{"broken' | taskbus submit --raw -`,
@@ -61,6 +67,9 @@ RABBITMQ_URL; an argument would show its password to every user of the machine.`
 		RunE: func(c *cobra.Command, args []string) error {
 			if flags.raw && flags.validateOnly {
 				return cli.UsageError("--raw and --validate-only exclude each other: raw lines are not validated")
+			}
+			if flags.wait && (flags.raw || flags.validateOnly) {
+				return cli.UsageError("--wait goes with neither --raw nor --validate-only: what is not a task has no outcome")
 			}
 			if flags.from < 1 {
 				return cli.UsageError("--from-line must be 1 or more")
@@ -73,6 +82,7 @@ RABBITMQ_URL; an argument would show its password to every user of the machine.`
 	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
 	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false,
 		"validate every line and publish nothing; needs no broker")
+	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all tasks have ended, and print each one's outcome as it comes")
 	c.Flags().IntVar(&flags.from, "from-line", 1, "pass over the lines before this one: to go on where a run has ended")
 	return c
 }
@@ -100,6 +110,9 @@ func submit(ctx context.Context, a *cli.App, path string, flags submitFlags) err
 	if flags.high {
 		job.queue = bus.QueueAssignHigh
 	}
+	if flags.wait {
+		job.outcomes = newOutcomes(a, set)
+	}
 	start := a.Now()
 	ctx, cancel := a.Stoppable(ctx)
 	defer cancel()
@@ -112,6 +125,12 @@ func submit(ctx context.Context, a *cli.App, path string, flags submitFlags) err
 	summary := job.tally.final()
 	if !flags.validateOnly {
 		summary.Queue = job.published()
+	}
+	if flags.wait {
+		var printErr error
+		if summary.Outcomes, printErr = job.outcomes.summary(); printErr != nil {
+			return printErr
+		}
 	}
 	took := a.Now().Sub(start)
 	if printErr := a.Show(summary, func(p *cli.Page) { printSubmission(p, a.Err, summary, took) }); printErr != nil {
@@ -138,10 +157,14 @@ func publish(ctx context.Context, a *cli.App, job *submission, input io.Reader) 
 		return err
 	}
 	where := cli.BrokerAddress(env.RabbitMQURL)
+	topology := bus.Topology{Mode: bus.Off}
+	if job.outcomes != nil {
+		topology.Queues = []bus.Queue{{Name: job.outcomes.queue, Temporary: true}}
+	}
 	session, err := a.OpenQuietBus(env).Open(ctx, bus.SessionSpec{
 		Name:      cli.SessionName("submit"),
-		Topology:  bus.Topology{Mode: bus.Off},
-		OnSettled: job.tally.settled,
+		Topology:  topology,
+		OnSettled: job.settled,
 		OnBlocked: func(blocked bool, reason string) {
 			job.tally.hold(blocked)
 			job.progress.Blocked(blocked, reason)
@@ -151,9 +174,18 @@ func publish(ctx context.Context, a *cli.App, job *submission, input io.Reader) 
 		return fmt.Errorf("connect to %s: %w; %s", where, err, a.BrokerAdvice())
 	}
 	job.where, job.session = where, session
-	err = job.watched(ctx, input)
+	if o := job.outcomes; o != nil {
+		o.ack = session.Ack
+		err = session.Subscribe(ctx, bus.Subscription{Queue: o.queue, Prefetch: answersPrefetch, Handle: o.answered})
+	}
+	if err == nil {
+		err = job.watched(ctx, input)
+	}
 	if err == nil {
 		err = job.confirmed(ctx)
+	}
+	if err == nil && job.outcomes != nil {
+		err = job.ended(ctx)
 	}
 	// What is on its way is waited for even after Ctrl-C; not for the end of an alarm.
 	limit := confirmTimeout
@@ -168,7 +200,7 @@ func publish(ctx context.Context, a *cli.App, job *submission, input io.Reader) 
 		err = fmt.Errorf("wait for the confirms of %s: %w", where, closeErr)
 	}
 	<-session.Done()
-	return job.ended(err)
+	return job.over(err)
 }
 
 const (

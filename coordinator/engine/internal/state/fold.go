@@ -40,6 +40,10 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 		s.SealBatch(r)
 	case *coordinator.Settled:
 		s.foldSettled(r)
+	case *coordinator.Readdressed:
+		if t := s.Tasks.Of(s.Dedupe.Peek(r.Key)); t != nil {
+			s.Readdress(t, r.ReplyTo)
+		}
 	case *coordinator.LeaseChanged:
 		if t := s.LeaseOf(r.Key, r.Attempt); t != nil {
 			s.ChangeLease(at, t, r)

@@ -115,6 +115,13 @@ func (s *State) newTask(
 	return o, r
 }
 
+// Readdress has the end of a task told in that queue. What was emitted of the task keeps what it says.
+func (s *State) Readdress(t *Task, replyTo string) {
+	moved := *t.Task
+	moved.ReplyTo = replyTo
+	t.Task = &moved
+}
+
 // Late reports whether the task's deadline has passed.
 func (t *Task) Late(now time.Time) bool {
 	return !t.Task.Deadline.IsZero() && !now.Before(t.Task.Deadline)

@@ -119,7 +119,7 @@ func isFree(f coordinator.Effect) bool {
 // answer.
 func isUrgent(f coordinator.Effect) bool {
 	switch f.(type) {
-	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, coordinator.CancelAnswered,
+	case *coordinator.Dispatch, *coordinator.Fail, *coordinator.Completed, *coordinator.Asked, coordinator.CancelAnswered,
 		coordinator.OrderStands, coordinator.Withdraw,
 		coordinator.Award, coordinator.ClaimAnswered, coordinator.QuotaControlsStand, *coordinator.CallAnswered:
 		return true

@@ -2,6 +2,7 @@
 //
 //	queue.go    what waits to be published, in order
 //	tickets.go  publications with an awaited confirm
+//	outputs.go  how many bytes of outputs are held
 //	notices.go  what the broker must have before a delivery may be settled
 //	publications.go  how each effect is published
 //	offers.go   offers and rejections gather, to go together or later

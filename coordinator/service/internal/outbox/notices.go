@@ -13,6 +13,9 @@ import (
 // is sent again.
 const NoticePause = time.Second
 
+// optionalTries is how often one that is optional is sent again: to a queue that is full, and may get room.
+const optionalTries = 15
+
 // ensureTimeout is for the broker to see to a queue to which there was no way.
 const ensureTimeout = 10 * time.Second
 
@@ -50,6 +53,7 @@ type settling struct {
 type notice struct {
 	*settling
 	publication bus.Publication
+	again       int // how often it was sent again
 }
 
 // queue returns where the notice must end up.
@@ -94,10 +98,13 @@ func (o *Notices) publish(n *notice) {
 }
 
 // settled counts one answer. A copy for the producer's own queue is the
-// producer's business. Any other notice that is not taken is sent again until it
+// producer's business: it is given up after a while. Any other notice that is not taken is sent again until it
 // is: its delivery stays unacknowledged meanwhile, and no other message is held up.
 func (o *Notices) settled(n *notice, outcome bus.Outcome) {
 	switch {
+	case outcome == bus.Rejected && n.publication.Optional && n.again < optionalTries:
+		n.again++
+		time.AfterFunc(NoticePause, func() { o.Add(func() { o.publish(n) }) })
 	case outcome == bus.Confirmed, outcome != bus.Unknown && n.publication.Optional:
 		n.told()
 	case outcome == bus.Unknown: // the session is ending

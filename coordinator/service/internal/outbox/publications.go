@@ -103,6 +103,14 @@ func Completed(f *coordinator.Completed) bus.Publication {
 	return p
 }
 
+// Answer returns the task.completed for the producer's own queue, but for its token.
+func Answer(f *coordinator.Completed, queue string) bus.Publication {
+	p := Completed(f)
+	p.Exchange, p.Key = "", queue
+	p.Body = messages.AppendAnswer(make([]byte, 0, 512+f.Result.Output.Bytes()), f)
+	return p
+}
+
 // TraceOf returns the trace id under which a task ended.
 func TraceOf(f *coordinator.Completed) string {
 	if f.Task != nil {

@@ -84,13 +84,14 @@ func (j *Judge) Status(d *bus.Delivery, into *messages.AgentStatus) (counts bool
 	return mode != config.AuthStrict, nil
 }
 
-// Result reads a task.result. counts is false for one that its sender may not send.
+// Result reads a task.result. counts is false for one that its sender may not send, and for one that is refused, unless
+// what is refused is its output, or its size: then *into says that the task has failed, and why.
 func (j *Judge) Result(d *bus.Delivery, into *messages.TaskResult) (counts bool, refusal *messages.Refusal) {
-	if refusal = checkProperties(d); refusal == nil {
-		refusal = j.Decoder.DecodeTaskResult(d.Body, into)
-	}
-	if refusal != nil {
+	if refusal = checkProperties(d); refusal != nil {
 		return false, refusal
+	}
+	if refusal = j.Decoder.DecodeTaskResult(d.Body, into); refusal != nil {
+		return messages.FailedByOutput(refusal, into) && j.Authentic(schemas.TaskResult, into.AgentID, d), refusal
 	}
 	j.knows(schemas.TaskResult, into.Unknown, string(into.AgentID), d)
 	return j.Authentic(schemas.TaskResult, into.AgentID, d), nil
