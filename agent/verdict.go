@@ -123,7 +123,8 @@ func hearBoth(output any, err error) heard {
 // the cause outweighs the handler's own words, which are usually nothing but its
 // consequence.
 func judge(said Result, words heard, cause error, took time.Duration) verdict {
-	v := verdict{outcome: messages.Succeeded, usage: tidy(said.Usage), output: words.output, ref: said.OutputRef, took: took}
+	v := verdict{outcome: messages.Succeeded, usage: tidy(said.Usage), output: words.output, ref: said.OutputRef,
+		took: took}
 	switch {
 	case words.done:
 	case errors.Is(cause, ErrCancelled):

@@ -70,8 +70,8 @@ type Ack struct {
 // The Ack is an effect of its own.
 type Duplicate struct{ Task *Task }
 
-// Asked reports that a copy of a task that has ended by its agent's word names a queue for the answer (Task.ReplyTo): the
-// shell publishes the end there and then acknowledges the copy, as it does for Fail.
+// Asked reports that a copy of a task that has ended by its agent's word names a queue for the answer (Task.ReplyTo):
+// the shell publishes the end there and then acknowledges the copy, as it does for Fail.
 type Asked struct {
 	Handle  Handle // of the copy
 	Task    *Task  // the copy

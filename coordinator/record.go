@@ -382,7 +382,7 @@ type Joined struct {
 	Left   []AgentID   `rec:"2"`
 }
 
-// Readdressed says that the end of a task that an agent has is to be told in another queue: a copy of it has named that.
+// Readdressed says that the end of a task that an agent has is to be told in another queue, which a copy has named.
 type Readdressed struct {
 	Key     TaskKey `rec:"1"`
 	ReplyTo string  `rec:"2,name"`

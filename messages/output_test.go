@@ -44,8 +44,9 @@ func TestEventHasNoOutput(t *testing.T) {
 	d := newDecoder(t)
 	const hash = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // of abc: FIPS 180-2, B.1
 	for extra, want := range map[string]string{
-		``:                `"attempt":1,"timestamp"`,
-		`,"output":"abc"`: `"output_size":5,"output_sha256":"6cc43f858fbb763301637b5af970e2a46b46f461f27e5a0f41e009c59b827b25"`,
+		``: `"attempt":1,"timestamp"`,
+		`,"output":"abc"`: `"output_size":5,` +
+			`"output_sha256":"6cc43f858fbb763301637b5af970e2a46b46f461f27e5a0f41e009c59b827b25"`,
 		`,"output_ref":{"uri":"s3://secret","sha256":"` + hash + `","size":3}`: `"output_size":3,"output_sha256":"` + hash,
 	} {
 		var m TaskResult
@@ -115,7 +116,8 @@ func TestFailedByOutput(t *testing.T) {
 		body string
 		want string // the error; empty: it says nothing of a task
 	}{
-		{string(resultWith(`,"output":{"a":1,"a":1}`)), "the agent's result cannot be passed on: /output: a key occurs twice"},
+		{string(resultWith(`,"output":{"a":1,"a":1}`)),
+			"the agent's result cannot be passed on: /output: a key occurs twice"},
 		{string(resultWith(`,"output":"` + strings.Repeat("x", 256<<10) + `"`)),
 			"the agent's result cannot be passed on: /output: 262146 bytes, more than the 262144 allowed (max_output_bytes)"},
 		{string(resultWith(`,"attempt":0`)), ""},

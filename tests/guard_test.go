@@ -225,6 +225,7 @@ var table = map[string]rule{
 		"coordinator/view", "messages", "schemas"}},
 	"coordinator/service/internal/intake": {may: []string{"coordinator", "coordinator/invariant",
 		"coordinator/bus", "messages", modXxhash}},
+	"coordinator/service/internal/outputs": {may: []string{"coordinator"}},
 	"coordinator/service/internal/outbox": {may: []string{"coordinator", "coordinator/bus", "messages", "schemas",
 		modXxhash}},
 	"coordinator/service/internal/journaling": {may: []string{"coordinator", "coordinator/bus", "coordinator/engine",

@@ -74,8 +74,8 @@ func (k *kernel) received(now time.Time, ev coordinator.TaskReceived) {
 	}
 }
 
-// dropCopy acknowledges a copy of a task that is known. If it names a queue for the answer, the task's end goes there: at
-// once, if the task has ended by its agent's word; instead of where it was to go, if the task is open.
+// dropCopy acknowledges a copy of a task that is known. If it names a queue for the answer, the task's end goes there:
+// at once, if the task has ended by its agent's word; instead of where it was to go, if the task is open.
 func (k *kernel) dropCopy(ev *coordinator.TaskReceived, r *dedupe.Record) {
 	replyTo := ev.Task.ReplyTo
 	end := k.Ends.Task(r.Key)

@@ -61,7 +61,7 @@ func TestAnswerHasTheOutput(t *testing.T) {
 	})
 }
 
-// Each end by an agent's word is answered, with an output or without: also what failed, and where the output is instead.
+// Each end by an agent's word is answered, with an output or without: also what failed, and where an output is.
 func TestEveryEndIsAnswered(t *testing.T) {
 	const ref = `{"uri":"s3://bucket/key","sha256":"` +
 		`0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef","size":12345678}`
@@ -90,7 +90,8 @@ func TestOutputThatCannotBePassedOn(t *testing.T) {
 	for name, c := range map[string]struct{ extra, want string }{
 		"too large": {`,"output":"` + strings.Repeat("x", 1023) + `"`,
 			"/output: 1025 bytes, more than the 1024 allowed (max_output_bytes)"},
-		"too deep":    {`,"output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), "nested more deeply than 64 levels"},
+		"too deep": {`,"output":` + strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000),
+			"nested more deeply than 64 levels"},
 		"key twice":   {`,"output":{"a":1,"a":2}`, "a key occurs twice"},
 		"not UTF-8":   {",\"output\":\"\xff\"", "not valid UTF-8"},
 		"all of it":   {`,"x":"` + strings.Repeat("x", 2<<20) + `"`, "bytes, more than the"},
@@ -98,7 +99,8 @@ func TestOutputThatCannotBePassedOn(t *testing.T) {
 		"half a body": {`,"output":{"a":`, "not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inRig(t, strings.Replace(fleet, "global_settings: {", "global_settings: {max_output_bytes: 1024, ", 1), func(r *rig) {
+			small := strings.Replace(fleet, "global_settings: {", "global_settings: {max_output_bytes: 1024, ", 1)
+			inRig(t, small, func(r *rig) {
 				r.producer(0)
 				r.worker("a1", false)
 				r.task("t-1", "build", "", toMyReplies)

@@ -128,7 +128,8 @@ func New(o Options) (*Service, error) {
 	}
 	s := &Service{
 		options: o, log: o.Logger, now: o.Now, started: o.Now(),
-		decoder:     messages.NewDecoder(set, messages.Limits{MaxBytes: o.Config.MaxMessageBytes, MaxOutput: o.Config.MaxOutputBytes}),
+		decoder: messages.NewDecoder(set,
+			messages.Limits{MaxBytes: o.Config.MaxMessageBytes, MaxOutput: o.Config.MaxOutputBytes}),
 		history:     recent.New(recent.Size),
 		outputs:     outputs.New(o.Config.WindowBytes / keptOutputs),
 		resultsNext: -1, overruns: make(alerts.Overruns),

@@ -15,8 +15,8 @@ import (
 	"taskbus/tests/support/membus"
 )
 
-// ends has what is published end as its id says: t-ok-N and t-bad-N at an agent, t-none-N without one, others never. Each
-// end is told twice, as after a fault.
+// ends has what is published end as its id says: t-ok-N and t-bad-N at an agent, t-none-N without one, others never.
+// Each end is told twice, as after a fault.
 func ends(t *testing.T, r *clitest.Rig) {
 	t.Helper()
 	s, err := r.Broker.Open(t.Context(), bus.SessionSpec{Topology: bus.Topology{Mode: bus.Off},
@@ -37,8 +37,8 @@ func ends(t *testing.T, r *clitest.Rig) {
 			body = fmt.Sprintf(completed, id, "failed", `,"error":"no such page"`)
 		case "none":
 			kind = schemas.AssignmentFailed
-			body = fmt.Sprintf(`{"message_type":"assignment.failed","task_id":%q,"correlation_id":"c","reason":"all are full",`+
-				`"retry_possible":true,"suggested_action":"wait","reason_code":"all_agents_at_capacity","attempts":0,`+
+			body = fmt.Sprintf(`{"message_type":"assignment.failed","task_id":%q,"correlation_id":"c",`+
+				`"reason":"all are full","retry_possible":true,"suggested_action":"wait","reason_code":"all_agents_at_capacity","attempts":0,`+
 				`"failed_at":"2026-11-21T09:48:10Z"}`, id)
 		default:
 			return
@@ -51,7 +51,8 @@ func ends(t *testing.T, r *clitest.Rig) {
 			}
 		}
 	}
-	if err := s.Subscribe(t.Context(), bus.Subscription{Queue: bus.QueueAssign, Prefetch: 10, Handle: handle}); err != nil {
+	err = s.Subscribe(t.Context(), bus.Subscription{Queue: bus.QueueAssign, Prefetch: 10, Handle: handle})
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close(t.Context()) })

@@ -82,7 +82,8 @@ RABBITMQ_URL; an argument would show its password to every user of the machine.`
 	c.Flags().BoolVar(&flags.raw, "raw", false, "do not validate: publish every line as it is")
 	c.Flags().BoolVar(&flags.validateOnly, "validate-only", false,
 		"validate every line and publish nothing; needs no broker")
-	c.Flags().BoolVar(&flags.wait, "wait", false, "wait until all tasks have ended, and print each one's outcome as it comes")
+	c.Flags().BoolVar(&flags.wait, "wait", false,
+		"wait until all tasks have ended, and print each one's outcome as it comes")
 	c.Flags().IntVar(&flags.from, "from-line", 1, "pass over the lines before this one: to go on where a run has ended")
 	return c
 }
