@@ -46,7 +46,7 @@ func (r *session) publishEnd(p bus.Publication, told func()) {
 	} // else the session has ended; the next one reads the result again
 }
 
-// answerAgain answers a copy of a task that has ended, with its output as long as that is kept, and acknowledges it then.
+// answerAgain answers a copy of a task that has ended, with its output as long as that is kept, and acknowledges it.
 func (r *session) answerAgain(f *coordinator.Asked) {
 	h, queue := r.held.Get(f.Handle), r.answerTo(f.Task)
 	switch {

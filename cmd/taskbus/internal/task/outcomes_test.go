@@ -38,7 +38,8 @@ func ends(t *testing.T, r *clitest.Rig) {
 		case "none":
 			kind = schemas.AssignmentFailed
 			body = fmt.Sprintf(`{"message_type":"assignment.failed","task_id":%q,"correlation_id":"c",`+
-				`"reason":"all are full","retry_possible":true,"suggested_action":"wait","reason_code":"all_agents_at_capacity","attempts":0,`+
+				`"reason":"all are full","retry_possible":true,"suggested_action":"wait",`+
+				`"reason_code":"all_agents_at_capacity","attempts":0,`+
 				`"failed_at":"2026-11-21T09:48:10Z"}`, id)
 		default:
 			return
