@@ -85,6 +85,10 @@ func coordinator(t *testing.T) []string {
 	user := "python-" + b.VHost
 	python := b.AddUser(t, user)
 	b.SetPermissions(t, user, ".*", ".*", ".*")
+	agent := b.AddUser(t, "agent-"+b.VHost)
+	b.SetPermissions(t, "agent-"+b.VHost, `^agent\.py-39\.control$`, `^(taskbus\.agents|agent\.py-39\.control)$`,
+		`^(agent\.py-39|agent\.py-39\.control|taskbus\.control)$`)
+	b.SetTopicPermissions(t, "agent-"+b.VHost, "taskbus.agents", `^(agent\.status|task\.result)\.py-39$`, "")
 	config := filepath.Join(t.TempDir(), "agents.yaml")
 	if err := os.WriteFile(config, []byte(fleet()), 0o600); err != nil {
 		t.Fatal(err)
@@ -111,7 +115,7 @@ func coordinator(t *testing.T) []string {
 	base := awaitReady(t, log)
 	return []string{
 		"RABBITMQ_URL=" + python.URL, "TASKBUS_TEST_USER=" + user, "TASKBUS_TEST_HTTP=" + base,
-		"TASKBUS_TEST_ROOT=" + brokertest.ModuleRoot(t),
+		"TASKBUS_TEST_ROOT=" + brokertest.ModuleRoot(t), "TASKBUS_TEST_AGENT_URL=" + agent.URL,
 	}
 }
 

@@ -52,8 +52,8 @@ class Agent:
 
     When the task is withdrawn, or its time is up, or the agent stops and drain_timeout is over, a coroutine is
     cancelled, and task.cancelled is set, which a handler in a thread has to look at. The outcome is then cancelled,
-    failed, or rejected; if the handler returns a value all the same, succeeded. What does not return in time (0.5 s after a
-    deadline, 5 s after a withdrawal) is not waited for, but keeps its slot.
+    failed, or rejected; if the handler returns a value all the same, succeeded. What does not return in time
+    (0.5 s after a deadline, 5 s after a withdrawal) is not waited for, but keeps its slot.
 
     url            of the broker; default RABBITMQ_URL
     slots          how many tasks at once, 1 to 2,000

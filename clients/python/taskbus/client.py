@@ -127,9 +127,10 @@ class Client:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._link: Link | None = None
         self._fault = ""  # the latest
+        self._linked, self._closing = asyncio.Event(), asyncio.Event()
+        self._sessions: asyncio.Task[None] | None = None  # None: not open
 
     async def __aenter__(self) -> Client:
-        self._linked, self._closing = asyncio.Event(), asyncio.Event()
         self._sessions = asyncio.create_task(self._run())
         try:
             await asyncio.wait_for(self._linked.wait(), self._connect_within)
@@ -146,7 +147,8 @@ class Client:
     async def close(self) -> None:
         """Ends the connection. Tasks go on; who waits for one gets ConnectionError."""
         self._closing.set()
-        await asyncio.wait([self._sessions])
+        if self._sessions:
+            await asyncio.wait([self._sessions])
         for p in self._pending.values():
             if not p.done.done():
                 p.done._future.set_result({})
@@ -270,6 +272,8 @@ class Client:
         while True:
             if self._closing.is_set():
                 raise ConnectionError("the client is closed")
+            if self._sessions is None:
+                raise RuntimeError("the client is not open: use async with")
             if self._link and not self._link.lost.is_set():
                 return self._link
             linked, closing = (asyncio.create_task(e.wait()) for e in (self._linked, self._closing))

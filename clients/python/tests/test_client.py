@@ -165,6 +165,8 @@ class Clients(Case):
             await ready_in(queue)  # it is deleted with its client
 
     async def test_no_broker(self) -> None:
+        with self.assertRaises(RuntimeError):
+            await Client().submit("any", {})
         with self.assertRaises(ConnectionError):
             async with Client("amqp://guest:guest@127.0.0.1:1/", connect_within=0.5):
                 pass

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 
 from rig import PATIENCE, Case, channel, close_connections, eventually, serving
-from taskbus import Client, Task
+from taskbus import Client, Task, TaskFailed
 
 
 class Outages(Case):
@@ -68,6 +69,26 @@ class Outages(Case):
         async with serving(agent):
             await eventually("it waits", lambda: any("cannot consume" in line for line in self.logs.lines))
         self.assertFalse(any("the session has ended" in line for line in self.logs.lines))
+
+    async def test_an_agent_may_have_no_more_rights_than_it_needs(self) -> None:
+        self.agent_id = "py-39"  # docs/howto/write-an-agent.md has the permissions of its user
+        agent, begun = self.agent(url=os.environ["TASKBUS_TEST_AGENT_URL"]), asyncio.Event()
+
+        @agent.handles("any")
+        async def work(task: Task) -> str:
+            begun.set()
+            await asyncio.sleep(task.payload["seconds"])
+            return "done"
+
+        async with Client() as bus, serving(agent):
+            self.assertEqual(await (await self.submit(bus, {"seconds": 0})).result(PATIENCE), "done")
+            begun.clear()
+            done = await self.submit(bus, {"seconds": PATIENCE})
+            await asyncio.wait_for(begun.wait(), PATIENCE)
+            await done.cancel()
+            with self.assertRaises(TaskFailed):
+                await done.result(PATIENCE / 2)
+        self.assertEqual(done.outcome, "cancelled")
 
     async def test_a_second_process_waits_for_the_first(self) -> None:
         first, second = self.agent(), self.agent()
