@@ -41,6 +41,7 @@ type entry struct {
 	runs      []*run
 	failures  []failure
 	told      []told
+	answers   []answer
 	parked    int
 	ended     time.Time // first output
 }
@@ -68,6 +69,12 @@ type told struct {
 	attempt         int
 	late            bool
 	at              time.Time // by the coordinator's clock
+}
+
+// answer is what its producer was told of a task, in its own queue.
+type answer struct {
+	key    string // the message id
+	output string // of a task.completed
 }
 
 func newBook(r *rig) *book {
@@ -338,17 +345,23 @@ func (b *book) runsOf(id string) int {
 	return len(e.runs)
 }
 
-// endsQueue has a copy of each task.completed from listen on.
-const endsQueue = "ends"
+// endsQueue has a copy of each task.completed from listen on, answersQueue what producers are told from then on.
+const (
+	endsQueue    = "ends"
+	answersQueue = "answers"
+)
 
-// listen has the cell hear of every task.completed, for endsAreTold. The exchange must exist.
+// listen has the cell hear of every task.completed, and name a queue for the answer to each task that is offered from
+// now on, for endsAreTold and answersAreGiven. The exchange must exist.
 func (r *rig) listen() {
 	r.t.Helper()
 	conn := r.broker.Dial(r.t)
 	defer conn.CloseDeadline(time.Now().Add(5 * time.Second))
 	ch, err := conn.Channel()
-	if err == nil {
-		_, err = ch.QueueDeclare(endsQueue, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+	for _, queue := range []string{endsQueue, answersQueue} {
+		if err == nil {
+			_, err = ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum"})
+		}
 	}
 	if err == nil {
 		err = ch.QueueBind(endsQueue, "task.completed.#", bus.ExchangeEvents, false, nil)
@@ -357,6 +370,14 @@ func (r *rig) listen() {
 		r.t.Fatalf("listen to task.completed: %v", err)
 	}
 	r.book.listens = time.Now()
+}
+
+// answerTo is the queue that tasks name now; empty: none.
+func (r *rig) answerTo() string {
+	if r.book.listens.IsZero() {
+		return ""
+	}
+	return answersQueue
 }
 
 // readEnds takes down what has been told by now.
@@ -368,24 +389,49 @@ func (r *rig) readEnds() {
 	if err != nil {
 		r.t.Fatalf("read what was told: %v", err)
 	}
+	r.takeDown(ch, endsQueue, func(d *amqp.Delivery) (id string, note func(e *entry)) {
+		m, refusal := newDecoder(r.t).DecodeTaskCompleted(d.Body)
+		if refusal != nil {
+			r.t.Errorf("a task.completed cannot be read: %s", refusal.Text)
+			return "", nil
+		}
+		return string(m.TaskID), func(e *entry) {
+			e.told = append(e.told, told{m.TaskType, m.CorrelationID, string(m.AgentID), m.Attempt, m.Late, m.Timestamp})
+		}
+	})
+	r.takeDown(ch, answersQueue, func(d *amqp.Delivery) (id string, note func(e *entry)) {
+		var m struct {
+			TaskID string `json:"task_id"`
+			Output string `json:"output"`
+		}
+		if err := json.Unmarshal(d.Body, &m); err != nil {
+			r.t.Errorf("an answer cannot be read: %v", err)
+			return "", nil
+		}
+		return m.TaskID, func(e *entry) { e.answers = append(e.answers, answer{d.MessageId, m.Output}) }
+	})
+}
+
+// takeDown notes what is in a queue, each with the task that it is about; an empty id: it was unreadable.
+func (r *rig) takeDown(ch *amqp.Channel, queue string, read func(*amqp.Delivery) (id string, note func(*entry))) {
+	r.t.Helper()
 	for {
-		d, some, err := ch.Get(endsQueue, true)
+		d, some, err := ch.Get(queue, true)
 		if err != nil {
 			r.t.Fatalf("read what was told: %v", err)
 		}
 		if !some {
 			return
 		}
-		m, refusal := newDecoder(r.t).DecodeTaskCompleted(d.Body)
-		if refusal != nil {
-			r.t.Errorf("a task.completed cannot be read: %s", refusal.Text)
+		id, note := read(&d)
+		if id == "" {
 			continue
 		}
 		r.book.mu.Lock()
-		if e := r.book.tasks[string(m.TaskID)]; e != nil {
-			e.told = append(e.told, told{m.TaskType, m.CorrelationID, string(m.AgentID), m.Attempt, m.Late, m.Timestamp})
+		if e := r.book.tasks[id]; e != nil {
+			note(e)
 		} else {
-			r.book.strangers = append(r.book.strangers, fmt.Sprintf("task.completed of %s", m.TaskID))
+			r.book.strangers = append(r.book.strangers, fmt.Sprintf("in %s: %s", queue, id))
 		}
 		r.book.mu.Unlock()
 	}

@@ -138,7 +138,7 @@ var edgeCells = []cell{
 // the next leader if need be, and each time with what the task was accepted with.
 func toldAgain(name string, short bool, from proxy.Side, match func(*proxy.Frame) bool, do proxy.Action) cell {
 	return cell{name: "ends told again: " + name, short: short, config: fleet(4, 20),
-		holds: append([]invariant{endsAreTold, endsAreWhole}, decidedOnce...), play: func(r *rig) {
+		holds: append([]invariant{endsAreTold, endsAreWhole, answersAreGiven}, decidedOnce...), play: func(r *rig) {
 			c := r.serve()
 			r.listen()
 			r.work(4, 20, usual)

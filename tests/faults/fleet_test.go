@@ -231,11 +231,14 @@ func (a *agent) handle(ctx context.Context, t *teller, m *messages.TaskDispatch,
 	return true
 }
 
+// outputOf is what every agent finds out with a task.
+func outputOf[S ~string](id S) string { return fmt.Sprintf("%q", "of "+id) }
+
 // tell publishes the result and waits until it is in the stream.
 func (a *agent) tell(ctx context.Context, t *teller, m *messages.TaskDispatch, refused bool) bool {
 	result := messages.TaskResult{
 		TaskID: m.TaskID, AgentID: m.AssignedAgent, Outcome: messages.Succeeded, CorrelationID: m.CorrelationID,
-		Timestamp: a.now(), DispatchID: m.DispatchID, Attempt: m.Attempt,
+		Timestamp: a.now(), DispatchID: m.DispatchID, Attempt: m.Attempt, Output: json.RawMessage(outputOf(m.TaskID)),
 	}
 	if refused {
 		result.Outcome, result.Error = messages.Rejected, "not for me"

@@ -160,6 +160,30 @@ var endsAreWhole = invariant{"S17 EndsWhole", "every end is told with what the t
 		return broken
 	}}
 
+var answersAreGiven = invariant{"S18 AnswersGiven",
+	"every task that has ended has its end in the queue that it names, an end by its agent's word with the output",
+	func(r *rig) (broken []string) {
+		r.readEnds()
+		r.book.each(func(e *entry) {
+			for _, a := range e.answers {
+				if a.key != e.id+".failed" && (a.key != e.id+".completed" || fmt.Sprintf("%q", a.output) != outputOf(e.id)) {
+					broken = append(broken, fmt.Sprintf("answered by %+v: %s", a, e))
+				}
+			}
+		})
+		return append(broken, r.unanswered()...)
+	}}
+
+// unanswered are the tasks that have ended and whose producers have not been told.
+func (r *rig) unanswered() (broken []string) {
+	r.book.each(func(e *entry) {
+		if e.offered.After(r.book.listens) && len(e.told)+len(e.failures) > 0 && len(e.answers) == 0 {
+			broken = append(broken, "its producer was never told: "+e.String())
+		}
+	})
+	return broken
+}
+
 // untold are the tasks of which an agent had a run and no end was announced.
 func (r *rig) untold() (broken []string) {
 	r.book.each(func(e *entry) {
@@ -177,7 +201,7 @@ func (r *rig) awaitEnds() {
 		return
 	}
 	for late := time.Now().Add(2 * unanswered); ; r.pause(300 * time.Millisecond) {
-		if r.readEnds(); len(r.untold()) == 0 || time.Now().After(late) {
+		if r.readEnds(); len(r.untold())+len(r.unanswered()) == 0 || time.Now().After(late) {
 			return
 		}
 	}
@@ -200,7 +224,7 @@ var decidedOnce = append([]invariant{s5SameAgent}, always...)
 var withoutFault = append([]invariant{s4OneTerminal}, always...)
 
 // listening are those of cells that hear of every end (see listen).
-var listening = append([]invariant{endsAreTold, endsAreWhole}, always...)
+var listening = append([]invariant{endsAreTold, endsAreWhole, answersAreGiven}, always...)
 
 // without are all but one.
 func without(one invariant, all []invariant) (rest []invariant) {

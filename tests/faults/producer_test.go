@@ -112,14 +112,16 @@ func (p *producer) session(ctx context.Context) {
 // offer publishes tasks over a connection and notes them, and which the broker has
 // confirmed. It tells how many.
 func (r *rig) offer(conn *amqp.Connection, tasks ...request) (confirmed int) {
+	replyTo := r.answerTo()
 	for _, q := range tasks {
 		r.book.offer(q.TaskID, q.sentPayload())
 	}
-	bodies := make([][]byte, len(tasks))
+	msgs := make([]amqp.Publishing, len(tasks))
 	for i, q := range tasks {
-		bodies[i] = q.body()
+		msgs[i] = persistent(q.body())
+		msgs[i].ReplyTo = replyTo
 	}
-	for i, ok := range publish(conn, bus.QueueAssign, bodies...) {
+	for i, ok := range publishMessages(conn, bus.QueueAssign, msgs...) {
 		if ok {
 			r.book.confirm(tasks[i].TaskID)
 			confirmed++
