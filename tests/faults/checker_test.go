@@ -128,6 +128,41 @@ func TestCheckersFindWhatIsBroken(t *testing.T) {
 	}
 }
 
+// A task that has ended is answered, if it was offered after the cell began to listen: with the output, if its agent
+// ended it.
+func TestCheckerOfAnswers(t *testing.T) {
+	completed, failed := answer{"t.completed", "of t"}, answer{"t.failed", ""}
+	for _, tt := range []struct {
+		name    string
+		offered float64 // the cell listens from 1 s
+		ended   bool
+		answers []answer
+		broken  bool
+	}{
+		{name: "answered", offered: 2, ended: true, answers: []answer{completed}},
+		{name: "answered twice, across a fault", offered: 2, ended: true, answers: []answer{completed, completed}},
+		{name: "failed", offered: 2, ended: true, answers: []answer{failed}},
+		{name: "never answered", offered: 2, ended: true, broken: true},
+		{name: "offered too early to be answered", offered: 0.5, ended: true},
+		{name: "still open", offered: 2},
+		{name: "another task's output", offered: 2, ended: true, answers: []answer{{"t.completed", "of u"}}, broken: true},
+		{name: "no output", offered: 2, ended: true, answers: []answer{completed, {"t.completed", ""}}, broken: true},
+		{name: "another message id", offered: 2, ended: true, answers: []answer{{"t", "of t"}}, broken: true},
+	} {
+		r := &rig{t: t}
+		r.book = newBook(r)
+		r.book.listens = at(1)
+		e := written("t", func(e *entry) { e.offered, e.answers = at(tt.offered), tt.answers })
+		if tt.ended {
+			e.told = []told{{by: "a1"}}
+		}
+		r.book.tasks["t"] = e
+		if broken := append(r.misanswered(), r.unanswered()...); (len(broken) > 0) != tt.broken {
+			t.Errorf("%s: broken %q, want %v", tt.name, broken, tt.broken)
+		}
+	}
+}
+
 func TestCheckersOfTheWhole(t *testing.T) {
 	with := func(edit func(r *rig, c *process)) *rig {
 		r := &rig{t: t, secrets: []string{"s3cret"}}

@@ -164,15 +164,20 @@ var answersAreGiven = invariant{"S18 AnswersGiven",
 	"every task that has ended has its end in the queue that it names, an end by its agent's word with the output",
 	func(r *rig) (broken []string) {
 		r.readEnds()
-		r.book.each(func(e *entry) {
-			for _, a := range e.answers {
-				if a.key != e.id+".failed" && (a.key != e.id+".completed" || fmt.Sprintf("%q", a.output) != outputOf(e.id)) {
-					broken = append(broken, fmt.Sprintf("answered by %+v: %s", a, e))
-				}
-			}
-		})
-		return append(broken, r.unanswered()...)
+		return append(r.misanswered(), r.unanswered()...)
 	}}
+
+// misanswered are the answers that say something else than became of their task.
+func (r *rig) misanswered() (broken []string) {
+	r.book.each(func(e *entry) {
+		for _, a := range e.answers {
+			if a.key != e.id+".failed" && (a.key != e.id+".completed" || fmt.Sprintf("%q", a.output) != outputOf(e.id)) {
+				broken = append(broken, fmt.Sprintf("answered by %+v: %s", a, e))
+			}
+		}
+	})
+	return broken
+}
 
 // unanswered are the tasks that have ended and whose producers have not been told.
 func (r *rig) unanswered() (broken []string) {
