@@ -43,7 +43,7 @@ const testsMost = 4 * time.Minute
 func TestPython(t *testing.T) {
 	brokertest.NeedsAioPika(t)
 	for module, needsCoordinator := range map[string]bool{
-		"test_parts": false, "test_work": false,
+		"test_parts": false, "test_work": false, "test_agent": true, "test_outages": true, "test_client": true,
 	} {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ H = TypeVar("H", bound=Handler)
 MAX_SLOTS = 2_000  # some brokers allow a consumer of a quorum queue no more
 REPORT_GAP = 0.25  # seconds between two heartbeats that were asked for
 REBIND_WITHIN = 30.0  # the control queue is bound again: its exchange may have been declared anew
+CONSUME_WITHIN = 10.0  # seconds: a queue that is just being made may leave a consumer without an answer
 QUEUE_PAUSE_FIRST, QUEUE_PAUSE_MOST = 0.25, 5.0  # between two looks for a queue that is not there
 GOODBYE = 6.0  # seconds for the results of handlers that were told to stop
 FAREWELL = 1.0  # for the last heartbeat
@@ -190,7 +191,7 @@ class _Service:
                                   "earlier one is gone; waiting for its place, another try in %.1f s", pause)
             except Missing as e:
                 self._log.warning("%s; waiting for a coordinator to declare it, another try in %.1f s", e, pause)
-            except FAULTS as e:
+            except (Denied, *FAULTS) as e:
                 self._log.warning("no session with the broker (%s); another try in %.1f s", describe(e), pause)
 
     async def _session(self) -> str:
@@ -237,12 +238,13 @@ class _Service:
         pause, told = QUEUE_PAUSE_FIRST, ""
         while not self._leaving.is_set():
             try:
-                consumer = await self._begin(link, name)
+                async with asyncio.timeout(CONSUME_WITHIN):
+                    consumer = await self._begin(link, name)
             except (Missing, Taken, Denied, *FAULTS) as e:
                 reporting.set()
                 if str(e) != told and not link.lost.is_set():
                     told = str(e)
-                    self._log.warning("cannot consume %s (%s); another try follows", name, e)
+                    self._log.warning("cannot consume %s (%s); another try follows", name, describe(e))
                 with contextlib.suppress(asyncio.TimeoutError):
                     await asyncio.wait_for(self._leaving.wait(), pause)
                 pause = min(2 * pause, QUEUE_PAUSE_MOST)

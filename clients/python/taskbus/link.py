@@ -170,10 +170,11 @@ class Consumer:
     async def look(self) -> None:
         """Notices a consumer that the broker has ended, as when its queue was deleted: aio-pika does not tell."""
         try:
-            queue = await translated(self.channel.declare_queue(self.queue.name, passive=True))
-            if not queue.declaration_result.consumer_count:
+            newer = getattr(self.channel, "get_underlay_channel", None)  # aio-pika 9
+            channel: Any = await newer() if newer else getattr(self.channel, "channel")
+            if self._tag not in channel.consumers:
                 self.ended.set()
-        except (Missing, Taken, Denied, *FAULTS):
+        except FAULTS:
             self.ended.set()
 
     async def cancel(self) -> None:

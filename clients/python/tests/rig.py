@@ -80,7 +80,7 @@ async def eventually(what: str, holds: Callable[[], Any]) -> None:
         if holds():
             return
         await asyncio.sleep(0.05)
-    raise AssertionError("not in time: " + what)
+    raise AssertionError(f"not in time: {what}")
 
 
 async def close_connections() -> None:
