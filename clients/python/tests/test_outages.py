@@ -47,17 +47,6 @@ class Outages(Case):
             self.assertEqual(await done.result(PATIENCE), "done")
         self.assertEqual(len(begun), 1)
 
-    async def work(task: Task) -> int:
-            return 42
-
-        async with Client() as bus, serving(agent):
-            self.assertEqual(await (await self.submit(bus)).result(PATIENCE), 42)
-            async with channel() as ch:
-                await ch.queue_delete("agent." + self.agent_id)
-            await eventually("it consumes the new one, which the coordinator has declared", lambda: 2 <= sum(
-                "takes tasks from" in line for line in self.logs.lines))
-            self.assertEqual(await (await self.submit(bus)).result(PATIENCE), 42)
-
     async def test_an_agent_that_is_not_listed_waits(self) -> None:
         self.agent_id += "-unlisted"
         agent = self.agent()
