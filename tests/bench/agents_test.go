@@ -113,9 +113,22 @@ func light(stream string) helper {
 		}
 		move(ctx, r.url, queueNames(agentQueue, fleetSize), 50,
 			func(_ int, queue string, d amqp.Delivery) (string, amqp.Publishing) {
-				return stream, resultOf(strings.TrimPrefix(queue, "agent."), d, time.Now())
+				return stream, resultOf(strings.TrimPrefix(queue, "agent."), d, time.Now(), "")
 			}, ready)
 	}
+}
+
+// answering is light with an output of 1 KiB, to the service; r.ended has when each result was published.
+func answering(ctx context.Context, r *rig, ready func()) {
+	output := `,"output":{"text":"` + strings.Repeat("x", 1<<10-len(`{"text":""}`)) + `"}`
+	move(ctx, r.url, queueNames(agentQueue, fleetSize), 50,
+		func(_ int, queue string, d amqp.Delivery) (string, amqp.Publishing) {
+			now := time.Now()
+			if n, ok := taskNumber(d.MessageId); ok && n < len(r.ended) {
+				r.ended[n].Store(now.UnixNano())
+			}
+			return bus.StreamResult, resultOf(strings.TrimPrefix(queue, "agent."), d, now, output)
+		}, ready)
 }
 
 // streamLike are the arguments of one of the service's streams.
@@ -125,17 +138,17 @@ func streamLike(name string) amqp.Table {
 		"x-max-length-bytes": q.MaxBytes, "x-stream-max-segment-size-bytes": q.SegmentBytes}
 }
 
-// resultOf is the task.result of a dispatch, by its properties alone.
-func resultOf(agent string, d amqp.Delivery, now time.Time) amqp.Publishing {
+// resultOf is the task.result of a dispatch, by its properties alone; more are further fields.
+func resultOf(agent string, d amqp.Delivery, now time.Time, more string) amqp.Publishing {
 	task := d.MessageId // the task's id, its life and the attempt
 	for range 2 {
 		task = task[:max(0, strings.LastIndexByte(task, '.'))]
 	}
-	p := message(bus.StreamResult, fmt.Appendf(make([]byte, 0, 512),
+	p := message(bus.StreamResult, fmt.Appendf(make([]byte, 0, 512+len(more)),
 		`{"message_type":"task.result","task_id":%q,"agent_id":%q,"outcome":"succeeded","correlation_id":%q,`+
 			`"timestamp":%q,"dispatch_id":%q,"duration_ms":0.25,"usage":{"requests":1,"input_tokens":1200,`+
-			`"output_tokens":350,"cost_usd":0.0125,"provider":"example","model":"large-2"}}`,
-		task, agent, d.CorrelationId, now.UTC().Format(time.RFC3339Nano), d.MessageId))
+			`"output_tokens":350,"cost_usd":0.0125,"provider":"example","model":"large-2"}%s}`,
+		task, agent, d.CorrelationId, now.UTC().Format(time.RFC3339Nano), d.MessageId, more))
 	p.MessageId, p.CorrelationId = d.MessageId, d.CorrelationId
 	return p
 }

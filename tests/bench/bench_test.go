@@ -126,7 +126,7 @@ func TestScenariosAreValid(t *testing.T) {
 	}
 	dispatch := amqp.Delivery{MessageId: taskID(7) + ".1a.2", CorrelationId: "c"}
 	var m messages.TaskResult
-	refusal := d.DecodeTaskResult(resultOf(agentID(3), dispatch, time.Now()).Body, &m)
+	refusal := d.DecodeTaskResult(resultOf(agentID(3), dispatch, time.Now(), "").Body, &m)
 	if refusal != nil || string(m.TaskID) != taskID(7) {
 		t.Errorf("a result is refused (%v), or of %s", refusal, m.TaskID)
 	}

@@ -15,10 +15,11 @@ import (
 )
 
 const (
-	brokerEnv  = "TASKBUS_BENCH_BROKER" // the URL of a broker that every run empties
-	relayInput = "bench.assign"
-	bareStream = "bench.result" // results that the service does not read
-	prefetch   = 2000
+	brokerEnv    = "TASKBUS_BENCH_BROKER" // the URL of a broker that every run empties
+	relayInput   = "bench.assign"
+	bareStream   = "bench.result"  // results that the service does not read
+	answersQueue = "bench.answers" // of the producer
+	prefetch     = 2000
 )
 
 // dial connects under a name that operators see. The error never holds the URL.
@@ -49,7 +50,7 @@ func version(url string) string {
 // clean deletes what an earlier run has left.
 func (r *rig) clean() {
 	for _, queue := range slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize),
-		[]string{relayInput, bareStream, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
+		[]string{relayInput, bareStream, answersQueue, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
 			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}) {
 		must(r.channel.QueueDelete(queue, false, false, false))
 	}

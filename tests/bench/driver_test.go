@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +75,7 @@ const (
 	delivered             // with the driver, which consumes those queues
 	reported              // with the driver, which reads the results
 	counted               // with the service, which has counted the results
+	answered              // with the driver, which consumes the queue that they name for the answer
 )
 
 // BenchmarkBroker runs every scenario. Those of a part take turns, every second time in reverse: what comes later
@@ -147,13 +149,16 @@ func (s *scenario) count() int {
 func work(r *rig) {
 	s, n := r.scenario, r.scenario.count()
 	e := newEar(n)
-	e.class = s.class
+	e.class, r.ended = s.class, make([]atomic.Int64, n)
 	r.start()
 	switch s.until {
 	case delivered:
 		r.consume(e, r.queues()...)
 	case reported:
 		r.listen(e, s.stream, "next")
+	case answered:
+		must(r.channel.QueueDeclare(answersQueue, true, false, false, false, quorum))
+		r.consume(e, answersQueue)
 	}
 	published := make(chan error, 1)
 	var cpu time.Duration
@@ -167,7 +172,9 @@ func work(r *rig) {
 	} else {
 		cpu, begun = r.service.cpu(), time.Now().Add(100*time.Millisecond)
 		due := func(i int) time.Time { return begun.Add(time.Duration(i) * time.Second / time.Duration(s.rate)) }
-		e.due, e.skip = due, n/50
+		if e.due, e.skip = due, n/50; s.until == answered {
+			e.due = func(i int) time.Time { return time.Unix(0, r.ended[i].Load()) } // the way back alone
+		}
 		go func() { published <- r.publish(0, n, due, s.task) }()
 	}
 	profiled := r.saveProfile()
@@ -193,7 +200,7 @@ func (r *rig) input() string {
 // arrive returns when all tasks have arrived, and when the last did.
 func (r *rig) arrive(e *ear, n int) time.Time {
 	until := r.scenario.until
-	if until == delivered || until == reported {
+	if until == delivered || until == reported || until == answered {
 		r.await(r.service.process, "arrivals", n, 5*time.Millisecond, e.count)
 		e.mu.Lock()
 		defer e.mu.Unlock()

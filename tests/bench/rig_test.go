@@ -66,6 +66,7 @@ type rig struct {
 	helpers      sync.WaitGroup
 	fault        atomic.Pointer[error] // of a helper
 	report       atomic.Pointer[report]
+	ended        []atomic.Int64 // when the result of each task was published, in ns since 1970 (see answering)
 	service      *service
 }
 

@@ -19,7 +19,8 @@ var (
 	// rate of requests is above all that the fleet can do, but has a small burst.
 	scarce = quotasOf("    concurrency: {amount: 990}\n", "{rate: 20000, per: second, burst: 100}")
 
-	toLight, toSDK, toSleepers = []helper{light(bus.StreamResult)}, []helper{sdk(0)}, []helper{sdk(2 * time.Second)}
+	toLight, toAnswer = []helper{light(bus.StreamResult)}, []helper{answering}
+	toSDK, toSleepers = []helper{sdk(0)}, []helper{sdk(2 * time.Second)}
 )
 
 // scenarios are the measures on the broker; rows.go says what they are held against.
@@ -37,6 +38,11 @@ var scenarios = []scenario{
 	{name: "results/bare-reader", fleet: plain, beside: []helper{light(bareStream)}, share: 2,
 		until: reported, stream: bareStream},
 	{name: "results/taskbus", fleet: plain, beside: toLight, share: 2, until: counted},
+	// The same with an output of 1 KiB, and an answer to the producer of each task; then the way of the answers alone.
+	{name: "results/answers", fleet: plain, beside: toAnswer, task: askingTask, share: 2, until: answered},
+	{name: "answers/relay", relay: true, rate: 1000, length: 10 * time.Second, until: delivered},
+	{name: "answers/taskbus", fleet: plain, beside: toAnswer, task: askingTask, rate: 1000, length: 10 * time.Second,
+		until: answered},
 
 	{name: "cycle/backlog", rounds: 2, fleet: ten, beats: mute, beside: toSDK, share: 3, until: counted},
 

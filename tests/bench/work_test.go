@@ -119,6 +119,13 @@ func taskNumber(messageID string) (int, bool) {
 // task is about 500 bytes.
 func task(n int) (string, amqp.Publishing) { return taskOf(n, kinds[n%len(kinds)].name, "") }
 
+// askingTask is likewise, and names a queue for the answer.
+func askingTask(n int) (string, amqp.Publishing) {
+	queue, p := task(n)
+	p.ReplyTo = answersQueue
+	return queue, p
+}
+
 // groupTask is likewise, with a group and what it is expected to take.
 func groupTask(n int) (string, amqp.Publishing) {
 	return taskOf(n, kinds[n%len(kinds)].name, fmt.Sprintf(`,"group":"team-%d","estimated_usage":{"requests":1,`+
