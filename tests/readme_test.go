@@ -65,7 +65,7 @@ func TestReadmeShowsTheExamples(t *testing.T) {
 	}
 	for _, want := range []string{
 		"examples/go/producer/main.go", "examples/go/sdk-agent/main.go",
-		"examples/python/producer.py", "examples/python/small_agent.py",
+		"examples/python/sdk_producer.py", "examples/python/sdk_agent.py",
 	} {
 		if !shown[want] {
 			t.Errorf("README.md does not show %s in a block marked <!-- file: %s -->", want, want)

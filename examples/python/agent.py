@@ -7,15 +7,16 @@ jobs = {}  # by task_id: task, future, and tag of the delivery; None: the connec
 stop = threading.Event()
 class RateLimited(Exception): pass  # RateLimited(seconds): the provider takes no calls for so long
 
-def work(task):  # in a thread, so that this one can go on reporting; returns what it has used, for the quotas
+def work(task):  # in a thread, so that this one can go on reporting; what was found out, and used, for the quotas
     print(f"{task['correlation_id']}: working on dispatch {task['dispatch_id']}", flush=True)
     time.sleep(1)
-    return {"requests": 1, "input_tokens": 1200, "output_tokens": 300}
+    return {"text": "good day"}, {"requests": 1, "input_tokens": 1200, "output_tokens": 300}
 
 def run(task):  # returns the task.result; "rejected" is tried again, "failed" would be final
     begun = time.monotonic()
     try:
-        result = {"outcome": "succeeded", "usage": work(task)}
+        output, usage = work(task)
+        result = {"outcome": "succeeded", "output": output, "usage": usage}
     except RateLimited as e:  # this agent gets it no sooner, another may have it at once
         result = {"outcome": "rejected", "attempted": True, "error": "rate limit", "retry_after_ms": 1000 * e.args[0]}
     except Exception as e:

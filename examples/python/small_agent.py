@@ -9,6 +9,7 @@ pool = concurrent.futures.ThreadPoolExecutor(1)
 
 def work(task):
     time.sleep(1)  # the work on task["payload"]
+    return {"text": "good day"}  # the output, for the producer
 
 def serve(connection):
     channel = connection.channel()
@@ -33,7 +34,8 @@ def serve(connection):
                 report(task["task_id"])
                 concurrent.futures.wait([job], timeout=5)
             error = job.exception()  # "rejected": it is tried again; "failed" would be final
-            outcome = {"outcome": "rejected", "error": type(error).__name__} if error else {"outcome": "succeeded"}
+            outcome = ({"outcome": "rejected", "error": type(error).__name__} if error else
+                       {"outcome": "succeeded", "output": job.result()})
             publish("task.result", attempted=True, **outcome,
                     **{key: task[key] for key in ("task_id", "dispatch_id", "correlation_id", "attempt")})
             channel.basic_nack(method.delivery_tag, requeue=False) if error else channel.basic_ack(method.delivery_tag)

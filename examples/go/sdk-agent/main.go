@@ -29,7 +29,7 @@ func main() {
 func work(ctx context.Context, t *agent.Task) (agent.Result, error) {
 	select {
 	case <-time.After(time.Second): // the work on t.Payload
-		return agent.Result{}, nil
+		return agent.Result{Output: map[string]string{"text": "good day"}}, nil
 	case <-ctx.Done(): // withdrawn, out of time, or the agent has to stop
 		return agent.Result{}, ctx.Err()
 	}

@@ -120,9 +120,9 @@ func (s *submission) confirmed(ctx context.Context) error {
 // ended waits until each task that was confirmed has ended, or ctx or the session ends.
 func (s *submission) ended(ctx context.Context) error {
 	for left := s.outcomes.left(); left > 0; left = s.outcomes.left() {
+		s.progress.Report(s.now(), func() string { return cli.Count(left, "task") + " to end" })
 		select {
 		case <-s.outcomes.changed:
-			s.progress.Report(s.now(), func() string { return cli.Count(s.outcomes.left(), "task") + " to end" })
 		case <-ctx.Done():
 			return fmt.Errorf("%w; %s without an outcome", errStopped, cli.Count(left, "task"))
 		case <-s.session.Done():
