@@ -10,7 +10,7 @@ def ask():  # after a lost connection the same task again: it is not done twice,
         channel, answers = connection.channel(), []
         channel.confirm_delivery()  # basic_publish returns when RabbitMQ has the message, or raises
         channel.basic_consume("amq.rabbitmq.reply-to", lambda *got: answers.append(json.loads(got[-1])), auto_ack=True)
-        channel.basic_publish("", "task.assign.high", json.dumps(task), mandatory=True,  # priorities 0, 1: "task.assign"
+        channel.basic_publish("", "task.assign.high", json.dumps(task), mandatory=True,  # priority 0, 1: "task.assign"
                               properties=pika.BasicProperties(delivery_mode=2, correlation_id="trace-4712",
                                                               reply_to="amq.rabbitmq.reply-to"))
         print("RabbitMQ has the task")

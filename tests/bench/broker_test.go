@@ -50,8 +50,8 @@ func version(url string) string {
 // clean deletes what an earlier run has left.
 func (r *rig) clean() {
 	for _, queue := range slices.Concat(queueNames(relayQueue, fleetSize), queueNames(agentQueue, fleetSize),
-		[]string{relayInput, bareStream, answersQueue, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest, bus.QueueReassign,
-			bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}) {
+		[]string{relayInput, bareStream, answersQueue, bus.QueueAssign, bus.QueueAssignHigh, bus.QueueRequest,
+			bus.QueueReassign, bus.QueueFailed, bus.QueueDead, bus.StreamStatus, bus.StreamResult, bus.StreamJournal}) {
 		must(r.channel.QueueDelete(queue, false, false, false))
 	}
 }

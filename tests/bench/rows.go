@@ -29,7 +29,7 @@ var rows = []row{
 	{"tasks/s with results, of a bare reader's", "≥ 0.90", "results/taskbus tasks/s", "results/bare-reader", middle},
 	{"tasks/s with answers of 1 KiB, of those with results", "≥ 0.85",
 		"results/answers tasks/s", "results/taskbus", middle},
-	{"p50 from result to answer, of the relay's", "≤ 3.0", "answers/taskbus p50-ms", "answers/relay", middle},
+	{"p50 from result to answer, of the relay's", "≤ 3.0", "results/answer-1000 p50-ms", "results/relay", middle},
 	{"assign to result by 100 SDK agents", "–", "cycle/backlog tasks/s", "", middle},
 	{"resident, 100 agents, 1000 in flight", "≤ 64 MiB", "memory/in-flight resident-MiB", "", most},
 	{"decisions/s at 100 agents", "≥ 500000", "Apply/agents=100 decisions/s", "", middle},

@@ -40,8 +40,8 @@ var scenarios = []scenario{
 	{name: "results/taskbus", fleet: plain, beside: toLight, share: 2, until: counted},
 	// The same with an output of 1 KiB, and an answer to the producer of each task; then the way of the answers alone.
 	{name: "results/answers", fleet: plain, beside: toAnswer, task: askingTask, share: 2, until: answered},
-	{name: "answers/relay", relay: true, rate: 1000, length: 10 * time.Second, until: delivered},
-	{name: "answers/taskbus", fleet: plain, beside: toAnswer, task: askingTask, rate: 1000, length: 10 * time.Second,
+	{name: "results/relay", relay: true, rate: 1000, length: 10 * time.Second, until: delivered},
+	{name: "results/answer-1000", fleet: plain, beside: toAnswer, task: askingTask, rate: 1000, length: 10 * time.Second,
 		until: answered},
 
 	{name: "cycle/backlog", rounds: 2, fleet: ten, beats: mute, beside: toSDK, share: 3, until: counted},
