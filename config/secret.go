@@ -84,8 +84,11 @@ func setToken(into *Secret, value string) error {
 	return nil
 }
 
-// The variables of the agents' secret, and of the gateways' token.
+// The variables of the agents' secret, and of the gateways' and producers' tokens.
 const (
+	envProducerToken     = "TASKBUS_PRODUCER_TOKEN"
+	envProducerTokenFile = "TASKBUS_PRODUCER_TOKEN_FILE"
+
 	envAgentSecret      = "TASKBUS_AGENT_SECRET"
 	envAgentSecretFile  = "TASKBUS_AGENT_SECRET_FILE"
 	envGatewayToken     = "TASKBUS_GATEWAY_TOKEN"
@@ -106,6 +109,12 @@ func ReadAgentSecret(getenv func(string) string) (Secret, error) {
 // names; as ReadAgentSecret.
 func ReadGatewayToken(getenv func(string) string) (Secret, error) {
 	return readSecret(getenv, envGatewayToken, envGatewayTokenFile, "token")
+}
+
+// ReadProducerToken is the token by which producers submit tasks over HTTP: TASKBUS_PRODUCER_TOKEN, or the content of
+// the file that TASKBUS_PRODUCER_TOKEN_FILE names; as ReadAgentSecret.
+func ReadProducerToken(getenv func(string) string) (Secret, error) {
+	return readSecret(getenv, envProducerToken, envProducerTokenFile, "token")
 }
 
 // readSecret reads a secret out of one variable, or out of the file that another one names. what

@@ -45,6 +45,8 @@ func Variables() []Variable {
 			Meaning: "The same for agents: `taskbus agents token ID` derives tokens from it."},
 		{Name: "TASKBUS_GATEWAY_TOKEN", File: true,
 			Meaning: "The same for gateways."},
+		{Name: "TASKBUS_PRODUCER_TOKEN", File: true,
+			Meaning: "The same for producers: tasks over HTTP."},
 		{Name: "TASKBUS_GATEWAY_NAMES",
 			Meaning: "Common names of gateways' certificates, divided by commas."},
 		{Name: "TASKBUS_RLS",

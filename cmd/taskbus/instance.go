@@ -28,8 +28,10 @@ type parts struct {
 	env   config.Environment
 	// agentSecret is what agents' tokens are derived from; empty: none may report.
 	agentSecret config.Secret
-	gateways    *gateways
-	webhook     config.Webhook
+	// producers is the token by which tasks are submitted over HTTP; empty: only the admin token will do.
+	producers config.Secret
+	gateways  *gateways
+	webhook   config.Webhook
 	// authorities of the other coordinators' certificates; nil: those of the system.
 	authorities *x509.CertPool
 
@@ -95,6 +97,7 @@ func newInstance(a *cli.App, p parts) (*instance, error) {
 		LoopbackHosts: loopback(p.listener),
 		AdminToken:    []byte(p.env.AdminToken.Reveal()),
 		AgentSecret:   []byte(p.agentSecret.Reveal()),
+		ProducerToken: []byte(p.producers.Reveal()),
 		GatewayToken:  []byte(p.gateways.token.Reveal()),
 		GatewayNames:  p.gateways.names,
 		PeerToken:     p.peerToken(),

@@ -50,6 +50,9 @@ Environment:
   TASKBUS_GATEWAY_TOKEN     secret of gateways that ask for quota for agents
   TASKBUS_GATEWAY_TOKEN_FILE
                             a file that holds it
+  TASKBUS_PRODUCER_TOKEN    secret of producers that submit tasks over HTTP
+  TASKBUS_PRODUCER_TOKEN_FILE
+                            a file that holds it
   NO_COLOR                  if set, console logs have no colours
 
 Exit codes:

@@ -51,6 +51,7 @@ the start:
   TASKBUS_AGENT_SECRET   agents report their capacity and ask for quota over HTTP (see
                          taskbus agents token)
   TASKBUS_GATEWAY_TOKEN  gateways ask for quota for agents
+  TASKBUS_PRODUCER_TOKEN producers submit tasks over HTTP and read outputs
 
 Envoy asks over gRPC, on the address of --rls or TASKBUS_RLS.
 
@@ -109,6 +110,10 @@ func serve(ctx context.Context, a *cli.App, flags serveFlags) (err error) {
 	if err != nil {
 		return cli.ConfigError(err)
 	}
+	producers, err := config.ReadProducerToken(a.Getenv)
+	if err != nil {
+		return cli.ConfigError(err)
+	}
 	hook, err := config.ReadWebhook(a.Getenv)
 	if err != nil {
 		return cli.ConfigError(err)
@@ -137,7 +142,9 @@ func serve(ctx context.Context, a *cli.App, flags serveFlags) (err error) {
 	if err := gateways.listen(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	i, err := newInstance(a, parts{flags, env, agentSecret, gateways, hook, authorities, files, cfg, listener, logger})
+	i, err := newInstance(a, parts{
+		flags, env, agentSecret, producers, gateways, hook, authorities, files, cfg, listener, logger,
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close(), gateways.close())
 	}
@@ -148,6 +155,7 @@ func serve(ctx context.Context, a *cli.App, flags serveFlags) (err error) {
 		Str("broker", cli.BrokerAddress(env.RabbitMQURL)).Str("http", gateways.scheme()+listener.Addr().String()).
 		Str("rls", gateways.address()).
 		Bool("http_changes", env.AdminToken.Reveal() != "").Bool("http_reports", agentSecret.Reveal() != "").
+		Bool("http_tasks", producers.Reveal() != "" || env.AdminToken.Reveal() != "").
 		Bool("http_gateways", gateways.token.Reveal() != "" || len(gateways.names) > 0).
 		Msg("taskbus is starting")
 	if a.BrokerUnset() {

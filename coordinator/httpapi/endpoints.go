@@ -78,12 +78,16 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 		read("/readyz", "200 while tasks are being taken, else 503 and the state", a.readyz),
 		read("/status", "agents, pending tasks, queue depths, counters, configuration, broker", g.reads.few(a.status())),
 		asked("/metrics", "the same for Prometheus", g.scrapes.few(web.Scraping(metrics))),
-		asked("/tasks", "recent tasks, newest first: ?state="+strings.Join(view.TaskStates(), "|")+"&agent=ID&limit=1…1000",
-			g.reads.few(a.tasks)),
 		{
-			path:  "/tasks/{id}",
-			about: `what became of one recent task; * DELETE withdraws it, optionally with {"reason": "..."}`,
-			read:  web.Plain(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
+			path: "/tasks", about: "recent tasks, newest first: ?state=" + strings.Join(view.TaskStates(), "|") +
+				"&agent=ID&limit=1…1000; **** POST submits a task.assign",
+			read: g.reads.few(a.tasks), method: http.MethodPost, change: http.HandlerFunc(a.submit),
+		},
+		{
+			path: "/tasks/{id}",
+			about: "what became of one recent task: ?wait=0s…60s for its end; " +
+				`* DELETE withdraws it, optionally with {"reason": "..."}`,
+			read: http.HandlerFunc(a.task), method: http.MethodDelete, change: a.changing(a.cancel),
 		},
 		read("/tasks/{id}/explain", "why it went where it went, or why it waits; and how it would be decided now",
 			g.reads.few(a.explain)),
@@ -188,22 +192,22 @@ func (a *api) endpoints(metrics http.Handler) []endpoint {
 	}
 }
 
-// index lists the endpoints. changes reports whether anything can be changed, reports
-// whether agents can report here.
-func index(endpoints []endpoint, changes, reports bool) http.Handler {
+// index lists the endpoints of a.
+func index(endpoints []endpoint, a *api) http.Handler {
 	var b strings.Builder
-	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with *, ** or ***.\n")
-	if changes {
+	b.WriteString("Taskbus coordinator. Everything here only reads, but for what is marked with *, ** and so on.\n")
+	if a.permission.token.Given() {
 		b.WriteString("* changes something and needs Authorization: Bearer with the admin token.\n")
 	} else {
 		b.WriteString("* changes something and is off: no admin token is set (TASKBUS_ADMIN_TOKEN_FILE).\n")
 	}
-	if reports {
+	if len(a.identity.secret) > 0 {
 		b.WriteString("** needs Authorization: Bearer with the agent's own token.\n")
 	} else {
 		b.WriteString("** is off: no secret to know agents by is set (TASKBUS_AGENT_SECRET_FILE).\n")
 	}
-	b.WriteString("*** needs the agent's own token or certificate, or a gateway's (TASKBUS_GATEWAY_TOKEN_FILE).\n\n")
+	b.WriteString("*** needs the agent's own token or certificate, or a gateway's (TASKBUS_GATEWAY_TOKEN_FILE).\n")
+	b.WriteString("**** needs the producers' token (TASKBUS_PRODUCER_TOKEN_FILE) or the admin token.\n\n")
 	widest := 0
 	for _, e := range endpoints {
 		widest = max(widest, len(e.path))

@@ -17,8 +17,10 @@ const defaultMaxTask = 1 << 20
 // explainTimeout bounds an explanation, which has its turn after others.
 const explainTimeout = 5 * time.Second
 
-// BadTask is what keeps the body of /whatif from being a task.
+// BadTask is what keeps the body of /whatif or /tasks from being a task.
 type BadTask struct {
+	// TooLarge: it has more bytes than max_message_bytes.
+	TooLarge bool
 	// Text says what is wrong, for people; it quotes no payload.
 	Text string
 }

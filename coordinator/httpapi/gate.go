@@ -15,6 +15,10 @@ const (
 	mostLarge  = 2 // of quotas: a tree, or more than a page
 	mostPast   = 2 // questions to the database of the history
 	mostScrape = 2
+	// What waits takes a goroutine and a connection; what is submitted up to max_message_bytes.
+	mostWaits   = 256 // for the end of a task
+	mostStreams = 256 // of what becomes of a task
+	mostSubmits = 32
 	// turnWait is how long a question waits for its turn before it is to be asked again.
 	turnWait = 2 * time.Second
 	// quickAnswer is the size in bytes of an answer that leaves this machine whatever its reader does. A
@@ -26,10 +30,14 @@ const (
 type gate chan struct{}
 
 // gates are apart from each other, so that a slow database, or large answers, keep no others waiting.
-type gates struct{ reads, larges, past, scrapes gate }
+type gates struct{ reads, larges, past, scrapes, waits, streams, submits gate }
 
 func newGates() gates {
-	return gates{make(gate, mostReads), make(gate, mostLarge), make(gate, mostPast), make(gate, mostScrape)}
+	return gates{
+		reads: make(gate, mostReads), larges: make(gate, mostLarge), past: make(gate, mostPast),
+		scrapes: make(gate, mostScrape), waits: make(gate, mostWaits), streams: make(gate, mostStreams),
+		submits: make(gate, mostSubmits),
+	}
 }
 
 // few lets requests in one after another; those that wait for too long are to ask again.

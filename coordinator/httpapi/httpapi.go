@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"taskbus/coordinator/credential"
 	"taskbus/coordinator/httpapi/calls"
 	"taskbus/coordinator/httpapi/internal/web"
 	"taskbus/coordinator/view"
@@ -37,6 +38,9 @@ type Options struct {
 	// certificates whose holders may do the same.
 	GatewayToken []byte
 	GatewayNames []string
+	// ProducerToken is the secret by which tasks are submitted and outputs read, as with the admin token; no white
+	// space in it. New keeps its hash only.
+	ProducerToken []byte
 	// PeerToken is the secret by which coordinators know each other: one that stands by forwards to the
 	// leader what it is asked about calls. New keeps its hash only; without one none may.
 	PeerToken []byte
@@ -63,6 +67,7 @@ const statusTimeout = 5 * time.Second
 type api struct {
 	src        Source
 	permission *permission
+	producers  credential.Hashed
 	identity   identity
 	calls      *calls.Calls
 	leader     func() string
@@ -81,8 +86,9 @@ type api struct {
 // concurrent use, and no panic leaves it.
 func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	a := &api{
-		src: src, permission: newPermission(opts.AdminToken), identity: identity{slices.Clone(opts.AgentSecret)},
-		maxTask: defaultMaxTask, gates: newGates(), changed: opts.Changed, history: opts.History,
+		src: src, permission: newPermission(opts.AdminToken), producers: credential.Hash(opts.ProducerToken),
+		identity: identity{slices.Clone(opts.AgentSecret)},
+		maxTask:  defaultMaxTask, gates: newGates(), changed: opts.Changed, history: opts.History,
 		bills: make(chan struct{}, mostBills), reconciling: make(chan struct{}, mostReconciling), now: time.Now,
 	}
 	if a.history == nil {
@@ -99,7 +105,7 @@ func New(src Source, metrics http.Handler, opts Options) http.Handler {
 	for i := range endpoints {
 		mux.Handle(endpoints[i].path, &endpoints[i])
 	}
-	mux.Handle("/{$}", reading(index(endpoints, a.permission.token.Given(), len(a.identity.secret) > 0)))
+	mux.Handle("/{$}", reading(index(endpoints, a)))
 	mux.Handle("/", http.HandlerFunc(elsewhere))
 	if opts.Profiles != nil {
 		mux.Handle("/debug/pprof/", reading(opts.Profiles))

@@ -30,6 +30,12 @@ type fakeSource struct {
 	asked     view.TaskFilter
 	panics    bool
 
+	submission Submission
+	submitErr  error
+	outputs    map[string]*coordinator.Output // by task and agent: "task-1/agent-a"
+	news       chan struct{}                  // of any task
+	watchers   int
+
 	lossReported bool // until it is acknowledged
 	// done are the changes that were made; doneErr refuses them.
 	done    []string
@@ -191,6 +197,28 @@ func (f *fakeSource) Status(ctx context.Context) (view.Status, error) {
 	}
 	return f.status, f.statusErr
 }
+func (f *fakeSource) SubmitTask(ctx context.Context, t Submission) (string, error) {
+	f.submission = t
+	if _, bounded := ctx.Deadline(); !bounded {
+		return "", errors.New("asked without a deadline")
+	}
+	return "t-1", f.submitErr
+}
+
+func (f *fakeSource) TaskOutput(task, agent string) *coordinator.Output {
+	return f.outputs[task+"/"+agent]
+}
+
+func (f *fakeSource) WatchTask(string) (news <-chan struct{}, stop func()) {
+	f.watchers++
+	return f.news, func() { f.watchers-- }
+}
+
+func (f *fakeSource) TaskStory(ctx context.Context, id string) (view.TaskStory, bool) {
+	t, known := f.Task(ctx, id)
+	return view.TaskStory{Task: t, Attempts: f.explained[id].Attempts}, known
+}
+
 func (f *fakeSource) Task(_ context.Context, id string) (view.Task, bool) {
 	for _, t := range f.list {
 		if t.ID == id {
@@ -438,7 +466,8 @@ func TestMethods(t *testing.T) {
 	const reading = "GET, HEAD"
 	h := New(&fakeSource{}, metrics, Options{AdminToken: []byte(token)})
 	for path, allow := range map[string]string{
-		"/": reading, "/health": reading, "/status": reading, "/metrics": reading, "/tasks": reading, "/nowhere": reading,
+		"/": reading, "/health": reading, "/status": reading, "/metrics": reading, "/nowhere": reading,
+		"/tasks":                   "GET, HEAD, POST",
 		"/tasks/task-1":            "GET, HEAD, DELETE",
 		"/tasks/task-1/explain":    reading,
 		"/agents/gpu-1/cordon":     "POST",

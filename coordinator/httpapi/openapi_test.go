@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -97,7 +98,7 @@ func TestOpenAPISaysWhenToAskAgain(t *testing.T) {
 var answers = []any{
 	view.LossAcknowledged{},
 	gateway.Problem{}, gateway.QuotaProblem{}, calls.CallAnswer{}, view.Health{}, view.Readiness{}, view.Status{},
-	view.TaskList{},
+	view.TaskList{}, view.TaskSubmitted{},
 	view.TaskExplanation{}, view.Prospect{}, view.Cancellation{}, view.CapabilityList{}, view.AgentStats{},
 	view.Quotas{}, view.QuotaGroup{}, view.QuotaAgent{}, view.QuotaProvider{}, view.QuotaAnswer{}, view.QuotaControls{},
 	view.QuotaChanged{}, view.DeadList{},
@@ -221,6 +222,8 @@ func (s *schemaWriter) of(t reflect.Type, optional bool) string {
 		return "type: string, format: date-time"
 	case reflect.TypeFor[view.Number]():
 		return "type: [number, 'null']"
+	case reflect.TypeFor[json.RawMessage]():
+		return "type: [object, array, string, number, boolean, 'null']"
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

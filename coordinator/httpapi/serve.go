@@ -33,6 +33,9 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), stoppingKey{}, ctx.Done())
+		},
 		// What net/http would print are faults of clients; panics are reported
 		// by New's handler.
 		ErrorLog: log.New(io.Discard, "", 0),
@@ -59,4 +62,13 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return fmt.Errorf("stopping HTTP on %s: %w", listener.Addr(), err)
 	}
 	return nil
+}
+
+// stoppingKey is where the context of a request has when its server begins to stop.
+type stoppingKey struct{}
+
+// stopping is closed when the server begins to stop: what waits is to end its answer. nil: never.
+func stopping(r *http.Request) <-chan struct{} {
+	done, _ := r.Context().Value(stoppingKey{}).(<-chan struct{})
+	return done
 }

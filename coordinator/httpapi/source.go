@@ -22,6 +22,17 @@ type Source interface {
 	// Tasks lists recent tasks, the newest first, at most limit of them.
 	Tasks(ctx context.Context, filter view.TaskFilter) []view.Task
 
+	// SubmitTask gives the broker a task.assign, and returns its id when the broker has it. *BadTask, and ErrOtherTask:
+	// nothing was done. After any other error the task may be with the broker, and may be submitted again under its id.
+	SubmitTask(ctx context.Context, t Submission) (id string, err error)
+	// TaskStory is Task with its attempts, without what keeps it waiting: cheap enough to be asked for at each change.
+	TaskStory(ctx context.Context, id string) (view.TaskStory, bool)
+	// WatchTask begins to tell that something may have become of a task, known yet or not, until stop is called.
+	WatchTask(id string) (news <-chan struct{}, stop func())
+	// TaskOutput is what the agent found out with which a task has ended, as long as this coordinator keeps it; nil:
+	// there was none, or it is not kept. It must not be changed.
+	TaskOutput(task, agent string) *coordinator.Output
+
 	// Explain says why a task was decided as it was, and how it would be decided
 	// now; false when it is not remembered (any more).
 	Explain(ctx context.Context, id string) (view.TaskExplanation, bool)
@@ -85,6 +96,9 @@ type Source interface {
 	// do not. Any other error means that it may not have been done.
 	AcknowledgeLoss(ctx context.Context) error
 }
+
+// ErrOtherTask says that there is a task of this id with other content.
+var ErrOtherTask = errors.New("another task with this id and different content is known")
 
 // ErrNothingLost says that no loss of the journal is reported.
 var ErrNothingLost = errors.New("no loss of the journal is reported")

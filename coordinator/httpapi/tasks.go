@@ -30,18 +30,6 @@ func (a *api) tasks(w http.ResponseWriter, r *http.Request) {
 	web.Answer(w, http.StatusOK, view.TaskList{Tasks: present(a.src.Tasks(ctx, filter)), Limit: filter.Limit})
 }
 
-func (a *api) task(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
-	defer cancel()
-	if id, ok := taskID(w, r); !ok {
-		return
-	} else if t, known := a.src.Task(ctx, id); known {
-		web.Answer(w, http.StatusOK, t)
-	} else {
-		unknownTask(w, id)
-	}
-}
-
 // taskID is the id in the path; false when it is none, and that is answered.
 func taskID(w http.ResponseWriter, r *http.Request) (string, bool) {
 	id := r.PathValue("id")

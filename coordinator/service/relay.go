@@ -40,7 +40,7 @@ func (s *Service) ReportCapacity(ctx context.Context, agent string, report httpa
 		return err
 	}
 	p.AppID, p.UserID = outbox.AppID, r.userID()
-	return r.relay(ctx, p)
+	return r.publishAwaited(ctx, p)
 }
 
 // withoutSession says why there is no session. consequence is what one that stands
@@ -62,8 +62,8 @@ func (s *Service) knowsFleet() error {
 	return s.withoutSession("does not know the fleet; ask")
 }
 
-// relay publishes an agent.status and waits for the broker's confirm.
-func (r *session) relay(ctx context.Context, p bus.Publication) error {
+// publishAwaited publishes, and returns when the broker has it.
+func (r *session) publishAwaited(ctx context.Context, p bus.Publication) error {
 	answer := make(chan error, 1)
 	r.outbox.Add(func() {
 		err := r.send(p, func(outcome bus.Outcome) {
@@ -71,7 +71,7 @@ func (r *session) relay(ctx context.Context, p bus.Publication) error {
 				answer <- nil
 				return
 			}
-			answer <- fmt.Errorf("the broker's answer for %s: %s", bus.StreamStatus, outcome)
+			answer <- fmt.Errorf("the broker's answer for %s: %s", p.Key, outcome)
 		})
 		if err != nil {
 			answer <- err

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"encoding/json"
 	"time"
 
 	"taskbus/coordinator"
@@ -102,4 +103,8 @@ type Task struct {
 	// Queued is where it stands while it waits for an agent or quota; only of a task that
 	// was asked for by its id.
 	Queued *Queued `json:"queued,omitempty"`
+	// Output is what its agent has found out, as long as the leader keeps it, OutputRef where that is; only of a
+	// task that was asked for by its id, with the producers' token or the admin token.
+	Output    json.RawMessage `json:"output,omitempty"`
+	OutputRef *OutputRef      `json:"output_ref,omitempty"`
 }

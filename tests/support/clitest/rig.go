@@ -358,6 +358,13 @@ func (s FixedSource) Order(ctx context.Context, id string, order coordinator.Ord
 	}
 	return view.Agent{}, httpapi.ErrNoAgent
 }
+func (FixedSource) SubmitTask(context.Context, httpapi.Submission) (string, error) { return "", nil }
+func (FixedSource) TaskOutput(string, string) *coordinator.Output                  { return nil }
+func (FixedSource) WatchTask(string) (<-chan struct{}, func())                     { return nil, func() {} }
+func (s FixedSource) TaskStory(ctx context.Context, id string) (view.TaskStory, bool) {
+	t, known := s.Task(ctx, id)
+	return view.TaskStory{Task: t}, known
+}
 func (s FixedSource) Task(_ context.Context, id string) (view.Task, bool) {
 	for _, t := range s.Known {
 		if t.ID == id {

@@ -1,10 +1,8 @@
 package reading
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -159,6 +157,15 @@ func byDuplicateCheck(id coordinator.TaskID, m *coordinator.Remembered) (recent.
 	return r, true
 }
 
+// Story returns what is remembered of one task and its attempts, without the reason for which it waits.
+func (r *Reader) Story(ctx context.Context, id string) (view.TaskStory, bool) {
+	found, ok := r.find(ctx, coordinator.TaskID(id))
+	if !ok {
+		return view.TaskStory{}, false
+	}
+	return view.TaskStory{Task: taskStatus(&found, r.Now()), Attempts: recent.Attempts(&found)}, true
+}
+
 // Task returns what is remembered of one task; for one that waits, with the
 // explanation of this moment, in brief.
 func (r *Reader) Task(ctx context.Context, id string, away error) (view.Task, bool) {
@@ -247,7 +254,9 @@ func (r *Reader) noSuchAgents(ctx context.Context, preferred []coordinator.Agent
 
 // WhatIf says how a task would be decided now (see httpapi.Source).
 func (r *Reader) WhatIf(ctx context.Context, body []byte, away error) (view.Prospect, error) {
-	m, refusal := r.Decoder.DecodeTaskAssign(completed(body))
+	m, refusal := r.Decoder.DecodeTaskAssign(messages.Completed(body, messages.Missing{Name: "payload", Value: "{}"},
+		messages.Missing{Name: "message_type", Value: `"` + schemas.TaskAssign + `"`},
+		messages.Missing{Name: "task_id", Value: `"` + supposedID + `"`}))
 	if refusal != nil {
 		return view.Prospect{}, &httpapi.BadTask{Text: refusal.Text}
 	}
@@ -266,29 +275,6 @@ func (r *Reader) WhatIf(ctx context.Context, body []byte, away error) (view.Pros
 
 // supposedID is the task id of a question that names none.
 const supposedID = "whatif"
-
-// completed adds to an object what a question may leave out and a task.assign may not: its type, an id and a payload.
-// What is no JSON object stays as it is: the decoder says what is wrong with it.
-func completed(body []byte) []byte {
-	var seen map[string]json.RawMessage
-	trimmed := bytes.TrimLeft(body, " \t\r\n")
-	if json.Unmarshal(trimmed, &seen) != nil || !bytes.HasPrefix(trimmed, []byte("{")) {
-		return body
-	}
-	whole := []byte("{")
-	for _, member := range [...]struct{ name, value string }{
-		{"message_type", `"` + schemas.TaskAssign + `"`}, {"task_id", `"` + supposedID + `"`}, {"payload", "{}"},
-	} {
-		if _, given := seen[member.name]; !given {
-			whole = fmt.Appendf(whole, "%q:%s,", member.name, member.value)
-		}
-	}
-	rest := bytes.TrimLeft(trimmed[1:], " \t\r\n")
-	if bytes.HasPrefix(rest, []byte("}")) {
-		whole = bytes.TrimSuffix(whole, []byte(","))
-	}
-	return append(whole, rest...)
-}
 
 // prospect renders a judgement.
 func prospect(t *coordinator.Task, j *judgement) view.Prospect {

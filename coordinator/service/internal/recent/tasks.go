@@ -55,6 +55,8 @@ type Tasks struct {
 	ring  []Record
 	next  int
 	index map[coordinator.TaskKey]int
+	// watches by task; most tasks have none.
+	watches map[coordinator.TaskKey]map[*Watch]struct{}
 }
 
 // New returns a ring of so many tasks.
@@ -62,12 +64,20 @@ func New(size int) *Tasks {
 	return &Tasks{ring: make([]Record, size), index: make(map[coordinator.TaskKey]int, size)}
 }
 
-// known returns the record of a task; nil: there is none.
-func (h *Tasks) known(key coordinator.TaskKey) *Record {
+// find returns the record of a task; nil: there is none.
+func (h *Tasks) find(key coordinator.TaskKey) *Record {
 	if i, ok := h.index[key]; ok {
 		return &h.ring[i]
 	}
 	return nil
+}
+
+// known is find for what may change the record: those that watch the task look at it when h.mu is released.
+func (h *Tasks) known(key coordinator.TaskKey) *Record {
+	if len(h.watches) > 0 {
+		h.news(key)
+	}
+	return h.find(key)
 }
 
 // record finds the task's record or makes one in place of the oldest.
@@ -284,7 +294,7 @@ func (h *Tasks) Outcome(id coordinator.TaskID) string {
 func (h *Tasks) Find(id coordinator.TaskID) (Record, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if r := h.known(coordinator.KeyOf(id)); r != nil {
+	if r := h.find(coordinator.KeyOf(id)); r != nil {
 		return *r, true
 	}
 	return Record{}, false
