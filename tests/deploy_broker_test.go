@@ -103,7 +103,13 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		{"a producer does not pose as an agent", "producer", publishTo("taskbus", "agent.status.producer"), false},
 		{"a producer writes to no queue directly", "producer", publishTo("", "task.assign"), false},
 		{"a producer does not take tasks", "producer", consume("task.assign"), false},
-		{"a producer declares nothing", "producer", declare("task.mine"), false},
+		{"a producer declares no queue of Taskbus's", "producer", declare("task.mine"), false},
+		{"a producer declares its queues for answers", "producer", declare("answers.producer.1"), true},
+		{"a producer reads its answers", "producer", consume("answers.producer.1"), true},
+		{"a producer is answered without a queue", "producer", consumeDirectly, true},
+		{"a producer declares no other's queue for answers", "producer", declare("answers.other.1"), false},
+		{"a producer reads no other's answers", "producer", consume("answers.other.1"), false},
+		{"a producer answers nothing", "producer", publishTo("", "answers.producer.1"), false},
 
 		// RabbitMQ shows the queues of a virtual host only to users with
 		// permissions there; the monitor's match nothing.
@@ -324,6 +330,12 @@ func consume(queue string) func(*amqp.Channel) error {
 		_, err := ch.Consume(queue, "", false, false, false, false, nil)
 		return err
 	}
+}
+
+// consumeDirectly asks for answers without a queue.
+func consumeDirectly(ch *amqp.Channel) error {
+	_, err := ch.Consume("amq.rabbitmq.reply-to", "", true, false, false, false, nil)
+	return err
 }
 
 func declare(queue string) func(*amqp.Channel) error {

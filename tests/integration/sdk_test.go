@@ -107,7 +107,7 @@ func (r *rig) deployed(role, name string) brokertest.Broker {
 		r.t.Fatal(err)
 	}
 	user, found := r.broker.AddUser(r.t, name), false
-	mine := strings.NewReplacer(`agent\.`+role, `agent\.`+name)
+	mine := strings.NewReplacer(`agent\.`+role, `agent\.`+name, `answers\.`+role, `answers\.`+name)
 	for _, p := range all.Permissions {
 		if p.User == role {
 			r.broker.SetPermissions(r.t, name, mine.Replace(p.Configure), mine.Replace(p.Write), mine.Replace(p.Read))

@@ -108,7 +108,7 @@ class Client:
             print(await done.result(timeout=60), done.agent, done.outcome, done.usage, done.attempts)
 
     Answers come to one queue of the client's own. It outlives a lost connection by ten minutes: none is lost by that.
-    With a name it is the durable queue taskbus.reply.<name>, which outlives the process: submit a task again under its
+    With a name it is the durable queue answers.<user>.<name>, which outlives the process: submit a task again under its
     id, with the same content, and its answer is there. One client at a time may have a name.
 
     url      of the broker; default RABBITMQ_URL
@@ -119,7 +119,8 @@ class Client:
         if name and not re.fullmatch(r"[A-Za-z0-9._:-]{1,128}", name):
             raise ValueError("name: give 1 to 128 letters, digits and . _ : -")
         self._url, self._name, self._connect_within = broker_url(url), name, connect_within
-        self._reply_to = "taskbus.reply." + (name or uuid.uuid4().hex)
+        self._reply_to = f"answers.{self._url.user or 'guest'}.{name or uuid.uuid4().hex}"
+        self._exchange = wire.EXCHANGE_TASKS
         self._log = log_of("client", reply_to=self._reply_to)
         self._pending: dict[str, _Pending] = {}
         self._unclaimed: Memory[tuple[dict[str, Any], AbstractIncomingMessage]] = Memory(MAX_UNCLAIMED)
@@ -215,7 +216,7 @@ class Client:
         while not p.done.done():
             link = await self._session()
             try:
-                await link.publish("", p.queue, p.body, p.properties)
+                await link.publish(self._exchange, p.queue, p.body, p.properties)
                 p.confirmed = True
                 return
             except Refusal as e:
@@ -234,8 +235,9 @@ class Client:
             message["reason"] = wire.clean(reason)
         while True:
             link = await self._session()
+            key = f"task.request.{link.user}" if self._exchange else "task.request"
             try:
-                return await link.publish("", "task.request", wire.encode(message), {"type": "task.cancel"})
+                return await link.publish(self._exchange, key, wire.encode(message), {"type": "task.cancel"})
             except Lost:
                 await link.lost.wait()
 
@@ -316,6 +318,8 @@ class Client:
     async def _listen(self, link: Link, first: bool) -> Consumer:
         """Consumes the queue for answers. Where that was lost, what is not answered is submitted again: a coordinator
         answers copies to their new queue."""
+        # What may write to the default exchange may write to any queue; a producer's user need not.
+        self._exchange = wire.EXCHANGE_TASKS if await link.has_exchange(wire.EXCHANGE_TASKS) else ""
         channel = await link.channel()
         try:
             queue = await translated(channel.declare_queue(self._reply_to, passive=True))

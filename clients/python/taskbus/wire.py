@@ -11,6 +11,7 @@ from typing import Any
 from .task import Task
 
 EXCHANGE_AGENTS = "taskbus.agents"
+EXCHANGE_TASKS = "taskbus"
 EXCHANGE_CONTROL = "taskbus.control"
 MAX_TEXT = 2048  # bytes of a text for people
 LONGEST = 365 * 24 * 3600.0  # seconds; any longer time-out is taken for this

@@ -102,18 +102,19 @@ class Clients(Case):
         agent.handles("any")(lambda task: task.payload["n"])
         name, task_id = "keeps-" + uuid.uuid4().hex, uuid.uuid4().hex
         options: dict[str, Any] = {"task_id": task_id, "required_capabilities": [self.agent_id]}
+        queue = Client(name=name)._reply_to
         async with Client(name=name) as bus:
             await bus.submit("any", {"n": 42}, **options)
         async with Client() as other, serving(agent):
             self.assertEqual(await (await self.submit(other, {"n": 1})).result(PATIENCE), 1)
-            while await ready_in("taskbus.reply." + name) == 0:
+            while await ready_in(queue) == 0:
                 await asyncio.sleep(0.05)
             async with Client(name=name) as bus:  # as if the process had been started again
                 await eventually("the answer is here", lambda: len(bus._unclaimed))
                 done = await bus.submit("any", {"n": 42}, **options)
                 self.assertEqual(await done.result(PATIENCE), 42)
                 await eventually("it is acknowledged", lambda: not bus._tasks)
-        self.assertEqual(await ready_in("taskbus.reply." + name), 0)
+        self.assertEqual(await ready_in(queue), 0)
 
     async def test_a_queue_for_answers_that_is_lost(self) -> None:
         agent, go_on = self.agent(), asyncio.Event()

@@ -2,7 +2,6 @@ package task
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -45,7 +44,7 @@ func (s *outcomeSummary) bad() bool { return s != nil && s.Failed+s.Unanswered >
 func newOutcomes(a *cli.App, set *schemas.Set) *outcomes {
 	largest := messages.Limits{MaxBytes: maxLine, MaxOutput: maxLine} // however the coordinator is configured
 	return &outcomes{
-		queue: "taskbus.submit." + rand.Text(), app: a, decoder: messages.NewDecoder(set, largest),
+		app: a, decoder: messages.NewDecoder(set, largest),
 		changed: make(chan struct{}, 1), awaited: make(map[coordinator.TaskID]int), lines: make(map[int]coordinator.TaskID),
 	}
 }

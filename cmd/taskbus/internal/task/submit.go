@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -160,6 +161,7 @@ func publish(ctx context.Context, a *cli.App, job *submission, input io.Reader) 
 	where := cli.BrokerAddress(env.RabbitMQURL)
 	topology := bus.Topology{Mode: bus.Off}
 	if job.outcomes != nil {
+		job.outcomes.queue = fmt.Sprintf("answers.%s.%s", cli.BrokerUser(env.RabbitMQURL), rand.Text())
 		topology.Queues = []bus.Queue{{Name: job.outcomes.queue, Temporary: true}}
 	}
 	session, err := a.OpenQuietBus(env).Open(ctx, bus.SessionSpec{
