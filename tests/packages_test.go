@@ -1,7 +1,9 @@
 package tests
 
 import (
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -12,11 +14,11 @@ var asksFirst = regexp.MustCompile(`^(?:Package|Command) \S+ (?:is |(?:answers|s
 // synopsisMost bounds, in characters, what the table of packages says of one.
 const synopsisMost = 240
 
-// packageList is the first sentence of every package's documentation. Of internal packages it has the names, in the row
-// of the package that they are the parts of.
+// packageList is the first sentence of every package's documentation. Of packages below another one it has the names,
+// in the row of that one; package coordinator, the vocabulary, has none.
 func packageList(t *testing.T) string {
 	var rows [][]string
-	parts := make(map[string]string) // by the path before internal
+	parts := make(map[string]string) // by the path of the whole
 	for _, p := range listPackages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
 		if strings.HasPrefix(name, "tests") || strings.HasPrefix(name, "examples") {
@@ -33,7 +35,12 @@ func packageList(t *testing.T) string {
 			t.Errorf("%s: the first sentence of its documentation has %d characters beyond the name, want 1 to %d", name,
 				len(says), synopsisMost)
 		}
-		if of, part, internal := strings.Cut(name, "/internal/"); internal {
+		of, part, below := strings.Cut(name, "/internal/")
+		if !below {
+			of, part = path.Dir(name), path.Base(name)
+			below = of != "coordinator" && slices.ContainsFunc(rows, func(row []string) bool { return row[0] == of })
+		}
+		if below {
 			parts[of] += ", " + part
 		} else {
 			rows = append(rows, []string{name, "", says})
