@@ -160,6 +160,19 @@ type ResultRefused struct {
 	Attempt int
 }
 
+// Progressed says that a report of progress counts: its agent has the task.
+type Progressed struct {
+	Task     *Task
+	Progress *Progress
+}
+
+// ProgressRefused says that a report of progress changed nothing.
+type ProgressRefused struct {
+	Task    TaskID
+	Agent   AgentID
+	Refusal ResultRefusal
+}
+
 // Withdraw tells an agent, by its control queue, to drop or stop a dispatch. Token is that of the
 // CancelRequested behind it, zero when no request waits for the answer.
 type Withdraw struct {
@@ -270,6 +283,8 @@ func (*Completed) effect()         {}
 func (*Asked) effect()             {}
 func (GivenBack) effect()          {}
 func (ResultRefused) effect()      {}
+func (*Progressed) effect()        {}
+func (ProgressRefused) effect()    {}
 func (Withdraw) effect()           {}
 func (CancelAnswered) effect()     {}
 func (OrderStands) effect()        {}

@@ -167,6 +167,11 @@ type ResultReported struct {
 	Untold bool `rec:"3"`
 }
 
+// ProgressReported is a task.progress. The shell gives the latest of several that come at about the same time.
+type ProgressReported struct {
+	Progress *Progress `rec:"1,set"`
+}
+
 // CancelRequested withdraws a task in whatever state it is. CancelAnswered
 // follows, with the same token.
 type CancelRequested struct {
@@ -286,6 +291,7 @@ func (AgentReported) event()          {}
 func (DispatchSettled) event()        {}
 func (QueueChecked) event()           {}
 func (ResultReported) event()         {}
+func (ProgressReported) event()       {}
 func (CancelRequested) event()        {}
 func (AgentOrdered) event()           {}
 func (QueueSeen) event()              {}

@@ -116,6 +116,14 @@ type LeaseChanged struct {
 	RetryAfter time.Duration `rec:"11"`
 }
 
+// Renewed says that the agent of a dispatch has reported progress: its lease is at least as long as if it began now. It
+// is not written of each report; what it says holds for the next that are due before it is (see state.Renew).
+type Renewed struct {
+	Key     TaskKey   `rec:"1"`
+	Attempt int       `rec:"2"`
+	At      time.Time `rec:"3"`
+}
+
 // AttemptEnd is how a dispatch came back that an agent did not do.
 type AttemptEnd uint8
 
@@ -435,6 +443,7 @@ func (*Assigned) record()        {}
 func (*BatchSealed) record()     {}
 func (*Readdressed) record()     {}
 func (*Settled) record()         {}
+func (*Renewed) record()         {}
 func (*LeaseChanged) record()    {}
 func (*Remembered) record()      {}
 func (*Learnt) record()          {}

@@ -113,6 +113,8 @@ func TestBoundsMatchTheSchemas(t *testing.T) {
 		{schemas.TaskResult, "properties/duration_ms/maximum", float64(maxDuration)},
 		{schemas.TaskResult, "properties/retry_after_ms/maximum", float64(maxRetryAfter)},
 		{schemas.TaskResult, "properties/error/maxLength", float64(MaxText)},
+		{schemas.TaskProgress, "properties/percent/maximum", float64(maxPercent)},
+		{schemas.TaskProgress, "properties/message/maxLength", float64(MaxProgressText)},
 		{schemas.TaskResult, "properties/usage/properties/input_tokens/maximum", float64(maxAmount)},
 		{schemas.TaskResult, "properties/usage/properties/provider/pattern", pattern(name, 1, maxName)},
 		{schemas.TriedHeader, "properties/failed/maxItems", float64(maxTried)},
@@ -180,6 +182,9 @@ func TestPathsAgreeOnEdgeValues(t *testing.T) {
 		for _, field := range append([]string{"x", "Outcome"}, d.resultFields...) {
 			checkTaskResult(t, d, []byte(withField(result(), field, value)))
 		}
+		for _, field := range append([]string{"x", "Percent"}, d.progressFields...) {
+			checkTaskProgress(t, d, []byte(withField(progress(), field, value)))
+		}
 		for _, field := range append([]string{"x", "Queue"}, d.dispatchFields...) {
 			checkTaskDispatch(t, d, []byte(withField(dispatched(), field, value)))
 		}
@@ -217,6 +222,9 @@ func TestPathsAgreeOnSeveralEdgeValues(t *testing.T) {
 	})
 	t.Run("task.result", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkTaskResult(t, d, draw(t, d.resultFields, result())) })
+	})
+	t.Run("task.progress", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { checkTaskProgress(t, d, draw(t, d.progressFields, progress())) })
 	})
 	t.Run("task.bid", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { checkTaskBid(t, d, draw(t, d.bidFields, bid())) })

@@ -62,7 +62,8 @@ type Decoder struct {
 	limits   Limits
 	scanners sync.Pool // of *scanner
 	// The fields of the types that have a fast path.
-	taskFields, statusFields, resultFields, dispatchFields, bidFields, availableFields, bidsFields []string
+	taskFields, statusFields, resultFields, dispatchFields, bidFields, availableFields, bidsFields,
+	progressFields []string
 }
 
 // NewDecoder makes a decoder. A limit that is not positive takes its default.
@@ -90,6 +91,7 @@ func NewDecoder(set *schemas.Set, limits Limits) *Decoder {
 
 		availableFields: set.Fields(schemas.TaskAvailable),
 		bidsFields:      set.Fields(schemas.TaskBids),
+		progressFields:  set.Fields(schemas.TaskProgress),
 	}
 }
 
@@ -110,8 +112,8 @@ type envelope struct {
 	fields map[string]any
 	// payload is the part of the body that is the value of "payload".
 	payload []byte
-	// output likewise.
-	output []byte
+	// output and data likewise.
+	output, data []byte
 	// unknown are the names of fields that the schema does not have (see TaskAssign.Unknown).
 	unknown []string
 }
@@ -132,7 +134,7 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 	if s.Fault != jsontext.None {
 		return nil, m.refuse(scanRefusal(s.Fault, s.Pos, m.path, l))
 	}
-	e := &envelope{payload: m.payload, output: m.output, unknown: m.unknown}
+	e := &envelope{payload: m.payload, output: m.output, data: m.data, unknown: m.unknown}
 	if len(m.output) > l.MaxOutput {
 		return nil, m.refuse(&Refusal{Path: "/output", Keyword: "size",
 			Text: fmt.Sprintf("/output: %d bytes, more than the %d allowed (max_output_bytes)", len(m.output), l.MaxOutput)})
@@ -203,7 +205,7 @@ func undecodable(err error) *Refusal {
 // members are the parts of a body that matter before it is decoded, each with
 // its quotes or brackets; nil when absent or not a field of the schema.
 type members struct {
-	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload, output []byte
+	messageType, taskID, taskType, priority, auctionID, agentID, traceID, replyTo, payload, output, data []byte
 	// path of the member that was being read.
 	path string
 	// unknown are the names that are no field of the schema, the first maxUnknown.
@@ -294,6 +296,8 @@ func (m *members) part(name string) *[]byte {
 		return &m.payload
 	case "output":
 		return &m.output
+	case "data":
+		return &m.data
 	}
 	return nil
 }

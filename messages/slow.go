@@ -117,7 +117,7 @@ func (e *envelope) into(m any) *Refusal {
 }
 
 // set sets what is called name, or a part of it, to a value. Of an empty list or object, and of what the schema does
-// not know there and has another type, it is left alone. A payload is not read, and an output is, as it came.
+// not know there and has another type, it is left alone. A payload is not read, and an output or data is, as it came.
 func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 	switch to.Interface().(type) {
 	case *Usage:
@@ -127,8 +127,11 @@ func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 		to.Set(reflect.ValueOf(estimatedUsage(e)))
 		return nil
 	case json.RawMessage:
-		if name == "output" {
+		switch name {
+		case "output":
 			to.SetBytes(e.output)
+		case "data":
+			to.SetBytes(e.data)
 		}
 		return nil
 	}
@@ -152,6 +155,8 @@ func (e *envelope) set(to reflect.Value, name string, given any) *Refusal {
 	case float64: // the schemas bound integers far below 2^53
 		if to.CanInt() || to.CanUint() || to.CanFloat() {
 			to.Set(reflect.ValueOf(given).Convert(to.Type()))
+		} else if to.Type() == reflect.TypeFor[*float64]() {
+			to.Set(reflect.ValueOf(&given))
 		}
 	case []any:
 		if to.Kind() != reflect.Slice || len(given) == 0 {

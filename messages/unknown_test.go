@@ -67,6 +67,10 @@ func TestUnknownFields(t *testing.T) {
 						`"timestamp":"2026-03-01T12:00:00Z"`+extra), &m)
 			return m.Unknown
 		},
+		schemas.TaskProgress: func(extra string) []string {
+			m, _ := d.DecodeTaskProgress([]byte(strings.TrimSuffix(progress(), "}") + extra))
+			return m.Unknown
+		},
 		schemas.TaskBid: func(extra string) []string {
 			m,
 				_ := d.DecodeTaskBid(

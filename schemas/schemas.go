@@ -19,6 +19,7 @@ const (
 	TaskAssign          = "task.assign"
 	TaskDispatch        = "task.dispatch"
 	TaskResult          = "task.result"
+	TaskProgress        = "task.progress"
 	TaskCancel          = "task.cancel"
 	TaskCompleted       = "task.completed"
 	TaskCancelRequested = "task.cancel_requested"
@@ -53,7 +54,7 @@ const base = "taskbus:///schemas/"
 // Names lists every schema, in the order of the constants.
 func Names() []string {
 	return []string{
-		TaskAssign, TaskDispatch, TaskResult, TaskCancel,
+		TaskAssign, TaskDispatch, TaskResult, TaskProgress, TaskCancel,
 		TaskCompleted, TaskCancelRequested, TaskDuplicate, TaskDispatched,
 		AgentStatus, AgentOnline, AgentOffline, AssignmentFailed,
 		TaskAvailable, TaskBid, TaskBids, TaskAwarded, BidRejected, TaskClaim, TaskGranted,

@@ -331,9 +331,11 @@ func TestAsyncAPIChannels(t *testing.T) {
 	want := []string{
 		"queue agent.status", "queue agent.{agentId}", "queue assignment.failed", "queue task.assign",
 		"queue task.assign.high",
-		"queue task.dead", "queue task.reassign", "queue task.request", "queue task.result", "queue {replyTo}",
+		"queue task.dead", "queue task.progress", "queue task.reassign", "queue task.request", "queue task.result",
+		"queue {replyTo}",
 		"taskbus task.assign", "taskbus task.assign.high", "taskbus task.request.{user}",
-		"taskbus.agents agent.status.{agentId}", "taskbus.agents task.result.{agentId}",
+		"taskbus.agents agent.status.{agentId}", "taskbus.agents task.progress.{agentId}",
+		"taskbus.agents task.result.{agentId}",
 		"taskbus.control {agentId}",
 		"taskbus.events agent.offline.{agentId}", "taskbus.events agent.online.{agentId}",
 		"taskbus.events assignment.failed.{reasonCode}", "taskbus.events quota.overrun",

@@ -12,6 +12,7 @@ const (
 	QueueAssignHigh = "task.assign.high"
 	QueueReassign   = "task.reassign"
 	QueueRequest    = "task.request"
+	QueueProgress   = "task.progress"
 	QueueFailed     = "assignment.failed"
 	QueueDead       = "task.dead"
 	QueueLeader     = "coordinator.leader" // the lock: exclusive, not part of the topology
@@ -57,8 +58,14 @@ const (
 	failedTTL          = 7 * 24 * time.Hour
 	failedMaxLength    = 1_000_000
 	agentConsumerTime  = 24 * time.Hour
-	segmentStatus      = 10_000_000
-	segmentLarge       = 50_000_000
+	// Progress is worth something while it is new, and one report stands for all before it: what nobody reads is
+	// dropped, the oldest first, and no agent is ever refused one. A leader that takes over reads the last minute, so
+	// that the leases of tasks in progress are as long as before. A quorum queue, because only there a queue of a node
+	// that is gone takes messages.
+	progressTTL       = time.Minute
+	progressMaxLength = 50_000
+	segmentStatus     = 10_000_000
+	segmentLarge      = 50_000_000
 )
 
 // Standard is the topology of docs/ARCHITECTURE.md for the given agents' queues.
@@ -77,6 +84,7 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 			{ExchangeAgents, StreamStatus, "agent.status.#"},
 			{ExchangeAgents, StreamResult, "task.result.#"},
 			{ExchangeAgents, QueueRequest, "task.request.#"},
+			{ExchangeAgents, QueueProgress, "task.progress.#"},
 			{ExchangeEvents, QueueFailed, "assignment.failed.#"},
 		},
 	}
@@ -95,6 +103,8 @@ func Standard(mode Mode, profile Profile, agentQueues []string) Topology {
 		own(QueueAssignHigh),
 		own(QueueReassign),
 		own(QueueRequest),
+		{Name: QueueProgress, Kind: Quorum, DeliveryLimit: ownDeliveryLimit, TTL: progressTTL,
+			MaxLength: progressMaxLength, DropHead: true},
 		shared(Queue{Name: QueueFailed, Kind: Quorum, DeliveryLimit: ownDeliveryLimit, TTL: failedTTL,
 			MaxLength: failedMaxLength, DropHead: true}),
 		shared(Queue{Name: StreamStatus, Kind: Stream, MaxAge: time.Hour, MaxBytes: 200_000_000,

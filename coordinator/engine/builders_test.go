@@ -380,6 +380,10 @@ func describe(f coordinator.Effect) string {
 		return fmt.Sprintf("given back %s.%d %s", f.Result.Task, f.Attempt, f.Result.Agent)
 	case coordinator.ResultRefused:
 		return fmt.Sprintf("result of %s by %s: %s", f.Task, f.Agent, f.Refusal)
+	case *coordinator.Progressed:
+		return fmt.Sprintf("progress of %s by %s", f.Task.ID, f.Progress.Agent)
+	case coordinator.ProgressRefused:
+		return fmt.Sprintf("progress of %s by %s: %s", f.Task, f.Agent, f.Refusal)
 	case coordinator.Withdraw:
 		return fmt.Sprintf("withdraw %s %s", brief(f.Task, f.DispatchID), f.Agent)
 	case coordinator.CancelAnswered:

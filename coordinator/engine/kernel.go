@@ -46,6 +46,8 @@ func (k *kernel) apply(now time.Time, ev coordinator.Event, dst []coordinator.Ef
 		k.reported(now, &ev)
 	case coordinator.ResultReported:
 		k.resulted(now, ev)
+	case coordinator.ProgressReported:
+		k.progressed(now, ev.Progress)
 	case coordinator.TaskReturned:
 		k.returned(now, ev)
 	case coordinator.QueueSeen:

@@ -32,7 +32,9 @@ func (k *kernel) leaseExpired(now time.Time, t *state.Task) {
 		return
 	}
 	since := "the dispatch reached its queue"
-	if t.RunsFrom.Equal(t.Unlisted) {
+	if !t.Renewed.IsZero() {
+		since = "it last reported progress"
+	} else if t.RunsFrom.Equal(t.Unlisted) {
 		since = "its latest report that did not list the task yet"
 	}
 	reason, text := coordinator.ReasonTaskTimeout, fmt.Sprintf(

@@ -60,6 +60,8 @@ var variants = []reflect.Type{
 	reflect.TypeFor[*coordinator.QuotaControlled](), reflect.TypeFor[*coordinator.BatchSealed](),
 
 	reflect.TypeFor[*coordinator.Asked](), reflect.TypeFor[*coordinator.Readdressed](),
+	reflect.TypeFor[*coordinator.Progressed](), reflect.TypeFor[coordinator.ProgressRefused](),
+	reflect.TypeFor[*coordinator.Renewed](),
 }
 
 // encoder writes values so that equal ones give equal bytes, in every version of Go: the exported

@@ -136,7 +136,7 @@ func (k *kernel) leaseNotAfter(now time.Time, t *state.Task) {
 	if t.Settled.After(now) {
 		t.Settled = now
 	}
-	t.RunsFrom = coordinator.Earlier(t.RunsFrom, now)
+	t.RunsFrom, t.Renewed = coordinator.Earlier(t.RunsFrom, now), coordinator.Earlier(t.Renewed, now)
 	if latest := now.Add(t.Timeout + state.LeaseMargin); t.Deadline.After(latest) {
 		t.Deadline = latest
 		if t.Expire.Index >= 0 {

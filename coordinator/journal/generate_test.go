@@ -61,7 +61,8 @@ func fill(t *rapid.T, v reflect.Value, field string) {
 func fillKind(t *rapid.T, v reflect.Value, field string) {
 	switch v.Kind() {
 	case reflect.Pointer:
-		if v.Type() != reflect.TypeFor[*coordinator.Task]() && rapid.Bool().Draw(t, field+" nil") {
+		set := v.Type() == reflect.TypeFor[*coordinator.Task]() || v.Type() == reflect.TypeFor[*coordinator.Progress]()
+		if !set && rapid.Bool().Draw(t, field+" nil") {
 			return
 		}
 		v.Set(reflect.New(v.Type().Elem()))

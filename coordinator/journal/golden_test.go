@@ -121,6 +121,7 @@ func goldenRecords() []coordinator.Record {
 				Text: "overdue", Attempts: 2, FailedAt: goldenAt, Agent: b}},
 		&coordinator.BatchSealed{Batch: "task-1.1", Tasks: []coordinator.TaskKey{key, {key[1], key[0]}}},
 		&coordinator.Readdressed{Key: key, ReplyTo: "shop.answers"},
+		&coordinator.Renewed{Key: key, Attempt: 2, At: goldenAt},
 	}
 }
 

@@ -127,7 +127,7 @@ func TestReaderRefuses(t *testing.T) {
 			"the message at offset 6 of coordinator.journal is damaged: its checksum is wrong; `taskbus serve " +
 				"--journal-skip-corrupt`"},
 		{"newer", [][]byte{leader, later(byte(len(recordTypes)), func(c *coder) { c.write(1) })},
-			"offset 6 of coordinator.journal: " + "kind of record 32, and this version of taskbus knows them up to 31" +
+			"offset 6 of coordinator.journal: " + "kind of record 33, and this version of taskbus knows them up to 32" +
 				": taskbus 1.4.0 wrote it; start that version"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,6 +55,7 @@ var recordTypes = [...]coordinator.Record{
 	29: &coordinator.TaskBefore{},
 	30: &coordinator.BatchSealed{},
 	31: &coordinator.Readdressed{},
+	32: &coordinator.Renewed{},
 }
 
 // eventTypes are those of events, likewise.
@@ -85,6 +86,7 @@ var eventTypes = [...]coordinator.Event{
 	24: coordinator.CallAsked{},
 	25: coordinator.QuotaControlsRequested{},
 	26: coordinator.PublishingHeld{},
+	27: coordinator.ProgressReported{},
 }
 
 // closedSets are the types with so many values, from 0: what else a message has in their place cannot be.

@@ -21,6 +21,7 @@ const (
 	prefetchRequest = 1000
 	prefetchStatus  = 1000
 	prefetchResult  = 2000
+	prefetchReports = 1000 // of progress
 )
 
 // follow fills a new engine from the journal and from what agents report, and goes on doing so until this
@@ -212,6 +213,10 @@ func (r *session) take(ctx context.Context) error {
 	}
 	// from here on leases run out: the results before have been read
 	r.post(coordinator.SessionOpened{Lost: r.lost, Connected: r.connected})
+	r.lasting("passes progress on", func() { r.latest.Each(r.bus.Done(), r.passOn) })
+	if err := r.consumers.Take(ctx, bus.QueueProgress, prefetchReports, r.onProgress); err != nil {
+		return err
+	}
 	r.lasting("watches queues", r.queues.Watch)
 	r.queues.AwaitLooks(ctx)
 	if err := r.openWindow(ctx, taking.Queue{Name: bus.QueueReassign, Window: r.returns, Handle: r.onReturned,

@@ -6,6 +6,7 @@ import (
 	"taskbus/coordinator"
 	"taskbus/coordinator/bus"
 	"taskbus/coordinator/service/internal/intake"
+	"taskbus/coordinator/service/internal/outbox"
 )
 
 // resultsPast is how far back task.result is read without a known position.
@@ -54,4 +55,52 @@ func (r *session) onResult(d bus.Delivery) {
 	}
 	news := r.results.CaughtUp.Load()
 	r.post(coordinator.ResultReported{Result: result, Live: news, Untold: !news})
+}
+
+// onProgress takes a delivery of task.progress. It is called from one goroutine, ten thousand times a second if an
+// agent goes mad: all that is done for each is to read it.
+func (r *session) onProgress(d bus.Delivery) {
+	defer r.bus.Ack(d.Tag)
+	defer r.surviveReport(&d)
+	r.s.observe.Delivered(&d)
+	m, counts, refusal := r.vet.Progress(&d)
+	switch {
+	case refusal != nil:
+		r.s.observe.InvalidProgress(refusal)
+	case !counts:
+		r.s.observe.ForgedProgress()
+	case !r.latest.Add(m.Progress()):
+		r.s.observe.ProgressDropped()
+	}
+}
+
+// passOn hands reports of progress to the engine, and waits until it has taken them: while it is slow more gather
+// where only the latest counts.
+func (r *session) passOn(latest []*coordinator.Progress) {
+	for _, p := range latest {
+		r.post(coordinator.ProgressReported{Progress: p})
+	}
+	taken := make(chan struct{})
+	r.s.loop.enqueue(envelope{call: func(time.Time) { close(taken) }})
+	select {
+	case <-taken:
+	case <-r.bus.Done():
+	}
+}
+
+// publishProgress announces how far a task is, and tells its producer. Nothing depends on either.
+func (r *session) publishProgress(f *coordinator.Progressed) {
+	if !r.mayAnnounce() {
+		return
+	}
+	now := r.s.now()
+	r.outbox.Add(func() {
+		queue := f.Task.ReplyTo
+		if queue != "" && r.isOurs(queue) {
+			queue = ""
+		}
+		for _, p := range outbox.Progress(f, queue, now) {
+			_ = r.bus.Publish(p) // the next report, or the task's end, says more
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"taskbus/coordinator/engine"
 	"taskbus/coordinator/service/internal/agentqueues"
 	"taskbus/coordinator/service/internal/background"
+	"taskbus/coordinator/service/internal/coalesce"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/lanes"
@@ -27,7 +28,7 @@ func newSession(s *Service) *session {
 		window:  intake.NewWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		returns: intake.ReturnsWindow(fixed.Window, fixed.WindowBytes, fixed.MaxMessageBytes),
 		held:    intake.NewDeliveries(&s.observe.Books), outbox: outbox.NewQueue[func()](), tickets: outbox.NewTickets(),
-		outputs:  outbox.NewOutputs(fixed.WindowBytes),
+		outputs: outbox.NewOutputs(fixed.WindowBytes), latest: coalesce.New(),
 		requests: intake.NewRequests(), offers: outbox.NewOffers(), controls: background.NewQueue[struct{}](),
 		statuses: intake.NewFence(bus.StreamStatus, journaling.RandomID()),
 		results:  intake.NewFence(bus.StreamResult, journaling.RandomID()),

@@ -15,6 +15,7 @@ import (
 	"taskbus/coordinator/service/internal/agentqueues"
 	"taskbus/coordinator/service/internal/alerts"
 	"taskbus/coordinator/service/internal/background"
+	"taskbus/coordinator/service/internal/coalesce"
 	"taskbus/coordinator/service/internal/intake"
 	"taskbus/coordinator/service/internal/journaling"
 	"taskbus/coordinator/service/internal/lanes"
@@ -53,6 +54,7 @@ type session struct {
 	notices    *outbox.Notices
 	requests   *intake.Requests
 	offers     *outbox.Offers
+	latest     *coalesce.Latest // reports of progress
 	rejections outbox.Rejections
 	pulse      pulse
 	vet        *vetting.Judge
@@ -168,6 +170,8 @@ func (r *session) perform(effect coordinator.Effect) {
 		r.s.history.Completed(f)
 		r.s.callers.Completed(f.Result.Task, f.Result.Outcome)
 		r.outbox.Add(func() { r.publishCompleted(f) })
+	case *coordinator.Progressed:
+		r.publishProgress(f)
 	case *coordinator.Asked:
 		r.outbox.Add(func() { r.answerAgain(f) })
 	case coordinator.Duplicate:

@@ -33,7 +33,7 @@ func (r *session) surviveRequest(d *bus.Delivery) {
 	}
 }
 
-// surviveReport, deferred by functions that read heartbeats or results, ignores one that cannot be handled,
+// surviveReport, deferred by functions that read heartbeats, results or progress, ignores one that cannot be handled,
 // as one that is not valid: a restart would read it again, and fail again.
 func (r *session) surviveReport(d *bus.Delivery) {
 	p := recover()
@@ -41,9 +41,12 @@ func (r *session) surviveReport(d *bus.Delivery) {
 		return
 	}
 	r.s.observe.Survived(p, d.Queue, "the message is ignored")
-	if d.Queue == bus.StreamResult {
+	switch d.Queue {
+	case bus.StreamResult:
 		r.s.observe.InvalidResult(faulty())
-	} else {
+	case bus.QueueProgress:
+		r.s.observe.InvalidProgress(faulty())
+	default:
 		r.s.observe.InvalidStatus(faulty())
 	}
 }

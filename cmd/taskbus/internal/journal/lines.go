@@ -185,6 +185,9 @@ func (t *teller) record(line *entry, r coordinator.Record) {
 	case *coordinator.Readdressed:
 		t.byKey(line, r.Key)
 		line.Text = "its end is to be told in " + r.ReplyTo
+	case *coordinator.Renewed:
+		t.byKey(line, r.Key)
+		line.Text = "its agent reports progress: its time begins anew"
 	case *coordinator.Doubted:
 		t.byKey(line, r.Key)
 		line.Text = cli.Count(r.Messages, "message") + " of it may be delivered again"

@@ -162,7 +162,7 @@ func TestDoctorLooksAtTheBroker(t *testing.T) {
 		check, state, says string
 	}{
 		// 9 own queues, 3 agents', 4 exchanges
-		{"nothing is wrong", func(*clinic) {}, cli.ExitOK, "topology", checkOK, "16 objects"},
+		{"nothing is wrong", func(*clinic) {}, cli.ExitOK, "topology", checkOK, "17 objects"},
 		{"a wrong password", func(c *clinic) { c.broker.SetOpenError(bus.ErrLogin) }, cli.ExitFailed, "broker", checkProblem,
 			"authenticate_user tac"},
 		{"no such virtual host", func(c *clinic) { c.broker.SetOpenError(bus.ErrAccess) }, cli.ExitFailed, "broker",
@@ -261,7 +261,7 @@ func testDoctorInAnAlarm(t *testing.T) {
 	}
 	r.says(t, "alarms", checkProblem, "short of memory or disk")
 	r.says(t, "permissions", checkSkipped, "takes nothing from publishers")
-	r.says(t, "topology", checkOK, "16 objects")
+	r.says(t, "topology", checkOK, "17 objects")
 	for _, d := range r.Checks {
 		if d.State == checkProblem && d.Check != "alarms" {
 			t.Errorf("%s: %s is no problem of its own", d.Check, d.Text)

@@ -90,10 +90,13 @@ func keeps(q bus.Queue) string {
 	}
 }
 
-// period renders a whole number of hours.
+// period renders a whole number of minutes.
 func period(d time.Duration) string {
-	if d%(24*time.Hour) == 0 {
+	switch {
+	case d%(24*time.Hour) == 0:
 		return cli.Count(int(d/(24*time.Hour)), "day")
+	case d%time.Hour != 0:
+		return cli.Count(int(d/time.Minute), "minute")
 	}
 	return cli.Count(int(d/time.Hour), "hour")
 }

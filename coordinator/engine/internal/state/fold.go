@@ -44,6 +44,8 @@ func (s *State) Fold(at time.Time, r coordinator.Record) {
 		if t := s.Tasks.Of(s.Dedupe.Peek(r.Key)); t != nil {
 			s.Readdress(t, r.ReplyTo)
 		}
+	case *coordinator.Renewed:
+		s.foldRenewed(r)
 	case *coordinator.LeaseChanged:
 		if t := s.LeaseOf(r.Key, r.Attempt); t != nil {
 			s.ChangeLease(at, t, r)

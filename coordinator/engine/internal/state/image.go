@@ -90,6 +90,9 @@ func (s *State) imageLeases(m *Image) {
 			m.leases = append(m.leases, &coordinator.Settled{Key: t.Key, Attempt: t.Attempt, At: t.Settled, Heard: inDoubt})
 			acked[unresolved.Ack{Key: t.Key, At: t.Settled}] = !inDoubt
 		}
+		if !t.Renewed.IsZero() {
+			m.leases = append(m.leases, t.renewal())
+		}
 		if t.Withdrawn || t.Returning {
 			m.leases = append(m.leases, t.LeaseChange())
 		}

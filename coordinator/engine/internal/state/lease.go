@@ -31,6 +31,7 @@ type Lease struct {
 	Timeout    time.Duration       // how long the agent may work on it
 	Deadline   time.Time           // when its result is overdue; zero until it is confirmed
 	RunsFrom   time.Time           // when that time began to run
+	Renewed    time.Time           // when progress was reported, as far as it is written; zero: never
 }
 
 // Try returns the id of the task and its attempt.

@@ -104,12 +104,14 @@ func (c *Commits) Take(e *engine.Engine, effects []coordinator.Effect) {
 // isFree reports whether the effect follows from no record, and need not keep its place among those that
 // do. An offer's window runs already, and an agent that has lost an auction may bid in others: if the
 // leader ends before the journal knows the winner, the task is offered anew. The winner gets the result
-// with its dispatch, and an agent that claims with the tasks that it is granted.
+// with its dispatch, and an agent that claims with the tasks that it is granted. Progress that a next leader does not
+// know of has been made all the same.
 func isFree(f coordinator.Effect) bool {
 	switch f := f.(type) {
 	case *coordinator.CallAnswered:
 		return !f.Changed
-	case *coordinator.Offer, coordinator.RejectBid, coordinator.ClaimsForgotten:
+	case *coordinator.Offer, coordinator.RejectBid, coordinator.ClaimsForgotten, *coordinator.Progressed,
+		coordinator.ProgressRefused:
 		return true
 	}
 	return false

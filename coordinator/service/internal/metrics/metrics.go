@@ -118,7 +118,7 @@ func New(now func() time.Time) *Metrics {
 	}
 	received := all.counters("messages_received_total", "Deliveries taken; task.lane stands for all lanes.", "queue")
 	for _, queue := range []string{bus.QueueAssign, bus.QueueAssignHigh, bus.QueueReassign, bus.QueueRequest,
-		bus.StreamStatus, bus.StreamResult, Lanes} {
+		bus.QueueProgress, bus.StreamStatus, bus.StreamResult, Lanes} {
 		m.Received[queue] = received.WithLabelValues(queue)
 	}
 	scores := all.histograms("assignment_score", "Score of the chosen agent, if the strategy scores.",

@@ -10,6 +10,9 @@ import (
 const (
 	Invalid     = "invalid"
 	WrongSender = "wrong_sender"
+	// Of progress alone: it counts; there is too much of it.
+	Counted = "counted"
+	Dropped = "dropped"
 )
 
 // resultMetrics count how tasks end, and what comes back. All labels are of closed
@@ -19,6 +22,7 @@ type resultMetrics struct {
 	ResultsRefused [coordinator.NumResultRefusals]prometheus.Counter
 	InvalidResults prometheus.Counter
 	ForgedResults  prometheus.Counter
+	Progress       map[string]prometheus.Counter                // by outcome
 	TaskDuration   [coordinator.NumOutcomes]prometheus.Observer // of those that are final
 	Returned       [coordinator.NumReturnCauses]prometheus.Counter
 }
@@ -44,6 +48,14 @@ func newResultMetrics(all *collectors) (m resultMetrics) {
 	}
 	for r := range m.ResultsRefused {
 		m.ResultsRefused[r] = refused.WithLabelValues(coordinator.ResultRefusal(r).String())
+	}
+	progress := all.counters("progress_total",
+		"Reports of progress: counted (the latest of 200 ms), unknown, late, wrong_agent, invalid, wrong_sender, "+
+			"dropped (too many).", "outcome")
+	m.Progress = make(map[string]prometheus.Counter)
+	for _, outcome := range []string{Counted, coordinator.ResultUnknown.String(), coordinator.ResultLate.String(),
+		coordinator.ResultWrongAgent.String(), Invalid, WrongSender, Dropped} {
+		m.Progress[outcome] = progress.WithLabelValues(outcome)
 	}
 	m.InvalidResults, m.ForgedResults = refused.WithLabelValues(Invalid), refused.WithLabelValues(WrongSender)
 	for c := range m.Returned {

@@ -89,6 +89,10 @@ func (o *Observer) Effect(effect coordinator.Effect) {
 		o.givenBack(f)
 	case coordinator.ResultRefused:
 		o.resultRefused(f)
+	case *coordinator.Progressed:
+		o.metrics.Progress[metrics.Counted].Inc()
+	case coordinator.ProgressRefused:
+		o.metrics.Progress[f.Refusal.String()].Inc()
 	case coordinator.OtherQueue:
 		o.otherQueue(f)
 	case coordinator.AgentShared:

@@ -84,6 +84,19 @@ func (o *Observer) InvalidResult(r *messages.Refusal) {
 	sender(o.gated(noiseInvalidResult, zerolog.WarnLevel), r, "invalid result ignored")
 }
 
+// InvalidProgress writes down a report of progress that is ignored.
+func (o *Observer) InvalidProgress(r *messages.Refusal) {
+	o.metrics.Progress[metrics.Invalid].Inc()
+	o.metrics.Invalid.WithLabelValues(schemas.TaskProgress, r.Keyword).Inc()
+	sender(o.gated(noiseInvalidProgress, zerolog.WarnLevel), r, "invalid progress ignored")
+}
+
+// ForgedProgress counts a report of progress that its agent did not send.
+func (o *Observer) ForgedProgress() { o.metrics.Progress[metrics.WrongSender].Inc() }
+
+// ProgressDropped counts a report of progress of which there are too many.
+func (o *Observer) ProgressDropped() { o.metrics.Progress[metrics.Dropped].Inc() }
+
 // Overdue writes down that a task's end was not reported in time, once that is
 // confirmed. It is no failure to assign: the dispatch was counted as done. One that
 // was withdrawn has ended as was wished, but its agent wants a look.

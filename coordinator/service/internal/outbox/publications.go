@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -109,6 +110,23 @@ func Answer(f *coordinator.Completed, queue string) bus.Publication {
 	p.Exchange, p.Key = "", queue
 	p.Body = messages.AppendAnswer(make([]byte, 0, 512+f.Result.Output.Bytes()), f)
 	return p
+}
+
+// Progress returns the event of progress, and, if queue is not empty, its copy for the producer, which alone has the
+// data. The copy does not lie in its queue for long: what the producer has not read by then says nothing any more, and
+// there is to be room for the task's end.
+func Progress(f *coordinator.Progressed, queue string, now time.Time) []bus.Publication {
+	p, trace := f.Progress, f.Task.CorrelationID
+	id := string(p.Task) + "." + strconv.FormatInt(p.Timestamp.UnixMicro(), 36) + ".progress"
+	key := schemas.TaskProgress + "." + string(p.Agent)
+	event := Event(key, schemas.TaskProgress, id, trace, messages.AppendTaskProgress(nil, p, trace, false), now)
+	if queue == "" {
+		return []bus.Publication{event}
+	}
+	reply := event
+	reply.Exchange, reply.Key, reply.Expiration = "", queue, ReplyLife
+	reply.Body = messages.AppendTaskProgress(nil, p, trace, true)
+	return []bus.Publication{reply, event}
 }
 
 // TraceOf returns the trace id under which a task ended.

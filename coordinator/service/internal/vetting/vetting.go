@@ -97,6 +97,18 @@ func (j *Judge) Result(d *bus.Delivery, into *messages.TaskResult) (counts bool,
 	return j.Authentic(schemas.TaskResult, into.AgentID, d), nil
 }
 
+// Progress reads a task.progress. counts is false for one that its sender may not send.
+func (j *Judge) Progress(d *bus.Delivery) (m *messages.TaskProgress, counts bool, refusal *messages.Refusal) {
+	if refusal = checkProperties(d); refusal == nil {
+		m, refusal = j.Decoder.DecodeTaskProgress(d.Body)
+	}
+	if refusal != nil {
+		return nil, false, refusal
+	}
+	j.knows(schemas.TaskProgress, m.Unknown, string(m.AgentID), d)
+	return m, j.Authentic(schemas.TaskProgress, m.AgentID, d), nil
+}
+
 // knows counts and writes down the fields of a message that its schema does not have, and refuses the message for the
 // first of them where the configuration is strict and its sender gets an answer. A result that is refused
 // would be work that is lost, a heartbeat an agent, without any notice. agent is the one that the message
