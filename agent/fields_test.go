@@ -38,6 +38,9 @@ func TestHandlerIsToldEveryField(t *testing.T) {
 		fields.Vary(&other, field.Name)
 		varied := reflect.ValueOf(newTask(&other, bus.Delivery{})).Elem()
 		for _, of := range fields.Of(told.Type()) {
+			if !of.IsExported() {
+				continue // how the handler speaks, which says nothing
+			}
 			own, before, after := of.Name, told.FieldByIndex(of.Index), varied.FieldByIndex(of.Index)
 			changes := !reflect.DeepEqual(before.Interface(), after.Interface())
 			if changes != (own == name) {

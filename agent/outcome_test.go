@@ -261,7 +261,8 @@ func TestTask(t *testing.T) {
 			AssignedAt: d.At.UTC(), Timeout: 10 * time.Second, Deadline: d.Task.Deadline.UTC(), MaybeDuplicate: true,
 			Explanation: "a1 by round_robin, best of 2 eligible among 3 agents",
 		}
-		if task := <-got; !reflect.DeepEqual(task, want) {
+		task := <-got
+		if task.Mute(); !reflect.DeepEqual(task, want) {
 			t.Errorf("got  %+v\nwant %+v", task, want)
 		}
 		if want := d.At.Add(8 * time.Second); !until.Equal(want) { // 8 s < 10 s

@@ -51,6 +51,7 @@ func (w *worker) accept(l *link, msg bus.Delivery, m *messages.TaskDispatch) {
 			DispatchID: m.DispatchID, Attempt: m.Attempt,
 		},
 	}
+	d.task.report = func(m messages.TaskProgress) bool { return w.progressed(d, m) }
 	w.enter(d)
 	now := time.Now()
 	act := w.recognise(d, now)

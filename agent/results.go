@@ -126,6 +126,10 @@ func (w *worker) settled(l *link, token uint64, outcome bus.Outcome) {
 		w.requestSettled(l, outcome)
 		return
 	}
+	if token&progressBit != 0 {
+		w.progressSettled(token&^progressBit, outcome)
+		return
+	}
 	w.mu.Lock()
 	d := w.numbered[token] // nil for a heartbeat, whose token is 0
 	if outcome != bus.Confirmed {

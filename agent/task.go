@@ -56,6 +56,8 @@ type Task struct {
 	// Provider, with the key to use (openai@main) where it has several, and Model of the LLM are what was
 	// chosen of the task's alternatives; empty where it names none.
 	Provider, Model string
+
+	report func(messages.TaskProgress) bool // see Progress; nil in a Task that no agent has made
 }
 
 // Result is what a handler can say of its work beside the error.

@@ -44,16 +44,15 @@ func (w *worker) occupy(d *dispatch, now time.Time) (ctx context.Context, free f
 		}
 		until = at
 	}
-	ctx, cancel := context.WithCancelCause(w.base)
-	ctx, stop := context.WithDeadlineCause(ctx, until, ErrDeadline)
-	d.cancel, d.beganAt, d.running = cancel, now, true
+	run := newRunContext(w.base, until)
+	d.ctx, d.cancel, d.beganAt, d.running = run, run.cancel, now, true
 	w.running[d] = struct{}{}
 	w.occupied(now)
 	if !w.watching {
 		w.watching = true
 		signal(w.begun)
 	}
-	return ctx, func() { stop(); cancel(nil) }, true
+	return run, func() { run.cancel(nil) }, true
 }
 
 // work runs the handler and sees to its end, whatever that is.

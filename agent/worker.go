@@ -97,12 +97,16 @@ type dispatch struct {
 	batch   *companions // of which it is; nil: it goes alone
 	message delivery    // that lies with us unacknowledged
 	cancel  context.CancelCauseFunc
-	beganAt time.Time // zero: waiting for a slot
-	listed  bool      // a heartbeat has named it
-	running bool      // its handler has not returned
-	verdict *verdict  // nil: not ended
-	endedAt time.Time
-	sentBy  *link // the session that has published the result
+	ctx     *runContext // of its handler; nil: waiting for a slot
+	// progress is what the handler has said last and is not told yet, nil for nothing; toldAt is when it was told last.
+	progress *messages.TaskProgress
+	toldAt   time.Time
+	beganAt  time.Time // zero: waiting for a slot
+	listed   bool      // a heartbeat has named it
+	running  bool      // its handler has not returned
+	verdict  *verdict  // nil: not ended
+	endedAt  time.Time
+	sentBy   *link // the session that has published the result
 }
 
 // delivery is a message that the broker waits to hear about; the zero value is none.
