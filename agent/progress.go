@@ -23,8 +23,8 @@ var errNotRunning = errors.New("the task is not running")
 
 // Progress tells how far the work is, in percent and in words for people (512 characters at most are told); the
 // latest of each 200 ms goes out. The producer hears of it at the task's reply_to, listeners by an event. It gives the
-// task, and the handler's ctx, as much time as if it had just begun, but for a Deadline of the task: Timeout is then how
-// long the work may be silent. With a coordinator that knows no progress it does nothing.
+// task, and the handler's ctx, as much time as if it had just begun, but for a Deadline of the task: Timeout is then
+// how long the work may be silent. With a coordinator that knows no progress it does nothing.
 //
 // It does not wait for the broker. An error says that ctx has ended, or that the handler has returned.
 func (t *Task) Progress(ctx context.Context, percent float64, message string) error {
