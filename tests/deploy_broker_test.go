@@ -82,6 +82,8 @@ func TestDefinitionsOnABroker(t *testing.T) {
 		{"a1 listens for what concerns it", "a1", bindControl("agent.a1.control", "a1"), true},
 		{"a1 does not speak for a2", "a1", publishTo("taskbus.agents", "agent.status.a2"), false},
 		{"a1 reports no results of a2", "a1", publishTo("taskbus.agents", "task.result.a2"), false},
+		{"a1 reports its progress", "a1", publishTo("taskbus.agents", "task.progress.a1"), true},
+		{"a1 reports no progress of a2", "a1", publishTo("taskbus.agents", "task.progress.a2"), false},
 		{"a1 assigns no tasks", "a1", publishTo("taskbus", "task.assign"), false},
 		{"a1 assigns no tasks by its own exchange", "a1", publishTo("taskbus.agents", "task.assign"), false},
 		{"a1 bids and claims", "a1", publishTo("taskbus.agents", "task.request.a1"), true},
