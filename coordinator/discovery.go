@@ -100,7 +100,7 @@ func matches(pattern, name string) bool {
 // of them would take away tasks or heartbeats.
 var reservedQueues = []string{
 	"agent.status", "assignment.failed", "coordinator.journal", "coordinator.leader",
-	"task.assign", "task.assign.high", "task.dead", "task.reassign", "task.request", "task.result",
+	"task.assign", "task.assign.high", "task.dead", "task.progress", "task.reassign", "task.request", "task.result",
 }
 
 // ReservedQueue reports whether no agent may announce a queue of this name.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,8 +85,8 @@ func TestTheEndIsWaitedFor(t *testing.T) {
 				if took := time.Since(begun); took != c.took {
 					t.Errorf("after %v, want %v", took, c.took)
 				}
-				if src.watchers != 0 {
-					t.Errorf("%d watch on", src.watchers)
+				if n := atomic.LoadInt32(&src.watchers); n != 0 {
+					t.Errorf("%d watch on", n)
 				}
 				time.Sleep(time.Minute) // the bubble must outlast its timers
 			})
@@ -109,8 +110,8 @@ func TestWaitsAreBounded(t *testing.T) {
 			others.Go(func() { _ = ask(ctx) })
 			synctest.Wait() // the source counts without a lock
 		}
-		if src.watchers != mostWaits {
-			t.Fatalf("%d watch, want %d", src.watchers, mostWaits)
+		if n := atomic.LoadInt32(&src.watchers); n != mostWaits {
+			t.Fatalf("%d watch, want %d", n, mostWaits)
 		}
 		if w := ask(t.Context()); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 			t.Errorf("one too many: %d", w.Code)

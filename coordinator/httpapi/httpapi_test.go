@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ type fakeSource struct {
 	submitErr  error
 	outputs    map[string]*coordinator.Output // by task and agent: "task-1/agent-a"
 	news       chan struct{}                  // of any task
-	watchers   int
+	watchers   int32                          // changed atomically
 
 	lossReported bool // until it is acknowledged
 	// done are the changes that were made; doneErr refuses them.
@@ -210,8 +211,8 @@ func (f *fakeSource) TaskOutput(task, agent string) *coordinator.Output {
 }
 
 func (f *fakeSource) WatchTask(string) (news <-chan struct{}, stop func()) {
-	f.watchers++
-	return f.news, func() { f.watchers-- }
+	atomic.AddInt32(&f.watchers, 1)
+	return f.news, func() { atomic.AddInt32(&f.watchers, -1) }
 }
 
 func (f *fakeSource) TaskStory(ctx context.Context, id string) (view.TaskStory, bool) {

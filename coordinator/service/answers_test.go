@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,9 +131,10 @@ func TestAnswerIntoAFullQueue(t *testing.T) {
 			bindAll(r)
 			r.producer(0)
 			r.worker("a1", false)
-			full := true
+			var full atomic.Bool
+			full.Store(true)
 			r.broker.SetConfirm(func(p bus.Publication) membus.Reply {
-				if full && p.Key == "my.replies" {
+				if full.Load() && p.Key == "my.replies" {
 					return membus.Nack
 				}
 				return membus.Answer
@@ -145,9 +147,9 @@ func TestAnswerIntoAFullQueue(t *testing.T) {
 				t.Errorf("%d events while the queue is full, want both", n)
 			}
 			r.pass(5 * time.Second)
-			full = !room
+			full.Store(!room)
 			r.pass(time.Minute)
-			full = false
+			full.Store(false)
 			r.pass(time.Minute)
 			if n := len(r.in("my.replies")); (n == 1) != room {
 				t.Errorf("room in time: %v, and %d answers", room, n)

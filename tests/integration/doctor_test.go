@@ -59,7 +59,7 @@ func TestDoctor(t *testing.T) {
 		r.online(c, "a1", "a2")
 		code, found := r.doctor(r.broker.URL, c.base)
 		for check, says := range map[string]string{
-			"broker": "connected", "version": "RabbitMQ 3.", "topology": "15 objects", // 9 own queues, 2 agents', 4 exchanges
+			"broker": "connected", "version": "RabbitMQ 3.", "topology": "16 objects", // 10 own queues, 2 agents', 4 exchanges
 			"permissions": "has the", "user_id": "the broker takes", "leader": "holds the lock",
 			"streams": "agent.status can be read; it ends at",
 			"clocks":  "2 agents", "coordinator": "leads and takes tasks", "agents": "2 of 2 agents online",
