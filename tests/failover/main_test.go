@@ -2,7 +2,6 @@ package failover
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"testing"
 
@@ -23,25 +22,4 @@ var (
 // nearly all their time they wait for a broker, a process or a time-out.
 const atOnce = 5
 
-func TestMain(m *testing.M) {
-	brokertest.SideBySide(atOnce)
-	os.Exit(buildAndRun(m))
-}
-
-// buildAndRun builds the program once for all tests.
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "taskbus-failover-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "make a directory for the program:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
-	if !brokertest.HasServers() {
-		return m.Run() // nothing starts the program
-	}
-	if program, err = brokertest.Program(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
-}
+func TestMain(m *testing.M) { os.Exit(brokertest.Main(m, atOnce, &program)) }

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -20,34 +19,15 @@ const atOnce = 8
 // full second for more.
 const raceOptions = "GORACE=halt_on_error=0 exitcode=66 atexit_sleep_ms=100"
 
-// TestMain also is the main function of the agents' processes (see worker_test.go).
+// TestMain also is the main function of the agents' processes (see worker_test.go). With `go test -race` the program
+// has the race detector too, and every test looks for what that reports.
 func TestMain(m *testing.M) {
 	if spec := os.Getenv(agentEnv); spec != "" {
 		os.Exit(workAs(spec))
 	}
-	brokertest.SideBySide(atOnce)
-	os.Exit(buildAndRun(m))
-}
-
-// buildAndRun builds the program once for all tests. With `go test -race` it has
-// the race detector too, and every test looks for what that reports.
-func buildAndRun(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "taskbus-integration-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "make a directory for the program:", err)
-		return 1
-	}
-	defer os.RemoveAll(dir)
 	var args []string
 	if raceDetector {
 		args = append(args, "-race")
 	}
-	if !brokertest.HasServers() {
-		return m.Run() // nothing starts the program
-	}
-	if program, err = brokertest.Program(dir, args...); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return m.Run()
+	os.Exit(brokertest.Main(m, atOnce, &program, args...))
 }

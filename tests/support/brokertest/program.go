@@ -11,6 +11,27 @@ import (
 	"testing"
 )
 
+// Main runs the tests of a package, so many side by side (see SideBySide), after it has built taskbus for all of them,
+// with more arguments of `go build`; *program says where that is, while tests run, where there are servers. It returns
+// the exit code.
+func Main(m *testing.M, atOnce int, program *string, args ...string) int {
+	SideBySide(atOnce)
+	dir, err := os.MkdirTemp("", "taskbus-tests-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "make a directory for the program:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if !HasServers() {
+		return m.Run() // nothing starts the program
+	}
+	if *program, err = Program(dir, args...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
 // Program builds taskbus of the source as it is now, with more arguments of `go build`
 // (e.g. "-race"), and links it into dir; it gives its path. All packages, and one run after
 // the other, build into the same place: go build looks itself whether what is there is what
