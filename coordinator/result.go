@@ -72,9 +72,11 @@ func (o *Output) Bytes() int {
 
 // OutputRef says where an output is that is too large for a message.
 type OutputRef struct {
-	URI    string
-	SHA256 string // of its bytes, in lower-case hexadecimal
-	Size   int64  // in bytes
+	// URI has 1 to 2,048 characters of printable ASCII, no spaces.
+	URI string `json:"uri"`
+	// SHA256 of its bytes, in lower-case hexadecimal digits; Size in bytes.
+	SHA256 string `json:"sha256"`
+	Size   int64  `json:"size"`
 }
 
 // ResultRefusal is why a result changed nothing.

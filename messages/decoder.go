@@ -140,7 +140,7 @@ func (d *Decoder) decodeWithin(l Limits, name string, body []byte) (*envelope, *
 			Text: fmt.Sprintf("/output: %d bytes, more than the %d allowed (max_output_bytes)", len(m.output), l.MaxOutput)})
 	}
 	if m.output != nil { // it is passed on as it came
-		at := cap(body) - cap(m.output)
+		at := cap(body) - cap(m.output) // where it begins: it is a part of body, and both go on to the end of its array
 		body = slices.Concat(body[:at], []byte("null"), body[at+len(m.output):])
 	}
 	// Plain values on purpose: the validator crashes on some json.Numbers.

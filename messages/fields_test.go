@@ -246,7 +246,8 @@ func everyFieldArrives(t *testing.T, d *Decoder, task *coordinator.Task, payload
 	back.MaxWait = task.MaxWait                                           // ends with the first agent
 	requireSame(t, "the task of a dispatch that comes back", back, task)
 
-	body = AppendAnswer(nil, filledCompleted(task))
+	completed := filledCompleted(task)
+	body = AppendAnswer(nil, AppendTaskCompleted(nil, completed), completed.Result.Output)
 	ended, refusal := d.DecodeTaskCompleted(body)
 	requireWhole(t, d, schemas.TaskCompleted, body, ended, refusal)
 	body = AppendAssignmentFailed(nil, filledFailed(task))

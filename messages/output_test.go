@@ -25,7 +25,7 @@ func TestOutputIsPassedOnByteForByte(t *testing.T) {
 				t.Fatalf("%s%s: %s", output, other, refusal.Text)
 			}
 			c := &coordinator.Completed{Result: m.Result(), Attempt: 1, At: at}
-			answer := AppendAnswer(nil, c)
+			answer := AppendAnswer(nil, AppendTaskCompleted(nil, c), c.Result.Output)
 			requireFits(t, compiled(t), "task.completed", answer)
 			read, refusal := d.DecodeTaskCompleted(answer)
 			if refusal != nil {

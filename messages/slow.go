@@ -81,7 +81,12 @@ func estimatedUsage(e *envelope) *EstimatedUsage {
 
 // slow reads a message of a type that has no fast path.
 func slow[T any](d *Decoder, name string, body []byte) (*T, *Refusal) {
-	e, refusal := d.decode(name, body)
+	return slowWithin[T](d, d.limits, name, body)
+}
+
+// slowWithin is slow with limits of its own.
+func slowWithin[T any](d *Decoder, l Limits, name string, body []byte) (*T, *Refusal) {
+	e, refusal := d.decodeWithin(l, name, body)
 	if refusal != nil {
 		return nil, refusal
 	}

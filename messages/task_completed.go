@@ -47,30 +47,6 @@ type TaskCompleted struct {
 
 // AppendTaskCompleted appends the task.completed event for c: its output's size and hash are in it, the output is not.
 func AppendTaskCompleted(dst []byte, c *coordinator.Completed) []byte {
-	return append(appendCompleted(dst, c), '}')
-}
-
-// AppendAnswer appends the task.completed that answers the producer of c's task: it has the output, too.
-func AppendAnswer(dst []byte, c *coordinator.Completed) []byte {
-	dst = appendCompleted(dst, c)
-	o := c.Result.Output
-	if o != nil && len(o.Value) > 0 {
-		dst = append(appendName(dst, "output"), o.Value...)
-	}
-	if o != nil && o.Unknown {
-		dst = append(appendName(dst, "output_unknown"), boolean(true)...)
-	}
-	if o != nil && o.Ref != nil {
-		dst = append(appendName(dst, "output_ref"), '{')
-		dst = appendField(dst, "uri", o.Ref.URI)
-		dst = appendField(dst, "sha256", o.Ref.SHA256)
-		dst = append(appendInt(dst, "size", int(o.Ref.Size)), '}')
-	}
-	return append(dst, '}')
-}
-
-// appendCompleted appends what event and answer have in common, but for the last bracket.
-func appendCompleted(dst []byte, c *coordinator.Completed) []byte {
 	r := &c.Result
 	taskType, carried := "", Carried{CorrelationID: r.TraceID}
 	if c.Task != nil {
@@ -100,7 +76,29 @@ func appendCompleted(dst []byte, c *coordinator.Completed) []byte {
 	if c.Late {
 		dst = append(appendName(dst, "late"), boolean(true)...)
 	}
-	return appendTime(dst, "timestamp", c.At)
+	return append(appendTime(dst, "timestamp", c.At), '}')
+}
+
+// AppendAnswer appends the task.completed that answers the producer: the event, as AppendTaskCompleted has written it,
+// and the output, which may be nil.
+func AppendAnswer(dst, event []byte, o *coordinator.Output) []byte {
+	if o == nil {
+		return append(dst, event...)
+	}
+	dst = append(dst, event[:len(event)-1]...)
+	if len(o.Value) > 0 {
+		dst = append(appendName(dst, "output"), o.Value...)
+	}
+	if o.Unknown {
+		dst = append(appendName(dst, "output_unknown"), boolean(true)...)
+	}
+	if o.Ref != nil {
+		dst = append(appendName(dst, "output_ref"), '{')
+		dst = appendField(dst, "uri", o.Ref.URI)
+		dst = appendField(dst, "sha256", o.Ref.SHA256)
+		dst = append(appendInt(dst, "size", int(o.Ref.Size)), '}')
+	}
+	return append(dst, '}')
 }
 
 // sizeAndHash are those of an output, or, without one, what its agent says of what is elsewhere.
@@ -114,14 +112,9 @@ func sizeAndHash(o *coordinator.Output) (size int64, hash string) {
 
 // DecodeTaskCompleted reads a task.completed, of which the output is a part of body.
 func (d *Decoder) DecodeTaskCompleted(body []byte) (*TaskCompleted, *Refusal) {
-	e, refusal := d.decodeWithin(d.limits.withOutput(), schemas.TaskCompleted, body)
-	if refusal != nil {
-		return nil, refusal
+	m, refusal := slowWithin[TaskCompleted](d, d.limits.withOutput(), schemas.TaskCompleted, body)
+	if refusal == nil {
+		m.Error = Clean(m.Error, MaxText)
 	}
-	m := new(TaskCompleted)
-	if refusal = e.into(m); refusal != nil {
-		return nil, refusal
-	}
-	m.Error = Clean(m.Error, MaxText)
-	return m, nil
+	return m, refusal
 }

@@ -61,15 +61,8 @@ type TaskResult struct {
 	Unknown []string `json:"-"`
 }
 
-// OutputRef says where an output is that is too large for a message.
-type OutputRef struct {
-	// URI has 1 to 2,048 characters of printable ASCII, no spaces.
-	URI string `json:"uri"`
-	// SHA256 of its bytes, in lower-case hexadecimal.
-	SHA256 string `json:"sha256"`
-	// Size in bytes.
-	Size int64 `json:"size"`
-}
+// OutputRef is [coordinator.OutputRef], for agents, which know no more of that package than this one shows.
+type OutputRef = coordinator.OutputRef
 
 // MarshalJSON adds message_type.
 func (m TaskResult) MarshalJSON() ([]byte, error) {
@@ -93,7 +86,7 @@ func (m *TaskResult) Result() coordinator.Result {
 	}
 	var output *coordinator.Output
 	if m.Output != nil || m.OutputRef != nil {
-		output = &coordinator.Output{Value: m.Output, Ref: (*coordinator.OutputRef)(m.OutputRef)}
+		output = &coordinator.Output{Value: m.Output, Ref: m.OutputRef}
 	}
 	return coordinator.Result{
 		Output:     output,
@@ -198,8 +191,8 @@ func (s *scanner) resultField(m, old *TaskResult, key jsontext.Text, known []str
 	return false, ok
 }
 
-// FailedByOutput reports whether a task.result was refused for its output, or its size, and it is known whose it was.
-// If so, *into says that the task has failed by it: its producer is to hear of work that was done and cannot be shown.
+// FailedByOutput reports whether a task.result was refused for its output, or its size, and names its task and agent. If
+// so, *into says that the task has failed by it: work was done and cannot be passed on, and the producer is told.
 func FailedByOutput(r *Refusal, into *TaskResult) bool {
 	output := r.Path == "/output" || strings.HasPrefix(r.Path, "/output/") || r.Path == "" && r.Keyword == "size"
 	if !output || r.TaskID == "" || !ValidID(r.AgentID) || reservedAgentID(r.AgentID) {

@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
@@ -24,7 +23,7 @@ const (
 
 // Submission is a task that a producer submits over HTTP.
 type Submission struct {
-	// Body is a task.assign, whose message_type and task_id may be missing.
+	// Body is a task.assign; message_type and task_id may be missing.
 	Body []byte
 	// Key makes the task id, the same for the same key; empty: the body has one, or one is made up.
 	Key string
@@ -135,8 +134,5 @@ func (a *api) withOutput(t *view.Task, r *http.Request) {
 	if o == nil {
 		return
 	}
-	t.Output = json.RawMessage(o.Value)
-	if ref := o.Ref; ref != nil {
-		t.OutputRef = &view.OutputRef{URI: ref.URI, SHA256: ref.SHA256, Size: ref.Size}
-	}
+	t.Output, t.OutputRef = o.Value, (*view.OutputRef)(o.Ref)
 }

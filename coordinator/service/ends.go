@@ -12,9 +12,9 @@ import (
 
 // publishCompleted announces how a task ended, and answers its producer.
 func (r *session) publishCompleted(f *coordinator.Completed) {
-	queue := r.answerTo(f.Task)
+	queue, event := r.answerTo(f.Task), outbox.Completed(f)
 	if queue == "" {
-		r.publishEnd(outbox.Completed(f), func() { r.endTold(f) })
+		r.publishEnd(event, func() { r.endTold(f) })
 		return
 	}
 	var left atomic.Int32
@@ -24,8 +24,9 @@ func (r *session) publishCompleted(f *coordinator.Completed) {
 			r.endTold(f)
 		}
 	}
-	r.publishEnd(outbox.Completed(f), told)
-	r.notices.Publish(nil, []bus.Publication{outbox.Answer(f, queue)}, func(bool) { told() })
+	r.publishEnd(event, told)
+	answer := outbox.Answer(event, f.Result.Output, queue)
+	r.notices.Publish(nil, []bus.Publication{answer}, func(bool) { told() })
 }
 
 // publishEnd publishes the event of an end, and calls told when there is no more to be done for it.
@@ -64,7 +65,8 @@ func (r *session) answerAgain(f *coordinator.Asked) {
 		Task: f.Task.ID, Agent: f.Agent, Outcome: f.Outcome, Output: output,
 	}}
 	r.held.Tell(h)
-	r.notices.Publish(&h.Message, []bus.Publication{outbox.Answer(c, queue)}, func(bool) {
+	answer := outbox.Answer(outbox.Completed(c), output, queue)
+	r.notices.Publish(&h.Message, []bus.Publication{answer}, func(bool) {
 		r.acknowledge(coordinator.Ack{Handle: f.Handle, Copy: true})
 	})
 }

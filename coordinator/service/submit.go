@@ -65,13 +65,7 @@ func (s *Service) submitted(t *httpapi.Submission) (p bus.Publication, m *messag
 		return p, nil, &httpapi.BadTask{Text: "/task_id: Idempotency-Key stands for it; give one of the two"}
 	}
 	headers := make(map[string]any, 2)
-	for name, value := range map[string]string{
-		messages.HeaderTraceParent: t.TraceParent, messages.HeaderTraceState: t.TraceState,
-	} {
-		if value != "" {
-			headers[name] = value
-		}
-	}
+	outbox.AddTrace(headers, &coordinator.Task{TraceParent: t.TraceParent, TraceState: t.TraceState})
 	return bus.Publication{
 		Key: bus.AssignQueue(int(m.Priority)),
 		Properties: bus.Properties{

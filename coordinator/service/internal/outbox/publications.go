@@ -43,7 +43,7 @@ func (s Sender) Dispatch(d *coordinator.Dispatch, payload []byte, explained, exp
 	if d.MaybeDuplicate {
 		headers[messages.HeaderMaybeDuplicate] = true
 	}
-	addTrace(headers, d.Task)
+	AddTrace(headers, d.Task)
 	var expiration time.Duration
 	if expires {
 		expiration = d.AcceptTimeout
@@ -82,7 +82,7 @@ func Failed(f *coordinator.Fail) bus.Publication {
 		},
 		Body: messages.AppendAssignmentFailed(nil, f),
 	}
-	addTrace(p.Headers, f.Task)
+	AddTrace(p.Headers, f.Task)
 	return p
 }
 
@@ -99,17 +99,19 @@ func Completed(f *coordinator.Completed) bus.Publication {
 	}
 	if f.Task != nil && f.Task.TraceParent != "" {
 		p.Headers = make(map[string]any, 2)
-		addTrace(p.Headers, f.Task)
+		AddTrace(p.Headers, f.Task)
 	}
 	return p
 }
 
-// Answer returns the task.completed for the producer's own queue, but for its token.
-func Answer(f *coordinator.Completed, queue string) bus.Publication {
-	p := Completed(f)
-	p.Exchange, p.Key = "", queue
-	p.Body = messages.AppendAnswer(make([]byte, 0, 512+f.Result.Output.Bytes()), f)
-	return p
+// Answer returns the task.completed for the producer's own queue, but for its token: what Completed gives, and the
+// output.
+func Answer(event bus.Publication, o *coordinator.Output, queue string) bus.Publication {
+	const names = 512 // of the fields of the output
+	answer := event
+	answer.Exchange, answer.Key = "", queue
+	answer.Body = messages.AppendAnswer(make([]byte, 0, len(event.Body)+names+o.Bytes()), event.Body, o)
+	return answer
 }
 
 // Progress returns the event of progress, and, if queue is not empty, its copy for the producer, which alone has the
@@ -137,8 +139,8 @@ func TraceOf(f *coordinator.Completed) string {
 	return f.Result.TraceID
 }
 
-// addTrace passes the task's trace context on.
-func addTrace(headers map[string]any, t *coordinator.Task) {
+// AddTrace passes the task's trace context on.
+func AddTrace(headers map[string]any, t *coordinator.Task) {
 	if t.TraceParent != "" {
 		headers[messages.HeaderTraceParent] = t.TraceParent
 	}
@@ -168,7 +170,7 @@ func Move(m *coordinator.MoveToLane, d *bus.Delivery) bus.Publication {
 	if m.MaybeDuplicate {
 		p.Headers[messages.HeaderMaybeDuplicate] = true
 	}
-	addTrace(p.Headers, m.Task)
+	AddTrace(p.Headers, m.Task)
 	return p
 }
 
