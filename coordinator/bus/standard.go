@@ -58,10 +58,9 @@ const (
 	failedTTL          = 7 * 24 * time.Hour
 	failedMaxLength    = 1_000_000
 	agentConsumerTime  = 24 * time.Hour
-	// Progress is worth something while it is new, and one report stands for all before it: what nobody reads is
-	// dropped, the oldest first, and no agent is ever refused one. A leader that takes over reads the last minute, so
-	// that the leases of tasks in progress are as long as before. A quorum queue, because only there a queue of a node
-	// that is gone takes messages.
+	// Only the newest report of a task matters: without a reader the oldest are dropped, and none is refused. A leader
+	// that takes over reads the last minute, so that the leases of tasks in progress are as long as before. A quorum
+	// queue, because only there a queue of a node that is gone takes messages.
 	progressTTL       = time.Minute
 	progressMaxLength = 50_000
 	segmentStatus     = 10_000_000

@@ -20,7 +20,7 @@ func TestCopyOfAnEndedTaskAsks(t *testing.T) {
 	}
 }
 
-// TestOwnMessageAsksNothing: the broker delivers the message of a task once more whose acknowledgement it has lost. The
+// TestOwnMessageAsksNothing: the broker has lost an acknowledgement and delivers the message of the task once more. The
 // end has been told where that says; a copy that is delivered once more says another queue.
 func TestOwnMessageAsksNothing(t *testing.T) {
 	r := ready(t, policyOf(worker("a")))

@@ -78,9 +78,7 @@ func (k *kernel) received(now time.Time, ev coordinator.TaskReceived) {
 // at once, if the task has ended by its agent's word; instead of where it was to go, if the task is open.
 func (k *kernel) dropCopy(ev *coordinator.TaskReceived, r *dedupe.Record) {
 	replyTo := ev.Task.ReplyTo
-	end := k.Ends.Task(r.Key)
-	told := ev.Redelivered && end != nil && end.ReplyTo == replyTo // it is the task's own message, and its end went there
-	if replyTo != "" && !told && r.EndedByResult() && r.Ref != 0 { // one that has failed would begin anew
+	if replyTo != "" && r.EndedByResult() && r.Ref != 0 && !k.toldThere(ev, r) { // one that has failed would begin anew
 		k.Emit(&coordinator.Asked{Handle: ev.Handle, Task: ev.Task, Agent: k.Fleet.Named(r.Ref),
 			Outcome: outcomeOf(r.Fate), Attempt: int(r.Attempt)})
 		return
@@ -90,6 +88,13 @@ func (k *kernel) dropCopy(ev *coordinator.TaskReceived, r *dedupe.Record) {
 		k.Readdress(t, replyTo)
 		k.Commit(&coordinator.Readdressed{Key: t.Key, ReplyTo: replyTo})
 	}
+}
+
+// toldThere reports whether a message is the task's own, delivered once more, and names the queue that the task's end
+// went to.
+func (k *kernel) toldThere(ev *coordinator.TaskReceived, r *dedupe.Record) bool {
+	end := k.Ends.Task(r.Key)
+	return ev.Redelivered && end != nil && end.ReplyTo == ev.Task.ReplyTo
 }
 
 // failWithdrawn fails a task that was withdrawn before it came.

@@ -130,7 +130,7 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// piped is a listener in memory, whose connections have deadlines in virtual time.
+// piped is a listener in memory; its connections have deadlines in virtual time.
 type piped struct {
 	connections chan net.Conn
 	closed      chan struct{}

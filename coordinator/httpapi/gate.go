@@ -17,7 +17,6 @@ const (
 	mostScrape = 2
 	// What waits takes a goroutine and a connection; what is submitted up to max_message_bytes.
 	mostWaits   = 256 // for the end of a task
-	mostStreams = 256 // of what becomes of a task
 	mostSubmits = 32
 	// turnWait is how long a question waits for its turn before it is to be asked again.
 	turnWait = 2 * time.Second
@@ -30,13 +29,12 @@ const (
 type gate chan struct{}
 
 // gates are apart from each other, so that a slow database, or large answers, keep no others waiting.
-type gates struct{ reads, larges, past, scrapes, waits, streams, submits gate }
+type gates struct{ reads, larges, past, scrapes, waits, submits gate }
 
 func newGates() gates {
 	return gates{
 		reads: make(gate, mostReads), larges: make(gate, mostLarge), past: make(gate, mostPast),
-		scrapes: make(gate, mostScrape), waits: make(gate, mostWaits), streams: make(gate, mostStreams),
-		submits: make(gate, mostSubmits),
+		scrapes: make(gate, mostScrape), waits: make(gate, mostWaits), submits: make(gate, mostSubmits),
 	}
 }
 

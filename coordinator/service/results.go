@@ -36,15 +36,13 @@ func (r *session) onResult(d bus.Delivery) {
 	r.s.observe.Delivered(&d)
 	r.pastRead.Add(1)
 	counts, refusal := r.vet.Result(&d, &r.result)
-	if refusal != nil {
-		r.s.observe.InvalidResult(refusal)
-	}
 	switch {
-	case counts:
-	case refusal == nil:
+	case refusal != nil:
+		r.s.observe.InvalidResult(refusal)
+	case !counts:
 		r.s.observe.ForgedResult()
-		return
-	default:
+	}
+	if !counts {
 		return
 	}
 	result := r.result.Result()
@@ -57,8 +55,8 @@ func (r *session) onResult(d bus.Delivery) {
 	r.post(coordinator.ResultReported{Result: result, Live: news, Untold: !news})
 }
 
-// onProgress takes a delivery of task.progress. It is called from one goroutine, ten thousand times a second if an
-// agent goes mad: all that is done for each is to read it.
+// onProgress takes a delivery of task.progress. It is called from one goroutine, ten thousand times a second where an
+// agent's fault causes a flood: each is read, and no more.
 func (r *session) onProgress(d bus.Delivery) {
 	defer r.bus.Ack(d.Tag)
 	defer r.surviveReport(&d)

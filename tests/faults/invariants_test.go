@@ -179,7 +179,7 @@ func (r *rig) misanswered() (broken []string) {
 	return broken
 }
 
-// unanswered are the tasks that have ended and whose producers have not been told.
+// unanswered are the tasks that have ended without an answer to their producers.
 func (r *rig) unanswered() (broken []string) {
 	r.book.each(func(e *entry) {
 		if e.offered.After(r.book.listens) && len(e.told)+len(e.failures) > 0 && len(e.answers) == 0 {

@@ -61,7 +61,7 @@ func next(t *testing.T, answers <-chan answer) answer {
 	}
 }
 
-// asking is a task whose producer listens there.
+// asking is a task that names this queue for the answer.
 func asking(id, taskType, queue string) amqp.Publishing {
 	m := task(id, taskType).message()
 	m.ReplyTo = queue
