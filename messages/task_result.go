@@ -191,8 +191,8 @@ func (s *scanner) resultField(m, old *TaskResult, key jsontext.Text, known []str
 	return false, ok
 }
 
-// FailedByOutput reports whether a task.result was refused for its output, or its size, and names its task and agent. If
-// so, *into says that the task has failed by it: work was done and cannot be passed on, and the producer is told.
+// FailedByOutput reports whether a task.result was refused for its output, or its size, and names its task and agent.
+// If so, *into says that the task has failed by it: work was done and cannot be passed on, and the producer is told.
 func FailedByOutput(r *Refusal, into *TaskResult) bool {
 	output := r.Path == "/output" || strings.HasPrefix(r.Path, "/output/") || r.Path == "" && r.Keyword == "size"
 	if !output || r.TaskID == "" || !ValidID(r.AgentID) || reservedAgentID(r.AgentID) {
